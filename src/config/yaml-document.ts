@@ -1,0 +1,149 @@
+// Reads a YAML file against a schema and reports every fault at once as file:line:column, so that nobody mends them one by one.
+import type { Static, TSchema } from 'typebox';
+import { Value } from 'typebox/value';
+import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
+
+export interface Problem {
+  file: string;
+  line: number;
+  column: number;
+  message: string;
+}
+
+/** `file:line:column message`, the form editors and people jump to. */
+export const formatProblem = (p: Problem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
+
+export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Problem[] };
+
+/**
+ * Parses `text` and checks it against `schema`.
+ * YAML 1.2 core schema, duplicate keys refused, aliases bounded.
+ */
+export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
+  const counter = new LineCounter();
+  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true });
+  const at = (offset: number, message: string): Problem => {
+    const { line, col } = counter.linePos(offset);
+    return { file, line: Math.max(1, line), column: Math.max(1, col), message };
+  };
+  if (document.errors.length > 0) {
+    return { ok: false, problems: document.errors.map((e) => at(e.pos[0], e.message.split('\n')[0] ?? e.message)) };
+  }
+  let value: unknown;
+  try {
+    value = document.toJS({ maxAliasCount: 100 });
+  } catch (error) {
+    return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
+  }
+  if (Value.Check(schema, value)) return { ok: true, value: value as Static<S> };
+
+  const problems: Problem[] = [];
+  const seen = new Set<string>();
+  const report = (path: string[], message: string, ofKey = false) => {
+    const id = `${path.join('/')} ${message}`;
+    if (seen.has(id)) return;
+    seen.add(id);
+    problems.push(at(offsetOf(document.contents, path, ofKey), message));
+  };
+  for (const e of Value.Errors(schema, value)) {
+    const path = e.instancePath.split('/').slice(1).map(unescapePointer);
+    const name = path.length > 0 ? path.join('.') : 'the document';
+    const params = e.params as Record<string, unknown>;
+    if (e.keyword === 'boolean' || e.keyword === 'const') continue;
+    if (e.keyword === 'additionalProperties') {
+      const known = Object.keys(propertiesAt(schema, path));
+      for (const key of params.additionalProperties as string[]) {
+        report([...path, key], `unknown key ${key}${didYouMean(key, known)}`, true);
+      }
+    } else if (e.keyword === 'required') {
+      for (const key of (params.requiredProperties as string[] | undefined) ?? []) {
+        report(path, `${path.length > 0 ? `${name}: ` : ''}missing key ${key}`);
+      }
+    } else if (e.keyword === 'anyOf' || e.keyword === 'enum') {
+      const choices = literalsAt(schema, path);
+      report(path, `${name} must be ${choices.length > 0 ? `one of ${choices.join(', ')}` : 'of another form'}`);
+    } else {
+      report(path, `${name} ${e.message}`);
+    }
+  }
+  if (problems.length === 0) problems.push(at(0, 'does not fit the schema'));
+  problems.sort((a, b) => a.line - b.line || a.column - b.column);
+  return { ok: false, problems };
+}
+
+const unescapePointer = (s: string): string => s.replaceAll('~1', '/').replaceAll('~0', '~');
+
+function offsetOf(node: unknown, path: string[], ofKey: boolean): number {
+  let current = node as Node | null;
+  let offset = (current as Node | null)?.range?.[0] ?? 0;
+  for (const [depth, key] of path.entries()) {
+    if (isMap(current)) {
+      const pair = (current.items as Pair[]).find((p) => String(isScalar(p.key) ? p.key.value : p.key) === key);
+      if (!pair) return offset;
+      const keyNode = pair.key as Node | null;
+      if (ofKey && depth === path.length - 1) return keyNode?.range?.[0] ?? offset;
+      current = pair.value as Node | null;
+      offset = current?.range?.[0] ?? keyNode?.range?.[0] ?? offset;
+    } else if (isCollection(current)) {
+      current = current.items[Number(key)] as Node | null;
+      offset = current?.range?.[0] ?? offset;
+    } else return offset;
+  }
+  return offset;
+}
+
+type Shape = {
+  properties?: Record<string, TSchema>;
+  items?: TSchema;
+  anyOf?: TSchema[];
+  enum?: unknown[];
+  patternProperties?: Record<string, TSchema>;
+};
+
+/** Every schema that may apply at `path`, alternatives included. */
+function schemasAt(schema: TSchema, path: string[]): Shape[] {
+  let level: Shape[] = expand(schema as Shape);
+  for (const key of path) {
+    level = level.flatMap((s) => {
+      const next = s.properties?.[key] ?? s.items ?? Object.values(s.patternProperties ?? {})[0];
+      return next ? expand(next as Shape) : [];
+    });
+  }
+  return level;
+}
+
+const expand = (s: Shape): Shape[] => (s.anyOf ? s.anyOf.flatMap((x) => expand(x as Shape)) : [s]);
+
+function propertiesAt(schema: TSchema, path: string[]): Record<string, TSchema> {
+  return Object.assign({}, ...schemasAt(schema, path).map((s) => s.properties ?? {})) as Record<string, TSchema>;
+}
+
+function literalsAt(schema: TSchema, path: string[]): string[] {
+  return schemasAt(schema, path).flatMap((s) => ('const' in s ? [String(s.const)] : (s.enum ?? []).map(String)));
+}
+
+/** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
+export function didYouMean(word: string, known: Iterable<string>): string {
+  let best = '';
+  let distance = Math.max(2, Math.floor(word.length / 3)) + 1;
+  for (const k of known) {
+    const d = editDistance(word.toLowerCase(), k.toLowerCase());
+    if (d < distance) [best, distance] = [k, d];
+  }
+  return best === '' ? '' : ` (did you mean ${best}?)`;
+}
+
+/** Levenshtein distance, two rows of the table. */
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      row.push(
+        Math.min(previous[j]! + 1, row[j - 1]! + 1, previous[j - 1]! + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1)),
+      );
+    }
+    previous = row;
+  }
+  return previous[b.length]!;
+}

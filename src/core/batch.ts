@@ -1,0 +1,47 @@
+// A columnar batch: what every decoder makes of records and every model reads, without an object a row.
+import type { ErrorCode } from './errors.ts';
+
+export type ColumnKind = 'number' | 'boolean' | 'category' | 'text';
+
+/** Code of a missing category or boolean in a batch. */
+export const MISSING = -1;
+/** Code of a category that the model package does not list. */
+export const UNSEEN = -2;
+
+/** number: Float64Array, NaN is missing. boolean: 1, 0 or MISSING. category: index into the column's values, MISSING or UNSEEN. */
+export interface ColumnData {
+  readonly kind: ColumnKind;
+  /** Used by number columns; length = capacity of the batch. */
+  readonly numbers: Float64Array;
+  /** Used by boolean and category columns; length = capacity of the batch. */
+  readonly codes: Int32Array;
+  /** Used by text columns (and categories without a list): the value, or null for missing. */
+  readonly texts: (string | null)[];
+}
+
+export interface Rejection {
+  /** Row of the batch, from 0. */
+  index: number;
+  code: ErrorCode;
+  /** Column at fault, if one is. */
+  column: string | null;
+  /** Words without any value of the input. */
+  message: string;
+}
+
+/**
+ * Reused from micro-batch to micro-batch. Rows 0..rows-1 are valid; a rejected row keeps its place
+ * (its cells are undefined) so that row i of the batch is always record i of the block's slice.
+ */
+export interface ColumnBatch {
+  readonly capacity: number;
+  rows: number;
+  /** In the order of the model package's columns. */
+  readonly columns: readonly ColumnData[];
+  /** 1 where the row is rejected. */
+  readonly rejected: Uint8Array;
+  /** One entry a rejected row, in row order. */
+  rejections: Rejection[];
+  /** Columns echoed to the output: per passthrough column, the raw text of each row. */
+  readonly passthrough: readonly (string | null)[][];
+}

@@ -1,0 +1,30 @@
+// A block: many whole records as bytes with their position; the unit of work, of backpressure and of ordering.
+
+/** Why the cutter already knows that a record is bad (0: it does not). */
+export const RECORD_OK = 0;
+/** Quoting against RFC 4180: only its first physical line is taken, scanning goes on behind it. */
+export const RECORD_MALFORMED = 1;
+/** Longer than the limit for one row: the span holds its beginning only. */
+export const RECORD_TOO_LONG = 2;
+
+export interface Block {
+  /** Position of the block in its stream, from 0. */
+  readonly seq: number;
+  /** The bytes, shared with the worker: a worker that dies does not take them along. */
+  readonly slab: SharedArrayBuffer;
+  /** Two entries a record: first byte and one past the last byte in the slab, line end not included. */
+  readonly spans: Int32Array;
+  /** One RECORD_* a record. */
+  readonly faults: Uint8Array;
+  /** 1-based row number of the first record in its stream. */
+  readonly firstRow: number;
+  /** Physical line of the input on which each record begins, from 1. */
+  readonly lines: Int32Array;
+  /** Offset of slab byte 0 from the beginning of the input. */
+  readonly firstByte: number;
+  /** Bytes of the slab in use. */
+  readonly length: number;
+}
+
+/** Number of records in a block. */
+export const recordsOf = (block: Pick<Block, 'faults'>): number => block.faults.length;

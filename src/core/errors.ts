@@ -1,0 +1,160 @@
+// The one catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
+
+/** Whose fault an error is: it decides who is woken at night. */
+export type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
+
+export interface ErrorEntry {
+  fault: Fault;
+  /** HTTP status of the answer when this error ends a request. Row-level codes never end one by themselves. */
+  status: number;
+  retryable: boolean;
+  /** true: marks one rejected application and never ends a run. */
+  row?: true;
+  summary: string;
+  action: string;
+}
+
+const input = (summary: string, action: string, status = 400): ErrorEntry => ({
+  fault: 'input',
+  status,
+  retryable: false,
+  summary,
+  action,
+});
+const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
+const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
+const dependency = (summary: string, action: string, status = 503): ErrorEntry => ({
+  fault: 'dependency',
+  status,
+  retryable: true,
+  summary,
+  action,
+});
+
+/** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
+export const ERRORS = {
+  // --- one application is wrong; the others are scored
+  malformed_record: row(
+    'A record breaks the quoting rules of RFC 4180.',
+    'Quote whole fields only, double quotes inside them.',
+  ),
+  column_count: row('A record has more or fewer fields than the header.', 'Look for an unquoted delimiter in a field.'),
+  invalid_utf8: row('A record is not valid UTF-8.', 'Export the file as UTF-8.'),
+  invalid_character: row('A text value holds a NUL character.', 'Remove the NUL character.'),
+  record_too_long: row('A record is longer than the limit for one row.', 'Look for an unclosed quote or raise the limit.'),
+  bad_number: row(
+    'A number column holds something that is not a plain decimal number.',
+    'Write digits with a point and no spaces or thousands separators.',
+  ),
+  number_out_of_range: row(
+    'A number is outside what the model package or its number type allows.',
+    'Check the unit of the column.',
+  ),
+  bad_boolean: row('A boolean column holds a word that is neither true nor false.', 'Use the words the package lists.'),
+  bad_type: row('A JSON value has a type its column cannot take.', 'Send a number, a boolean, a string or null.'),
+  unseen_category: row('A category was not in the training data.', 'Map it to a known category.'),
+  missing_value: row('A value is missing in a column that must have one.', 'Fill the column.'),
+  missing_column: row('An application lacks a column of the model.', 'Send every column; use null for missing values.'),
+  unexpected_column: row(
+    'A column is not one of the model and is not passed through.',
+    'Remove it or name it in passthrough.',
+  ),
+  duplicate_column: row('A column or key is there twice.', 'Send each column once.'),
+  outcome_present: row('The outcome column is part of the application.', 'Remove the outcome column.'),
+  malformed_json: row('A record is not valid JSON.', 'Look at the place named in the message.'),
+  not_an_object: row('A JSON record is not an object.', 'Send one object an application.'),
+  nesting_too_deep: row('A JSON record is nested deeper than the limit.', 'Send flat objects.'),
+  row_crashed_worker: row(
+    'Scoring this application alone brought its worker down twice.',
+    'Keep the row and report it: this is a defect of the model or of Sluice.',
+  ),
+  not_finite: row('The model answered with NaN or infinity.', 'Check the model on this application.'),
+
+  // --- the whole input is wrong
+  empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
+  wrong_delimiter: input('The header row is separated by another character.', 'Name the delimiter the file uses.'),
+  header_mismatch: input('The header row does not fit the columns of the model.', 'Compare it with the model columns.'),
+  invalid_encoding: input('The input is not UTF-8 text.', 'Export the file as UTF-8.'),
+  nothing_scored: input('No application of the input could be scored.', 'Look at the first errors listed.'),
+  invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row or use on_invalid=report.'),
+  truncated_input: input('The input ended in the middle of a value.', 'Send the input again, whole.'),
+  limit_exceeded: input('A limit was exceeded.', 'Send less at once, or raise the limit named.'),
+
+  // --- files and runs
+  input_not_found: usage('The input cannot be opened.', 'Check the path and its permissions.'),
+  input_unreadable: dependency('Reading the input failed.', 'Check the disk or the network file system.'),
+  input_changed: dependency('The input changed or vanished while it was read.', 'Run again when the file is complete.'),
+  output_exists_as_folder: usage('The output path is a folder.', 'Name a file.'),
+  output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
+  output_full: dependency('There is no space left for the output.', 'Free space and run again; nothing was left behind.'),
+  output_failed: dependency('Writing the output failed.', 'Check the disk and run again; nothing was left behind.'),
+  output_closed: dependency('The reader of the output went away.', 'Run again.'),
+  cancelled: { fault: 'usage', status: 503, retryable: true, summary: 'The run was cancelled.', action: 'Run again.' },
+  usage: usage('The command line is wrong.', 'See --help.'),
+
+  // --- models
+  model_not_found: input('No such model, version or alias.', 'List the models.', 404),
+  model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),
+  model_hash_mismatch: usage('The model file is not the one the package describes.', 'Register the model again.'),
+  model_failed: {
+    fault: 'bug',
+    status: 500,
+    retryable: false,
+    summary: 'The model failed on an input it should have taken.',
+    action: 'Verify the package; report the failure.',
+  },
+  worker_failed: {
+    fault: 'bug',
+    status: 500,
+    retryable: true,
+    summary: 'Worker threads keep dying.',
+    action: 'Look at the message of the last death; report it.',
+  },
+  count_mismatch: {
+    fault: 'bug',
+    status: 500,
+    retryable: false,
+    summary: 'Rows read are not rows scored + rejected + skipped.',
+    action: 'Do not use the output; report this.',
+  },
+} as const satisfies Record<string, ErrorEntry>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+export interface ErrorDetail {
+  code: ErrorCode;
+  message: string;
+  row?: number;
+  column?: string;
+}
+
+/** An error that ends a run or a request, with a code of the catalogue. Never carries values of the input. */
+export class SluiceError extends Error {
+  readonly code: ErrorCode;
+  readonly details: readonly ErrorDetail[];
+  /** Machine-readable extras of the answer, such as a limit's name, value and unit. */
+  readonly extra: Readonly<Record<string, unknown>>;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; details?: readonly ErrorDetail[]; extra?: Record<string, unknown> } = {},
+  ) {
+    super(message, options.cause === undefined ? {} : { cause: options.cause });
+    this.name = 'SluiceError';
+    this.code = code;
+    this.details = options.details ?? [];
+    this.extra = options.extra ?? {};
+  }
+
+  get entry(): ErrorEntry {
+    return ERRORS[this.code];
+  }
+}
+
+/** The SluiceError inside anything thrown; what has no code becomes `fallback`. */
+export function asSluiceError(error: unknown, fallback: ErrorCode): SluiceError {
+  if (error instanceof SluiceError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new SluiceError(fallback, message, { cause: error });
+}

@@ -1,0 +1,71 @@
+// A growing byte buffer that formatters write into, so that an answer is never a string in memory.
+
+export class ByteWriter {
+  #bytes: Buffer;
+  length = 0;
+
+  constructor(capacity = 64 * 1024) {
+    this.#bytes = Buffer.from(new ArrayBuffer(capacity));
+  }
+
+  /** Goes on in `buffer` (its bytes are overwritten), empty. */
+  reuse(buffer: ArrayBuffer): void {
+    this.#bytes = Buffer.from(buffer);
+    this.length = 0;
+  }
+
+  /** The bytes written, as a view that the next write may overwrite. */
+  view(): Buffer {
+    return this.#bytes.subarray(0, this.length);
+  }
+
+  /** Gives the buffer away (to be transferred); the writer starts with a new one of the same size on its next write. */
+  detach(): { buffer: ArrayBuffer; length: number } {
+    const result = { buffer: this.#bytes.buffer as ArrayBuffer, length: this.length };
+    this.#bytes = Buffer.from(new ArrayBuffer(0));
+    this.length = 0;
+    return result;
+  }
+
+  byte(value: number): void {
+    this.#reserve(1);
+    this.#bytes[this.length++] = value;
+  }
+
+  /** Text known to be ASCII. */
+  ascii(text: string): void {
+    const n = text.length;
+    this.#reserve(n);
+    if (n < 24) {
+      let o = this.length;
+      for (let i = 0; i < n; i++) this.#bytes[o++] = text.charCodeAt(i);
+      this.length = o;
+    } else this.length += this.#bytes.latin1Write(text, this.length);
+  }
+
+  utf8(text: string): void {
+    this.#reserve(text.length * 3);
+    this.length += this.#bytes.utf8Write(text, this.length);
+  }
+
+  /** A whole number ≥ 0 below 2^53. */
+  unsigned(value: number): void {
+    this.#reserve(16);
+    let digits = 1;
+    for (let limit = 10; value >= limit; limit *= 10) digits++;
+    let o = this.length + digits;
+    this.length = o;
+    do {
+      const q = Math.floor(value / 10);
+      this.#bytes[--o] = 48 + (value - q * 10);
+      value = q;
+    } while (value > 0);
+  }
+
+  #reserve(n: number): void {
+    if (this.length + n <= this.#bytes.length) return;
+    const larger = Buffer.from(new ArrayBuffer(Math.max(64 * 1024, this.#bytes.length * 2, this.length + n)));
+    this.#bytes.copy(larger, 0, 0, this.length);
+    this.#bytes = larger;
+  }
+}

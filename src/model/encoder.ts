@@ -1,0 +1,147 @@
+// From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input a column.
+import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../core/batch.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { ColumnSpec, InputSpec, Manifest } from './manifest.ts';
+
+export type InputArray = Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
+
+/** One ONNX input: row-major, `rows * width` entries are valid after `encode`. */
+export interface EncodedInput {
+  readonly name: string;
+  readonly type: InputSpec['type'];
+  readonly width: number;
+  readonly data: InputArray;
+}
+
+type Fill = (batch: ColumnBatch, rows: number) => void;
+
+/** Reuses its arrays: what `encode` returned is overwritten by the next call. */
+export class Encoder {
+  readonly inputs: readonly EncodedInput[];
+  readonly #fills: readonly Fill[];
+
+  /** `kinds[i]` is how batches hold column i; `capacity` the rows of the largest batch. */
+  constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number) {
+    const fills: Fill[] = [];
+    const index = new Map(manifest.columns.map((c, i) => [c.name, i]));
+    this.inputs = manifest.inputs.map((input) => {
+      const names = input.columns ?? [input.column!];
+      const data = allocate(input.type, capacity * names.length);
+      names.forEach((name, j) => {
+        const i = index.get(name)!;
+        fills.push(fill(manifest.columns[i]!, kinds[i]!, i, input.type, data, j, names.length));
+      });
+      return { name: input.name, type: input.type, width: names.length, data };
+    });
+    this.#fills = fills;
+  }
+
+  encode(batch: ColumnBatch): readonly EncodedInput[] {
+    for (const f of this.#fills) f(batch, batch.rows);
+    return this.inputs;
+  }
+}
+
+function allocate(type: InputSpec['type'], n: number): InputArray {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(n);
+    case 'float64':
+      return new Float64Array(n);
+    case 'int64':
+      return new BigInt64Array(n);
+    case 'int32':
+      return new Int32Array(n);
+    case 'bool':
+      return new Uint8Array(n);
+    case 'string':
+      return new Array<string>(n).fill('');
+  }
+}
+
+/** The fill of one column of one input; codes become table look-ups so that the loop over rows has no branches on words. */
+function fill(spec: ColumnSpec, kind: ColumnKind, column: number, type: InputSpec['type'], data: InputArray, offset: number, width: number): Fill {
+  const missing = spec.missing?.as === undefined || spec.missing.as === 'nan' || spec.missing.as === 'error' ? undefined : spec.missing.value;
+  if (type === 'string') {
+    const out = data as string[];
+    const text = stringOf(spec, kind, missing);
+    return (batch, rows) => {
+      const c = batch.columns[column]!;
+      for (let r = 0; r < rows; r++) out[r * width + offset] = batch.rejected[r] === 1 ? '' : text(c, r);
+    };
+  }
+  const what = `column ${spec.name}`;
+  const missingNumber = missing === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(missing, spec.codes, what);
+  if (missing === undefined && spec.missing?.as !== 'error' && Number.isNaN(missingNumber) === false) {
+    throw new SluiceError('model_invalid', `${what}: ${type} has no NaN, say what missing becomes (missing: {as: value, value: …})`);
+  }
+  if (kind === 'number') {
+    const missingBig = type === 'int64' ? BigInt(missingNumber) : 0n;
+    if (data instanceof BigInt64Array) {
+      return (batch, rows) => {
+        const v = batch.columns[column]!.numbers;
+        for (let r = 0; r < rows; r++) {
+          const x = v[r]!;
+          data[r * width + offset] = Number.isInteger(x) ? BigInt(x) : missingBig;
+        }
+      };
+    }
+    const out = data as Float32Array;
+    return (batch, rows) => {
+      const v = batch.columns[column]!.numbers;
+      for (let r = 0, o = offset; r < rows; r++, o += width) {
+        const x = v[r]!;
+        out[o] = x === x ? x : missingNumber;
+      }
+    };
+  }
+  // table[code + 2]: UNSEEN (-2), MISSING (-1), then the codes
+  const unseen = spec.unseen === 'value' ? numberOf(spec.unseen_value!, spec.codes, what) : missingNumber;
+  const coded =
+    kind === 'boolean'
+      ? [numberOf(spec.false_as ?? 0, undefined, what), numberOf(spec.true_as ?? 1, undefined, what)]
+      : Object.values(spec.codes!);
+  const table = [unseen, missingNumber, ...coded];
+  if (data instanceof BigInt64Array) {
+    const big = table.map((v) => BigInt(Number.isNaN(v) ? 0 : v));
+    return (batch, rows) => {
+      const codes = batch.columns[column]!.codes;
+      for (let r = 0; r < rows; r++) data[r * width + offset] = big[codes[r]! - UNSEEN]!;
+    };
+  }
+  const lookup = Float64Array.from(table);
+  const out = data as Float32Array;
+  return (batch, rows) => {
+    const codes = batch.columns[column]!.codes;
+    for (let r = 0, o = offset; r < rows; r++, o += width) out[o] = lookup[codes[r]! - UNSEEN]!;
+  };
+}
+
+function numberOf(value: string | number | boolean, codes: Record<string, number> | undefined, what: string): number {
+  if (typeof value === 'string' && codes && Object.hasOwn(codes, value)) return codes[value]!;
+  const n = typeof value === 'boolean' ? Number(value) : typeof value === 'number' ? value : Number.NaN;
+  if (Number.isNaN(n) && !(typeof value === 'string' && /^nan$/i.test(value))) {
+    throw new SluiceError('model_invalid', `${what}: ${JSON.stringify(value)} is not a number the model can take`);
+  }
+  return n;
+}
+
+/** How a cell reads as the text a string input takes. */
+function stringOf(spec: ColumnSpec, kind: ColumnKind, missing: string | number | boolean | undefined): (c: ColumnData, r: number) => string {
+  const gone = missing === undefined ? '' : String(missing);
+  switch (kind) {
+    case 'text':
+      return (c, r) => c.texts[r] ?? gone;
+    case 'number':
+      return (c, r) => (Number.isNaN(c.numbers[r]) ? gone : String(c.numbers[r]));
+    case 'boolean': {
+      const words = [gone, gone, String(spec.false_as ?? 'False'), String(spec.true_as ?? 'True')];
+      return (c, r) => words[c.codes[r]! - UNSEEN]!;
+    }
+    case 'category': {
+      const unseen = spec.unseen === 'value' ? String(spec.unseen_value) : gone;
+      const words = [unseen, gone, ...(spec.values ?? Object.keys(spec.codes ?? {}))];
+      return (c, r) => words[c.codes[r]! - UNSEEN]!;
+    }
+  }
+}

@@ -1,0 +1,106 @@
+// Loads one model package (the folder of one version), checks its hash and that its parts fit together.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { formatProblem, parseYaml } from '../config/yaml-document.ts';
+import { SluiceError } from '../core/errors.ts';
+import { type Manifest, ManifestSchema } from './manifest.ts';
+
+export interface ModelPackage {
+  /** Absolute path of the folder of this version. */
+  folder: string;
+  manifest: Manifest;
+  /** `id:version`, the one spelling used in summaries, metrics and answers. */
+  ref: string;
+}
+
+/** The version as text, the way it stands in references and answers. */
+export const versionOf = (manifest: Manifest): string => String(manifest.version);
+
+/**
+ * Reads and checks `model.yaml` of a package folder; does not read the model file.
+ * @throws SluiceError model_invalid with every fault found, each as file:line:column
+ */
+export async function loadPackage(folder: string): Promise<ModelPackage> {
+  const file = path.join(folder, 'model.yaml');
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `${file} cannot be read`, { cause });
+  }
+  const parsed = parseYaml(file, text, ManifestSchema);
+  if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
+  const problems = inconsistencies(parsed.value);
+  if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
+  return {
+    folder: path.resolve(folder),
+    manifest: parsed.value,
+    ref: `${parsed.value.id}:${versionOf(parsed.value)}`,
+  };
+}
+
+/**
+ * Reads the ONNX bytes of a package and checks them against the hash it names.
+ * @throws SluiceError model_hash_mismatch | model_invalid
+ */
+export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
+  const { file, sha256 } = model.manifest.onnx;
+  if (path.isAbsolute(file) || path.normalize(file).startsWith('..')) {
+    throw new SluiceError('model_invalid', `${model.ref}: onnx.file must lie inside the package`);
+  }
+  let bytes: Buffer<ArrayBuffer>;
+  try {
+    bytes = await readFile(path.join(model.folder, file));
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `${model.ref}: ${file} cannot be read`, { cause });
+  }
+  const actual = createHash('sha256').update(bytes).digest('hex');
+  if (actual !== sha256) {
+    throw new SluiceError('model_hash_mismatch', `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`);
+  }
+  return bytes;
+}
+
+/** What the schema cannot say: names that refer to each other, kinds that fit their inputs. */
+function inconsistencies(m: Manifest): string[] {
+  const problems: string[] = [];
+  const columns = new Map(m.columns.map((c) => [c.name, c]));
+  if (columns.size < m.columns.length) problems.push('columns: a name is there twice');
+  if (m.outcome !== undefined && columns.has(m.outcome)) problems.push(`columns: ${m.outcome} is the outcome`);
+  for (const c of m.columns) {
+    if (c.codes && c.values) problems.push(`columns.${c.name}: codes and values exclude each other`);
+    if ((c.codes || c.values) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
+    if (c.unseen === 'value' && c.unseen_value === undefined) problems.push(`columns.${c.name}: unseen: value needs unseen_value`);
+    const as = c.missing?.as;
+    if ((as === 'value' || as === 'category') && c.missing?.value === undefined) {
+      problems.push(`columns.${c.name}: missing.as: ${as} needs missing.value`);
+    }
+  }
+  const used = new Set<string>();
+  for (const i of m.inputs) {
+    if ((i.column === undefined) === (i.columns === undefined)) {
+      problems.push(`inputs.${i.name}: name either column or columns`);
+      continue;
+    }
+    for (const name of i.columns ?? [i.column!]) {
+      const c = columns.get(name);
+      used.add(name);
+      if (!c) problems.push(`inputs.${i.name}: no column ${name}`);
+      else if (i.type !== 'string' && (c.kind === 'text' || (c.kind === 'category' && !c.codes))) {
+        problems.push(`inputs.${i.name}: column ${name} has no codes, so it cannot be ${i.type}`);
+      }
+    }
+  }
+  for (const name of columns.keys()) if (!used.has(name)) problems.push(`columns.${name}: no input uses it`);
+  if (m.task === 'binary' || m.task === 'multiclass') {
+    if (!m.classes || m.classes.length < 2) problems.push(`task ${m.task} needs classes`);
+    if (m.onnx.probabilities === undefined) problems.push(`task ${m.task} needs onnx.probabilities`);
+    if (m.task === 'binary' && m.classes) {
+      if (m.positive_class === undefined) problems.push('task binary needs positive_class');
+      else if (!m.classes.includes(m.positive_class)) problems.push('positive_class is not one of classes');
+    }
+  } else if (m.onnx.value === undefined) problems.push(`task ${m.task} needs onnx.value`);
+  if (m.task !== 'binary' && (m.scorecard || m.decisions)) problems.push('scorecard and decisions need task binary');
+  return problems;
+}

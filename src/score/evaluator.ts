@@ -1,0 +1,19 @@
+// The narrow interface of every evaluator: encoded inputs in, raw model scores out.
+import type { EncodedInput } from '../model/encoder.ts';
+
+/** Row-major scores of a micro-batch: `rows * width` entries. width is the number of classes, or 1. */
+export interface Scores {
+  readonly values: Float32Array | Float64Array;
+  readonly width: number;
+}
+
+export interface Evaluator {
+  /** Which engine runs, as the summary says it. */
+  readonly name: 'onnxruntime' | 'native';
+  /**
+   * Scores the first `rows` rows of the inputs. What it returns may be overwritten by the next call.
+   * @throws SluiceError model_failed
+   */
+  score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,187 @@
+// Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
+import type { Block } from '../core/block.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { SlabPool } from '../core/slabs.ts';
+import { RecordList, type RecordScanner } from './record-scanner.ts';
+
+export interface CutOptions {
+  scanner: RecordScanner;
+  slabs: SlabPool;
+  signal?: AbortSignal;
+  /** Take the first record as the header: it is handed over, not put into a block. */
+  onHeader?: (header: { bytes: Buffer; fault: number }) => void;
+  /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
+  idleMs?: number;
+}
+
+const IDLE = Symbol('idle');
+
+/**
+ * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release`.
+ * A chunk may be reused by its producer as soon as the next one is asked for.
+ * @throws SluiceError invalid_encoding for UTF-16 text; whatever the chunks or the scanner throw
+ */
+export async function* cutBlocks(
+  chunks: AsyncIterable<Uint8Array>,
+  options: CutOptions,
+): AsyncGenerator<Block, void, void> {
+  const { scanner, slabs, signal } = options;
+  const records = new RecordList();
+  let slab = await slabs.acquire(signal);
+  let bytes = Buffer.from(slab);
+  let owned = true;
+  let filled = 0;
+  let base = 0;
+  let seq = 0;
+  let rows = 0;
+  let headerDue = options.onHeader !== undefined;
+  let bomDue = true;
+
+  const scan = (final: boolean) => {
+    if (bomDue) {
+      if (filled < 3 && !final) return;
+      bomDue = false;
+      scanner.pos = skipByteOrderMark(bytes, filled);
+      if (scanner.pos > 0) {
+        bytes.copyWithin(0, scanner.pos, filled);
+        filled -= scanner.pos;
+        base += scanner.pos;
+        scanner.pos = 0;
+      }
+    }
+    scanner.scan(bytes, filled, final, records);
+    if (headerDue && records.count > 0) {
+      headerDue = false;
+      options.onHeader!({
+        bytes: Buffer.from(bytes.subarray(records.spans[0]!, records.spans[1]!)),
+        fault: records.faults[0]!,
+      });
+      dropFirst(records);
+    }
+  };
+
+  /** The block of the records at hand; afterwards the slab belongs to the block. */
+  const take = (): Block => {
+    const block: Block = {
+      seq: seq++,
+      slab,
+      spans: records.spans.slice(0, records.count * 2),
+      faults: records.faults.slice(0, records.count),
+      lines: records.lines.slice(0, records.count),
+      firstRow: rows + 1,
+      firstByte: base,
+      length: filled,
+    };
+    rows += records.count;
+    owned = false;
+    return block;
+  };
+
+  /** To be called before a block is handed over: keeps the bytes of the open record, goes on with them in another slab. */
+  const continuation = (): (() => Promise<void>) => {
+    const keep = scanner.keepFrom;
+    const rest = Buffer.from(bytes.subarray(keep, filled));
+    return async () => {
+      slab = await slabs.acquire(signal);
+      owned = true;
+      if (rest.length * 2 > slab.byteLength) slab = new SharedArrayBuffer(rest.length * 2);
+      bytes = Buffer.from(slab);
+      bytes.set(rest);
+      filled = rest.length;
+      base += keep;
+      scanner.rebase();
+      records.clear();
+    };
+  };
+
+  /** Makes room without a block: moves the open record to the front, or into a larger slab. */
+  const makeRoom = () => {
+    const keep = scanner.keepFrom;
+    if (keep > 0) bytes.copyWithin(0, keep, filled);
+    base += keep;
+    filled -= keep;
+    scanner.rebase();
+    if (filled * 2 > bytes.length) {
+      const larger = new SharedArrayBuffer(bytes.length * 2);
+      Buffer.from(larger).set(bytes.subarray(0, filled));
+      slab = larger;
+      bytes = Buffer.from(larger);
+    }
+  };
+
+  const input = chunks[Symbol.asyncIterator]();
+  try {
+    let pending: Promise<IteratorResult<Uint8Array>> | null = null;
+    for (;;) {
+      signal?.throwIfAborted();
+      pending ??= input.next();
+      const idleMs = records.count > 0 ? options.idleMs : undefined;
+      const next = await firstOf(pending, signal, idleMs);
+      if (next === IDLE) {
+        const proceed = continuation();
+        yield take();
+        await proceed();
+        continue;
+      }
+      pending = null;
+      if (next.done) break;
+      const chunk = next.value;
+      for (let at = 0; at < chunk.length; ) {
+        if (filled === bytes.length) {
+          if (records.count > 0) {
+            const proceed = continuation();
+            yield take();
+            await proceed();
+          } else makeRoom();
+        }
+        const n = Math.min(chunk.length - at, bytes.length - filled);
+        bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), filled);
+        at += n;
+        filled += n;
+        scan(false);
+      }
+    }
+    scan(true);
+    if (records.count > 0) yield take();
+  } finally {
+    if (owned) slabs.release(slab);
+    const closed = Promise.resolve(input.return?.());
+    if (signal?.aborted) closed.catch(() => {});
+    else await closed;
+  }
+}
+
+/** What comes first: the next chunk, an abort or the end of patience. Leaves no listener behind, however often it is called. */
+function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: number): Promise<T | typeof IDLE> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => settle(() => reject(signal?.reason));
+    const timer = idleMs === undefined ? undefined : setTimeout(() => settle(() => resolve(IDLE)), idleMs);
+    const settle = (how: () => void) => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
+      how();
+    };
+    signal?.addEventListener('abort', onAbort, { once: true });
+    next.then(
+      (value) => settle(() => resolve(value)),
+      (error) => settle(() => reject(error)),
+    );
+  });
+}
+
+/** Drops the record that was the header. */
+function dropFirst(records: RecordList): void {
+  records.spans.copyWithin(0, 2, records.count * 2);
+  records.faults.copyWithin(0, 1, records.count);
+  records.lines.copyWithin(0, 1, records.count);
+  records.count--;
+}
+
+/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. */
+function skipByteOrderMark(bytes: Buffer, filled: number): number {
+  const [a, b, c] = bytes;
+  if (filled >= 2 && ((a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff))) {
+    throw new SluiceError('invalid_encoding', 'the input is UTF-16; export it as UTF-8');
+  }
+  return filled >= 3 && a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
+}

@@ -1,0 +1,50 @@
+// What cuts bytes into records: a scanner walks a slab and lists the records it saw whole, whatever the format.
+
+/** Records found in one slab, as growable typed arrays (reused for the next slab after `clear`). */
+export class RecordList {
+  count = 0;
+  spans = new Int32Array(4096);
+  faults = new Uint8Array(2048);
+  lines = new Int32Array(2048);
+
+  /** `start`, `end`: bytes of the slab; `line`: physical line of the input, from 1. */
+  add(start: number, end: number, fault: number, line: number): void {
+    if (this.count === this.faults.length) this.#grow();
+    this.spans[this.count * 2] = start;
+    this.spans[this.count * 2 + 1] = end;
+    this.faults[this.count] = fault;
+    this.lines[this.count] = line;
+    this.count++;
+  }
+
+  clear(): void {
+    this.count = 0;
+  }
+
+  #grow(): void {
+    const n = this.faults.length * 2;
+    const spans = new Int32Array(n * 2);
+    spans.set(this.spans);
+    const faults = new Uint8Array(n);
+    faults.set(this.faults);
+    const lines = new Int32Array(n);
+    lines.set(this.lines);
+    this.spans = spans;
+    this.faults = faults;
+    this.lines = lines;
+  }
+}
+
+export interface RecordScanner {
+  /** Next byte of the slab to look at. */
+  pos: number;
+  /** First byte of the slab that is still needed: what lies before belongs to records already listed. */
+  readonly keepFrom: number;
+  /**
+   * Looks at the slab up to `to` and lists the records that are whole; `final`: no byte follows.
+   * The result does not depend on where earlier calls stopped.
+   */
+  scan(slab: Buffer, to: number, final: boolean, records: RecordList): void;
+  /** The bytes from `keepFrom` on now begin at 0 of another slab. */
+  rebase(): void;
+}
