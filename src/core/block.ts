@@ -7,6 +7,11 @@ export const RECORD_MALFORMED = 1;
 /** Longer than the limit for one row: the span holds its beginning only. */
 export const RECORD_TOO_LONG = 2;
 
+/** Scoring this record alone brought its worker down twice. */
+export const RECORD_CRASHED = 3;
+/** The model threw on this record alone. */
+export const RECORD_MODEL_FAILED = 4;
+
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;

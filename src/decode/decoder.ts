@@ -1,7 +1,13 @@
 // The narrow interface of every decoder: records of a block in, a columnar batch out.
 import type { Block } from '../core/block.ts';
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
-import { RECORD_MALFORMED, RECORD_OK } from '../core/block.ts';
+import {
+  RECORD_CRASHED,
+  RECORD_MALFORMED,
+  RECORD_MODEL_FAILED,
+  RECORD_OK,
+  RECORD_TOO_LONG,
+} from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 
 /** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
@@ -36,11 +42,20 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 
-/** Rejects the record when the cutter already knew it to be bad; true if so. */
+const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
+  [RECORD_MALFORMED]: {
+    code: 'malformed_record',
+    message: 'a quoted field is not closed, or text follows its closing quote',
+  },
+  [RECORD_TOO_LONG]: { code: 'record_too_long', message: 'the record is longer than the limit for one row' },
+  [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application brought its worker down twice' },
+  [RECORD_MODEL_FAILED]: { code: 'model_failed', message: 'the model failed on this application' },
+};
+
+/** Rejects the record when it is known to be bad before it is decoded; true if so. */
 export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): boolean {
   if (fault === RECORD_OK) return false;
-  if (fault === RECORD_MALFORMED) {
-    reject(batch, index, 'malformed_record', null, 'a quoted field is not closed, or text follows its closing quote');
-  } else reject(batch, index, 'record_too_long', null, 'the record is longer than the limit for one row');
+  const known = FAULTS[fault] ?? FAULTS[RECORD_MALFORMED]!;
+  reject(batch, index, known.code, null, known.message);
   return true;
 }

@@ -40,12 +40,12 @@ export class ByteWriter {
       let o = this.length;
       for (let i = 0; i < n; i++) this.#bytes[o++] = text.charCodeAt(i);
       this.length = o;
-    } else this.length += this.#bytes.latin1Write(text, this.length);
+    } else this.length += this.#bytes.write(text, this.length, 'latin1');
   }
 
   utf8(text: string): void {
     this.#reserve(text.length * 3);
-    this.length += this.#bytes.utf8Write(text, this.length);
+    this.length += this.#bytes.write(text, this.length, 'utf8');
   }
 
   /** A whole number ≥ 0 below 2^53. */

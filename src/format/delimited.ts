@@ -1,0 +1,119 @@
+// Predictions as CSV or TSV rows: passthrough columns, the prediction, then the error columns.
+import type { ColumnBatch, Rejection } from '../core/batch.ts';
+import type { Scores } from '../score/evaluator.ts';
+import type { Interpreter } from '../score/prediction.ts';
+import type { ByteWriter } from './byte-writer.ts';
+import type { Formatter, OutputSpec } from './formatter.ts';
+import { writeFloat32, writeFloat64 } from './number.ts';
+
+/** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
+const FORMULA = /^[=+\-@\t\r]/;
+const PLAIN_NUMBER = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
+
+/** Text as one CSV field, quoted where RFC 4180 needs it. */
+export function quoteField(text: string, delimiter: string): string {
+  return text.includes(delimiter) || /["\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** The same for text that came from outside: formulas are neutralised by a leading apostrophe. */
+export function neutralField(text: string, delimiter: string): string {
+  return quoteField(FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? `'${text}` : text, delimiter);
+}
+
+export class DelimitedFormatter implements Formatter {
+  readonly #spec: OutputSpec;
+  readonly #interpreter: Interpreter;
+  readonly #delimiter: number;
+  /** Empty fields between `row` and the error columns of a rejected row. */
+  readonly #gap: string;
+
+  constructor(spec: OutputSpec, interpreter: Interpreter) {
+    this.#spec = spec;
+    this.#interpreter = interpreter;
+    this.#delimiter = spec.delimiter.charCodeAt(0);
+    this.#gap = spec.delimiter.repeat(DelimitedFormatter.answerColumns(interpreter).length + 1);
+  }
+
+  /** Names of the columns between `row` and the error columns. */
+  static answerColumns(i: Interpreter): string[] {
+    if (i.task === 'regression' || i.task === 'score') return ['value'];
+    return [
+      'prediction',
+      'probability',
+      ...(i.task === 'multiclass' ? i.classes.map((c) => `probability.${c}`) : []),
+      ...(i.hasPoints ? ['points'] : []),
+      ...(i.hasDecisions ? ['decision'] : []),
+    ];
+  }
+
+  static header(spec: OutputSpec, i: Interpreter): string {
+    const names = [
+      ...spec.passthrough.map((n) => neutralField(n, spec.delimiter)),
+      'row',
+      ...DelimitedFormatter.answerColumns(i).map((n) => quoteField(n, spec.delimiter)),
+      'error_code',
+      'error_column',
+      'error_message',
+    ];
+    return `${names.join(spec.delimiter)}\n`;
+  }
+
+  write(out: ByteWriter, batch: ColumnBatch, scores: Scores | null, firstRow: number): void {
+    let next = 0;
+    for (let r = 0; r < batch.rows; r++) {
+      for (const texts of batch.passthrough) this.#passthrough(out, texts[r] ?? null);
+      out.unsigned(firstRow + r);
+      if (batch.rejected[r] === 1 || !scores) this.#error(out, batch.rejections[next++]!);
+      else this.#answer(out, scores, r);
+    }
+  }
+
+  #passthrough(out: ByteWriter, token: string | null): void {
+    if (token !== null) {
+      const text = this.#spec.passthroughIsJson ? bareText(token) : token;
+      out.utf8(neutralField(text, this.#spec.delimiter));
+    }
+    out.byte(this.#delimiter);
+  }
+
+  #error(out: ByteWriter, e: Rejection): void {
+    const d = this.#spec.delimiter;
+    out.ascii(this.#gap);
+    out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}\n`);
+  }
+
+  #answer(out: ByteWriter, scores: Scores, r: number): void {
+    const i = this.#interpreter;
+    const d = this.#delimiter;
+    const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
+    out.byte(d);
+    if (i.task === 'binary') {
+      const p = i.probability(scores, r);
+      out.ascii(p > 0.5 ? 'true' : 'false');
+      out.byte(d);
+      number(out, p);
+      if (i.hasPoints) {
+        out.byte(d);
+        out.ascii(String(i.points(p)));
+      }
+      if (i.hasDecisions) {
+        out.byte(d);
+        out.utf8(quoteField(i.decision(p), this.#spec.delimiter));
+      }
+    } else if (i.task === 'multiclass') {
+      const top = i.top(scores, r);
+      out.utf8(neutralField(String(i.classes[top]), this.#spec.delimiter));
+      out.byte(d);
+      number(out, scores.values[r * scores.width + top]!);
+      for (let c = 0; c < scores.width; c++) {
+        out.byte(d);
+        number(out, scores.values[r * scores.width + c]!);
+      }
+    } else number(out, scores.values[r]!);
+    for (let k = 0; k < 3; k++) out.byte(d);
+    out.byte(10);
+  }
+}
+
+/** A JSON token as bare text: strings lose their quotes. */
+const bareText = (token: string): string => (token.startsWith('"') ? (JSON.parse(token) as string) : token);

@@ -1,0 +1,86 @@
+// Predictions as JSON objects, comma-separated (inside the array of an answer) or one a line (NDJSON).
+import type { ColumnBatch, Rejection } from '../core/batch.ts';
+import type { Scores } from '../score/evaluator.ts';
+import type { Interpreter } from '../score/prediction.ts';
+import type { ByteWriter } from './byte-writer.ts';
+import type { Formatter, OutputSpec } from './formatter.ts';
+import { writeFloat32, writeFloat64 } from './number.ts';
+
+/** Keys of a prediction; a passthrough column of the same name would hide one of them. */
+export const ANSWER_KEYS = [
+  'row',
+  'prediction',
+  'probability',
+  'probabilities',
+  'points',
+  'decision',
+  'value',
+  'error',
+  'interpretation',
+];
+
+export class JsonFormatter implements Formatter {
+  readonly #spec: OutputSpec;
+  readonly #interpreter: Interpreter;
+  readonly #keys: readonly string[];
+  readonly #classes: readonly string[];
+  readonly #lines: boolean;
+
+  constructor(spec: OutputSpec, interpreter: Interpreter) {
+    this.#spec = spec;
+    this.#interpreter = interpreter;
+    this.#keys = spec.passthrough.map((n) => `${JSON.stringify(n)}:`);
+    this.#classes = interpreter.classes.map((c) => JSON.stringify(c));
+    this.#lines = spec.format === 'ndjson';
+  }
+
+  write(out: ByteWriter, batch: ColumnBatch, scores: Scores | null, firstRow: number): void {
+    let next = 0;
+    for (let r = 0; r < batch.rows; r++) {
+      if (!this.#lines && out.length > 0) out.byte(44);
+      out.byte(123);
+      this.#keys.forEach((key, p) => {
+        const token = batch.passthrough[p]![r] ?? null;
+        if (token === null && this.#spec.passthroughIsJson) return;
+        out.utf8(`${key}${token === null ? 'null' : this.#spec.passthroughIsJson ? token : JSON.stringify(token)},`);
+      });
+      out.ascii('"row":');
+      out.unsigned(firstRow + r);
+      if (batch.rejected[r] === 1 || !scores) out.utf8(errorOf(batch.rejections[next++]!));
+      else this.#answer(out, scores, r);
+      out.byte(125);
+      if (this.#lines) out.byte(10);
+    }
+  }
+
+  #answer(out: ByteWriter, scores: Scores, r: number): void {
+    const i = this.#interpreter;
+    const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
+    if (i.task === 'binary') {
+      const p = i.probability(scores, r);
+      out.ascii(p > 0.5 ? ',"prediction":true,"probability":' : ',"prediction":false,"probability":');
+      number(out, p);
+      if (i.hasPoints) out.ascii(`,"points":${i.points(p)}`);
+      if (i.hasDecisions) out.utf8(`,"decision":${JSON.stringify(i.decision(p))}`);
+    } else if (i.task === 'multiclass') {
+      const { values, width } = scores;
+      const top = i.top(scores, r);
+      out.utf8(`,"prediction":${this.#classes[top]},"probability":`);
+      number(out, values[r * width + top]!);
+      out.ascii(',"probabilities":{');
+      for (let c = 0; c < width; c++) {
+        out.utf8(`${c > 0 ? ',' : ''}${JSON.stringify(String(i.classes[c]))}:`);
+        number(out, values[r * width + c]!);
+      }
+      out.byte(125);
+    } else {
+      out.ascii(',"value":');
+      number(out, scores.values[r]!);
+    }
+  }
+}
+
+function errorOf(e: Rejection): string {
+  const column = e.column === null ? '' : `,"column":${JSON.stringify(e.column)}`;
+  return `,"error":{"code":"${e.code}"${column},"message":${JSON.stringify(e.message)}}`;
+}

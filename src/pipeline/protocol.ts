@@ -1,0 +1,61 @@
+// What the main thread and the scoring workers say to each other.
+import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { DelimitedLayout } from '../decode/csv-parse-decoder.ts';
+import type { OutputSpec } from '../format/formatter.ts';
+
+export type InputSpec = { format: 'delimited'; layout: DelimitedLayout };
+
+/** How the blocks of one stream are to be read and written; the same for all its blocks. */
+export interface StreamSpec {
+  input: InputSpec;
+  output: OutputSpec;
+}
+
+export interface WorkerInit {
+  folder: string;
+  batchRows: number;
+}
+
+/** Records `from`..`to - 1` of a block, to be scored by one worker. */
+export interface ScoreJob {
+  type: 'score';
+  job: number;
+  stream: number;
+  /** Sent with the first job of a stream to a worker. */
+  spec: StreamSpec | null;
+  slab: SharedArrayBuffer;
+  spans: Int32Array;
+  faults: Uint8Array;
+  lines: Int32Array;
+  firstRow: number;
+  firstByte: number;
+  /** A buffer of an earlier result, to be written over. */
+  recycled: ArrayBuffer | null;
+}
+
+export type ToWorker = ScoreJob | { type: 'forget'; stream: number } | { type: 'stop' };
+
+export interface ScoredPart {
+  rows: number;
+  scored: number;
+  rejected: number;
+  /** Formatted predictions; `length` bytes of the buffer are valid. */
+  output: ArrayBuffer;
+  length: number;
+  /** Lines of the rejects file, without its header. */
+  rejects: string;
+  rejectedByCode: Partial<Record<ErrorCode, number>>;
+  /** The first few rejected rows, for answers that list them. */
+  details: ErrorDetail[];
+  /** Milliseconds of work in the worker. */
+  workMs: number;
+}
+
+export type FromWorker =
+  | { type: 'ready'; evaluator: string }
+  | { type: 'failed'; code: ErrorCode; message: string }
+  | { type: 'scored'; job: number; part: ScoredPart }
+  | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
+
+/** Most details a part carries. */
+export const MAX_DETAILS = 20;

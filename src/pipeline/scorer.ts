@@ -1,0 +1,131 @@
+// The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
+import type { ColumnBatch, ColumnData } from '../core/batch.ts';
+import type { ErrorDetail } from '../core/errors.ts';
+import { CsvParseDecoder } from '../decode/csv-parse-decoder.ts';
+import { type Decoder, reject } from '../decode/decoder.ts';
+import { ByteWriter } from '../format/byte-writer.ts';
+import { createFormatter, type Formatter } from '../format/formatter.ts';
+import { rejectLine } from '../format/rejects.ts';
+import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
+import { Encoder } from '../model/encoder.ts';
+import { loadPackage, type ModelPackage, readModelBytes } from '../model/package.ts';
+import type { Evaluator, Scores } from '../score/evaluator.ts';
+import { openOnnxRuntime } from '../score/onnxruntime.ts';
+import { Interpreter } from '../score/prediction.ts';
+import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
+
+interface Stream {
+  decoder: Decoder;
+  formatter: Formatter;
+  batch: ColumnBatch;
+}
+
+export class Scorer {
+  readonly model: ModelPackage;
+  readonly evaluator: Evaluator;
+  readonly #readers: ColumnReader[];
+  readonly #encoder: Encoder;
+  readonly #interpreter: Interpreter;
+  readonly #columns: ColumnData[];
+  readonly #capacity: number;
+  readonly #streams = new Map<number, Stream>();
+  readonly #writer = new ByteWriter(0);
+
+  private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
+    this.model = model;
+    this.evaluator = evaluator;
+    this.#capacity = batchRows;
+    this.#readers = columnReaders(model.manifest);
+    this.#encoder = new Encoder(model.manifest, this.#readers.map((r) => r.kind), batchRows);
+    this.#interpreter = new Interpreter(model.manifest);
+    this.#columns = this.#readers.map((r) => ({
+      kind: r.kind,
+      numbers: new Float64Array(r.kind === 'number' ? batchRows : 0),
+      codes: new Int32Array(r.kind === 'boolean' || r.kind === 'category' ? batchRows : 0),
+      texts: r.kind === 'text' ? new Array<string | null>(batchRows).fill(null) : [],
+    }));
+  }
+
+  /** Loads the package in `folder`. @throws SluiceError model_invalid | model_hash_mismatch */
+  static async open(folder: string, batchRows: number): Promise<Scorer> {
+    const model = await loadPackage(folder);
+    const evaluator = await openOnnxRuntime(await readModelBytes(model), model.manifest);
+    return new Scorer(model, evaluator, batchRows);
+  }
+
+  forget(stream: number): void {
+    this.#streams.delete(stream);
+  }
+
+  /** Scores the records of one job. @throws SluiceError model_failed */
+  async score(job: ScoreJob): Promise<ScoredPart> {
+    const began = performance.now();
+    const { decoder, formatter, batch } = this.#stream(job.stream, job.spec);
+    const out = this.#writer;
+    if (job.recycled) out.reuse(job.recycled);
+    const rows = job.faults.length;
+    const rejectedByCode: ScoredPart['rejectedByCode'] = {};
+    const details: ErrorDetail[] = [];
+    let rejects = '';
+    let rejected = 0;
+    for (let from = 0; from < rows; from += this.#capacity) {
+      const to = Math.min(rows, from + this.#capacity);
+      decoder.decode(job, from, to, batch);
+      const scores = await this.#evaluate(batch);
+      formatter.write(out, batch, scores, job.firstRow + from);
+      for (const r of batch.rejections) {
+        const i = from + r.index;
+        const row = job.firstRow + i;
+        rejected++;
+        rejectedByCode[r.code] = (rejectedByCode[r.code] ?? 0) + 1;
+        rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
+        if (details.length < MAX_DETAILS) {
+          details.push({ code: r.code, message: r.message, row, ...(r.column === null ? {} : { column: r.column }) });
+        }
+      }
+    }
+    const { buffer, length } = out.detach();
+    return {
+      rows,
+      scored: rows - rejected,
+      rejected,
+      output: buffer,
+      length,
+      rejects,
+      rejectedByCode,
+      details,
+      workMs: performance.now() - began,
+    };
+  }
+
+  async #evaluate(batch: ColumnBatch): Promise<Scores | null> {
+    if (batch.rejections.length === batch.rows) return null;
+    const scores = await this.evaluator.score(this.#encoder.encode(batch), batch.rows);
+    for (let r = 0; r < batch.rows; r++) {
+      if (batch.rejected[r] === 0 && !this.#interpreter.finite(scores, r)) {
+        reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');
+      }
+    }
+    return scores;
+  }
+
+  #stream(id: number, spec: StreamSpec | null): Stream {
+    const known = this.#streams.get(id);
+    if (known) return known;
+    if (!spec) throw new Error(`stream ${id} was never described`);
+    const stream: Stream = {
+      decoder: new CsvParseDecoder(this.#readers, spec.input.layout),
+      formatter: createFormatter(spec.output, this.model.manifest),
+      batch: {
+        capacity: this.#capacity,
+        rows: 0,
+        columns: this.#columns,
+        rejected: new Uint8Array(this.#capacity),
+        rejections: [],
+        passthrough: spec.output.passthrough.map(() => new Array<string | null>(this.#capacity).fill(null)),
+      },
+    };
+    this.#streams.set(id, stream);
+    return stream;
+  }
+}
