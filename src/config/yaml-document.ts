@@ -140,7 +140,11 @@ function editDistance(a: string, b: string): number {
     const row = [i];
     for (let j = 1; j <= b.length; j++) {
       row.push(
-        Math.min(previous[j]! + 1, row[j - 1]! + 1, previous[j - 1]! + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1)),
+        Math.min(
+          previous[j]! + 1,
+          row[j - 1]! + 1,
+          previous[j - 1]! + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1),
+        ),
       );
     }
     previous = row;

@@ -41,7 +41,10 @@ export const ERRORS = {
   column_count: row('A record has more or fewer fields than the header.', 'Look for an unquoted delimiter in a field.'),
   invalid_utf8: row('A record is not valid UTF-8.', 'Export the file as UTF-8.'),
   invalid_character: row('A text value holds a NUL character.', 'Remove the NUL character.'),
-  record_too_long: row('A record is longer than the limit for one row.', 'Look for an unclosed quote or raise the limit.'),
+  record_too_long: row(
+    'A record is longer than the limit for one row.',
+    'Look for an unclosed quote or raise the limit.',
+  ),
   bad_number: row(
     'A number column holds something that is not a plain decimal number.',
     'Write digits with a point and no spaces or thousands separators.',
@@ -86,7 +89,10 @@ export const ERRORS = {
   input_changed: dependency('The input changed or vanished while it was read.', 'Run again when the file is complete.'),
   output_exists_as_folder: usage('The output path is a folder.', 'Name a file.'),
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
-  output_full: dependency('There is no space left for the output.', 'Free space and run again; nothing was left behind.'),
+  output_full: dependency(
+    'There is no space left for the output.',
+    'Free space and run again; nothing was left behind.',
+  ),
   output_failed: dependency('Writing the output failed.', 'Check the disk and run again; nothing was left behind.'),
   output_closed: dependency('The reader of the output went away.', 'Run again.'),
   cancelled: { fault: 'usage', status: 503, retryable: true, summary: 'The run was cancelled.', action: 'Run again.' },

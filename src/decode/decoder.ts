@@ -1,13 +1,8 @@
 // The narrow interface of every decoder: records of a block in, a columnar batch out.
-import type { Block } from '../core/block.ts';
+
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
-import {
-  RECORD_CRASHED,
-  RECORD_MALFORMED,
-  RECORD_MODEL_FAILED,
-  RECORD_OK,
-  RECORD_TOO_LONG,
-} from '../core/block.ts';
+import type { Block } from '../core/block.ts';
+import { RECORD_CRASHED, RECORD_MALFORMED, RECORD_MODEL_FAILED, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 
 /** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
@@ -22,7 +17,13 @@ export interface Decoder {
 }
 
 /** Marks row `index` of the batch as rejected; the first fault of a row stands. */
-export function reject(batch: ColumnBatch, index: number, code: ErrorCode, column: string | null, message: string): void {
+export function reject(
+  batch: ColumnBatch,
+  index: number,
+  code: ErrorCode,
+  column: string | null,
+  message: string,
+): void {
   if (batch.rejected[index] === 1) return;
   batch.rejected[index] = 1;
   const rejection: Rejection = { index, code, column, message };

@@ -52,7 +52,8 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
   }
   const details: ErrorDetail[] = [];
   const at = new Map<string, number>();
-  const problem = (code: ErrorDetail['code'], column: string, message: string) => details.push({ code, column, message });
+  const problem = (code: ErrorDetail['code'], column: string, message: string) =>
+    details.push({ code, column, message });
   names.forEach((name, i) => {
     if (at.has(name)) problem('duplicate_column', name, `column ${name} is there twice`);
     else at.set(name, i);
@@ -61,12 +62,21 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
   const passed =
     options.passthrough === '*' ? names.filter((n) => !model.has(n) && n !== manifest.outcome) : options.passthrough;
   for (const name of wanted) {
-    if (!at.has(name)) problem('missing_column', name, `column ${name} is missing${didYouMean(name, names.filter((n) => !model.has(n)))}`);
+    if (!at.has(name))
+      problem(
+        'missing_column',
+        name,
+        `column ${name} is missing${didYouMean(
+          name,
+          names.filter((n) => !model.has(n)),
+        )}`,
+      );
   }
   for (const name of at.keys()) {
     if (model.has(name) || passed.includes(name)) continue;
     if (name === manifest.outcome) problem('outcome_present', name, `column ${name} is the outcome the model predicts`);
-    else problem('unexpected_column', name, `column ${name} is not one of the model; name it in passthrough to echo it`);
+    else
+      problem('unexpected_column', name, `column ${name} is not one of the model; name it in passthrough to echo it`);
   }
   for (const name of passed) {
     if (!at.has(name)) problem('missing_column', name, `passthrough column ${name} is not in the header`);

@@ -50,13 +50,20 @@ export class ColumnReader {
         : new Map(this.values.map((v, i) => [v, i]));
     const types = new Set(inputs.map((i) => i.type));
     this.wholeNumbers = spec.kind === 'number' && (types.has('int64') || types.has('int32'));
-    const limit = types.has('float32') ? FLOAT32_LIMIT : types.has('int32') ? 2 ** 31 - 1 : types.has('int64') ? Number.MAX_SAFE_INTEGER : Number.MAX_VALUE;
+    const limit = types.has('float32')
+      ? FLOAT32_LIMIT
+      : types.has('int32')
+        ? 2 ** 31 - 1
+        : types.has('int64')
+          ? Number.MAX_SAFE_INTEGER
+          : Number.MAX_VALUE;
     const range = Array.isArray(spec.range) ? { min: spec.range[0], max: spec.range[1] } : (spec.range ?? {});
     this.min = Math.max(range.min ?? -Infinity, -limit);
     this.max = Math.min(range.max ?? Infinity, limit);
     const fault = (code: ErrorCode, message: string): CellFault => ({ code, message });
     this.#missing = spec.missing?.as === 'error' ? fault('missing_value', 'a value is required') : null;
-    this.#unseen = (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a category the model knows') : null;
+    this.#unseen =
+      (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a category the model knows') : null;
     this.#faults = {
       number: fault('bad_number', 'not a plain decimal number'),
       whole: fault('bad_number', 'not a whole number'),
@@ -141,6 +148,10 @@ export class ColumnReader {
 /** One reader a column, in the order of the package. */
 export function columnReaders(manifest: Manifest): ColumnReader[] {
   return manifest.columns.map(
-    (c) => new ColumnReader(c, manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name))),
+    (c) =>
+      new ColumnReader(
+        c,
+        manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name)),
+      ),
   );
 }

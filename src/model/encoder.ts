@@ -60,8 +60,19 @@ function allocate(type: InputSpec['type'], n: number): InputArray {
 }
 
 /** The fill of one column of one input; codes become table look-ups so that the loop over rows has no branches on words. */
-function fill(spec: ColumnSpec, kind: ColumnKind, column: number, type: InputSpec['type'], data: InputArray, offset: number, width: number): Fill {
-  const missing = spec.missing?.as === undefined || spec.missing.as === 'nan' || spec.missing.as === 'error' ? undefined : spec.missing.value;
+function fill(
+  spec: ColumnSpec,
+  kind: ColumnKind,
+  column: number,
+  type: InputSpec['type'],
+  data: InputArray,
+  offset: number,
+  width: number,
+): Fill {
+  const missing =
+    spec.missing?.as === undefined || spec.missing.as === 'nan' || spec.missing.as === 'error'
+      ? undefined
+      : spec.missing.value;
   if (type === 'string') {
     const out = data as string[];
     const text = stringOf(spec, kind, missing);
@@ -71,9 +82,13 @@ function fill(spec: ColumnSpec, kind: ColumnKind, column: number, type: InputSpe
     };
   }
   const what = `column ${spec.name}`;
-  const missingNumber = missing === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(missing, spec.codes, what);
+  const missingNumber =
+    missing === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(missing, spec.codes, what);
   if (missing === undefined && spec.missing?.as !== 'error' && Number.isNaN(missingNumber) === false) {
-    throw new SluiceError('model_invalid', `${what}: ${type} has no NaN, say what missing becomes (missing: {as: value, value: …})`);
+    throw new SluiceError(
+      'model_invalid',
+      `${what}: ${type} has no NaN, say what missing becomes (missing: {as: value, value: …})`,
+    );
   }
   if (kind === 'number') {
     const missingBig = type === 'int64' ? BigInt(missingNumber) : 0n;
@@ -91,7 +106,7 @@ function fill(spec: ColumnSpec, kind: ColumnKind, column: number, type: InputSpe
       const v = batch.columns[column]!.numbers;
       for (let r = 0, o = offset; r < rows; r++, o += width) {
         const x = v[r]!;
-        out[o] = x === x ? x : missingNumber;
+        out[o] = Number.isNaN(x) ? missingNumber : x;
       }
     };
   }
@@ -127,7 +142,11 @@ function numberOf(value: string | number | boolean, codes: Record<string, number
 }
 
 /** How a cell reads as the text a string input takes. */
-function stringOf(spec: ColumnSpec, kind: ColumnKind, missing: string | number | boolean | undefined): (c: ColumnData, r: number) => string {
+function stringOf(
+  spec: ColumnSpec,
+  kind: ColumnKind,
+  missing: string | number | boolean | undefined,
+): (c: ColumnData, r: number) => string {
   const gone = missing === undefined ? '' : String(missing);
   switch (kind) {
     case 'text':

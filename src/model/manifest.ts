@@ -9,10 +9,10 @@ const counts = Type.Record(Type.String(), Type.Integer());
 
 export const MissingSchema = Type.Object(
   {
-    values: Type.Optional(Type.Array(Type.String(), { description: 'texts that mean missing; default: the empty text' })),
-    as: Type.Optional(
-      literals('nan', 'value', 'category', 'error'),
+    values: Type.Optional(
+      Type.Array(Type.String(), { description: 'texts that mean missing; default: the empty text' }),
     ),
+    as: Type.Optional(literals('nan', 'value', 'category', 'error')),
     value: Type.Optional(scalar),
   },
   { ...closed, description: 'what counts as missing, and what the model gets instead; as: error refuses the row' },
@@ -23,8 +23,12 @@ export const ColumnSchema = Type.Object(
     name: Type.String({ minLength: 1 }),
     kind: literals('number', 'boolean', 'category', 'text'),
     missing: Type.Optional(MissingSchema),
-    codes: Type.Optional(Type.Record(Type.String(), Type.Number(), { description: 'category → number the model was trained with' })),
-    values: Type.Optional(Type.Array(Type.String(), { description: 'known categories, where the model takes the text itself' })),
+    codes: Type.Optional(
+      Type.Record(Type.String(), Type.Number(), { description: 'category → number the model was trained with' }),
+    ),
+    values: Type.Optional(
+      Type.Array(Type.String(), { description: 'known categories, where the model takes the text itself' }),
+    ),
     unseen: Type.Optional(literals('error', 'missing', 'value')),
     unseen_value: Type.Optional(scalar),
     true_values: Type.Optional(Type.Array(Type.String())),
@@ -47,7 +51,9 @@ export const InputSchema = Type.Object(
   {
     name: Type.String({ minLength: 1 }),
     type: literals('float32', 'float64', 'int64', 'int32', 'bool', 'string'),
-    columns: Type.Optional(Type.Array(Type.String(), { minItems: 1, description: 'a matrix: these columns in this order' })),
+    columns: Type.Optional(
+      Type.Array(Type.String(), { minItems: 1, description: 'a matrix: these columns in this order' }),
+    ),
     column: Type.Optional(Type.String({ description: 'one input a column, shape [rows, 1]' })),
   },
   closed,

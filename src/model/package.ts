@@ -57,7 +57,10 @@ export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<Ar
   }
   const actual = createHash('sha256').update(bytes).digest('hex');
   if (actual !== sha256) {
-    throw new SluiceError('model_hash_mismatch', `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`);
+    throw new SluiceError(
+      'model_hash_mismatch',
+      `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`,
+    );
   }
   return bytes;
 }
@@ -71,7 +74,8 @@ function inconsistencies(m: Manifest): string[] {
   for (const c of m.columns) {
     if (c.codes && c.values) problems.push(`columns.${c.name}: codes and values exclude each other`);
     if ((c.codes || c.values) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
-    if (c.unseen === 'value' && c.unseen_value === undefined) problems.push(`columns.${c.name}: unseen: value needs unseen_value`);
+    if (c.unseen === 'value' && c.unseen_value === undefined)
+      problems.push(`columns.${c.name}: unseen: value needs unseen_value`);
     const as = c.missing?.as;
     if ((as === 'value' || as === 'category') && c.missing?.value === undefined) {
       problems.push(`columns.${c.name}: missing.as: ${as} needs missing.value`);

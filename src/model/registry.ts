@@ -19,7 +19,10 @@ export interface Reference {
  * @throws SluiceError model_not_found when the text is none of them (nothing of it is used as a path then)
  */
 export function parseReference(text: string): Reference {
-  const m = /^([a-z0-9][a-z0-9._-]{0,99})(?::([A-Za-z0-9][A-Za-z0-9._-]{0,63})|@([A-Za-z0-9][A-Za-z0-9._-]{0,63}))?$/.exec(text);
+  const m =
+    /^([a-z0-9][a-z0-9._-]{0,99})(?::([A-Za-z0-9][A-Za-z0-9._-]{0,63})|@([A-Za-z0-9][A-Za-z0-9._-]{0,63}))?$/.exec(
+      text,
+    );
   if (!m) throw new SluiceError('model_not_found', 'a model reference is id, id:version or id@alias');
   return { id: m[1]!, ...(m[2] ? { version: m[2] } : {}), ...(m[3] ? { alias: m[3] } : {}) };
 }
@@ -78,7 +81,10 @@ export class FolderRegistry {
 function pickVersion(entry: ModelEntry, ref: Reference): string {
   if (ref.version !== undefined) {
     if (entry.versions.includes(ref.version)) return ref.version;
-    throw new SluiceError('model_not_found', `${ref.id} has no version ${ref.version} (it has ${entry.versions.join(', ')})`);
+    throw new SluiceError(
+      'model_not_found',
+      `${ref.id} has no version ${ref.version} (it has ${entry.versions.join(', ')})`,
+    );
   }
   const aliases = entry.aliases;
   const alias = ref.alias ?? 'champion';
@@ -88,7 +94,10 @@ function pickVersion(entry: ModelEntry, ref: Reference): string {
     throw new SluiceError('model_not_found', `${ref.id}@${alias} points to version ${version}, which is not there`);
   }
   if (ref.alias !== undefined) {
-    throw new SluiceError('model_not_found', `${ref.id} has no alias ${ref.alias}${didYouMean(ref.alias, Object.keys(aliases))}`);
+    throw new SluiceError(
+      'model_not_found',
+      `${ref.id} has no alias ${ref.alias}${didYouMean(ref.alias, Object.keys(aliases))}`,
+    );
   }
   return entry.versions.at(-1)!;
 }

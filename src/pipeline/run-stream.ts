@@ -17,7 +17,8 @@ export interface RunCounts {
 }
 
 export interface RunOptions {
-  blocks: AsyncIterable<Block>;
+  /** Opens the source; `signal` is aborted when the run fails or is cancelled. */
+  blocks: (signal: AbortSignal) => AsyncIterable<Block>;
   stream: StreamHandle;
   slabs: SlabPool;
   frame: Frame;
@@ -75,15 +76,15 @@ export async function runStream(options: RunOptions): Promise<RunCounts> {
   options.signal?.addEventListener('abort', onAbort, { once: true });
   try {
     options.signal?.throwIfAborted();
-    for await (const block of options.blocks) {
+    for await (const block of options.blocks(stop.signal)) {
       if (stop.signal.aborted) break;
       read += block.faults.length;
       const scored = stream.score(block);
       scored.catch(() => {});
       tail = tail.then(async () => {
-        if (stop.signal.aborted) return;
         try {
-          for (const part of await scored) await writePart(part);
+          const parts = await scored;
+          if (!stop.signal.aborted) for (const part of parts) await writePart(part);
         } catch (error) {
           fail(error);
         } finally {
@@ -113,7 +114,8 @@ function account(counts: RunCounts, part: ScoredPart): void {
   for (const [code, n] of Object.entries(part.rejectedByCode) as [ErrorCode, number][]) {
     counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
   }
-  if (counts.details.length < MAX_DETAILS) counts.details.push(...part.details.slice(0, MAX_DETAILS - counts.details.length));
+  if (counts.details.length < MAX_DETAILS)
+    counts.details.push(...part.details.slice(0, MAX_DETAILS - counts.details.length));
 }
 
 const cancelled = (signal: AbortSignal): SluiceError =>

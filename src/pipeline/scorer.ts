@@ -36,7 +36,11 @@ export class Scorer {
     this.evaluator = evaluator;
     this.#capacity = batchRows;
     this.#readers = columnReaders(model.manifest);
-    this.#encoder = new Encoder(model.manifest, this.#readers.map((r) => r.kind), batchRows);
+    this.#encoder = new Encoder(
+      model.manifest,
+      this.#readers.map((r) => r.kind),
+      batchRows,
+    );
     this.#interpreter = new Interpreter(model.manifest);
     this.#columns = this.#readers.map((r) => ({
       kind: r.kind,

@@ -281,7 +281,12 @@ export class WorkerPool {
       suspect.deaths++;
       if (suspect.stream.closed) suspect.reject(new SluiceError('cancelled', 'the stream is closed'));
       else if (suspect.deaths < 2) this.#enqueue(suspect, true);
-      else this.#divide(suspect, RECORD_CRASHED, new SluiceError('worker_failed', `too many rows bring workers down: ${reason}`));
+      else
+        this.#divide(
+          suspect,
+          RECORD_CRASHED,
+          new SluiceError('worker_failed', `too many rows bring workers down: ${reason}`),
+        );
     }
     this.#spawn().catch(() => {});
     this.#dispatch();

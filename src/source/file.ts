@@ -76,7 +76,10 @@ async function assertUnchanged(
 ): Promise<void> {
   const after = await handle.stat();
   if (after.size !== before.size || after.mtimeMs !== before.mtimeMs || read !== before.size) {
-    throw new SluiceError('input_changed', `${path} changed while it was read (${before.size} bytes at first, ${read} read)`);
+    throw new SluiceError(
+      'input_changed',
+      `${path} changed while it was read (${before.size} bytes at first, ${read} read)`,
+    );
   }
   let named: { ino: number };
   try {

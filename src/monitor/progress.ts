@@ -1,0 +1,60 @@
+// Tells a person how a run goes: one live line on a terminal, a plain line every ten seconds elsewhere.
+
+export interface ProgressState {
+  rows: number;
+  rejected: number;
+  bytesRead: number;
+  totalBytes: number | null;
+}
+
+const LIVE_MS = 200;
+const QUIET_MS = 10_000;
+
+export class Progress {
+  readonly #out: NodeJS.WriteStream;
+  readonly #state: () => ProgressState;
+  readonly #began = performance.now();
+  readonly #timer: NodeJS.Timeout;
+
+  /** Asks `state` for figures as long as it runs; call `stop` before writing anything else to `out`. */
+  constructor(out: NodeJS.WriteStream, state: () => ProgressState) {
+    this.#out = out;
+    this.#state = state;
+    const live = out.isTTY === true;
+    this.#timer = setInterval(() => this.#show(live), live ? LIVE_MS : QUIET_MS);
+    this.#timer.unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    if (this.#out.isTTY) this.#out.write('\r\x1b[K');
+  }
+
+  #show(live: boolean): void {
+    const text = progressLine(this.#state(), (performance.now() - this.#began) / 1000);
+    this.#out.write(live ? `\r\x1b[K${text.slice(0, (this.#out.columns ?? 80) - 1)}` : `${text}\n`);
+  }
+}
+
+/** `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
+export function progressLine(s: ProgressState, seconds: number): string {
+  const rate = seconds > 0 ? s.rows / seconds : 0;
+  const parts = [`${count(s.rows)} rows`, `${count(Math.round(rate))} rows/s`];
+  if (s.rejected > 0) parts.push(`${count(s.rejected)} rejected`);
+  if (s.totalBytes !== null && s.totalBytes > 0 && s.bytesRead > 0) {
+    const part = Math.min(1, s.bytesRead / s.totalBytes);
+    parts.push(`${Math.floor(part * 100)} %`, `${clock((seconds / part) * (1 - part))} left`);
+  }
+  return parts.join(', ');
+}
+
+/** A whole number with thousands separators. */
+export const count = (n: number): string => n.toLocaleString('en-US');
+
+/** Seconds as m:ss or h:mm:ss. */
+export function clock(seconds: number): string {
+  const s = Math.max(0, Math.round(seconds));
+  const two = (n: number) => String(n).padStart(2, '0');
+  const h = Math.floor(s / 3600);
+  return h > 0 ? `${h}:${two(Math.floor(s / 60) % 60)}:${two(s % 60)}` : `${Math.floor(s / 60)}:${two(s % 60)}`;
+}
