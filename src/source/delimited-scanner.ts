@@ -112,12 +112,12 @@ export class DelimitedScanner implements RecordScanner {
 
   #step(slab: Buffer, to: number, records: RecordList): void {
     const delimiter = this.#delimiter;
-    const limit = Math.min(to, this.#start + this.#maxRecordBytes + 1);
+    const limit = this.#start + this.#maxRecordBytes;
     let pos = this.pos;
     let state = this.#state;
     const dropping = state === DROP_LINE;
     while (pos < to) {
-      if (pos >= limit && !dropping && pos - this.#start >= this.#maxRecordBytes) {
+      if (pos >= limit && !dropping) {
         const c = slab[pos];
         const ends = state !== QUOTED && (c === LF || c === CR);
         if (!ends) {

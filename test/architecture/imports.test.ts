@@ -1,0 +1,78 @@
+// Who may import whom, as a table: the folders are the data flow, and arrows only point back along it.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+
+const SRC = path.resolve('src');
+
+/** Folder → folders it may import besides itself. */
+const MAY_IMPORT: Record<string, string[]> = {
+  core: [],
+  config: ['core'],
+  source: ['core'],
+  model: ['core', 'config'],
+  decode: ['core', 'config', 'model'],
+  score: ['core', 'model'],
+  format: ['core', 'model', 'score'],
+  sink: ['core'],
+  monitor: ['core'],
+  demo: ['core'],
+  bundled: [],
+  pipeline: ['core', 'config', 'source', 'decode', 'model', 'score', 'format', 'sink', 'monitor'],
+  commands: ['core', 'config', 'source', 'decode', 'model', 'format', 'sink', 'monitor', 'pipeline', 'demo'],
+};
+
+/** Third-party package → the folders that may import it. */
+const PACKAGES: Record<string, string[]> = {
+  'onnxruntime-node': ['score'],
+  'csv-parse': ['decode'],
+  commander: ['commands', '.'],
+  yaml: ['config'],
+  typebox: ['config', 'model'],
+};
+
+interface Edge {
+  from: string;
+  to: string;
+  file: string;
+}
+
+function edges(): { internal: Edge[]; external: Edge[] } {
+  const internal: Edge[] = [];
+  const external: Edge[] = [];
+  for (const file of readdirSync(SRC, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.ts')) continue;
+    const from = file.includes(path.sep) ? file.split(path.sep)[0]! : '.';
+    const text = readFileSync(path.join(SRC, file), 'utf8');
+    for (const m of text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)) {
+      const target = m[1]!;
+      if (target.startsWith('.')) {
+        const to = path.relative(SRC, path.resolve(SRC, path.dirname(file), target)).split(path.sep)[0]!;
+        internal.push({ from, to, file });
+      } else if (!target.startsWith('node:')) {
+        const name = target.split('/', target.startsWith('@') ? 2 : 1).join('/');
+        external.push({ from, to: name, file });
+      }
+    }
+  }
+  return { internal, external };
+}
+
+test('folders import only along the data flow', () => {
+  const { internal } = edges();
+  expect(internal.length).toBeGreaterThan(80);
+  const wrong = internal.filter((e) => e.from !== '.' && e.to !== e.from && !MAY_IMPORT[e.from]?.includes(e.to));
+  expect(wrong.map((e) => `${e.file} imports ${e.to}`)).toEqual([]);
+});
+
+test('every folder is in the table, and the table names no folder that is gone', () => {
+  const folders = readdirSync(SRC, { withFileTypes: true }).filter((e) => e.isDirectory());
+  expect(folders.map((f) => f.name).sort()).toEqual(Object.keys(MAY_IMPORT).sort());
+});
+
+test('each third-party package is imported in its own folder only', () => {
+  const { external } = edges();
+  expect(external.length).toBeGreaterThan(8);
+  const wrong = external.filter((e) => !PACKAGES[e.to]?.includes(e.from));
+  expect(wrong.map((e) => `${e.file} imports ${e.to}`)).toEqual([]);
+});
