@@ -1,0 +1,217 @@
+// The portfolio generator: realistic applications with gaps, unseen categories and, if asked, planted faults.
+import * as population from './population.ts';
+import { Random } from './random.ts';
+
+export interface GenerateOptions {
+  rows: number;
+  /** The same seed gives the same bytes; row i does not depend on how many rows or faults are asked for. */
+  seed: number;
+  delimiter?: string;
+  /** Exactly this many rows are broken, spread over the file. */
+  faults?: number;
+  /** Add the outcome column `ok`. */
+  outcome?: boolean;
+  /** Add a leading column `application_id`. */
+  ids?: boolean;
+  /** Unseen categories; default true. Missing values are there in any case. */
+  dirty?: boolean;
+}
+
+export interface PlantedFault {
+  /** Data row, from 1. */
+  row: number;
+  /** Physical line of the file, from 1; the header is line 1. */
+  line: number;
+  /** Error code the row must be rejected with. */
+  code: string;
+  column?: string;
+}
+
+export const COLUMNS = [
+  'amount',
+  'source_type',
+  'remittance_type',
+  'term',
+  'income',
+  'occupation_type',
+  'pension_contributions',
+  'criminal_record',
+  'marital_status',
+  'add_info_fraud',
+  'add_info_inadequate',
+  'add_info_poor_appearance',
+  'credit_product_id',
+  'verificator_id',
+  'partner_id',
+  'add_income_pension',
+  'add_info_call_before_visit',
+  'had_arrears',
+  'had_credits_before',
+  'has_active_credit',
+  'monthly_payment',
+  'pt_income',
+  'banned',
+];
+const AT = Object.fromEntries(COLUMNS.map((c, i) => [c, i]));
+
+const CHUNK_CHARACTERS = 128 * 1024;
+/** Stands for two bytes that are no UTF-8 until the chunk is encoded. */
+const NOT_UTF8 = '\u{e000}';
+
+const SHARES = {
+  source: population.cumulative(population.SOURCE),
+  remittance: population.cumulative(population.REMITTANCE),
+  occupation: population.cumulative(population.OCCUPATION),
+  marital: population.cumulative(population.MARITAL),
+  term: population.cumulative(population.TERM),
+};
+
+const FAULTS: { code: string; column?: string; plant: (fields: string[]) => void }[] = [
+  { code: 'column_count', plant: (f) => void f.pop() },
+  { code: 'bad_number', column: 'amount', plant: (f) => set(f, 'amount', '12.5x') },
+  { code: 'bad_boolean', column: 'banned', plant: (f) => set(f, 'banned', 'maybe') },
+  { code: 'invalid_utf8', plant: (f) => set(f, 'source_type', NOT_UTF8) },
+  { code: 'malformed_record', plant: (f) => set(f, 'occupation_type', '"abc"def') },
+  { code: 'column_count', plant: (f) => void f.push('extra') },
+  { code: 'bad_number', column: 'income', plant: (f) => set(f, 'income', '1 000') },
+];
+
+/** Yields the file in chunks; `onFault` hears of each planted fault as its row is written. */
+export function* generatePortfolio(
+  options: GenerateOptions,
+  onFault?: (fault: PlantedFault) => void,
+): Generator<Buffer> {
+  const delimiter = options.delimiter ?? ',';
+  const faults = Math.min(options.faults ?? 0, options.rows);
+  const header = [...(options.ids ? ['application_id'] : []), ...COLUMNS, ...(options.outcome ? ['ok'] : [])];
+  const special = new RegExp(`["\\r\\n${delimiter === '|' ? '\\|' : delimiter}]`);
+  const random = new Random();
+  const fields: string[] = [];
+  let text = `${header.join(delimiter)}\n`;
+  let line = 2;
+  let planted = 0;
+  for (let row = 1; row <= options.rows; row++) {
+    random.seed(options.seed, row);
+    fields.length = 0;
+    const ok = application(random, fields, options.dirty ?? true);
+    let lines = 1;
+    for (const c of CATEGORIES) {
+      const value = fields[c]!;
+      if (!special.test(value)) continue;
+      lines += value.split('\n').length - 1;
+      fields[c] = `"${value.replaceAll('"', '""')}"`;
+    }
+    // The k-th fault stands in the middle of the k-th of `faults` equal stretches.
+    if (planted < faults && row === Math.ceil(((planted + 0.5) * options.rows) / faults)) {
+      const fault = FAULTS[planted % FAULTS.length]!;
+      // A broken row stays on one line, whatever its category was.
+      if (lines > 1) set(fields, 'occupation_type', 'EMPLOYEE');
+      lines = 1;
+      fault.plant(fields);
+      planted++;
+      onFault?.({ row, line, code: fault.code, ...(fault.column ? { column: fault.column } : {}) });
+    }
+    if (options.ids) text += `A${String(row).padStart(8, '0')}${delimiter}`;
+    text += fields.join(delimiter);
+    text += options.outcome ? `${delimiter}${ok}\n` : '\n';
+    line += lines;
+    if (text.length >= CHUNK_CHARACTERS) {
+      yield encode(text);
+      text = '';
+    }
+  }
+  if (text !== '') yield encode(text);
+}
+
+const CATEGORIES = ['source_type', 'occupation_type', 'marital_status', 'verificator_id', 'partner_id'].map((c) => AT[c]!);
+
+function set(fields: string[], column: string, value: string): void {
+  fields[AT[column]!] = value;
+}
+
+function encode(text: string): Buffer {
+  const bytes = Buffer.from(text);
+  const mark = Buffer.from(NOT_UTF8);
+  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at)) bytes.fill(0xff, at, at + mark.length);
+  return bytes;
+}
+
+/** Two decimals, as money is written. */
+const money = (v: number): string => String(Math.round(v * 100) / 100);
+
+/** Writes one application into `fields` (unquoted) and returns whether it was repaid. */
+function application(r: Random, fields: string[], dirty: boolean): boolean {
+  const { SOURCE, REMITTANCE, OCCUPATION, MARITAL, TERM, PRODUCTS, VERIFICATORS, PARTNERS } = population;
+  const source = SOURCE[r.pick(SHARES.source)]!;
+  const remittance = REMITTANCE[r.pick(SHARES.remittance)]!;
+  const occupation = OCCUPATION[r.pick(SHARES.occupation)]!;
+  const marital = MARITAL[r.pick(SHARES.marital)]!;
+  const product = PRODUCTS[Math.floor(r.uniform() * PRODUCTS.length)]!;
+  const verificator = VERIFICATORS[Math.min(r.geometric(0.12), VERIFICATORS.length - 1)]!;
+  const partner = PARTNERS[Math.min(r.geometric(0.1), PARTNERS.length - 1)]!;
+  const income = Math.round(Math.exp(occupation.income + 0.45 * r.normal()) * 100) / 100;
+  const wish = Math.exp(Math.log(income) + 0.35 + 0.7 * r.normal());
+  const amount = Math.min(500_000, Math.max(1000, Math.round(wish / 100) * 100));
+  const term = TERM[r.pick(SHARES.term)]!.months;
+  const rate = 0.12 + 0.33 * r.uniform();
+  const payment = Math.round(((amount * (1 + (rate * term) / 12)) / term) * 100) / 100;
+  const partTime = r.chance(0.3) ? Math.round(Math.exp(8.6 + 0.7 * r.normal()) * 100) / 100 : 0;
+  const pensioner = occupation.name === 'PENSIONER';
+  const employed = occupation.name === 'EMPLOYEE' || occupation.name === 'CIVIL_SERVANT';
+  const contributions = r.chance(employed ? 0.85 : 0.3);
+  const criminal = r.chance(0.03);
+  const fraud = r.chance(0.02);
+  const inadequate = r.chance(0.03);
+  const poor = r.chance(0.05);
+  const pension = r.chance(pensioner ? 0.9 : 0.08);
+  const call = r.chance(0.4);
+  const before = r.chance(0.62);
+  const arrears = before && r.chance(0.2);
+  const active = r.chance(before ? 0.45 : 0.12);
+  const banned = r.chance(0.012);
+  const noIncome = r.chance(0.07);
+
+  let z = 2.35 + source.effect + remittance.effect + occupation.effect + marital.effect;
+  z += product.effect + verificator.effect + partner.effect;
+  const burden = Math.log(payment / (income + partTime) / 0.15);
+  z += -1.1 * Math.min(2.5, Math.max(-2, burden)) + 0.35 * (Math.log(income) - 10.3) - 0.012 * (term - 18);
+  z += 0.35 * Number(contributions) - 1.2 * Number(criminal) - 2.2 * Number(fraud) - 0.9 * Number(inadequate);
+  z += -0.5 * Number(poor) + 0.2 * Number(pension) + 0.05 * Number(call) - 1.3 * Number(arrears);
+  z += 0.5 * Number(before) - 0.3 * Number(active) - 3 * Number(banned) - 0.7 * Number(arrears && active);
+  z -= 0.5 * Number(noIncome);
+  const ok = r.chance(1 / (1 + Math.exp(-z)));
+
+  fields.push(
+    String(amount),
+    source.name,
+    remittance.name,
+    r.chance(0.01) ? '' : String(term),
+    noIncome ? '' : money(income),
+    r.chance(0.05) ? '' : occupation.name,
+    r.chance(0.03) ? '' : String(contributions),
+    String(criminal),
+    r.chance(0.03) ? '' : marital.name,
+    String(fraud),
+    String(inadequate),
+    String(poor),
+    product.name,
+    r.chance(0.04) ? '' : verificator.name,
+    partner.name,
+    String(pension),
+    String(call),
+    r.chance(0.05) ? '' : String(arrears),
+    String(before),
+    String(active),
+    money(payment),
+    r.chance(0.1) ? '' : money(partTime),
+    String(banned),
+  );
+  if (dirty && r.chance(0.005)) {
+    const entries = Object.entries(population.UNSEEN);
+    const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
+    // The line break is rare even among the rare.
+    const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);
+    set(fields, column, values[Math.floor(r.uniform() * last)]!);
+  }
+  return ok;
+}
