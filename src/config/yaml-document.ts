@@ -17,11 +17,12 @@ export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Probl
 
 /**
  * Parses `text` and checks it against `schema`.
- * YAML 1.2 core schema, duplicate keys refused, aliases bounded.
+ * YAML 1.2 core schema, duplicate keys refused, aliases bounded. Keys are the text that stands there: YAML writers leave
+ * `008:` unquoted, and a category must not lose its zeros.
  */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
   const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true });
+  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true, stringKeys: true });
   const at = (offset: number, message: string): Problem => {
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };

@@ -123,7 +123,9 @@ export function* generatePortfolio(
   if (text !== '') yield encode(text);
 }
 
-const CATEGORIES = ['source_type', 'occupation_type', 'marital_status', 'verificator_id', 'partner_id'].map((c) => AT[c]!);
+const CATEGORIES = ['source_type', 'occupation_type', 'marital_status', 'verificator_id', 'partner_id'].map(
+  (c) => AT[c]!,
+);
 
 function set(fields: string[], column: string, value: string): void {
   fields[AT[column]!] = value;

@@ -11,7 +11,7 @@ export interface Evaluator {
   /** Which engine runs, as the summary says it. */
   readonly name: 'onnxruntime' | 'native';
   /**
-   * Scores the first `rows` rows of the inputs. What it returns may be overwritten by the next call.
+   * Scores the first `rows` rows of the inputs, whose arrays hold `paddedRows(rows)` rows of sound values. What it returns may be overwritten by the next call.
    * @throws SluiceError model_failed
    */
   score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;

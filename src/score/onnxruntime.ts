@@ -1,7 +1,7 @@
 // The general engine and the oracle of all others: ONNX Runtime, one thread a session so that bits do not depend on neighbours.
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../core/errors.ts';
-import type { EncodedInput } from '../model/encoder.ts';
+import { type EncodedInput, paddedRows } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 
@@ -46,7 +46,11 @@ export async function openOnnxRuntime(bytes: Uint8Array, manifest: Manifest): Pr
   return {
     name: 'onnxruntime',
     async score(inputs, rows): Promise<Scores> {
-      if (!oneByOne) return scoresOf(await run(inputs, 0, rows), rows, width);
+      if (!oneByOne) {
+        const padded = paddedRows(rows);
+        const all = scoresOf(await run(inputs, 0, padded), padded, width);
+        return { values: all.values.subarray(0, rows * all.width), width: all.width };
+      }
       const values = new Float32Array(rows * width);
       let got = width;
       for (let r = 0; r < rows; r++) {
