@@ -34,7 +34,7 @@ export interface ScoreFileOptions {
   maxRecordBytes?: number;
   signal?: AbortSignal;
   onProgress?: (counts: RunCounts) => void;
-  pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs'>;
+  pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxGuiltyRows' | 'heapMb'>;
   onWorkerDeath?: (reason: string) => void;
 }
 

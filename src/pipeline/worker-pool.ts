@@ -12,6 +12,10 @@ export interface PoolOptions {
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
   jobTimeoutMs?: number;
+  /** Rows of one stream that may bring workers down before the stream is given up. */
+  maxGuiltyRows?: number;
+  /** Heap of a worker, MB: one that needs more dies, and with it the row that made it. */
+  heapMb?: number;
   /** File a worker starts with; tests put their own in between. */
   entry?: URL;
 }
@@ -25,8 +29,8 @@ export const DEFAULT_BATCH_ROWS = 512;
 const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 /** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
 const JOBS_A_WORKER = 2;
-/** Rows of one stream that may bring workers down before the stream is given up. */
-const MAX_GUILTY_ROWS = 100;
+const DEFAULT_MAX_GUILTY_ROWS = 100;
+const DEFAULT_HEAP_MB = 1024;
 /** Deaths without any job done in between before the pool is given up. */
 const MAX_DEATHS_IN_A_ROW = 40;
 /** Free output buffers kept for reuse. */
@@ -95,6 +99,8 @@ export class WorkerPool {
     this.#options = {
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
+      maxGuiltyRows: DEFAULT_MAX_GUILTY_ROWS,
+      heapMb: DEFAULT_HEAP_MB,
       entry: new URL(own, import.meta.url),
       ...options,
     };
@@ -170,7 +176,7 @@ export class WorkerPool {
     const worker = new Worker(this.#options.entry, {
       workerData: init,
       execArgv: [],
-      resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: 1024 },
+      resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: this.#options.heapMb },
     });
     const member: Member = { worker, ready: false, jobs: [], knows: new Set(), timer: undefined, lastError: '' };
     this.#members.push(member);
@@ -297,7 +303,7 @@ export class WorkerPool {
     const { block, stream } = job;
     const records = block.faults.length;
     if (records === 1) {
-      if (block.faults[0] !== RECORD_OK || ++stream.guilty > MAX_GUILTY_ROWS) job.reject(tooMany);
+      if (block.faults[0] !== RECORD_OK || ++stream.guilty > this.#options.maxGuiltyRows) job.reject(tooMany);
       else this.#enqueue({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } }, true);
       return;
     }
