@@ -1,5 +1,5 @@
 // Writes a file under a temporary name and renames it when it is whole: nothing half done ever has the final name.
-import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { ByteSink } from './sink.ts';
@@ -14,6 +14,7 @@ export async function openFileSink(target: string): Promise<ByteSink> {
   const direct = present !== null && !present.isFile();
   const folder = path.dirname(path.resolve(target));
   const temporary = direct ? target : path.join(folder, `.${path.basename(target)}.${process.pid}.${token()}.partial`);
+  if (!direct) await removeLeftOvers(folder, path.basename(target));
   let handle: FileHandle;
   try {
     handle = await open(temporary, direct ? 'w' : 'wx', present ? present.mode & 0o777 : 0o666);
@@ -65,6 +66,25 @@ export async function openFileSink(target: string): Promise<ByteSink> {
     },
   };
   return sink;
+}
+
+/** Removes temporary files of this target whose writer is dead (killed before it could clear up). */
+async function removeLeftOvers(folder: string, name: string): Promise<void> {
+  const entries = await readdir(folder).catch(() => []);
+  for (const entry of entries) {
+    if (!entry.startsWith(`.${name}.`) || !entry.endsWith('.partial')) continue;
+    const pid = Number(entry.slice(name.length + 2).split('.')[0]);
+    if (Number.isInteger(pid) && pid > 0 && !isAlive(pid)) await unlink(path.join(folder, entry)).catch(() => {});
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
 }
 
 /** The new name itself must survive a power cut. */
