@@ -1,0 +1,51 @@
+// The pages say what the code says: generated ones are compared, links lead somewhere, versions agree.
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { errorsPage } from '../../src/core/errors-page.ts';
+import { VERSION } from '../../src/core/version.ts';
+import { manifestPage } from '../../src/model/manifest-page.ts';
+
+const GENERATED: [string, () => string][] = [
+  ['docs/errors.md', errorsPage],
+  ['docs/model-package.md', manifestPage],
+];
+
+// `npm run docs` writes the pages; everything else compares them.
+test.each(GENERATED)('%s is up to date', (file, page) => {
+  if (process.env.SLUICE_WRITE_DOCS) writeFileSync(file, page());
+  expect(readFileSync(file, 'utf8')).toBe(page());
+});
+
+test('every code that the source throws or rejects with is in the catalogue, and none is unused', () => {
+  const source = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((f) => f.endsWith('.ts') && f !== path.join('core', 'errors.ts'))
+    .map((f) => readFileSync(path.join('src', f), 'utf8'))
+    .join('\n');
+  const codes = [...errorsPage().matchAll(/^\| `(\w+)`/gm)].map((m) => m[1]!);
+  expect(codes.length).toBeGreaterThan(30);
+  expect(codes.filter((c) => !source.includes(`'${c}'`))).toEqual([]);
+});
+
+test('links in the pages lead to files', () => {
+  const pages = [
+    'README.md',
+    'ARCHITECTURE.md',
+    'CHANGELOG.md',
+    ...readdirSync('docs')
+      .filter((f) => f.endsWith('.md'))
+      .map((f) => `docs/${f}`),
+  ];
+  const broken: string[] = [];
+  for (const page of pages) {
+    for (const m of readFileSync(page, 'utf8').matchAll(/\]\(([^)#]+)[^)]*\)/g)) {
+      if (/^https?:/.test(m[1]!)) continue;
+      if (!existsSync(path.join(path.dirname(page), m[1]!))) broken.push(`${page}: ${m[1]}`);
+    }
+  }
+  expect(broken).toEqual([]);
+});
+
+test('the version is that of package.json', () => {
+  expect(JSON.parse(readFileSync('package.json', 'utf8')).version).toBe(VERSION);
+});
