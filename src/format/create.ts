@@ -1,0 +1,27 @@
+// The choice of an output format.
+import type { Manifest } from '../model/manifest.ts';
+import { Interpreter } from '../score/prediction.ts';
+import { DelimitedFormatter } from './delimited.ts';
+import type { Formatter, Frame, OutputSpec } from './formatter.ts';
+import { JsonFormatter } from './json.ts';
+
+export function createFormatter(spec: OutputSpec, manifest: Manifest): Formatter {
+  const interpreter = new Interpreter(manifest);
+  return spec.format === 'json' || spec.format === 'ndjson'
+    ? new JsonFormatter(spec, interpreter)
+    : new DelimitedFormatter(spec, interpreter);
+}
+
+/** Head, separator and tail of an answer in this format. */
+export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
+  if (spec.format === 'json') {
+    const ids = `"modelId":${JSON.stringify(manifest.id)},"modelVersion":${JSON.stringify(String(manifest.version))}`;
+    return {
+      head: `{${ids},"predictions":[`,
+      separator: ',',
+      tail: (t) => `],"summary":{"rows":${t.rows},"scored":${t.scored},"rejected":${t.rejected}}}\n`,
+    };
+  }
+  if (spec.format === 'ndjson') return { head: '', separator: '', tail: () => '' };
+  return { head: DelimitedFormatter.header(spec, new Interpreter(manifest)), separator: '', tail: () => '' };
+}
