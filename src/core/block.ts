@@ -12,6 +12,9 @@ export const RECORD_CRASHED = 3;
 /** The model threw on this record alone. */
 export const RECORD_MODEL_FAILED = 4;
 
+/** JSON nested deeper than allowed. */
+export const RECORD_TOO_DEEP = 5;
+
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;

@@ -64,6 +64,9 @@ export const ERRORS = {
   ),
   duplicate_column: row('A column or key is there twice.', 'Send each column once.'),
   outcome_present: row('The outcome column is part of the application.', 'Remove the outcome column.'),
+  malformed_json: row('A JSON text is malformed.', 'Look at the row named, or at the end of the body.'),
+  not_an_object: row('A JSON record is not an object.', 'Send one object an application.'),
+  nesting_too_deep: row('A JSON record is nested deeper than the limit.', 'Send flat objects.'),
   row_crashed_worker: row(
     'Scoring this application alone brought its worker down twice.',
     'Keep the row and report it: this is a defect of the model or of Sluice.',
@@ -76,6 +79,10 @@ export const ERRORS = {
   header_mismatch: input('The header row does not fit the columns of the model.', 'Compare it with the model columns.'),
   invalid_encoding: input('The input is not UTF-8 text.', 'Export the file as UTF-8.'),
   invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row or use on_invalid=report.'),
+
+  nothing_scored: input('No application of the input could be scored.', 'Look at the errors listed.'),
+  truncated_input: input('The input ended in the middle of a value.', 'Send the input again, whole.'),
+  limit_exceeded: input('A limit was exceeded.', 'Send less at once or later, or raise the limit named.'),
 
   // --- files and runs
   input_not_found: usage('The input cannot be opened.', 'Check the path and its permissions.'),

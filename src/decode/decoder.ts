@@ -2,7 +2,14 @@
 
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
 import type { Block } from '../core/block.ts';
-import { RECORD_CRASHED, RECORD_MALFORMED, RECORD_MODEL_FAILED, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import {
+  RECORD_CRASHED,
+  RECORD_MALFORMED,
+  RECORD_MODEL_FAILED,
+  RECORD_OK,
+  RECORD_TOO_DEEP,
+  RECORD_TOO_LONG,
+} from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 
 /** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
@@ -49,6 +56,7 @@ const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
     message: 'a quoted field is not closed, or text follows its closing quote',
   },
   [RECORD_TOO_LONG]: { code: 'record_too_long', message: 'the record is longer than the limit for one row' },
+  [RECORD_TOO_DEEP]: { code: 'nesting_too_deep', message: 'the record is nested deeper than the limit' },
   [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application brought its worker down twice' },
   [RECORD_MODEL_FAILED]: { code: 'model_failed', message: 'the model failed on this application' },
 };

@@ -20,6 +20,7 @@ export interface FitOptions {
   delimiter: string;
   /** Columns outside the model to echo; '*' means all of them. */
   passthrough: readonly string[] | '*';
+  maxColumns: number;
 }
 
 /**
@@ -43,6 +44,11 @@ export function splitHeader(bytes: Buffer, delimiter: string): string[] {
 export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
   const { manifest, delimiter } = options;
   const names = splitHeader(bytes, delimiter);
+  if (names.length > options.maxColumns) {
+    throw new SluiceError('limit_exceeded', `the header row has more than ${options.maxColumns} columns`, {
+      extra: { limit: 'columns', value: options.maxColumns, unit: 'columns' },
+    });
+  }
   const wanted = manifest.columns.map((c) => c.name);
   const other = betterDelimiter(bytes, names, wanted, delimiter);
   if (other) {

@@ -6,6 +6,9 @@ import type { ByteWriter } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { writeFloat32, writeFloat64 } from './number.ts';
 
+/** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
+const EVERYTHING = `${JSON.stringify('*')}:`;
+
 /** Keys of a prediction; a passthrough column of the same name would hide one of them. */
 export const ANSWER_KEYS = [
   'row',
@@ -42,6 +45,10 @@ export class JsonFormatter implements Formatter {
       this.#keys.forEach((key, p) => {
         const token = batch.passthrough[p]![r] ?? null;
         if (token === null && this.#spec.passthroughIsJson) return;
+        if (key === EVERYTHING) {
+          if (token !== '') out.utf8(`${token},`);
+          return;
+        }
         out.utf8(`${key}${token === null ? 'null' : this.#spec.passthroughIsJson ? token : JSON.stringify(token)},`);
       });
       out.ascii('"row":');

@@ -1,9 +1,10 @@
 // What the main thread and the scoring workers say to each other.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { DelimitedLayout } from '../decode/csv-parse-decoder.ts';
+import type { JsonLayout } from '../decode/json-decoder.ts';
 import type { OutputSpec } from '../format/formatter.ts';
 
-export type InputSpec = { format: 'delimited'; layout: DelimitedLayout };
+export type InputSpec = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
 
 /** How the blocks of one stream are to be read and written; the same for all its blocks. */
 export interface StreamSpec {

@@ -1,23 +1,13 @@
 // Scores one delimited input into one output: where source, model, workers and sink meet for files and pipes.
 import { availableParallelism } from 'node:os';
-import { RECORD_OK } from '../core/block.ts';
-import { SluiceError } from '../core/errors.ts';
-import { SlabPool } from '../core/slabs.ts';
-import { fitHeader } from '../decode/header.ts';
-import { frameOf } from '../format/create.ts';
-import type { OutputFormat, OutputSpec } from '../format/formatter.ts';
-import { ANSWER_KEYS } from '../format/json.ts';
+import type { OutputFormat } from '../format/formatter.ts';
 import { REJECTS_HEADER } from '../format/rejects.ts';
 import type { ModelPackage } from '../model/package.ts';
 import type { ByteSink } from '../sink/sink.ts';
-import { cutBlocks } from '../source/block-cutter.ts';
-import { DelimitedScanner } from '../source/delimited-scanner.ts';
 import type { ByteSource } from '../source/file.ts';
-import { type RunCounts, runStream } from './run-stream.ts';
+import type { RunCounts } from './run-stream.ts';
+import { DEFAULT_BLOCK_BYTES, DEFAULT_MAX_RECORD_BYTES, scoreStream } from './score-stream.ts';
 import { type PoolOptions, WorkerPool } from './worker-pool.ts';
-
-export const DEFAULT_BLOCK_BYTES = 256 * 1024;
-export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
 
 export interface ScoreFileOptions {
   model: ModelPackage;
@@ -63,13 +53,27 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
     const poolOptions: PoolOptions = { folder: model.folder, workers, ...options.pool };
     if (options.batchRows !== undefined) poolOptions.batchRows = options.batchRows;
     pool = await WorkerPool.start(poolOptions, options.onWorkerDeath ? { onWorkerDeath: options.onWorkerDeath } : {});
-    const counts = await run(options, pool, async (lines) => {
-      if (!options.openRejects) return;
-      if (!rejects) {
-        rejects = await options.openRejects();
-        await rejects.write(Buffer.from(REJECTS_HEADER));
-      }
-      await rejects.write(Buffer.from(lines));
+    const counts = await scoreStream({
+      model,
+      pool,
+      chunks: source.chunks,
+      input: { format: 'delimited', delimiter: options.delimiter },
+      output: options.output,
+      passthrough: options.passthrough,
+      limits: { maxRecordBytes: options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES },
+      blockBytes: options.blockBytes ?? DEFAULT_BLOCK_BYTES,
+      write: (bytes) => sink.write(bytes),
+      writeRejects: async (lines) => {
+        if (!options.openRejects) return;
+        if (!rejects) {
+          rejects = await options.openRejects();
+          await rejects.write(Buffer.from(REJECTS_HEADER));
+        }
+        await rejects.write(Buffer.from(lines));
+      },
+      onPart: (_part, counts) => options.onProgress?.(counts),
+      ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
+      ...(options.signal ? { signal: options.signal } : {}),
     });
     // The rejects first: when the output appears, the list of what is not in it is there.
     await (rejects as ByteSink | null)?.commit();
@@ -82,77 +86,5 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
   } finally {
     await source.close();
     await pool?.close();
-  }
-}
-
-async function run(
-  options: ScoreFileOptions,
-  pool: WorkerPool,
-  writeRejects: (lines: string) => Promise<void>,
-): Promise<RunCounts> {
-  const { model, delimiter, output } = options;
-  // Two blocks a worker in the making, and as many read or waiting to be written.
-  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES);
-  const scanner = new DelimitedScanner(delimiter.charCodeAt(0), options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES);
-  let header: ReturnType<typeof fitHeader> | null = null;
-  const stop = new AbortController();
-  const cut = cutBlocks(options.source.chunks, {
-    scanner,
-    slabs,
-    signal: stop.signal,
-    onHeader: ({ bytes, fault }) => {
-      if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed or too long');
-      header = fitHeader(bytes, { manifest: model.manifest, delimiter, passthrough: options.passthrough });
-    },
-  });
-  const onAbort = () => stop.abort(options.signal?.reason);
-  options.signal?.addEventListener('abort', onAbort, { once: true });
-  if (options.signal?.aborted) onAbort();
-  try {
-    // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
-    const first = await cut.next();
-    const fitted = header as ReturnType<typeof fitHeader> | null;
-    if (!fitted) throw new SluiceError('empty_input', 'the input has no header row');
-    const spec: OutputSpec = { ...output, passthrough: fitted.passthrough, passthroughIsJson: false };
-    refuseHiddenKeys(spec);
-    const stream = pool.open({ input: { format: 'delimited', layout: fitted.layout }, output: spec });
-    try {
-      return await runStream({
-        blocks: async function* (signal) {
-          signal.addEventListener('abort', () => stop.abort(signal.reason), { once: true });
-          if (!first.done) yield first.value;
-          yield* cut;
-        },
-        stream,
-        slabs,
-        frame: frameOf(spec, model.manifest),
-        write: (bytes) => options.sink.write(bytes),
-        writeRejects,
-        recycle: (buffer) => pool.recycle(buffer),
-        onPart: (_part, counts) => options.onProgress?.(counts),
-        ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
-        ...(options.signal ? { signal: options.signal } : {}),
-      });
-    } finally {
-      stream.close();
-    }
-  } catch (error) {
-    if (options.signal?.aborted && !(error instanceof SluiceError)) {
-      throw new SluiceError('cancelled', 'the run was cancelled', { cause: error });
-    }
-    throw error;
-  } finally {
-    options.signal?.removeEventListener('abort', onAbort);
-    stop.abort();
-    await cut.return();
-  }
-}
-
-/** In JSON a passthrough column of the name of an answer key would hide the answer. */
-export function refuseHiddenKeys(spec: OutputSpec): void {
-  if (spec.format !== 'json' && spec.format !== 'ndjson') return;
-  const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));
-  if (hidden.length > 0) {
-    throw new SluiceError('header_mismatch', `passthrough column ${hidden.join(', ')} has the name of an answer key`);
   }
 }

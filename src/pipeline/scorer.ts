@@ -3,6 +3,7 @@ import type { ColumnBatch, ColumnData } from '../core/batch.ts';
 import type { ErrorDetail } from '../core/errors.ts';
 import { CsvParseDecoder } from '../decode/csv-parse-decoder.ts';
 import { type Decoder, reject } from '../decode/decoder.ts';
+import { JsonDecoder } from '../decode/json-decoder.ts';
 import { ByteWriter } from '../format/byte-writer.ts';
 import { createFormatter } from '../format/create.ts';
 import type { Formatter } from '../format/formatter.ts';
@@ -119,7 +120,10 @@ export class Scorer {
     if (known) return known;
     if (!spec) throw new Error(`stream ${id} was never described`);
     const stream: Stream = {
-      decoder: new CsvParseDecoder(this.#readers, spec.input.layout),
+      decoder:
+        spec.input.format === 'json'
+          ? new JsonDecoder(this.#readers, spec.input.layout)
+          : new CsvParseDecoder(this.#readers, spec.input.layout),
       formatter: createFormatter(spec.output, this.model.manifest),
       batch: {
         capacity: this.#capacity,

@@ -39,10 +39,13 @@ export class DelimitedScanner implements RecordScanner {
   #crAt = -1;
   readonly #delimiter: number;
   readonly #maxRecordBytes: number;
+  readonly #quote: number;
 
-  constructor(delimiter: number, maxRecordBytes: number) {
+  /** `quote` -1: no quoting at all, every line is a record (NDJSON). */
+  constructor(delimiter: number, maxRecordBytes: number, quote = QUOTE) {
     this.#delimiter = delimiter;
     this.#maxRecordBytes = maxRecordBytes;
+    this.#quote = quote;
   }
 
   get keepFrom(): number {
@@ -88,7 +91,7 @@ export class DelimitedScanner implements RecordScanner {
     const lf = slab.indexOf(LF, from);
     if (lf < 0 || lf >= to) return false;
     if (this.#quoteAt < from && this.#quoteAt !== to) {
-      const q = slab.indexOf(QUOTE, from);
+      const q = this.#quote < 0 ? -1 : slab.indexOf(QUOTE, from);
       this.#quoteAt = q < 0 || q > to ? to : q;
     }
     if (this.#quoteAt < lf) return false;
@@ -155,7 +158,7 @@ export class DelimitedScanner implements RecordScanner {
           }
         }
       } else if (state === FIELD_START) {
-        if (c === QUOTE) state = QUOTED;
+        if (c === this.#quote) state = QUOTED;
         else if (c !== delimiter) state = UNQUOTED;
       } else if (state === UNQUOTED && c === delimiter) state = FIELD_START;
       pos++;

@@ -2,6 +2,7 @@
 import { SlabPool } from '../../src/core/slabs.ts';
 import { cutBlocks } from '../../src/source/block-cutter.ts';
 import { DelimitedScanner } from '../../src/source/delimited-scanner.ts';
+import type { RecordScanner } from '../../src/source/record-scanner.ts';
 
 export interface CutRecord {
   text: string;
@@ -17,6 +18,8 @@ export interface CutSetup {
   maxRecordBytes?: number;
   delimiter?: string;
   header?: boolean;
+  /** Default: delimited text. */
+  scanner?: RecordScanner;
 }
 
 export async function* inChunks(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
@@ -35,7 +38,8 @@ export async function cutAll(
 ): Promise<{ records: CutRecord[]; header: string | null }> {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
   const slabs = new SlabPool(1, setup.slab);
-  const scanner = new DelimitedScanner((setup.delimiter ?? ',').charCodeAt(0), setup.maxRecordBytes ?? 1 << 20);
+  const scanner =
+    setup.scanner ?? new DelimitedScanner((setup.delimiter ?? ',').charCodeAt(0), setup.maxRecordBytes ?? 1 << 20);
   const records: CutRecord[] = [];
   let header: string | null = null;
   const onHeader = (h: { bytes: Buffer }) => {

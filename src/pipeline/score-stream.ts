@@ -1,0 +1,176 @@
+// One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
+import { RECORD_OK } from '../core/block.ts';
+import { SluiceError } from '../core/errors.ts';
+import { SlabPool } from '../core/slabs.ts';
+import { type FittedHeader, fitHeader } from '../decode/header.ts';
+import { frameOf } from '../format/create.ts';
+import type { OutputFormat, OutputSpec } from '../format/formatter.ts';
+import { ANSWER_KEYS } from '../format/json.ts';
+import type { ModelPackage } from '../model/package.ts';
+import { cutBlocks } from '../source/block-cutter.ts';
+import { DelimitedScanner } from '../source/delimited-scanner.ts';
+import { JsonScanner } from '../source/json-scanner.ts';
+import type { RecordScanner } from '../source/record-scanner.ts';
+import type { ScoredPart, StreamSpec } from './protocol.ts';
+import { type RunCounts, runStream } from './run-stream.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export const DEFAULT_BLOCK_BYTES = 256 * 1024;
+export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
+const DEFAULT_MAX_COLUMNS = 2000;
+const DEFAULT_MAX_DEPTH = 16;
+
+export type InputFormat = { format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' };
+
+export interface StreamLimits {
+  /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
+  maxRecordBytes?: number;
+  /** More records than this end the input. */
+  maxRows?: number;
+  maxColumns?: number;
+  /** Deepest nesting of a JSON record. */
+  maxDepth?: number;
+}
+
+export interface ScoreStreamOptions {
+  model: ModelPackage;
+  pool: WorkerPool;
+  chunks: AsyncIterable<Uint8Array>;
+  input: InputFormat;
+  output: { format: OutputFormat; delimiter: string };
+  passthrough: readonly string[] | '*';
+  limits?: StreamLimits;
+  write: (bytes: Uint8Array) => Promise<void>;
+  writeRejects?: (lines: string) => Promise<void>;
+  onPart?: (part: ScoredPart, counts: RunCounts) => void;
+  failOnInvalid?: boolean;
+  blockBytes?: number;
+  /** Score the records at hand when no byte came for this long, ms. */
+  idleMs?: number;
+  signal?: AbortSignal;
+}
+
+/**
+ * Scores the whole input.
+ * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
+ *   cancelled, or what the chunks, the workers and `write` throw
+ */
+export async function scoreStream(options: ScoreStreamOptions): Promise<RunCounts> {
+  const { pool, input } = options;
+  // Two blocks a worker in the making, and as many read or waiting to be written.
+  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES);
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(options.signal?.reason);
+  options.signal?.addEventListener('abort', onAbort, { once: true });
+  if (options.signal?.aborted) onAbort();
+  let header: FittedHeader | null = null;
+  const cut = cutBlocks(options.chunks, {
+    scanner: scannerFor(options),
+    slabs,
+    signal: stop.signal,
+    ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
+    ...(input.format === 'delimited'
+      ? {
+          onHeader: ({ bytes, fault }: { bytes: Buffer; fault: number }) => {
+            if (fault !== RECORD_OK)
+              throw new SluiceError('header_mismatch', 'the header row is malformed or too long');
+            header = fitHeader(bytes, {
+              manifest: options.model.manifest,
+              delimiter: input.delimiter,
+              passthrough: options.passthrough,
+              maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+            });
+          },
+        }
+      : {}),
+  });
+  try {
+    // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
+    const first = await cut.next();
+    const spec = streamSpec(options, header);
+    const stream = pool.open(spec);
+    try {
+      return await runStream({
+        blocks: async function* (signal) {
+          signal.addEventListener('abort', () => stop.abort(signal.reason), { once: true });
+          let rows = 0;
+          for (let next = first; !next.done; next = await cut.next()) {
+            rows += next.value.faults.length;
+            if (rows > (options.limits?.maxRows ?? Infinity)) throw tooMany('rows', options.limits!.maxRows!);
+            yield next.value;
+          }
+        },
+        stream,
+        slabs,
+        frame: frameOf(spec.output, options.model.manifest),
+        write: options.write,
+        recycle: (buffer) => pool.recycle(buffer),
+        ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
+        ...(options.onPart ? { onPart: options.onPart } : {}),
+        ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
+        ...(options.signal ? { signal: options.signal } : {}),
+      });
+    } finally {
+      stream.close();
+    }
+  } catch (error) {
+    if (options.signal?.aborted && !(error instanceof SluiceError)) {
+      throw new SluiceError('cancelled', 'the run was cancelled', { cause: error });
+    }
+    throw error;
+  } finally {
+    options.signal?.removeEventListener('abort', onAbort);
+    stop.abort();
+    await cut.return();
+  }
+}
+
+/** A limit that was exceeded, in the form every answer gives it. */
+export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
+  new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
+
+function scannerFor({ input, limits }: ScoreStreamOptions): RecordScanner {
+  const maxRecordBytes = limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  switch (input.format) {
+    case 'delimited':
+      return new DelimitedScanner(input.delimiter.charCodeAt(0), maxRecordBytes);
+    case 'ndjson':
+      return new DelimitedScanner(-1, maxRecordBytes, -1);
+    case 'json':
+      return new JsonScanner(maxRecordBytes, limits?.maxDepth ?? DEFAULT_MAX_DEPTH);
+  }
+}
+
+function streamSpec(options: ScoreStreamOptions, header: FittedHeader | null): StreamSpec {
+  const { input, output, model } = options;
+  if (input.format === 'delimited') {
+    if (!header) throw new SluiceError('empty_input', 'the input has no header row');
+    const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false };
+    refuseHiddenKeys(spec);
+    return { input: { format: 'delimited', layout: header.layout }, output: spec };
+  }
+  const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
+  const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true };
+  refuseHiddenKeys(spec);
+  return {
+    input: {
+      format: 'json',
+      layout: {
+        passthrough: options.passthrough,
+        reserved: ANSWER_KEYS,
+        outcome: model.manifest.outcome ?? null,
+        maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+      },
+    },
+    output: spec,
+  };
+}
+
+/** In JSON a passthrough column of the name of an answer key would hide the answer. */
+function refuseHiddenKeys(spec: OutputSpec): void {
+  if (spec.format !== 'json' && spec.format !== 'ndjson') return;
+  const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));
+  if (hidden.length > 0) {
+    throw new SluiceError('header_mismatch', 'a passthrough column has the name of a key of the answer');
+  }
+}
