@@ -4,7 +4,9 @@ import { Command, CommanderError } from 'commander';
 import { EXIT, tellError } from './commands/common.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addGenerateCommand } from './commands/generate.ts';
+import { addKeysCommand } from './commands/keys.ts';
 import { addScoreCommand } from './commands/score.ts';
+import { addServeCommand } from './commands/serve.ts';
 import { VERSION } from './core/version.ts';
 
 const program = new Command('sluice')
@@ -15,7 +17,12 @@ const program = new Command('sluice')
 addScoreCommand(program);
 addGenerateCommand(program);
 addDemoCommand(program);
-for (const command of program.commands) command.exitOverride();
+addServeCommand(program);
+addKeysCommand(program);
+for (const command of program.commands) {
+  command.exitOverride();
+  for (const inner of command.commands) inner.exitOverride();
+}
 
 try {
   await program.parseAsync();

@@ -123,6 +123,11 @@ export class WorkerPool {
     return this.#options.workers;
   }
 
+  /** Why the pool takes no more jobs, or null. */
+  get failed(): SluiceError | null {
+    return this.#failure;
+  }
+
   /** Jobs not yet at a worker. */
   get queued(): number {
     return this.#turn.reduce((n, s) => n + s.queue.length, 0);

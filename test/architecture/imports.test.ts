@@ -19,7 +19,8 @@ const MAY_IMPORT: Record<string, string[]> = {
   demo: ['core'],
   bundled: [],
   pipeline: ['core', 'config', 'source', 'decode', 'model', 'score', 'format', 'sink', 'monitor'],
-  commands: ['core', 'config', 'source', 'decode', 'model', 'format', 'sink', 'monitor', 'pipeline', 'demo'],
+  http: ['core', 'config', 'model', 'decode', 'format', 'monitor', 'pipeline'],
+  commands: ['core', 'config', 'http', 'source', 'decode', 'model', 'format', 'sink', 'monitor', 'pipeline', 'demo'],
 };
 
 /** Third-party package → the folders that may import it. */
@@ -27,8 +28,12 @@ const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['score'],
   'csv-parse': ['decode'],
   commander: ['commands', '.'],
-  yaml: ['config'],
-  typebox: ['config', 'model'],
+  yaml: ['config', 'http'],
+  typebox: ['config', 'model', 'http'],
+  fastify: ['http'],
+  '@fastify/multipart': ['http'],
+  selfsigned: ['http'],
+  'prom-client': ['monitor'],
 };
 
 interface Edge {

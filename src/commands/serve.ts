@@ -1,0 +1,47 @@
+// `sluice serve`: the HTTP service.
+import type { Command } from 'commander';
+import { loadConfig } from '../config/load-config.ts';
+import { ServerConfigSchema } from '../config/server-config.ts';
+import { serve } from '../http/serve.ts';
+import { openRegistry, signalled } from './common.ts';
+
+interface ServeFlags {
+  config?: string;
+  set: string[];
+  dev?: boolean;
+  port?: string;
+  registry?: string;
+}
+
+export function addServeCommand(program: Command): void {
+  program
+    .command('serve')
+    .description('serve predictions over HTTPS')
+    .option('-c, --config <file>', 'YAML file; see docs/serve.md')
+    .option('--set <name=value...>', 'settings over those of the file, such as limits.rows=1000', [])
+    .option('--port <n>', 'short for --set listen.port=n')
+    .option('--registry <folder>', 'folder of model packages (default: $SLUICE_REGISTRY or ./models)')
+    .option('--dev', 'loopback only, with a certificate and a key made on the spot')
+    .action(async (flags: ServeFlags) => {
+      const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
+      const config = await loadConfig(ServerConfigSchema, {
+        ...(flags.config === undefined ? {} : { file: flags.config }),
+        env: process.env,
+        settings,
+      });
+      const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
+      const service = await serve({
+        config,
+        registry: openRegistry(flags.registry ?? config.registry),
+        dev: flags.dev === true,
+        tell,
+      });
+      const { signal } = signalled();
+      tell(`serving ${service.url}`);
+      if (service.token) tell(`key of this run: ${service.token}`);
+      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+      tell('stopping: running answers may finish');
+      await service.stop();
+      tell('stopped');
+    });
+}

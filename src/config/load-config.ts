@@ -1,0 +1,80 @@
+// Puts a configuration together: defaults, then the file, then the environment, then flags.
+import { readFile } from 'node:fs/promises';
+import type { Static, TSchema } from 'typebox';
+import { Value } from 'typebox/value';
+import { stringify } from 'yaml';
+import { SluiceError } from '../core/errors.ts';
+import { formatProblem, parseYaml } from './yaml-document.ts';
+
+export interface ConfigSources {
+  /** YAML file; faults in it are told as file:line:column. */
+  file?: string;
+  /** SLUICE_LIMITS__ROWS=5 sets limits.rows; two underscores go one level down. */
+  env?: Record<string, string | undefined>;
+  /** `limits.rows=5`, from the command line. */
+  settings?: readonly string[];
+}
+
+const PREFIX = 'SLUICE_';
+/** Variables of the same prefix that are no configuration. */
+const NOT_CONFIG = new Set(['SLUICE_REGISTRY', 'SLUICE_REQUIRE_KAFKA', 'SLUICE_WRITE_DOCS']);
+
+/** @throws SluiceError usage with every fault found */
+export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSources): Promise<Static<S>> {
+  let config: unknown = {};
+  if (sources.file !== undefined) {
+    let text: string;
+    try {
+      text = await readFile(sources.file, 'utf8');
+    } catch (cause) {
+      throw new SluiceError('usage', `${sources.file} cannot be read`, { cause });
+    }
+    const parsed = parseYaml(sources.file, text.trim() === '' ? '{}' : text, partial(schema));
+    if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
+    config = parsed.value;
+  }
+  const overrides: [string[], string, string][] = [];
+  for (const [name, value] of Object.entries(sources.env ?? {})) {
+    if (!name.startsWith(PREFIX) || value === undefined || NOT_CONFIG.has(name)) continue;
+    const path = name.slice(PREFIX.length).toLowerCase().split('__');
+    if (path[0] !== undefined && Object.hasOwn(propertiesOf(schema), path[0])) overrides.push([path, value, name]);
+  }
+  for (const setting of sources.settings ?? []) {
+    const at = setting.indexOf('=');
+    if (at < 1) throw new SluiceError('usage', `a setting is name=value: ${setting}`);
+    overrides.push([setting.slice(0, at).split('.'), setting.slice(at + 1), setting.slice(0, at)]);
+  }
+  for (const [path, value] of overrides) assign(config as Record<string, unknown>, path, value);
+  const complete = Value.Default(schema, Value.Convert(schema, config));
+  // What the file could not be blamed for is told by the path of the setting.
+  const checked = parseYaml('settings', stringify(complete), schema);
+  if (!checked.ok) {
+    throw new SluiceError('usage', checked.problems.map((p) => `configuration: ${p.message}`).join('\n'));
+  }
+  return checked.value;
+}
+
+const propertiesOf = (schema: TSchema): Record<string, TSchema> =>
+  (schema as { properties?: Record<string, TSchema> }).properties ?? {};
+
+/** The schema of a file that may leave out whatever has a default. */
+function partial(schema: TSchema): TSchema {
+  const { properties, ...rest } = schema as TSchema & { properties?: Record<string, TSchema>; required?: string[] };
+  if (!properties) return schema;
+  const required = ((rest as { required?: string[] }).required ?? []).filter((k) => !('default' in properties[k]!));
+  return {
+    ...rest,
+    required,
+    properties: Object.fromEntries(Object.entries(properties).map(([k, v]) => [k, partial(v)])),
+  } as unknown as TSchema;
+}
+
+function assign(target: Record<string, unknown>, path: string[], value: string): void {
+  const [head, ...rest] = path as [string, ...string[]];
+  if (head === '__proto__') throw new SluiceError('usage', 'no such setting');
+  if (rest.length === 0) target[head] = value.startsWith('[') ? JSON.parse(value) : value;
+  else {
+    if (typeof target[head] !== 'object' || target[head] === null) target[head] = {};
+    assign(target[head] as Record<string, unknown>, rest, value);
+  }
+}

@@ -1,0 +1,143 @@
+// The OpenAPI 3.1 document, made of the schemas that the routes check with.
+import { VERSION } from '../core/version.ts';
+import { MODEL, MODELS, PREDICT_QUERY, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
+
+type Json = Record<string, unknown>;
+
+const problem = (description: string, headers?: Json): Json => ({
+  description,
+  ...(headers ? { headers } : {}),
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+});
+const RETRY = { 'Retry-After': { schema: { type: 'integer' }, description: 'seconds after which trying again helps' } };
+const REFUSALS = {
+  400: problem('The request, its body or every application in it is wrong, or a limit was exceeded'),
+  401: problem('No valid API key'),
+  403: problem('The key does not permit this'),
+  404: problem('No such model'),
+  503: problem('Overloaded or stopping', RETRY),
+};
+const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
+
+const parameters = Object.entries(PREDICT_QUERY.properties).map(([name, schema]) => ({
+  name,
+  in: 'query',
+  required: name === 'modelId',
+  schema,
+}));
+
+function predictOperation(format: 'json' | 'csv' | 'ndjson', interpretation: boolean): Json {
+  const text = { type: 'string' };
+  const media = { json: 'application/json', csv: 'text/csv', ndjson: 'application/x-ndjson' }[format];
+  const body = format === 'json' ? { oneOf: [{ type: 'array', items: APPLICATION }, APPLICATION] } : text;
+  const answer = format === 'json' ? { $ref: '#/components/schemas/Predictions' } : text;
+  return {
+    operationId: `predict${interpretation ? 'Interpretation' : ''}${format[0]!.toUpperCase()}${format.slice(1)}`,
+    summary: `Predictions ${interpretation ? 'with their interpretation ' : ''}for ${format.toUpperCase()} applications`,
+    tags: ['scoring'],
+    parameters,
+    requestBody: {
+      required: true,
+      content: {
+        [media]: { schema: body },
+        'multipart/form-data': {
+          schema: { type: 'object', required: ['file'], properties: { file: { type: 'string', format: 'binary' } } },
+        },
+      },
+    },
+    responses: {
+      200: {
+        description: 'One prediction or error an application, in order',
+        content: { [media]: { schema: answer } },
+      },
+      ...REFUSALS,
+    },
+  };
+}
+
+const plain = (summary: string, schema: Json, open = false, extra: Json = {}): Json => ({
+  summary,
+  tags: ['operations'],
+  ...(open ? { security: [] } : {}),
+  responses: { 200: { description: summary, content: { 'application/json': { schema } } }, ...extra },
+});
+
+/** The document; `servers` is left to whoever serves it. */
+export function openApi(): Json {
+  const paths: Json = {};
+  for (const interpretation of [false, true]) {
+    for (const format of ['json', 'csv', 'ndjson'] as const) {
+      const path = `/api/v1/scoring/predict${interpretation ? '/interpretation' : ''}.${format}`;
+      paths[path] = { post: predictOperation(format, interpretation) };
+    }
+  }
+  const { 400: bad, 401: unknown, 403: forbidden, 404: missing } = REFUSALS;
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Sluice',
+      version: VERSION,
+      description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
+      license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
+    },
+    security: [{ apiKey: [] }],
+    paths: {
+      ...paths,
+      '/api/v1/models': {
+        get: {
+          ...plain('The models this key may use', { $ref: '#/components/schemas/Models' }, false, {
+            401: unknown,
+            403: forbidden,
+          }),
+          tags: ['models'],
+        },
+      },
+      '/api/v1/models/{ref}': {
+        get: {
+          ...plain(
+            'One model: columns, versions, aliases, a sample application',
+            { $ref: '#/components/schemas/Model' },
+            false,
+            {
+              400: bad,
+              401: unknown,
+              403: forbidden,
+              404: missing,
+            },
+          ),
+          tags: ['models'],
+          parameters: [{ name: 'ref', in: 'path', required: true, schema: { type: 'string' } }],
+        },
+      },
+      '/livez': { get: plain('The process runs', { type: 'object' }, true) },
+      '/readyz': {
+        get: plain('New work is taken', { type: 'object' }, true, {
+          503: { description: 'Starting or stopping', content: { 'application/json': { schema: { type: 'object' } } } },
+        }),
+      },
+      '/metrics': {
+        get: {
+          summary: 'Prometheus metrics',
+          tags: ['operations'],
+          responses: {
+            200: { description: 'Text exposition format', content: { 'text/plain': { schema: { type: 'string' } } } },
+            401: unknown,
+            403: forbidden,
+          },
+        },
+      },
+      '/openapi.json': { get: plain('This document', { type: 'object' }, true) },
+    },
+    components: {
+      securitySchemes: {
+        apiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'Authorization',
+          description: '`API-Key <token>`, `Bearer <token>` or the bare token',
+        },
+      },
+      schemas: { Problem: PROBLEM, Prediction: PREDICTION, Predictions: PREDICTIONS, Model: MODEL, Models: MODELS },
+    },
+  };
+}

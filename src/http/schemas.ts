@@ -1,0 +1,127 @@
+// JSON Schemas of what the operations take and give: fastify checks with them, the OpenAPI document is made of them.
+
+export const PREDICT_QUERY = {
+  type: 'object',
+  required: ['modelId'],
+  additionalProperties: false,
+  properties: {
+    modelId: { type: 'string', minLength: 1, maxLength: 200, description: 'id, id:version or id@alias' },
+    delimiter: {
+      type: 'string',
+      enum: ['tab', 'comma', 'semicolon', 'pipe'],
+      description: 'of CSV bodies and answers; default tab',
+    },
+    passthrough: { type: 'string', maxLength: 20_000, description: 'columns outside the model to echo: a,b or *' },
+    on_invalid: {
+      type: 'string',
+      enum: ['report', 'fail'],
+      description: 'report: invalid rows are answered as errors; fail: the request is; default report',
+    },
+    top_effects: { type: 'integer', minimum: 1, maximum: 2000, description: 'only so many effects, the largest' },
+  },
+} as const;
+
+export const PROBLEM = {
+  type: 'object',
+  required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string' },
+    requestId: { type: 'string' },
+    errors: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['code', 'message'],
+        properties: {
+          code: { type: 'string' },
+          message: { type: 'string' },
+          row: { type: 'integer' },
+          column: { type: 'string' },
+        },
+      },
+    },
+  },
+} as const;
+
+export const PREDICTION = {
+  type: 'object',
+  required: ['row'],
+  properties: {
+    row: { type: 'integer', minimum: 1 },
+    prediction: { type: ['boolean', 'string', 'number'] },
+    probability: { type: 'number' },
+    probabilities: { type: 'object', additionalProperties: { type: 'number' } },
+    points: { type: 'integer' },
+    decision: { type: 'string' },
+    value: { type: 'number' },
+    error: {
+      type: 'object',
+      required: ['code', 'message'],
+      properties: { code: { type: 'string' }, column: { type: 'string' }, message: { type: 'string' } },
+    },
+  },
+} as const;
+
+export const PREDICTIONS = {
+  type: 'object',
+  required: ['modelId', 'modelVersion', 'predictions', 'summary'],
+  properties: {
+    modelId: { type: 'string' },
+    modelVersion: { type: 'string' },
+    predictions: { type: 'array', items: PREDICTION },
+    summary: {
+      type: 'object',
+      required: ['rows', 'scored', 'rejected'],
+      properties: { rows: { type: 'integer' }, scored: { type: 'integer' }, rejected: { type: 'integer' } },
+    },
+  },
+} as const;
+
+export const MODEL = {
+  type: 'object',
+  required: ['id', 'version', 'task', 'columns', 'versions', 'aliases', 'sample'],
+  properties: {
+    id: { type: 'string' },
+    version: { type: 'string' },
+    task: { type: 'string' },
+    sha256: { type: 'string' },
+    columns: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name', 'kind'],
+        properties: {
+          name: { type: 'string' },
+          kind: { type: 'string' },
+          values: { type: 'array', items: { type: 'string' } },
+        },
+      },
+    },
+    versions: { type: 'array', items: { type: 'string' } },
+    aliases: { type: 'object', additionalProperties: { type: 'string' } },
+    sample: { type: 'object' },
+  },
+} as const;
+
+export const MODELS = {
+  type: 'object',
+  required: ['models'],
+  properties: {
+    models: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['id', 'versions', 'aliases'],
+        properties: {
+          id: { type: 'string' },
+          versions: { type: 'array', items: { type: 'string' } },
+          aliases: { type: 'object', additionalProperties: { type: 'string' } },
+        },
+      },
+    },
+  },
+} as const;

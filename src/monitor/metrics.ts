@@ -1,0 +1,55 @@
+// The one table of metrics: names, units, labels and buckets; nothing is measured that is not in it.
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** Metrics of one server. Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns. */
+export class Metrics {
+  readonly registry = new Registry();
+
+  readonly rows = this.#counter('sluice_rows_total', 'applications by outcome', ['model', 'outcome']);
+  readonly rejected = this.#counter('sluice_rows_rejected_total', 'rejected applications by error code', [
+    'model',
+    'code',
+  ]);
+  readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time a worker takes for a block', ['model']);
+  readonly queueWait = this.#histogram('sluice_request_queue_seconds', 'time a predict request waits for its turn', []);
+  readonly requests = this.#histogram('sluice_http_request_seconds', 'time to the end of the answer', [
+    'route',
+    'status',
+  ]);
+  readonly uploads = this.#gauge('sluice_http_uploads_in_flight', 'predict requests being answered', []);
+  readonly waiting = this.#gauge('sluice_http_requests_queued', 'predict requests waiting for their turn', []);
+  readonly bytesIn = this.#counter('sluice_http_request_body_bytes_total', 'bytes of bodies read', []);
+  readonly bytesOut = this.#counter('sluice_http_answer_bytes_total', 'bytes of answers written', []);
+  readonly spilled = this.#gauge('sluice_http_spilled_bytes', 'answer bytes waiting in files for their reader', []);
+  readonly workerDeaths = this.#counter('sluice_worker_deaths_total', 'worker threads that died and were replaced', [
+    'model',
+  ]);
+  readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
+
+  constructor() {
+    this.#gauge('process_resident_memory_bytes', 'resident memory of the process', []).inc(0);
+    const memory = this.registry.getSingleMetric('process_resident_memory_bytes') as Gauge;
+    memory.set(process.memoryUsage.rss());
+    this.collectMemory = () => memory.set(process.memoryUsage.rss());
+  }
+
+  readonly collectMemory: () => void;
+
+  /** The text exposition format. */
+  async text(): Promise<string> {
+    this.collectMemory();
+    return this.registry.metrics();
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: L[]): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  }
+  #gauge<L extends string>(name: string, help: string, labelNames: L[]): Gauge<L> {
+    return new Gauge({ name, help, labelNames, registers: [this.registry] });
+  }
+  #histogram<L extends string>(name: string, help: string, labelNames: L[]): Histogram<L> {
+    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.registry] });
+  }
+}
