@@ -50,8 +50,17 @@ class Flow(dict):
     """A mapping written on one line."""
 
 
+class Key(str):
+    """A key always written in quotes: YAML 1.2 reads a bare 008 as a number, and PyYAML quotes by the rules of YAML 1.1."""
+
+
+yaml.SafeDumper.add_representer(Key, lambda d, v: d.represent_scalar("tag:yaml.org,2002:str", v, style='"'))
 yaml.SafeDumper.ignore_aliases = lambda *_: True
 yaml.SafeDumper.add_representer(Flow, lambda d, v: d.represent_mapping("tag:yaml.org,2002:map", v.items(), flow_style=True))
+
+
+def key(text):
+    return Key(text) if text[0].isdigit() else text
 
 
 def write_yaml(path, value):
@@ -98,7 +107,7 @@ def baseline(rows, columns, scores):
             entry["counts"] = [int(n) for n in np.bincount(np.searchsorted(edges, v, side="left"), minlength=len(edges) + 1)]
             entry["min"], entry["max"] = float(v.min()), float(v.max())
         else:
-            entry["counts"] = {str(k): int(n) for k, n in sorted(present.value_counts().items())}
+            entry["counts"] = {key(k): int(n) for k, n in sorted(present.value_counts().items())}
             if c in CATEGORIES:
                 entry["unseen"] = 0
         result[c] = Flow(entry)
@@ -118,7 +127,8 @@ def train_default(rows, y, columns, folder):
     model.fit(X[fit].astype(np.float64), y[fit])
     p = model.predict_proba(X.astype(np.float64))[:, 1]
     print("AUC held out %.4f, fitted %.4f" % (roc_auc_score(y[held], p[held]), roc_auc_score(y[fit], p[fit])))
-    onx = convert_lightgbm(model, initial_types=[("input", MlFloat([None, len(columns)]))], target_opset=15, zipmap=False)
+    onx = convert_lightgbm(model, initial_types=[("input", MlFloat([None, len(columns)]))], target_opset=15, zipmap=False,
+                           name="credit_default")  # the default name is random: the file would differ each time
     onx.graph.doc_string = "credit-default, trained on generated applications"
     missing = Flow(values=[""], **{"as": "nan"})
     specs = []
@@ -126,7 +136,7 @@ def train_default(rows, y, columns, folder):
         if c in NUMBERS:
             specs.append(Flow(name=c, kind="number", missing=missing))
         elif c in CATEGORIES:
-            specs.append({"name": c, "kind": "category", "missing": missing, "codes": Flow(codes[c]), "unseen": "value", "unseen_value": -1})
+            specs.append({"name": c, "kind": "category", "missing": missing, "codes": Flow((key(v), n) for v, n in codes[c].items()), "unseen": "value", "unseen_value": -1})
         else:
             specs.append(Flow(name=c, kind="boolean", missing=missing, true_values=TRUE, false_values=FALSE))
     manifest = {

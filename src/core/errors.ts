@@ -91,7 +91,7 @@ export const ERRORS = {
   method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
-  idempotency_conflict: input('The Idempotency-Key was used for another request.', 'Use a new key.', 409),
+  idempotency_conflict: input('The Idempotency-Key was used for another request.', 'Use a new key.'),
   unauthorized: input('No valid API key was given.', 'Send Authorization: API-Key <token>.', 401),
   forbidden: input('The API key does not permit this.', 'Ask for a key with the scope or model.', 403),
   https_required: input('Only HTTPS is served.', 'Use https://.', 400),

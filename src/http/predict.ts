@@ -133,7 +133,11 @@ export async function predict(
       onBytes: (n) => metrics.bytesIn.inc(n),
     });
     const held = new Answer(reply.raw, {
-      headers: { 'content-type': CONTENT_TYPES[format], 'x-request-id': request.id, 'sluice-model': model.ref },
+      headers: {
+        ...(reply.getHeaders() as Record<string, string>),
+        'content-type': CONTENT_TYPES[format],
+        'sluice-model': model.ref,
+      },
       spillBytes: config.spill.max_bytes,
       spillFolder: config.spill.folder,
       idleMs: config.timeouts.answer_idle_ms,

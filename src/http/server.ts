@@ -13,6 +13,7 @@ import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost } from '../pipeline/model-host.ts';
 import { assertMayUse } from './access.ts';
 import { Admission } from './admission.ts';
+import { addJobRoutes, describeJob, JobManager, jobUrl, wantsJob } from './jobs.ts';
 import type { ApiKey, KeyRing, Scope } from './keys.ts';
 import { addModelRoutes } from './models.ts';
 import { openApi } from './openapi.ts';
@@ -101,6 +102,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   });
 
   const services: PredictServices = { config, host, admission, metrics };
+  const jobs = await JobManager.open(services);
+  app.addHook('onClose', () => jobs.close());
   for (const [prefix, scope] of predictPaths(config)) {
     for (const format of FORMATS) {
       app.post<{ Querystring: PredictQuery }>(
@@ -110,9 +113,17 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
           assertMayUse(request, request.query.modelId);
           if (!state.ready) throw new SluiceError('stopping', 'the server takes no new work');
           checkContentType(request, format);
+          if (wantsJob(request) && !request.apiKey!.scopes.includes('jobs')) {
+            throw new SluiceError('forbidden', 'the key lacks the scope jobs');
+          }
           if (scope === 'interpret') {
             await host.registry.resolve(request.query.modelId);
             throw new SluiceError('interpretation_unavailable', 'the model package has no interpretation');
+          }
+          if (wantsJob(request)) {
+            const job = await jobs.create(request, format);
+            reply.header('preference-applied', 'respond-async');
+            return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
           }
           await predict(services, request, reply, format, request.apiKey!.name);
         },
@@ -120,6 +131,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     }
   }
   addModelRoutes(app, host);
+  addJobRoutes(app, jobs);
   app.get('/livez', async () => ({ status: 'alive', version: VERSION }));
   app.get('/readyz', async (_request, reply) => {
     if (!state.ready) reply.code(503);

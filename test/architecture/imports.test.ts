@@ -19,7 +19,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   demo: ['core'],
   bundled: [],
   pipeline: ['core', 'config', 'source', 'decode', 'model', 'score', 'format', 'sink', 'monitor'],
-  http: ['core', 'config', 'model', 'decode', 'format', 'monitor', 'pipeline'],
+  http: ['core', 'config', 'source', 'model', 'decode', 'format', 'sink', 'monitor', 'pipeline'],
   commands: ['core', 'config', 'http', 'source', 'decode', 'model', 'format', 'sink', 'monitor', 'pipeline', 'demo'],
 };
 

@@ -45,3 +45,48 @@ test('faults stand on the lines that are named, and the other rows are as withou
     new Set(['column_count', 'bad_number', 'bad_boolean', 'invalid_utf8', 'malformed_record']),
   );
 });
+
+test('line numbers count the line breaks inside quotes', () => {
+  // Seeds whose first 3,000 rows hold a category with a line break.
+  for (const seed of [3, 5, 10, 19]) {
+    const planted: PlantedFault[] = [];
+    const text = bytes({ rows: 3000, seed, ids: true, faults: 300 }, (f) => planted.push(f)).toString('latin1');
+    expect(planted).toHaveLength(300);
+    const lines = text.split('\n');
+    for (const f of planted) expect(lines[f.line - 1]).toContain(`A${String(f.row).padStart(8, '0')}`);
+    // Header, rows, and the empty string after the last line end: with a break inside quotes there is one more.
+    expect(lines.length).toBeGreaterThan(3002);
+    expect(planted.at(-1)!.line).toBeGreaterThan(planted.at(-1)!.row + 1);
+  }
+});
+
+test('each kind of fault is what its code says', () => {
+  const planted: PlantedFault[] = [];
+  const lines = bytes({ rows: 700, seed: 6, dirty: false, faults: 7 }, (f) => planted.push(f))
+    .toString('latin1')
+    .split('\n');
+  const shown = planted.map((f) => [f.code, f.column, lines[f.line - 1]!.split(',')] as const);
+  expect(shown.map(([code, , fields]) => [code, fields.length])).toEqual([
+    ['column_count', 22],
+    ['bad_number', 23],
+    ['bad_boolean', 23],
+    ['invalid_utf8', 23],
+    ['malformed_record', 23],
+    ['column_count', 24],
+    ['bad_number', 23],
+  ]);
+  const at = (k: number, column: string) => shown[k]![2][COLUMNS.indexOf(column)];
+  expect(at(1, 'amount')).toBe('12.5x');
+  expect(at(2, 'banned')).toBe('maybe');
+  expect(at(3, 'source_type')).toBe('ONLI\xff\xfeNE');
+  expect(at(4, 'occupation_type')).toBe('"abc"def');
+  expect(shown.map(([, column]) => column)).toEqual([
+    undefined,
+    'amount',
+    'banned',
+    undefined,
+    undefined,
+    undefined,
+    'income',
+  ]);
+});
