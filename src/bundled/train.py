@@ -70,6 +70,10 @@ def write_yaml(path, value):
 
 def write_package(folder, manifest, model, rows, expected):
     os.makedirs(folder, exist_ok=True)
+    # The converters list the operator sets in the order of a hash: sorted, the same training gives the same bytes.
+    operators = sorted(model.opset_import, key=lambda o: o.domain, reverse=True)
+    del model.opset_import[:]
+    model.opset_import.extend(operators)
     data = model.SerializeToString()
     with open(os.path.join(folder, "model.onnx"), "wb") as f:
         f.write(data)
