@@ -1,0 +1,111 @@
+// A whole service on a free port, with keys of its own, stopped when the test ends.
+import { readFileSync } from 'node:fs';
+import https from 'node:https';
+import path from 'node:path';
+import { onTestFinished } from 'vitest';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { ServerConfigSchema } from '../../src/config/server-config.ts';
+import { type RunningService, serve } from '../../src/http/serve.ts';
+import { FolderRegistry } from '../../src/model/registry.ts';
+import { scratch } from './cli.ts';
+
+export interface Service {
+  running: RunningService;
+  port: number;
+  token: string;
+  folder: string;
+  call(method: string, path: string, options?: CallOptions): Promise<Reply>;
+}
+
+export interface CallOptions {
+  body?: string | Uint8Array;
+  headers?: Record<string, string>;
+  /** null: no Authorization. */
+  token?: string | null;
+}
+
+export interface Reply {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
+  json: any;
+}
+
+export const REGISTRY = new FolderRegistry([path.resolve('src/bundled'), path.resolve('test/fixtures/packages')]);
+const agent = new https.Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 100 });
+
+/** Starts `serve --dev` with these settings over small ones. */
+export async function startService(settings: string[] = [], folder = scratch()): Promise<Service> {
+  const config = await loadConfig(ServerConfigSchema, {
+    settings: [
+      'listen.port=0',
+      'workers=1',
+      `jobs.folder=${path.join(folder, 'jobs')}`,
+      `spill.folder=${folder}`,
+      ...settings,
+    ],
+  });
+  const running = await serve({ config, registry: REGISTRY, dev: true });
+  onTestFinished(() => running.stop());
+  const port = Number(new URL(running.url).port);
+  const token = running.token!;
+  return { running, port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };
+}
+
+export function call(
+  port: number,
+  token: string,
+  method: string,
+  url: string,
+  options: CallOptions = {},
+): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const authorization = options.token === null ? {} : { authorization: `API-Key ${options.token ?? token}` };
+    const request = https.request(
+      { host: '127.0.0.1', port, method, path: url, agent, headers: { ...authorization, ...options.headers } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on('data', (c: Buffer) => chunks.push(c));
+        response.on('error', reject);
+        response.on('end', () => {
+          const text = Buffer.concat(chunks).toString();
+          let json: unknown = null;
+          try {
+            json = JSON.parse(text);
+          } catch {
+            // not every answer is JSON
+          }
+          resolve({ status: response.statusCode!, headers: response.headers, text, json });
+        });
+      },
+    );
+    request.on('error', reject);
+    request.end(options.body);
+  });
+}
+
+export const PREDICT = '/api/v1/scoring/predict';
+export const predictUrl = (format: string, query = ''): string => `${PREDICT}.${format}?modelId=credit-default${query}`;
+
+/** Rows of a generated portfolio (comma-separated, unquoted) as objects of strings. */
+export function asObjects(csv: string): Record<string, string>[] {
+  const [header, ...lines] = csv.trimEnd().split('\n');
+  const names = header!.split(',');
+  return lines.map((line) => Object.fromEntries(line.split(',').map((v, i) => [names[i]!, v])));
+}
+
+/** The same with native JSON types: numbers, booleans, null for missing. */
+export function asNative(rows: Record<string, string>[]): Record<string, unknown>[] {
+  const numbers = new Set(['amount', 'term', 'income', 'monthly_payment', 'pt_income']);
+  return rows.map((row) =>
+    Object.fromEntries(
+      Object.entries(row).map(([k, v]) => [
+        k,
+        v === '' ? null : numbers.has(k) ? Number(v) : v === 'true' ? true : v === 'false' ? false : v,
+      ]),
+    ),
+  );
+}
+
+export const readText = (file: string): string => readFileSync(file, 'utf8');
