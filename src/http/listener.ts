@@ -53,8 +53,10 @@ export interface Listener {
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is not sound */
   replaceCertificate(certificate: Certificate): void;
-  /** Takes no more connections; resolves when the last one has ended. */
-  close(): Promise<void>;
+  /** Takes no more connections. */
+  close(): void;
+  /** Connections that are open. */
+  open(): number;
   /** Ends the connections that are not answering anything. */
   closeIdle(): void;
   /** Ends all connections. */
@@ -71,6 +73,12 @@ export interface ListenerOptions {
 
 export function createListener(options: ListenerOptions): Listener {
   let server: http.Server | https.Server;
+  // A socket under TLS never tells that it closed, so what is open is counted here.
+  const open = new Set<net.Socket>();
+  const count = (socket: net.Socket) => {
+    open.add(socket);
+    socket.on('close', () => open.delete(socket));
+  };
   const common: http.ServerOptions = {
     maxHeaderSize: options.headerBytes,
     headersTimeout: options.headersTimeoutMs,
@@ -104,6 +112,7 @@ export function createListener(options: ListenerOptions): Listener {
       server = options.certificate
         ? https.createServer({ ...common, ...options.certificate, minVersion: 'TLSv1.2' }, handler)
         : http.createServer(common, handler);
+      server.on(options.certificate ? 'secureConnection' : 'connection', count);
       server.on('clientError', onClientError);
       server.on('tlsClientError', (_error: Error, socket: net.Socket) => socket.destroy());
       return server;
@@ -113,13 +122,21 @@ export function createListener(options: ListenerOptions): Listener {
         front.once('error', (cause: NodeJS.ErrnoException) => {
           reject(new SluiceError('usage', `cannot listen on ${host}:${port}: ${cause.code}`, { cause }));
         });
-        front.listen({ port, host, backlog: 1024 }, () => resolve(front.address() as net.AddressInfo));
+        front.listen({ port, host, backlog: 1024 }, () => {
+          // The server behind never listens itself; it begins to watch its connections (head time-outs) at this event.
+          server.emit('listening');
+          resolve(front.address() as net.AddressInfo);
+        });
       }),
     replaceCertificate: (certificate) =>
       (server as https.Server).setSecureContext({ ...certificate, minVersion: 'TLSv1.2' }),
-    close: () => new Promise((resolve) => front.close(() => resolve())),
+    close: () => void front.close(),
+    open: () => open.size,
     closeIdle: () => server.closeIdleConnections(),
-    closeAll: () => server.closeAllConnections(),
+    closeAll: () => {
+      server.closeAllConnections();
+      for (const socket of open) socket.destroy();
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 // The body of a request as byte chunks: bounded, decompressed, out of its multipart wrapping, and patient only so long.
+import type { IncomingMessage } from 'node:http';
 import { PassThrough, type Readable } from 'node:stream';
 import zlib from 'node:zlib';
 import type {} from '@fastify/multipart';
@@ -59,7 +60,7 @@ async function filePart(request: FastifyRequest, idleMs: number): Promise<Readab
 /**
  * Chunks of a stream without destroying it at the end or on an error: the answer still has to go out on the same socket.
  */
-async function* chunksOf(stream: Readable, raw: Readable, idleMs: number): AsyncGenerator<Uint8Array> {
+async function* chunksOf(stream: Readable, raw: IncomingMessage, idleMs: number): AsyncGenerator<Uint8Array> {
   for (;;) {
     const chunk = stream.read() as Uint8Array | null;
     if (chunk !== null) {
@@ -68,12 +69,15 @@ async function* chunksOf(stream: Readable, raw: Readable, idleMs: number): Async
     }
     if (stream.readableEnded) return;
     if (stream.errored) throw new SluiceError('invalid_content', 'the body is malformed', { cause: stream.errored });
-    if (stream.destroyed || raw.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
+    if (raw.destroyed && !raw.complete) {
+      throw new SluiceError('client_gone', 'the client closed the connection');
+    }
+    if (stream.destroyed) throw new SluiceError('invalid_content', 'the body ends in the middle of its part');
     await nextEvent(stream, raw, idleMs);
   }
 }
 
-function nextEvent(stream: Readable, raw: Readable, idleMs: number): Promise<void> {
+function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error) => {
       clearTimeout(timer);

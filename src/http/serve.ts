@@ -97,26 +97,21 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
 
   async function stop(): Promise<void> {
     server.state.ready = false;
-    const closed = listener.close();
+    listener.close();
     const deadline = Date.now() + config.timeouts.stop_ms;
     while (server.busy() > 0 && Date.now() < deadline) {
       listener.closeIdle();
       await sleep(20);
     }
-    // What was answered last may still be on its way through the socket.
-    if (server.busy() === 0) await Promise.race([closed, drain()]);
+    // What was answered last may still be on its way to a slow reader.
+    while (listener.open() > 0 && Date.now() < deadline) {
+      listener.closeIdle();
+      await sleep(20);
+    }
     listener.closeAll();
-    await closed;
     keys.close();
     unfollow();
     await server.app.close();
     await host.close();
-  }
-
-  async function drain(): Promise<void> {
-    for (let i = 0; i < 50; i++) {
-      listener.closeIdle();
-      await sleep(20);
-    }
   }
 }
