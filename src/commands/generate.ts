@@ -26,7 +26,7 @@ export function addGenerateCommand(program: Command): void {
     .option('--rows <n>', 'applications', wholeNumber('rows', 0, 1e10), 1000)
     .option('--seed <n>', 'the same seed gives the same bytes', wholeNumber('seed', 0, 2 ** 32 - 1), 7)
     .option('-o, --output <file>', 'where it goes; - for standard output', '-')
-    .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: by the name of the output, else comma)')
+    .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: tab for .tsv, else comma)')
     .option('--faults <n>', 'broken rows among them', wholeNumber('faults', 0, 1e9), 0)
     .option('--faults-json <file>', 'where the planted faults are listed, as JSON')
     .option('--outcome', 'add the outcome column ok, for training')
@@ -39,7 +39,7 @@ export function addGenerateCommand(program: Command): void {
 
 export async function generate(flags: GenerateFlags): Promise<void> {
   const delimiter =
-    flags.delimiter === undefined && flags.output === '-'
+    flags.delimiter === undefined && !flags.output.endsWith('.tsv')
       ? DELIMITERS.comma
       : inputDelimiter(flags.output, flags.delimiter);
   const sink =

@@ -2,7 +2,6 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../config/load-config.ts';
 import { ServerConfigSchema } from '../config/server-config.ts';
-import { serve } from '../http/serve.ts';
 import { openRegistry, signalled } from './common.ts';
 
 interface ServeFlags {
@@ -30,6 +29,8 @@ export function addServeCommand(program: Command): void {
         settings,
       });
       const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
+      // Loaded here, so that the other commands do not pay for a web server.
+      const { serve } = await import('../http/serve.ts');
       const service = await serve({
         config,
         registry: openRegistry(flags.registry ?? config.registry),

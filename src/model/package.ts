@@ -1,18 +1,12 @@
 // Loads one model package (the folder of one version), checks its hash and that its parts fit together.
-import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatProblem, parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Manifest, ManifestSchema } from './manifest.ts';
+import type { ModelPackage } from './model-file.ts';
 
-export interface ModelPackage {
-  /** Absolute path of the folder of this version. */
-  folder: string;
-  manifest: Manifest;
-  /** `id:version`, the one spelling used in summaries, metrics and answers. */
-  ref: string;
-}
+export type { ModelPackage } from './model-file.ts';
 
 /** The version as text, the way it stands in references and answers. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
@@ -38,31 +32,6 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
     manifest: parsed.value,
     ref: `${parsed.value.id}:${versionOf(parsed.value)}`,
   };
-}
-
-/**
- * Reads the ONNX bytes of a package and checks them against the hash it names.
- * @throws SluiceError model_hash_mismatch | model_invalid
- */
-export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
-  const { file, sha256 } = model.manifest.onnx;
-  if (path.isAbsolute(file) || path.normalize(file).startsWith('..')) {
-    throw new SluiceError('model_invalid', `${model.ref}: onnx.file must lie inside the package`);
-  }
-  let bytes: Buffer<ArrayBuffer>;
-  try {
-    bytes = await readFile(path.join(model.folder, file));
-  } catch (cause) {
-    throw new SluiceError('model_invalid', `${model.ref}: ${file} cannot be read`, { cause });
-  }
-  const actual = createHash('sha256').update(bytes).digest('hex');
-  if (actual !== sha256) {
-    throw new SluiceError(
-      'model_hash_mismatch',
-      `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`,
-    );
-  }
-  return bytes;
 }
 
 /** What the schema cannot say: names that refer to each other, kinds that fit their inputs. */

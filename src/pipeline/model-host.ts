@@ -43,7 +43,7 @@ export class ModelHost {
     let entry = this.#entries.get(key);
     if (!entry) {
       const pool = WorkerPool.start(
-        { folder: model.folder, workers: this.#options.workers },
+        { model, workers: this.#options.workers },
         { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
       );
       entry = { model, pool, users: 0, lastUse: Date.now() };

@@ -3,6 +3,7 @@ import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { DelimitedLayout } from '../decode/csv-parse-decoder.ts';
 import type { JsonLayout } from '../decode/json-decoder.ts';
 import type { OutputSpec } from '../format/formatter.ts';
+import type { ModelPackage } from '../model/model-file.ts';
 
 export type InputSpec = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
 
@@ -13,7 +14,7 @@ export interface StreamSpec {
 }
 
 export interface WorkerInit {
-  folder: string;
+  model: ModelPackage;
   batchRows: number;
 }
 

@@ -50,7 +50,7 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
   let pool: WorkerPool | null = null;
   let rejects: ByteSink | null = null;
   try {
-    const poolOptions: PoolOptions = { folder: model.folder, workers, ...options.pool };
+    const poolOptions: PoolOptions = { model, workers, ...options.pool };
     if (options.batchRows !== undefined) poolOptions.batchRows = options.batchRows;
     pool = await WorkerPool.start(poolOptions, options.onWorkerDeath ? { onWorkerDeath: options.onWorkerDeath } : {});
     const counts = await scoreStream({

@@ -10,7 +10,7 @@ import type { Formatter } from '../format/formatter.ts';
 import { rejectLine } from '../format/rejects.ts';
 import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { Encoder } from '../model/encoder.ts';
-import { loadPackage, type ModelPackage, readModelBytes } from '../model/package.ts';
+import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
 import type { Evaluator, Scores } from '../score/evaluator.ts';
 import { openOnnxRuntime } from '../score/onnxruntime.ts';
 import { Interpreter } from '../score/prediction.ts';
@@ -52,9 +52,8 @@ export class Scorer {
     }));
   }
 
-  /** Loads the package in `folder`. @throws SluiceError model_invalid | model_hash_mismatch */
-  static async open(folder: string, batchRows: number): Promise<Scorer> {
-    const model = await loadPackage(folder);
+  /** Loads the model file of a package. @throws SluiceError model_invalid | model_hash_mismatch */
+  static async open(model: ModelPackage, batchRows: number): Promise<Scorer> {
     const evaluator = await openOnnxRuntime(await readModelBytes(model), model.manifest);
     return new Scorer(model, evaluator, batchRows);
   }

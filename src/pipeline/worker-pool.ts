@@ -2,11 +2,11 @@
 import { Worker } from 'node:worker_threads';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { ModelPackage } from '../model/model-file.ts';
 import type { FromWorker, ScoredPart, StreamSpec, ToWorker, WorkerInit } from './protocol.ts';
 
 export interface PoolOptions {
-  /** Folder of the model package. */
-  folder: string;
+  model: ModelPackage;
   workers: number;
   /** Rows a micro-batch. */
   batchRows?: number;
@@ -30,7 +30,7 @@ const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 /** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
 const JOBS_A_WORKER = 2;
 const DEFAULT_MAX_GUILTY_ROWS = 100;
-const DEFAULT_HEAP_MB = 1024;
+const DEFAULT_HEAP_MB = 192;
 /** Deaths without any job done in between before the pool is given up. */
 const MAX_DEATHS_IN_A_ROW = 40;
 /** Free output buffers kept for reuse. */
@@ -177,11 +177,11 @@ export class WorkerPool {
   }
 
   #spawn(): Promise<void> {
-    const init: WorkerInit = { folder: this.#options.folder, batchRows: this.#options.batchRows };
+    const init: WorkerInit = { model: this.#options.model, batchRows: this.#options.batchRows };
     const worker = new Worker(this.#options.entry, {
       workerData: init,
       execArgv: [],
-      resourceLimits: { maxYoungGenerationSizeMb: 8, maxOldGenerationSizeMb: this.#options.heapMb },
+      resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: this.#options.heapMb },
     });
     const member: Member = { worker, ready: false, jobs: [], knows: new Set(), timer: undefined, lastError: '' };
     this.#members.push(member);

@@ -31,7 +31,9 @@ export async function openOnnxRuntime(bytes: Uint8Array, manifest: Manifest): Pr
   const run = async (inputs: readonly EncodedInput[], from: number, to: number): Promise<ort.Tensor> => {
     const feeds: Record<string, ort.Tensor> = {};
     for (const i of inputs) {
-      const data = i.data.slice(from * i.width, to * i.width) as Float32Array;
+      const [start, end] = [from * i.width, to * i.width];
+      // A view, no copy: the session reads it before `run` returns.
+      const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
       feeds[i.name] = new ort.Tensor(i.type as 'float32', data, [to - from, i.width]);
     }
     let result: ort.InferenceSession.OnnxValueMapType;

@@ -1,5 +1,5 @@
 // Writes a file under a temporary name and renames it when it is whole: nothing half done ever has the final name.
-import { type FileHandle, open, readdir, rename, stat, unlink } from 'node:fs/promises';
+import { type FileHandle, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { ByteSink } from './sink.ts';
@@ -8,10 +8,13 @@ import type { ByteSink } from './sink.ts';
  * Opens `target` for writing. A path that is there and is no regular file (a pipe, /dev/null) is written to directly.
  * @throws SluiceError output_unwritable | output_exists_as_folder
  */
-export async function openFileSink(target: string): Promise<ByteSink> {
+export async function openFileSink(file: string): Promise<ByteSink> {
+  // Through a link, what it points to is replaced, never the link itself; what stands in /dev and /proc is no file to replace.
+  const device = /^\/(dev|proc)\//.test(path.resolve(file));
+  const target = device ? file : await realpath(file).catch(() => file);
   const present = await stat(target).catch(() => null);
   if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
-  const direct = present !== null && !present.isFile();
+  const direct = present !== null && (device || !present.isFile());
   const folder = path.dirname(path.resolve(target));
   const temporary = direct ? target : path.join(folder, `.${path.basename(target)}.${process.pid}.${token()}.partial`);
   if (!direct) await removeLeftOvers(folder, path.basename(target));

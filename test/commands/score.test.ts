@@ -3,9 +3,11 @@ import { execFileSync, spawn } from 'node:child_process';
 import {
   appendFileSync,
   existsSync,
+  lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
+  symlinkSync,
   truncateSync,
   unlinkSync,
   writeFileSync,
@@ -202,6 +204,18 @@ describe('an output is whole or not there', () => {
     // The next run clears up what the killed one could not.
     expect((await score(portfolioFile(folder, 50), '-o', path.join(folder, 'scored.csv'))).code).toBe(0);
     expect(left(folder)).toEqual(['portfolio.csv', 'scored.csv']);
+  });
+
+  test('through a link, the file it points to is replaced and the link stays', async () => {
+    const folder = scratch();
+    const file = portfolioFile(folder, 20);
+    mkdirSync(path.join(folder, 'far'));
+    symlinkSync(path.join('far', 'real.csv'), path.join(folder, 'link.csv'));
+    writeFileSync(path.join(folder, 'far', 'real.csv'), 'old');
+    expect((await score(file, '-o', path.join(folder, 'link.csv'))).code).toBe(0);
+    expect(lstatSync(path.join(folder, 'link.csv')).isSymbolicLink()).toBe(true);
+    expect(readFileSync(path.join(folder, 'far', 'real.csv'), 'utf8')).toMatch(/^row,/);
+    expect(left(folder)).toEqual(['far', 'link.csv', 'portfolio.csv']);
   });
 
   test('an older output stays as it was when the new run fails', async () => {

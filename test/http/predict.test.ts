@@ -282,6 +282,7 @@ test('a client that sends everything before it reads does not stall, and nothing
   socket.setEncoding('utf8').on('data', (d) => {
     got += d;
   });
+  socket.resume();
   await new Promise((resolve) => socket.on('end', resolve));
   expect(got.match(/\n\d+\ttrue\t|\n\d+\tfalse\t/g)!.length).toBe(rows);
   expect(got.endsWith('0\r\n\r\n')).toBe(true);
