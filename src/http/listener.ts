@@ -140,6 +140,11 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
+const STATUS: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+};
+
 /**
  * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
  */
@@ -149,7 +154,7 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
     socket.destroy();
     return;
   }
-  const status = error.code === 'HPE_HEADER_OVERFLOW' ? '431 Request Header Fields Too Large' : '400 Bad Request';
+  const status = STATUS[error.code ?? ''] ?? '400 Bad Request';
   socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
 }
 

@@ -1,6 +1,6 @@
 // The OpenAPI 3.1 document, made of the schemas that the routes check with.
 import { VERSION } from '../core/version.ts';
-import { MODEL, MODELS, PREDICT_QUERY, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
+import { JOB, MODEL, MODELS, PREDICT_QUERY, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
@@ -19,12 +19,28 @@ const REFUSALS = {
 };
 const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
 
-const parameters = Object.entries(PREDICT_QUERY.properties).map(([name, schema]) => ({
-  name,
-  in: 'query',
-  required: name === 'modelId',
-  schema,
-}));
+const parameters = [
+  ...Object.entries(PREDICT_QUERY.properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: name === 'modelId',
+    schema,
+  })),
+  {
+    name: 'Prefer',
+    in: 'header',
+    required: false,
+    schema: { type: 'string' },
+    description: 'respond-async makes a job',
+  },
+  {
+    name: 'Idempotency-Key',
+    in: 'header',
+    required: false,
+    schema: { type: 'string' },
+    description: 'with respond-async: the same key gives the same job again',
+  },
+];
 
 function predictOperation(format: 'json' | 'csv' | 'ndjson', interpretation: boolean): Json {
   const text = { type: 'string' };
@@ -60,6 +76,17 @@ const plain = (summary: string, schema: Json, open = false, extra: Json = {}): J
   tags: ['operations'],
   ...(open ? { security: [] } : {}),
   responses: { 200: { description: summary, content: { 'application/json': { schema } } }, ...extra },
+});
+
+const RESULT = Object.fromEntries(
+  ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
+);
+
+const jobOperation = (summary: string, responses: Json): Json => ({
+  summary,
+  tags: ['jobs'],
+  parameters: [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }],
+  responses: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problem('No such job of this key') },
 });
 
 /** The document; `servers` is left to whoever serves it. */
@@ -109,6 +136,25 @@ export function openApi(): Json {
           parameters: [{ name: 'ref', in: 'path', required: true, schema: { type: 'string' } }],
         },
       },
+      '/api/v1/scoring/jobs/{id}': {
+        get: jobOperation('State, counts and progress of a job', {
+          200: {
+            description: 'The job',
+            content: { 'application/json': { schema: { $ref: '#/components/schemas/Job' } } },
+          },
+        }),
+        delete: jobOperation('Cancels a job; a finished one is removed with its result', {
+          204: { description: 'Done' },
+        }),
+      },
+      '/api/v1/scoring/jobs/{id}/result': {
+        get: jobOperation('The result of a job, whole or a range of its bytes', {
+          200: { description: 'The whole result', content: RESULT },
+          206: { description: 'The range asked for', content: RESULT },
+          409: problem('The job has no result yet, or failed'),
+          416: { description: 'The range lies outside' },
+        }),
+      },
       '/livez': { get: plain('The process runs', { type: 'object' }, true) },
       '/readyz': {
         get: plain('New work is taken', { type: 'object' }, true, {
@@ -127,6 +173,14 @@ export function openApi(): Json {
         },
       },
       '/openapi.json': { get: plain('This document', { type: 'object' }, true) },
+      '/docs': {
+        get: {
+          summary: 'This document for people',
+          tags: ['operations'],
+          security: [],
+          responses: { 200: { description: 'HTML', content: { 'text/html': { schema: { type: 'string' } } } } },
+        },
+      },
     },
     components: {
       securitySchemes: {
@@ -137,7 +191,14 @@ export function openApi(): Json {
           description: '`API-Key <token>`, `Bearer <token>` or the bare token',
         },
       },
-      schemas: { Problem: PROBLEM, Prediction: PREDICTION, Predictions: PREDICTIONS, Model: MODEL, Models: MODELS },
+      schemas: {
+        Problem: PROBLEM,
+        Prediction: PREDICTION,
+        Predictions: PREDICTIONS,
+        Model: MODEL,
+        Models: MODELS,
+        Job: JOB,
+      },
     },
   };
 }

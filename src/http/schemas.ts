@@ -125,3 +125,26 @@ export const MODELS = {
     },
   },
 } as const;
+
+export const JOB = {
+  type: 'object',
+  required: ['id', 'state', 'modelId', 'modelVersion', 'format', 'created', 'finished', 'progress', 'summary'],
+  properties: {
+    id: { type: 'string' },
+    state: { type: 'string', enum: ['queued', 'running', 'done', 'failed', 'cancelled'] },
+    modelId: { type: 'string' },
+    modelVersion: { type: 'string' },
+    format: { type: 'string', enum: ['json', 'csv', 'ndjson'] },
+    created: { type: 'string', format: 'date-time' },
+    finished: { type: ['string', 'null'], format: 'date-time' },
+    progress: { type: 'number', minimum: 0, maximum: 1 },
+    summary: PREDICTIONS.properties.summary,
+    result: { type: 'string' },
+    resultBytes: { type: 'integer' },
+    error: {
+      type: 'object',
+      required: ['code', 'message'],
+      properties: { code: { type: 'string' }, message: { type: ['string', 'null'] } },
+    },
+  },
+} as const;

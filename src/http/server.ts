@@ -13,6 +13,7 @@ import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost } from '../pipeline/model-host.ts';
 import { assertMayUse } from './access.ts';
 import { Admission } from './admission.ts';
+import { docsPage } from './docs-page.ts';
 import { addJobRoutes, describeJob, JobManager, jobUrl, wantsJob } from './jobs.ts';
 import type { ApiKey, KeyRing, Scope } from './keys.ts';
 import { addModelRoutes } from './models.ts';
@@ -143,6 +144,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     return metrics.text();
   });
   app.get('/openapi.json', async () => openApi());
+  app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
   await app.ready();
   return { app, state, busy: () => admission.running + admission.waiting };
 }

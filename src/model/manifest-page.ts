@@ -1,18 +1,6 @@
 // Writes docs/model-package.md from the schema of model.yaml; a test compares the page with it.
-import type { TSchema } from 'typebox';
+import { schemaTable } from '../config/schema-table.ts';
 import { ManifestSchema } from './manifest.ts';
-
-type Node = TSchema & {
-  type?: string;
-  description?: string;
-  enum?: string[];
-  const?: unknown;
-  anyOf?: Node[];
-  items?: Node | Node[];
-  properties?: Record<string, Node>;
-  patternProperties?: Record<string, Node>;
-  required?: string[];
-};
 
 /** The page as Markdown. */
 export function manifestPage(): string {
@@ -37,36 +25,6 @@ The same rules hold at every door; native JSON types and strings give the same p
 - **text**: as it is; a NUL character is refused.
 
 ## Keys of model.yaml
-| key | type | required | |
-| --- | --- | --- | --- |
-${rows(ManifestSchema as unknown as Node, '').join('\n')}
+${schemaTable(ManifestSchema)}
 `;
-}
-
-function rows(node: Node, prefix: string): string[] {
-  return Object.entries(node.properties ?? {}).flatMap(([name, child]) => {
-    const key = `${prefix}${name}`;
-    const required = node.required?.includes(name) ? 'yes' : '';
-    const line = `| \`${key}\` | ${typeOf(child)} | ${required} | ${child.description ?? ''} |`;
-    const inner = Array.isArray(child.items) ? undefined : child.items;
-    const value = Object.values(child.patternProperties ?? {})[0];
-    return [
-      line,
-      ...rows(child, `${key}.`),
-      ...(inner ? rows(inner, `${key}[].`) : []),
-      ...(value ? rows(value, `${key}.*.`) : []),
-    ];
-  });
-}
-
-function typeOf(node: Node): string {
-  if (node.enum) return node.enum.map((v) => `\`${v}\``).join(', ');
-  if (node.const !== undefined) return `\`${node.const}\``;
-  if (node.anyOf) return node.anyOf.map(typeOf).join(' or ');
-  if (node.patternProperties) return `mapping to ${typeOf(Object.values(node.patternProperties)[0]!)}`;
-  if (node.type === 'array') {
-    if (Array.isArray(node.items)) return `[${node.items.map(typeOf).join(', ')}]`;
-    return node.items ? `list of ${typeOf(node.items)}` : 'list';
-  }
-  return node.type === 'object' ? 'mapping' : (node.type ?? 'any');
 }

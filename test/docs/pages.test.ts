@@ -2,13 +2,18 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { serverConfigJsonSchema, serverConfigPage } from '../../src/config/server-page.ts';
 import { errorsPage } from '../../src/core/errors-page.ts';
 import { VERSION } from '../../src/core/version.ts';
+import { openApi } from '../../src/http/openapi.ts';
 import { manifestPage } from '../../src/model/manifest-page.ts';
 
 const GENERATED: [string, () => string][] = [
   ['docs/errors.md', errorsPage],
   ['docs/model-package.md', manifestPage],
+  ['docs/serve-config.md', serverConfigPage],
+  ['docs/serve.schema.json', serverConfigJsonSchema],
+  ['docs/openapi.json', () => `${JSON.stringify(openApi(), null, 2)}\n`],
 ];
 
 // `npm run docs` writes the pages; everything else compares them.
