@@ -88,6 +88,7 @@ export const ERRORS = {
   bad_request: input('The request is malformed.', 'See the operation in /docs.'),
   interpretation_unavailable: input('This model has no interpretation.', 'Ask for predictions without it.'),
   not_found: input('There is nothing under this path.', 'See /docs.', 404),
+  method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
   idempotency_conflict: input('The Idempotency-Key was used for another request.', 'Use a new key.'),

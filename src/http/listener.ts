@@ -8,6 +8,7 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { SluiceError } from '../core/errors.ts';
+import { problemOf } from './problem.ts';
 
 export interface Certificate {
   cert: string;
@@ -140,11 +141,6 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
-const STATUS: Record<string, string> = {
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-};
-
 /**
  * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
  */
@@ -154,9 +150,19 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
     socket.destroy();
     return;
   }
-  const status = STATUS[error.code ?? ''] ?? '400 Bad Request';
-  socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n`);
+  const words = HEAD_FAULTS[error.code ?? ''] ?? 'the request head is malformed';
+  const { status, headers, body } = problemOf(new SluiceError('bad_request', words), crypto.randomUUID());
+  const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${JSON.stringify(body)}\n`);
+  // What is still on its way is read and thrown away: a reset would take the answer with it.
+  socket.resume();
+  setTimeout(() => socket.destroy(), 1000).unref();
 }
+
+const HEAD_FAULTS: Record<string, string> = {
+  HPE_HEADER_OVERFLOW: 'the request head is too large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'the request head did not come in time',
+};
 
 /** Follows certificate files; a version that is not sound leaves the old one and is told to `onError`. */
 export function followCertificate(

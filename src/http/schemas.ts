@@ -5,13 +5,19 @@ export const PREDICT_QUERY = {
   required: ['modelId'],
   additionalProperties: false,
   properties: {
-    modelId: { type: 'string', minLength: 1, maxLength: 200, description: 'id, id:version or id@alias' },
+    modelId: {
+      type: 'string',
+      minLength: 1,
+      maxLength: 200,
+      description: 'id, id:version or id@alias',
+      examples: ['credit-default'],
+    },
     delimiter: {
       type: 'string',
       enum: ['tab', 'comma', 'semicolon', 'pipe'],
       description: 'of CSV bodies and answers; default tab',
     },
-    passthrough: { type: 'string', maxLength: 20_000, description: 'columns outside the model to echo: a,b or *' },
+    passthrough: { type: 'string', maxLength: 4000, description: 'columns outside the model to echo: a,b or *' },
     on_invalid: {
       type: 'string',
       enum: ['report', 'fail'],

@@ -102,6 +102,12 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     sendProblem(new SluiceError('not_found', 'there is no such operation'), request, reply);
   });
 
+  const methods = new Map<string, Set<string>>();
+  app.addHook('onRoute', ({ url, method }) => {
+    const known = methods.get(url) ?? new Set();
+    for (const m of [method].flat()) known.add(m);
+    methods.set(url, known);
+  });
   const services: PredictServices = { config, host, admission, metrics };
   const jobs = await JobManager.open(services);
   app.addHook('onClose', () => jobs.close());
@@ -145,8 +151,26 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   });
   app.get('/openapi.json', async () => openApi());
   app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
+  refuseOtherMethods(app, methods);
   await app.ready();
   return { app, state, busy: () => admission.running + admission.waiting };
+}
+
+/** A known path with another method is 405 with what it allows, not 404. */
+function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, ReadonlySet<string>>): void {
+  for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method);
+  const all = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'QUERY'];
+  for (const [url, allowed] of [...methods]) {
+    const allow = [...allowed].join(', ');
+    app.route({
+      url,
+      method: all.filter((m) => !allowed.has(m)),
+      handler: async (_request, reply) => {
+        reply.header('allow', allow);
+        throw new SluiceError('method_not_allowed', `the path takes ${allow}`);
+      },
+    });
+  }
 }
 
 /** Path prefixes of the predict operations and the scope each needs. */
