@@ -145,11 +145,14 @@ export function createListener(options: ListenerOptions): Listener {
  * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
  */
 function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
+  // What still comes in is handed to the parser, which complains again.
+  if (refused.has(socket)) return;
   const busy = (socket as net.Socket & { _httpMessage?: http.ServerResponse })._httpMessage;
   if (error.code === 'ECONNRESET' || !socket.writable || busy) {
     socket.destroy();
     return;
   }
+  refused.add(socket);
   const words = HEAD_FAULTS[error.code ?? ''] ?? 'the request head is malformed';
   const { status, headers, body } = problemOf(new SluiceError('bad_request', words), crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
@@ -158,6 +161,9 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
   socket.resume();
   setTimeout(() => socket.destroy(), 1000).unref();
 }
+
+/** Sockets that got their last answer. */
+const refused = new WeakSet<net.Socket>();
 
 const HEAD_FAULTS: Record<string, string> = {
   HPE_HEADER_OVERFLOW: 'the request head is too large',

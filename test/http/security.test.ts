@@ -192,7 +192,7 @@ test('hostile framing is refused on its own connection and the others are served
     raw(`POST ${predictUrl('json')} HTTP/1.1\r\nx-slow: 1\r\n`, true),
     raw(`${head('content-length: 100\r\n')}[{"a":`, true),
   ]);
-  for (const i of [0, 1, 3]) expect(replies[i]).toMatch(/^HTTP\/1\.1 400 /);
+  for (const i of [0, 1, 3]) expect(replies[i], `request ${i}`).toMatch(/^HTTP\/1\.1 400 /);
   // the operation had begun: its connection is cut
   expect(replies[2]).toMatch(/^HTTP\/1\.1 400 |^$/);
   expect(replies[3]).toContain('too large');
