@@ -1,5 +1,5 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml.
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { Type } from 'typebox';
 import { didYouMean, formatProblem, parseYaml } from '../config/yaml-document.ts';
@@ -36,8 +36,13 @@ export interface ModelEntry {
 
 const byVersion = new Intl.Collator('en', { numeric: true }).compare;
 
+const FRESH_MS = 500;
+const MAX_RESOLVED = 1000;
+
 export class FolderRegistry {
   readonly #folders: readonly string[];
+  readonly #loaded = new Map<string, { stamp: string; model: ModelPackage }>();
+  readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
 
   /** Folders are searched in order; the first that has the id serves it. */
   constructor(folders: readonly string[]) {
@@ -58,16 +63,39 @@ export class FolderRegistry {
   }
 
   /**
-   * The package a reference means now.
+   * The package a reference means now, or meant within the last half second: a request for one application must not
+   * pay for reading YAML.
    * @throws SluiceError model_not_found | model_invalid
    */
   async resolve(reference: string): Promise<ModelPackage> {
+    const now = performance.now();
+    const known = this.#resolved.get(reference);
+    if (known && now - known.at < FRESH_MS) return known.model;
+    const model = this.#resolve(reference);
+    if (this.#resolved.size > MAX_RESOLVED) this.#resolved.clear();
+    this.#resolved.set(reference, { at: now, model });
+    model.catch(() => this.#resolved.delete(reference));
+    return model;
+  }
+
+  /** Parsing model.yaml takes tens of milliseconds on the thread that answers requests: once is enough until it changes. */
+  async #load(folder: string): Promise<ModelPackage> {
+    const info = await stat(path.join(folder, 'model.yaml')).catch(() => null);
+    const stamp = info ? `${info.mtimeMs} ${info.size} ${info.ino}` : '';
+    const known = this.#loaded.get(folder);
+    if (known && known.stamp === stamp) return known.model;
+    const model = await loadPackage(folder);
+    this.#loaded.set(folder, { stamp, model });
+    return model;
+  }
+
+  async #resolve(reference: string): Promise<ModelPackage> {
     const ref = parseReference(reference);
     for (const folder of this.#folders) {
       const entry = await readEntry(folder, ref.id);
       if (!entry) continue;
       const version = pickVersion(entry, ref);
-      const model = await loadPackage(path.join(folder, ref.id, version));
+      const model = await this.#load(path.join(folder, ref.id, version));
       if (model.manifest.id !== ref.id || versionOf(model.manifest) !== version) {
         throw new SluiceError('model_invalid', `${path.join(ref.id, version)}: model.yaml says it is ${model.ref}`);
       }
