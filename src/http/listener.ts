@@ -156,11 +156,13 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
   const words = HEAD_FAULTS[error.code ?? ''] ?? 'the request head is malformed';
   const { status, headers, body } = problemOf(new SluiceError('bad_request', words), crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.end(`HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${JSON.stringify(body)}\n`);
+  socket.write(`HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${JSON.stringify(body)}\n`);
   // What is still on its way is read and thrown away: a reset would take the answer with it.
   socket.resume();
-  setTimeout(() => socket.destroy(), 1000).unref();
+  setTimeout(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
 }
+
+const LINGER_MS = 500;
 
 /** Sockets that got their last answer. */
 const refused = new WeakSet<net.Socket>();

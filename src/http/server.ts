@@ -73,6 +73,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     routerOptions: { maxParamLength: 200 },
     genReqId: () => crypto.randomUUID(),
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
+    // The listener answers these: two handlers on one socket would cut each other off.
+    clientErrorHandler: () => {},
     ...(options.serverFactory ? { serverFactory: options.serverFactory } : {}),
   }) as unknown as FastifyInstance;
   app.decorateRequest('apiKey', null);
