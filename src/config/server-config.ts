@@ -66,6 +66,10 @@ export const ServerConfigSchema = Type.Object(
       {
         head_ms: whole(10_000, 'the request head must have come by then'),
         body_idle_ms: whole(60_000, 'no byte of the body for this long ends the request'),
+        body_min_bytes_per_second: whole(
+          64,
+          'a body that comes slower than this, beyond the first body_idle_ms, ends the request',
+        ),
         answer_idle_ms: whole(120_000, 'a client that reads nothing for this long is left'),
         keep_alive_ms: whole(65_000, 'idle connections are closed after this'),
         stop_ms: whole(30_000, 'running answers may finish within this when the server stops'),

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { SluiceError } from '../core/errors.ts';
 import type { BodyFormat, PredictQuery } from './predict.ts';
 
 export type JobState = 'queued' | 'running' | 'done' | 'failed' | 'cancelled';
@@ -57,10 +58,14 @@ type Row = Record<string, string | number | null>;
 export class JobStore {
   readonly #db: DatabaseSync;
 
-  /** Opens (or makes) `jobs.sqlite` in `folder`. */
+  /** Opens (or makes) `jobs.sqlite` in `folder`. @throws SluiceError usage */
   constructor(folder: string) {
-    mkdirSync(folder, { recursive: true });
-    this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
+    try {
+      mkdirSync(folder, { recursive: true });
+      this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
+    } catch (cause) {
+      throw new SluiceError('usage', `jobs.folder ${folder} cannot be used: ${(cause as Error).message}`, { cause });
+    }
     this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
       CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
       CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);

@@ -79,6 +79,7 @@ export class JobManager {
       maxBytes: config.limits.body_bytes,
       maxExpandedBytes: config.limits.expanded_bytes,
       idleMs: config.timeouts.body_idle_ms,
+      minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
       onBytes: (n) => metrics.bytesIn.inc(n),
     });
     const id = randomUUID();

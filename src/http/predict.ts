@@ -130,6 +130,7 @@ export async function predict(
       maxBytes: config.limits.body_bytes,
       maxExpandedBytes: config.limits.expanded_bytes,
       idleMs: config.timeouts.body_idle_ms,
+      minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
       onBytes: (n) => metrics.bytesIn.inc(n),
     });
     const held = new Answer(reply.raw, {

@@ -11,6 +11,8 @@ export interface BodyOptions {
   maxBytes: number;
   maxExpandedBytes: number;
   idleMs: number;
+  /** A body that comes slower than this ends the request, once `idleMs` have been spent waiting for it. */
+  minBytesPerSecond: number;
   onBytes?: (n: number) => void;
 }
 
@@ -32,7 +34,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
     if (encoding !== 'identity') throw new SluiceError('invalid_content', 'a multipart body cannot be compressed');
     source = await filePart(request, options.idleMs);
   }
-  const bounded = capped(chunksOf(source, raw, options.idleMs), options.maxBytes, 'body_bytes', options.onBytes);
+  const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
   const chunks =
     encoding === 'identity' ? bounded : capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
   return { chunks, ended: () => raw.readableEnded || raw.complete };
@@ -60,10 +62,18 @@ async function filePart(request: FastifyRequest, idleMs: number): Promise<Readab
 /**
  * Chunks of a stream without destroying it at the end or on an error: the answer still has to go out on the same socket.
  */
-async function* chunksOf(stream: Readable, raw: IncomingMessage, idleMs: number): AsyncGenerator<Uint8Array> {
+async function* chunksOf(
+  stream: Readable,
+  raw: IncomingMessage,
+  { idleMs, minBytesPerSecond }: BodyOptions,
+): AsyncGenerator<Uint8Array> {
+  // Only the time spent waiting for the client counts: a server that is busy must not blame it.
+  let waitedMs = 0;
+  let bytes = 0;
   for (;;) {
     const chunk = stream.read() as Uint8Array | null;
     if (chunk !== null) {
+      bytes += chunk.length;
       yield chunk;
       continue;
     }
@@ -73,7 +83,12 @@ async function* chunksOf(stream: Readable, raw: IncomingMessage, idleMs: number)
       throw new SluiceError('client_gone', 'the client closed the connection');
     }
     if (stream.destroyed) throw new SluiceError('invalid_content', 'the body ends in the middle of its part');
+    if (waitedMs > idleMs && bytes / (waitedMs / 1000) < minBytesPerSecond) {
+      throw new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`);
+    }
+    const since = performance.now();
     await nextEvent(stream, raw, idleMs);
+    waitedMs += performance.now() - since;
   }
 }
 

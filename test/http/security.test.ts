@@ -201,3 +201,23 @@ test('hostile framing is refused on its own connection and the others are served
   await sleep(50);
   expect((await s.call('POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
 });
+
+test('a body that trickles is ended, though it never stops for long', async () => {
+  const s = await startService(['timeouts.body_idle_ms=500', 'timeouts.body_min_bytes_per_second=1000']);
+  const got = await new Promise<string>((resolve) => {
+    const socket = tls.connect({ port: s.port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      socket.write(
+        `POST ${predictUrl('json')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\ncontent-length: 5000\r\n\r\n`,
+      );
+    });
+    const drip = setInterval(() => socket.write(' '), 50);
+    socket.on('error', () => {});
+    socket.once('data', (d) => {
+      clearInterval(drip);
+      socket.destroy();
+      resolve(String(d));
+    });
+  });
+  expect(got).toMatch(/^HTTP\/1\.1 400 /);
+  expect(got).toContain('slower than 1000 bytes a second');
+});
