@@ -11,6 +11,7 @@ import { openFile } from '../source/file.ts';
 import { type Job, JobStore } from './job-store.ts';
 import {
   type BodyFormat,
+  bodyOptions,
   CONTENT_TYPES,
   observer,
   type PredictQuery,
@@ -60,7 +61,7 @@ export class JobManager {
    * @throws SluiceError limit_exceeded | idempotency_conflict | model_not_found | what the body throws
    */
   async create(request: FastifyRequest, format: BodyFormat): Promise<Job> {
-    const { config, host, metrics } = this.#services;
+    const { admission } = this.#services;
     const query = request.query as PredictQuery;
     const owner = request.apiKey!.name;
     const idempotencyKey = (request.headers['idempotency-key'] as string | undefined) ?? null;
@@ -68,6 +69,24 @@ export class JobManager {
       throw new SluiceError('bad_request', 'an Idempotency-Key is 1 to 200 visible ASCII characters');
     }
     const fingerprint = JSON.stringify([format, query]);
+    // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
+    const leave = await admission.enter(owner, new AbortController().signal);
+    try {
+      return await this.#spool(request, format, query, owner, idempotencyKey, fingerprint);
+    } finally {
+      leave();
+    }
+  }
+
+  async #spool(
+    request: FastifyRequest,
+    format: BodyFormat,
+    query: PredictQuery,
+    owner: string,
+    idempotencyKey: string | null,
+    fingerprint: string,
+  ): Promise<Job> {
+    const { config, host } = this.#services;
     const earlier = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
     if (earlier) return sameRequest(earlier, fingerprint);
     const jobs = this.#store.all();
@@ -75,13 +94,7 @@ export class JobManager {
     const kept = jobs.reduce((n, j) => n + j.uploadBytes + j.resultBytes, 0);
     // A version is pinned now: what was asked for is what is scored, however long it waits.
     const model = await host.registry.resolve(query.modelId);
-    const body = await openBody(request, {
-      maxBytes: config.limits.body_bytes,
-      maxExpandedBytes: config.limits.expanded_bytes,
-      idleMs: config.timeouts.body_idle_ms,
-      minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
-      onBytes: (n) => metrics.bytesIn.inc(n),
-    });
+    const body = await openBody(request, bodyOptions(this.#services));
     const id = randomUUID();
     const upload = this.#path(id, 'upload');
     let bytes = 0;

@@ -10,7 +10,7 @@ import type { RunCounts } from '../pipeline/run-stream.ts';
 import { type InputFormat, type ScoreStreamOptions, scoreStream } from '../pipeline/score-stream.ts';
 import type { Admission } from './admission.ts';
 import { Answer, HOLD_ROWS } from './answer.ts';
-import { openBody } from './request-body.ts';
+import { type BodyOptions, openBody } from './request-body.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
 
@@ -70,6 +70,17 @@ export function streamOptions(
   };
 }
 
+/** What the configuration allows a body to be. */
+export function bodyOptions({ config, metrics }: PredictServices): BodyOptions {
+  return {
+    maxBytes: config.limits.body_bytes,
+    maxExpandedBytes: config.limits.expanded_bytes,
+    idleMs: config.timeouts.body_idle_ms,
+    minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
+    onBytes: (n) => metrics.bytesIn.inc(n),
+  };
+}
+
 /** @throws SluiceError invalid_content when the Content-Type contradicts the suffix of the path */
 export function checkContentType(request: FastifyRequest, format: BodyFormat): void {
   const header = request.headers['content-type'];
@@ -126,13 +137,7 @@ export async function predict(
   try {
     hosted = await host.use(query.modelId);
     const { model, pool } = hosted;
-    const body = await openBody(request, {
-      maxBytes: config.limits.body_bytes,
-      maxExpandedBytes: config.limits.expanded_bytes,
-      idleMs: config.timeouts.body_idle_ms,
-      minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
-      onBytes: (n) => metrics.bytesIn.inc(n),
-    });
+    const body = await openBody(request, bodyOptions(services));
     const held = new Answer(reply.raw, {
       headers: {
         ...(reply.getHeaders() as Record<string, string>),
