@@ -1,5 +1,5 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
-import { RECORD_OK } from '../core/block.ts';
+import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { type FittedHeader, fitHeader } from '../decode/header.ts';
