@@ -72,8 +72,10 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
     ...(input.format === 'delimited'
       ? {
           onHeader: ({ bytes, fault }: { bytes: Buffer; fault: number }) => {
-            if (fault !== RECORD_OK)
-              throw new SluiceError('header_mismatch', 'the header row is malformed or too long');
+            if (fault === RECORD_TOO_LONG) {
+              throw tooMany('row_bytes', options.limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
+            }
+            if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
             header = fitHeader(bytes, {
               manifest: options.model.manifest,
               delimiter: input.delimiter,
