@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { DELIMITERS } from '../decode/header.ts';
 import { generatePortfolio, type PlantedFault } from '../demo/generate.ts';
+import { count } from '../monitor/progress.ts';
 import { openFileSink, openStreamSink } from '../sink/file.ts';
 import { signalled, wholeNumber } from './common.ts';
 import { inputDelimiter } from './score.ts';
@@ -25,7 +26,7 @@ export function addGenerateCommand(program: Command): void {
     .description('write a portfolio of made-up applications as CSV or TSV')
     .option('--rows <n>', 'applications', wholeNumber('rows', 0, 1e10), 1000)
     .option('--seed <n>', 'the same seed gives the same bytes', wholeNumber('seed', 0, 2 ** 32 - 1), 7)
-    .option('-o, --output <file>', 'where it goes; - for standard output', '-')
+    .option('-o, --output <file>', 'where it goes; - for standard output', 'portfolio.csv')
     .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: tab for .tsv, else comma)')
     .option('--faults <n>', 'broken rows among them', wholeNumber('faults', 0, 1e9), 0)
     .option('--faults-json <file>', 'where the planted faults are listed, as JSON')
@@ -34,6 +35,7 @@ export function addGenerateCommand(program: Command): void {
     .option('--clean', 'no unseen categories')
     .action(async (flags: GenerateFlags) => {
       await generate(flags);
+      if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
     });
 }
 
