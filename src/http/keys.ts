@@ -68,10 +68,9 @@ export class KeyRing {
   /** Follows `file`; a version that cannot be read leaves the keys as they are and is told to `onError`. */
   async follow(file: string, onError: (error: unknown) => void): Promise<void> {
     this.replace(await readKeys(file));
-    const name = path.basename(file);
     let timer: NodeJS.Timeout | undefined;
-    this.#watcher = watch(path.dirname(path.resolve(file)), (_event, changed) => {
-      if (changed !== name) return;
+    this.#watcher = watch(path.dirname(path.resolve(file)), () => {
+      // Any change in the folder counts: a mounted secret changes by a link beside the file, not by the file's name.
       clearTimeout(timer);
       timer = setTimeout(() => readKeys(file).then((keys) => this.replace(keys), onError), 50);
     });

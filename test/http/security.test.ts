@@ -1,5 +1,5 @@
 // Keys with scopes, models and expiry; certificates that change; proxies; configuration faults; hostile framing.
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -220,4 +220,23 @@ test('a body that trickles is ended, though it never stops for long', async () =
   });
   expect(got).toMatch(/^HTTP\/1\.1 400 /);
   expect(got).toContain('slower than 1000 bytes a second');
+});
+
+test('a key file behind a link that is moved, as mounted secrets are, is followed', async () => {
+  const folder = scratch();
+  const token = newToken();
+  const put = (name: string, keys: object[]) => {
+    mkdirSync(path.join(folder, name));
+    writeFileSync(path.join(folder, name, 'keys.yaml'), JSON.stringify({ keys }));
+    symlinkSync(name, path.join(folder, 'next'));
+    renameSync(path.join(folder, 'next'), path.join(folder, '..data'));
+  };
+  put('v1', []);
+  symlinkSync(path.join('..data', 'keys.yaml'), path.join(folder, 'keys.yaml'));
+  const ring = new KeyRing();
+  onTestFinished(() => ring.close());
+  await ring.follow(path.join(folder, 'keys.yaml'), () => {});
+  expect(ring.find(token)).toBeNull();
+  put('v2', [{ name: 'a', sha256: hashToken(token), scopes: ['predict'] }]);
+  await expect.poll(() => ring.find(token)?.name).toBe('a');
 });
