@@ -1,0 +1,185 @@
+// The protobuf wire format: fields of a message inside bounds that are checked at every step.
+import { SluiceError } from '../core/errors.ts';
+
+/** One field of a message. Varints carry `value`; the others the bytes `start`..`end - 1` of their payload. */
+export interface Field {
+  readonly number: number;
+  readonly wire: 0 | 1 | 2 | 5;
+  /** Varint, as a number: exact up to 2^53, signed where the sign bit of 64 is set. */
+  readonly value: number;
+  readonly start: number;
+  readonly end: number;
+  /** First byte of the field's tag: `from`..`end - 1` is the whole field. */
+  readonly from: number;
+}
+
+const broken = (what: string): SluiceError => new SluiceError('model_invalid', `the ONNX file is damaged: ${what}`);
+
+/** Deepest nesting of messages that is followed (graphs in attributes, types in types). */
+const MAX_DEPTH = 64;
+
+/** Reads varints one after another; the cursor is `at`. */
+export class VarintReader {
+  at: number;
+  readonly #bytes: Uint8Array;
+  readonly #end: number;
+
+  constructor(bytes: Uint8Array, start: number, end: number) {
+    this.#bytes = bytes;
+    this.at = start;
+    this.#end = end;
+  }
+
+  get done(): boolean {
+    return this.at >= this.#end;
+  }
+
+  /** A varint of up to 64 bits; two's complement where it has ten bytes. @throws SluiceError model_invalid */
+  next(): number {
+    let low = 0;
+    let high = 0;
+    for (let i = 0; i < 10; i++) {
+      if (this.at >= this.#end) throw broken('a number is cut off');
+      const byte = this.#bytes[this.at++]!;
+      const bits = byte & 127;
+      if (i < 4) low |= bits << (7 * i);
+      else if (i === 4) {
+        low |= (bits & 15) << 28;
+        high = bits >>> 4;
+      } else high |= bits << (7 * i - 32);
+      if (byte < 128) return (high | 0) * 4_294_967_296 + (low >>> 0);
+    }
+    throw broken('a number has more than 64 bits');
+  }
+}
+
+/** A message: its bytes and how deep it lies. */
+export class Message {
+  readonly bytes: Uint8Array;
+  readonly start: number;
+  readonly end: number;
+  readonly #depth: number;
+
+  constructor(bytes: Uint8Array, start = 0, end = bytes.length, depth = 0) {
+    if (depth > MAX_DEPTH) throw broken('messages are nested too deep');
+    this.bytes = bytes;
+    this.start = start;
+    this.end = end;
+    this.#depth = depth;
+  }
+
+  /** The fields in the order of the file. @throws SluiceError model_invalid when one leaves its message */
+  *fields(): Generator<Field> {
+    const reader = new VarintReader(this.bytes, this.start, this.end);
+    while (!reader.done) {
+      const from = reader.at;
+      const tag = reader.next();
+      const number = Math.floor(tag / 8);
+      const wire = tag & 7;
+      if (number < 1 || number > 0x1fffffff) throw broken('a field has no number');
+      let value = 0;
+      let start = reader.at;
+      let end = start;
+      if (wire === 0) {
+        value = reader.next();
+        end = reader.at;
+      } else if (wire === 2) {
+        const length = reader.next();
+        start = reader.at;
+        end = start + length;
+        if (length < 0 || end > this.end) throw broken('a field is longer than its message');
+      } else if (wire === 1 || wire === 5) {
+        end = start + (wire === 1 ? 8 : 4);
+        if (end > this.end) throw broken('a field is longer than its message');
+      } else throw broken(`wire type ${wire} is not used by ONNX`);
+      yield { number, wire, value, start, end, from };
+      reader.at = end;
+    }
+  }
+
+  /** The message inside a field. @throws SluiceError model_invalid */
+  inside(field: Field): Message {
+    if (field.wire !== 2) throw broken('a message is expected where a number stands');
+    return new Message(this.bytes, field.start, field.end, this.#depth + 1);
+  }
+
+  text(field: Field): string {
+    if (field.wire !== 2) throw broken('a text is expected where a number stands');
+    return decoder.decode(this.bytes.subarray(field.start, field.end));
+  }
+
+  float(field: Field): number {
+    if (field.wire !== 5) throw broken('a float is expected');
+    return this.#view().getFloat32(field.start, true);
+  }
+
+  integer(field: Field): number {
+    if (field.wire !== 0) throw broken('a number is expected');
+    return field.value;
+  }
+
+  /** Appends the integers of a packed or single field. */
+  integers(field: Field, out: number[]): void {
+    if (field.wire === 0) {
+      out.push(field.value);
+      return;
+    }
+    if (field.wire !== 2) throw broken('numbers are expected');
+    const reader = new VarintReader(this.bytes, field.start, field.end);
+    while (!reader.done) out.push(reader.next());
+  }
+
+  floats(field: Field, out: number[]): void {
+    if (field.wire !== 5 && (field.wire !== 2 || (field.end - field.start) % 4 !== 0))
+      throw broken('floats are expected');
+    const view = this.#view();
+    for (let p = field.start; p < field.end; p += 4) out.push(view.getFloat32(p, true));
+  }
+
+  doubles(field: Field, out: number[]): void {
+    if (field.wire !== 1 && (field.wire !== 2 || (field.end - field.start) % 8 !== 0))
+      throw broken('doubles are expected');
+    const view = this.#view();
+    for (let p = field.start; p < field.end; p += 8) out.push(view.getFloat64(p, true));
+  }
+
+  #view(): DataView {
+    return new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
+  }
+}
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+function varint(n: number): Uint8Array {
+  const out: number[] = [];
+  let rest = n;
+  while (rest > 127) {
+    out.push((rest % 128) | 128);
+    rest = Math.floor(rest / 128);
+  }
+  out.push(rest);
+  return Uint8Array.from(out);
+}
+
+/** Joins pieces into one array. */
+export function concat(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(pieces.reduce((n, p) => n + p.length, 0));
+  let at = 0;
+  for (const p of pieces) {
+    out.set(p, at);
+    at += p.length;
+  }
+  return out;
+}
+
+/** A length-delimited field: a message, a text or bytes. */
+export function lengthField(number: number, body: Uint8Array | string): Uint8Array {
+  const bytes = typeof body === 'string' ? encoder.encode(body) : body;
+  return concat([varint(number * 8 + 2), varint(bytes.length), bytes]);
+}
+
+/** A varint field; values from 0 up. */
+export function integerField(number: number, value: number): Uint8Array {
+  return concat([varint(number * 8), varint(value)]);
+}
