@@ -84,7 +84,9 @@ export const ManifestSchema = Type.Object(
       {
         file: Type.String({ minLength: 1 }),
         sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-        probabilities: Type.Optional(Type.String()),
+        probabilities: Type.Optional(
+          Type.Union([Type.String(), Type.Array(Type.String(), { minItems: 2, description: 'one output a class' })]),
+        ),
         label: Type.Optional(Type.String()),
         value: Type.Optional(Type.String()),
       },

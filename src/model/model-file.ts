@@ -37,3 +37,9 @@ export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<Ar
   }
   return bytes;
 }
+
+/** The outputs of the graph that carry the scores: one, or one a class. */
+export function scoreOutputs({ onnx }: Pick<Manifest, 'onnx'>): string[] {
+  if (Array.isArray(onnx.probabilities)) return onnx.probabilities;
+  return [onnx.probabilities ?? onnx.value ?? ''];
+}

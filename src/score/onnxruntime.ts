@@ -1,108 +1,91 @@
 // The general engine and the oracle of all others: ONNX Runtime, one thread a session so that bits do not depend on neighbours.
-import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../core/errors.ts';
 import { type EncodedInput, paddedRows } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
+import { scoreOutputs } from '../model/model-file.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
+import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
 
 /**
- * Opens a session on the bytes of a model. `run` blocks its thread, so this belongs into a worker.
+ * Opens a session on the bytes of a model. Scoring blocks its thread, so this belongs into a worker.
  * @throws SluiceError model_invalid when the graph does not load, or its inputs and outputs are not those of the package
  */
 export async function openOnnxRuntime(bytes: Uint8Array, manifest: Manifest): Promise<Evaluator> {
-  let session: ort.InferenceSession;
-  try {
-    session = await ort.InferenceSession.create(bytes, {
-      intraOpNumThreads: 1,
-      interOpNumThreads: 1,
-      executionMode: 'sequential',
-      executionProviders: ['cpu'],
-      logSeverityLevel: 3,
-    });
-  } catch (cause) {
-    throw new SluiceError('model_invalid', `ONNX Runtime cannot load the model: ${message(cause)}`, { cause });
+  const session = await openSession(bytes);
+  const problems = mismatches(session, manifest);
+  if (problems.length > 0) {
+    await session.close();
+    throw new SluiceError('model_invalid', problems.join('; '));
   }
-  const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
-  const problems = mismatches(session, manifest, output);
-  if (problems.length > 0) throw new SluiceError('model_invalid', problems.join('; '));
-  const oneByOne = session.inputMetadata.some((m) => m.isTensor && m.shape[0] === 1);
+  const oneByOne = session.inputs.some((i) => i.single);
   const width = manifest.classes?.length ?? 1;
-
-  const run = async (inputs: readonly EncodedInput[], from: number, to: number): Promise<ort.Tensor> => {
-    const feeds: Record<string, ort.Tensor> = {};
-    for (const i of inputs) {
-      const [start, end] = [from * i.width, to * i.width];
-      // A view, no copy: the session reads it before `run` returns.
-      const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
-      feeds[i.name] = new ort.Tensor(i.type as 'float32', data, [to - from, i.width]);
-    }
-    let result: ort.InferenceSession.OnnxValueMapType;
-    try {
-      result = await session.run(feeds, [output]);
-    } catch (cause) {
-      throw new SluiceError('model_failed', `ONNX Runtime: ${message(cause)}`, { cause });
-    }
-    return result[output] as ort.Tensor;
-  };
+  const outputs = scoreOutputs(manifest);
+  const run = async (inputs: readonly EncodedInput[], from: number, to: number): Promise<Scores> =>
+    scoresOf(await session.run(inputs, from, to, outputs), to - from, width);
 
   return {
     name: 'onnxruntime',
     async score(inputs, rows): Promise<Scores> {
       if (!oneByOne) {
-        const padded = paddedRows(rows);
-        const all = scoresOf(await run(inputs, 0, padded), padded, width);
+        const all = await run(inputs, 0, paddedRows(rows));
         return { values: all.values.subarray(0, rows * all.width), width: all.width };
       }
       const values = new Float32Array(rows * width);
       let got = width;
       for (let r = 0; r < rows; r++) {
-        const one = scoresOf(await run(inputs, r, r + 1), 1, width);
+        const one = await run(inputs, r, r + 1);
         got = one.width;
         values.set(one.values, r * got);
       }
       return { values: values.subarray(0, rows * got), width: got };
     },
-    async close() {
-      await session.release();
-    },
+    close: () => session.close(),
   };
 }
 
-function scoresOf(tensor: ort.Tensor, rows: number, classes: number): Scores {
-  const values = tensor.data;
-  if (!(values instanceof Float32Array || values instanceof Float64Array)) {
-    throw new SluiceError('model_failed', `the output is ${tensor.type}, not float or double`);
-  }
-  const width = rows === 0 ? classes : values.length / rows;
-  if (width !== 1 && width !== classes) {
+/**
+ * Row-major scores of the tensors that carry them: one tensor [rows, classes], or one a class.
+ * @throws SluiceError model_failed when they are no floats or have another number of columns
+ */
+export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes: number): Scores {
+  const columns = tensors.map((t) => {
+    if (t.data instanceof Float32Array || t.data instanceof Float64Array) return t.data;
+    throw new SluiceError('model_failed', 'the output that should carry the scores is not float or double');
+  });
+  const [first] = columns as [Float32Array | Float64Array];
+  const width = columns.length > 1 ? columns.length : rows === 0 ? classes : first.length / rows;
+  if ((width !== 1 && width !== classes) || (columns.length > 1 && columns.some((c) => c.length !== rows))) {
     throw new SluiceError('model_failed', `the output has ${width} columns for ${classes} classes`);
   }
+  if (columns.length === 1) return { values: first, width };
+  const values = first instanceof Float32Array ? new Float32Array(rows * width) : new Float64Array(rows * width);
+  columns.forEach((c, j) => {
+    for (let r = 0; r < rows; r++) values[r * width + j] = c[r]!;
+  });
   return { values, width };
 }
 
 /** ONNX Runtime ignores feeds it does not know, so names and types are checked here. */
-function mismatches(session: ort.InferenceSession, manifest: Manifest, output: string): string[] {
+function mismatches(session: OnnxSession, manifest: Manifest): string[] {
   const problems: string[] = [];
   const declared = new Map(manifest.inputs.map((i) => [i.name, i]));
-  for (const m of session.inputMetadata) {
+  for (const m of session.inputs) {
     const input = declared.get(m.name);
     if (!input) problems.push(`the package lists no input ${m.name}`);
-    else if (!m.isTensor) problems.push(`input ${m.name} is not a tensor`);
     else {
       if (m.type !== input.type) problems.push(`input ${m.name} is ${m.type}, the package says ${input.type}`);
       const columns = input.columns?.length ?? 1;
-      const dim = m.shape[1];
-      if (typeof dim === 'number' && dim > 0 && dim !== columns) {
-        problems.push(`input ${m.name} has ${dim} columns, the package lists ${columns}`);
+      if (m.width !== null && m.width !== columns) {
+        problems.push(`input ${m.name} has ${m.width} columns, the package lists ${columns}`);
       }
     }
     declared.delete(m.name);
   }
   for (const name of declared.keys()) problems.push(`the model has no input ${name}`);
-  const out = session.outputMetadata.find((m) => m.name === output);
-  if (!out) problems.push(`the model has no output ${output} (it has ${session.outputNames.join(', ')})`);
-  else if (!out.isTensor) problems.push(`output ${output} is not a tensor: export with zipmap off`);
+  for (const name of scoreOutputs(manifest)) {
+    if (!session.outputs.includes(name)) {
+      problems.push(`the model has no output ${name} (it has ${session.outputs.join(', ')})`);
+    }
+  }
   return problems;
 }
-
-const message = (cause: unknown): string => (cause instanceof Error ? cause.message.split('\n')[0]! : String(cause));

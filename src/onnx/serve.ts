@@ -1,0 +1,218 @@
+// What must be known and changed before a graph can be served: refusals, ZipMap taken out, classes, roles of the outputs.
+import { SluiceError } from '../core/errors.ts';
+import { allNodes, allTensors, type ElementType, type Graph, type Node, type OnnxModel } from './model.ts';
+import { concat, integerField, lengthField, Message } from './wire.ts';
+
+export type ClassLabel = string | number;
+
+/** Operator sets ONNX Runtime has built in. */
+const DOMAINS = new Set(['', 'ai.onnx.ml', 'com.microsoft']);
+/** Element types the encoder can feed. */
+const FEEDABLE = new Set<ElementType>(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
+const NARROW = new Set<ElementType>(['bfloat16', 'float16']);
+
+/**
+ * Why a graph cannot be served right, each with what mends it; empty if it can.
+ * Only what the file itself shows; raw scores show when rows are scored.
+ */
+export function refusals(model: OnnxModel): string[] {
+  const reasons: string[] = [];
+  const custom = new Set<string>();
+  for (const n of allNodes(model.graph)) {
+    const name = `${n.domain}.${n.op}`;
+    if (!DOMAINS.has(n.domain) && !model.functions.includes(name)) custom.add(name);
+  }
+  if (custom.size > 0) {
+    reasons.push(
+      `it uses custom operators (${[...custom].join(', ')}) that ONNX Runtime does not have: export with operators of ai.onnx and ai.onnx.ml only`,
+    );
+  }
+  for (const t of allTensors(model.graph)) {
+    if (t.external) {
+      reasons.push(
+        `tensor ${t.name} lies in another file: save the model as one file, onnx.save_model(model, path, save_as_external_data=False)`,
+      );
+      break;
+    }
+  }
+  for (const i of model.graph.inputs) {
+    if (i.type.kind !== 'tensor') reasons.push(`input ${i.name} is a ${i.type.kind}, not a tensor`);
+    else if (NARROW.has(i.type.element)) {
+      reasons.push(`input ${i.name} is ${i.type.element}, which loses digits of amounts: export with float32 inputs`);
+    } else if (!FEEDABLE.has(i.type.element)) {
+      reasons.push(`input ${i.name} is ${i.type.element}: export with float32, float64, int64, int32, bool or string`);
+    }
+  }
+  if (model.graph.inputs.length === 0) reasons.push('it has no inputs');
+  const zips = new Set(zipMaps(model.graph).map((z) => z.output));
+  for (const o of model.graph.outputs) {
+    if (o.type.kind === 'tensor') {
+      if (NARROW.has(o.type.element)) {
+        reasons.push(`output ${o.name} is ${o.type.element}, which keeps 2 or 3 digits: export with float32`);
+      }
+    } else if (!zips.has(o.name)) {
+      reasons.push(
+        `output ${o.name} is a ${o.type.kind} that is not made by ZipMap and cannot be turned into a tensor: export with options={'zipmap': False}`,
+      );
+    }
+  }
+  return reasons;
+}
+
+export interface ZipMapInfo {
+  /** Name of the graph output. */
+  output: string;
+  /** The tensor [rows, classes] it is made of. */
+  tensor: string;
+  classes: readonly ClassLabel[];
+  node: Node;
+}
+
+/** The ZipMap nodes whose result is an output of the graph. */
+export function zipMaps(graph: Graph): ZipMapInfo[] {
+  const outputs = new Set(graph.outputs.map((o) => o.name));
+  return graph.nodes
+    .filter((n) => n.op === 'ZipMap' && n.domain === 'ai.onnx.ml' && outputs.has(n.outputs[0] ?? ''))
+    .map((n) => ({ output: n.outputs[0]!, tensor: n.inputs[0] ?? '', classes: labelsOf(n) ?? [], node: n }));
+}
+
+export interface ServableGraph {
+  bytes: Uint8Array;
+  /** Graph output of the file → output to fetch instead of it. */
+  renamed: ReadonlyMap<string, string>;
+}
+
+/**
+ * The graph without ZipMap: the tensor it was made of becomes the output. All other bytes stay as they are.
+ * @throws SluiceError model_invalid
+ */
+export function withoutZipMap(model: OnnxModel): ServableGraph {
+  const zips = zipMaps(model.graph);
+  const renamed = new Map(zips.map((z) => [z.output, z.tensor]));
+  if (zips.length === 0) return { bytes: model.bytes, renamed };
+  const made = new Set(model.graph.nodes.flatMap((n) => n.outputs));
+  for (const z of zips) {
+    if (!made.has(z.tensor)) throw new SluiceError('model_invalid', `ZipMap ${z.output} has no input that is computed`);
+    if (model.graph.nodes.some((n) => n.inputs.includes(z.output))) {
+      throw new SluiceError('model_invalid', `the map ${z.output} is used inside the graph: export without ZipMap`);
+    }
+  }
+  const dropped = new Set(zips.map((z) => z.node.field.from));
+  const byOutputField = new Map(
+    model.graph.outputs.flatMap((o) => {
+      const z = zips.find((x) => x.output === o.name);
+      return z ? [[o.field.from, z] as const] : [];
+    }),
+  );
+  const present = new Set(model.graph.outputs.map((o) => o.name));
+  const { bytes } = model;
+  const pieces: Uint8Array[] = [];
+  for (const f of new Message(bytes).fields()) {
+    if (f.from !== model.graphField.from) {
+      pieces.push(bytes.subarray(f.from, f.end));
+      continue;
+    }
+    const inner: Uint8Array[] = [];
+    for (const g of new Message(bytes, f.start, f.end).fields()) {
+      if (g.number === 1 && dropped.has(g.from)) continue;
+      const z = g.number === 12 ? byOutputField.get(g.from) : undefined;
+      if (!z) inner.push(bytes.subarray(g.from, g.end));
+      else if (!present.has(z.tensor)) {
+        inner.push(lengthField(12, floatMatrix(z.tensor)));
+        present.add(z.tensor);
+      }
+    }
+    pieces.push(lengthField(7, concat(inner)));
+  }
+  return { bytes: concat(pieces), renamed };
+}
+
+/** ValueInfoProto of a float tensor whose shape is left open. */
+function floatMatrix(name: string): Uint8Array {
+  return concat([lengthField(1, name), lengthField(2, lengthField(1, integerField(1, 1)))]);
+}
+
+/** Classes a node lists in its attributes, or null. */
+function labelsOf(n: Node): readonly ClassLabel[] | null {
+  const ints = n.attributes.get('classlabels_int64s') ?? n.attributes.get('classlabels_ints');
+  if (ints && ints.ints.length > 0) return ints.ints;
+  const texts = n.attributes.get('classlabels_strings');
+  return texts && texts.strings.length > 0 ? texts.strings : null;
+}
+
+/**
+ * The classes of a classifier in the order of its probability columns: ZipMap's, else the classifier's own, else those the
+ * label is picked from. null: the graph says nothing about classes.
+ */
+export function classesOf(graph: Graph): readonly ClassLabel[] | null {
+  for (const z of zipMaps(graph)) if (z.classes.length > 0) return z.classes;
+  const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
+  // The label is picked from a constant by its position: ArrayFeatureExtractor(classes, argmax).
+  for (const n of graph.nodes) {
+    if (n.op !== 'ArrayFeatureExtractor' && n.op !== 'Gather') continue;
+    const constant = graph.initializers.get(n.inputs[0] ?? '');
+    if (!constant || producers.get(n.inputs[1] ?? '')?.op !== 'ArgMax') continue;
+    if (!producers.get(n.inputs[1]!)!.inputs.some((i) => graph.outputs.some((o) => o.name === i))) continue;
+    const texts = constant.strings();
+    return texts.length > 0 ? texts : constant.numbers();
+  }
+  const listed = graph.nodes.flatMap((n) => {
+    const labels = labelsOf(n);
+    return labels && n.op !== 'LabelEncoder' ? [labels] : [];
+  });
+  const first = listed[0];
+  return first && listed.every((l) => l.length === first.length && l.every((v, i) => v === first[i])) ? first : null;
+}
+
+/** True if the probabilities come from calibration by steps (isotonic), which exporters get wrong by up to 0.05. */
+export function looksIsotonic(graph: Graph): boolean {
+  const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
+  return graph.nodes.some(
+    (n) =>
+      n.op === 'ArrayFeatureExtractor' &&
+      graph.initializers.has(n.inputs[0] ?? '') &&
+      producers.get(n.inputs[1] ?? '')?.op === 'ArgMin',
+  );
+}
+
+/** Categories that the encoders behind a string input know; null where the graph does not show them. */
+export interface KnownCategories {
+  values: readonly string[];
+  /** What the graph does with other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
+  unseen: 'ignore' | 'error' | 'unknown';
+}
+
+/** Follows every string input to the encoder of its text. */
+export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategories> {
+  const found = new Map<string, KnownCategories>();
+  const consumers = Map.groupBy(
+    graph.nodes.flatMap((n) => n.inputs.map((i) => [i, n] as const)),
+    ([i]) => i,
+  );
+  const follow = (tensor: string, depth: number): KnownCategories | null => {
+    for (const [, n] of consumers.get(tensor) ?? []) {
+      if (n.op === 'OneHotEncoder') {
+        const values = n.attributes.get('cats_strings')?.strings ?? [];
+        if (values.length > 0) {
+          const zeros = n.attributes.get('zeros');
+          return { values, unseen: zeros === undefined || zeros.i === 1 ? 'ignore' : 'error' };
+        }
+      }
+      if (n.op === 'LabelEncoder') {
+        const values = n.attributes.get('keys_strings')?.strings ?? [];
+        if (values.length > 0) return { values, unseen: 'ignore' };
+      }
+      if (depth < 6 && /^(Identity|Cast|Reshape|Squeeze|Unsqueeze|Flatten|StringNormalizer)$/.test(n.op)) {
+        const next = follow(n.outputs[0] ?? '', depth + 1);
+        if (next) return next;
+      }
+    }
+    return null;
+  };
+  for (const i of graph.inputs) {
+    if (i.type.kind !== 'tensor' || i.type.element !== 'string') continue;
+    const known = follow(i.name, 0);
+    if (known) found.set(i.name, known);
+  }
+  return found;
+}

@@ -1,0 +1,53 @@
+// The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
+import { asSluiceError, SluiceError } from '../core/errors.ts';
+import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
+import { type OnnxSession, openSession } from './session.ts';
+
+let session: OnnxSession | null = null;
+const answer = (message: ProbeAnswer): void => {
+  process.send!(message);
+};
+
+async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
+  if (request.type === 'open') {
+    const before = process.memoryUsage.rss();
+    const began = performance.now();
+    session = await openSession(request.bytes);
+    return {
+      type: 'opened',
+      inputs: session.inputs,
+      outputs: session.outputs,
+      loadMs: performance.now() - began,
+      memoryBytes: Math.max(0, process.memoryUsage.rss() - before),
+    };
+  }
+  if (!session) throw new SluiceError('model_invalid', 'no model is open');
+  if (request.type === 'run') {
+    const results = [];
+    for (const [from, to] of request.ranges) results.push(await session.run(request.inputs, from, to, request.outputs));
+    return { type: 'ran', results };
+  }
+  const { inputs, rows, outputs, ms } = request;
+  const single = session.inputs.some((i) => i.single);
+  let done = 0;
+  const began = performance.now();
+  do {
+    if (single) for (let r = 0; r < rows; r++) await session.run(inputs, r, r + 1, outputs);
+    else await session.run(inputs, 0, rows, outputs);
+    done += rows;
+  } while (performance.now() - began < ms);
+  return {
+    type: 'benched',
+    rowsPerSecond: (done * 1000) / (performance.now() - began),
+    memoryBytes: process.memoryUsage.rss(),
+  };
+}
+
+process.on('message', (request: ProbeRequest) => {
+  handle(request).then(answer, (error: unknown) => {
+    const e = asSluiceError(error, 'model_invalid');
+    answer({ type: 'failed', code: e.code, message: e.message });
+  });
+});
+process.on('disconnect', () => process.exit(0));
+answer({ type: 'ready' });

@@ -1,0 +1,25 @@
+// What a probe and its process say to each other.
+import type { ErrorCode } from '../core/errors.ts';
+import type { EncodedInput } from '../model/encoder.ts';
+import type { OutputTensor, SessionInput } from './session.ts';
+
+export type ProbeRequest =
+  | { type: 'open'; bytes: Uint8Array }
+  | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
+  | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
+
+export interface ProbeOpened {
+  inputs: readonly SessionInput[];
+  outputs: readonly string[];
+  /** Milliseconds of loading. */
+  loadMs: number;
+  /** Bytes the process grew by loading. */
+  memoryBytes: number;
+}
+
+export type ProbeAnswer =
+  | { type: 'ready' }
+  | ({ type: 'opened' } & ProbeOpened)
+  | { type: 'ran'; results: OutputTensor[][] }
+  | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
+  | { type: 'failed'; code: ErrorCode; message: string };

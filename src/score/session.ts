@@ -1,0 +1,109 @@
+// An ONNX Runtime session on the bytes of a file: ZipMap taken out, one thread, names of inputs and outputs as in the file.
+import * as ort from 'onnxruntime-node';
+import { SluiceError } from '../core/errors.ts';
+import type { EncodedInput } from '../model/encoder.ts';
+import { readOnnx } from '../onnx/model.ts';
+import { refusals, withoutZipMap } from '../onnx/serve.ts';
+
+/** A tensor that came out: typed values and dimensions. */
+export interface OutputTensor {
+  data: Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
+  dims: readonly number[];
+}
+
+export interface SessionInput {
+  name: string;
+  /** Element type in ONNX Runtime's words, such as float32. */
+  type: string;
+  /** Columns the graph asks for; null: it does not say. */
+  width: number | null;
+  /** true: the graph takes exactly one row. */
+  single: boolean;
+}
+
+export interface OnnxSession {
+  readonly inputs: readonly SessionInput[];
+  /** Names of the outputs that are tensors, ZipMap outputs under their own name. */
+  readonly outputs: readonly string[];
+  /**
+   * Runs rows `from`..`to - 1` of the inputs; blocks its thread.
+   * @throws SluiceError model_failed
+   */
+  run(inputs: readonly EncodedInput[], from: number, to: number, outputs: readonly string[]): Promise<OutputTensor[]>;
+  close(): Promise<void>;
+}
+
+/**
+ * Opens a session with one thread: with more, scores depend on the size of the batch.
+ * @throws SluiceError model_invalid when the graph is damaged, refused or does not load
+ */
+export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
+  const model = readOnnx(bytes);
+  const reasons = refusals(model);
+  if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
+  const graph = withoutZipMap(model);
+  let session: ort.InferenceSession;
+  try {
+    session = await ort.InferenceSession.create(graph.bytes, {
+      intraOpNumThreads: 1,
+      interOpNumThreads: 1,
+      executionMode: 'sequential',
+      executionProviders: ['cpu'],
+      logSeverityLevel: 4,
+    });
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `ONNX Runtime cannot load the model: ${message(cause)}`, { cause });
+  }
+  const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
+  const inputs = session.inputMetadata.map((m): SessionInput => {
+    const shape = m.isTensor ? m.shape : [];
+    const width = shape.length < 2 ? 1 : shape[1];
+    return {
+      name: m.name,
+      type: m.isTensor ? m.type : 'no tensor',
+      width: typeof width === 'number' && width > 0 ? width : null,
+      single: shape[0] === 1,
+    };
+  });
+  const flat = new Set(session.inputMetadata.filter((m) => m.isTensor && m.shape.length === 1).map((m) => m.name));
+  return {
+    inputs,
+    outputs: session.outputMetadata
+      .filter((m) => m.isTensor)
+      .flatMap((m) => {
+        const zip = original.get(m.name);
+        return zip === undefined || model.graph.outputs.some((o) => o.name === m.name)
+          ? [m.name, ...(zip === undefined ? [] : [zip])]
+          : [zip];
+      }),
+    async run(encoded, from, to, outputs) {
+      const feeds: Record<string, ort.Tensor> = {};
+      for (const i of encoded) {
+        const [start, end] = [from * i.width, to * i.width];
+        // A view, no copy: the session reads it before `run` returns.
+        const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
+        feeds[i.name] = new ort.Tensor(
+          i.type as 'float32',
+          data,
+          flat.has(i.name) && i.width === 1 ? [to - from] : [to - from, i.width],
+        );
+      }
+      const names = outputs.map((o) => graph.renamed.get(o) ?? o);
+      let result: ort.InferenceSession.OnnxValueMapType;
+      try {
+        result = await session.run(feeds, [...new Set(names)]);
+      } catch (cause) {
+        throw new SluiceError('model_failed', `ONNX Runtime: ${message(cause)}`, { cause });
+      }
+      return names.map((n) => {
+        const t = result[n] as ort.Tensor;
+        return { data: t.data as OutputTensor['data'], dims: t.dims };
+      });
+    },
+    async close() {
+      await session.release();
+    },
+  };
+}
+
+const message = (cause: unknown): string => (cause instanceof Error ? cause.message.split('\n')[0]! : String(cause));
