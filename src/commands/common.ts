@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
-import { FolderRegistry } from '../model/registry.ts';
+import { FolderRegistry } from '../registry/folder.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, rejected: 3 } as const;
 

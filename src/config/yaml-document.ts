@@ -1,7 +1,7 @@
 // Reads a YAML file against a schema and reports every fault at once as file:line:column, so that nobody mends them one by one.
 import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
-import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument } from 'yaml';
+import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, stringify } from 'yaml';
 
 export interface Problem {
   file: string;
@@ -117,6 +117,11 @@ const expand = (s: Shape): Shape[] => (s.anyOf ? s.anyOf.flatMap((x) => expand(x
 
 function propertiesAt(schema: TSchema, path: string[]): Record<string, TSchema> {
   return Object.assign({}, ...schemasAt(schema, path).map((s) => s.properties ?? {})) as Record<string, TSchema>;
+}
+
+/** A value as YAML that `parseYaml` reads back: texts that look like numbers or words are quoted, small maps stay on a line. */
+export function formatYaml(value: unknown): string {
+  return stringify(value, { lineWidth: 0, defaultStringType: 'PLAIN', aliasDuplicateObjects: false });
 }
 
 function literalsAt(schema: TSchema, path: string[]): string[] {

@@ -72,6 +72,10 @@ export const ERRORS = {
     'Keep the row and report it: this is a defect of the model or of Sluice.',
   ),
   not_finite: row('The model answered with NaN or infinity.', 'Check the model on this application.'),
+  not_a_probability: row(
+    'The model answered with numbers that are no probabilities.',
+    'Register the model again: its output may hold raw scores.',
+  ),
 
   // --- the whole input is wrong
   empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
@@ -136,6 +140,23 @@ export const ERRORS = {
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),
   model_hash_mismatch: usage('The model file is not the one the package describes.', 'Register the model again.'),
+  registration_refused: usage(
+    'The model cannot be registered as it is.',
+    'Do what the message says and register again.',
+  ),
+  training_data_invalid: usage('The training table cannot be read.', 'Give a delimited UTF-8 file with a header row.'),
+  self_test_failed: usage(
+    'The model does not reproduce the predictions of the training library.',
+    'Look at the likely causes listed; do not serve it.',
+  ),
+  version_exists: {
+    fault: 'usage',
+    status: 409,
+    retryable: false,
+    summary: 'This version is registered already; versions never change.',
+    action: 'Register under a new version.',
+  },
+  registry_unavailable: dependency('The model registry cannot be reached.', 'Check its address and credentials.'),
   model_failed: {
     fault: 'bug',
     status: 500,

@@ -1,6 +1,7 @@
 // The portfolio generator: realistic applications with gaps, unseen categories and, if asked, planted faults.
+
+import { Random } from '../core/random.ts';
 import * as population from './population.ts';
-import { Random } from './random.ts';
 
 export interface GenerateOptions {
   rows: number;

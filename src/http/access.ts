@@ -1,7 +1,7 @@
 // Whether a request's key may use a model.
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../core/errors.ts';
-import { parseReference } from '../model/registry.ts';
+import { parseReference } from '../registry/registry.ts';
 import { mayUse } from './keys.ts';
 
 /** A key that may not see a model learns nothing about whether it is there. @throws SluiceError forbidden */

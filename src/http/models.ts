@@ -2,8 +2,8 @@
 import type { FastifyInstance } from 'fastify';
 import type { ColumnSpec } from '../model/manifest.ts';
 import type { ModelPackage } from '../model/package.ts';
-import { parseReference } from '../model/registry.ts';
 import type { ModelHost } from '../pipeline/model-host.ts';
+import { parseReference } from '../registry/registry.ts';
 import { assertMayUse } from './access.ts';
 import { mayUse } from './keys.ts';
 

@@ -3,16 +3,16 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServerConfig } from '../config/server-config.ts';
 import { SluiceError } from '../core/errors.ts';
-import type { FolderRegistry } from '../model/registry.ts';
 import { Metrics } from '../monitor/metrics.ts';
 import { ModelHost } from '../pipeline/model-host.ts';
+import type { Registry } from '../registry/registry.ts';
 import { hashToken, KeyRing, newToken, SCOPES } from './keys.ts';
 import { createListener, devCertificate, followCertificate, proxyCheck, readCertificate } from './listener.ts';
 import { buildServer } from './server.ts';
 
 export interface ServeOptions {
   config: ServerConfig;
-  registry: FolderRegistry;
+  registry: Registry;
   /** Loopback only, a certificate and a key made on the spot. */
   dev?: boolean;
   /** Hears in words what goes wrong beside the requests. */

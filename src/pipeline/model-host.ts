@@ -1,6 +1,6 @@
 // Keeps the worker pools of the models in use: loaded at first need, shared by all requests, closed when others need the room.
 import type { ModelPackage } from '../model/package.ts';
-import type { FolderRegistry } from '../model/registry.ts';
+import type { Registry } from '../registry/registry.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface HostedModel {
@@ -18,7 +18,7 @@ interface Entry {
 }
 
 export interface ModelHostOptions {
-  registry: FolderRegistry;
+  registry: Registry;
   workers: number;
   /** Models kept loaded; those in use are never closed. */
   max: number;
@@ -26,7 +26,7 @@ export interface ModelHostOptions {
 }
 
 export class ModelHost {
-  readonly registry: FolderRegistry;
+  readonly registry: Registry;
   readonly #options: ModelHostOptions;
   readonly #entries = new Map<string, Entry>();
 

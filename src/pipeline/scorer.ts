@@ -107,8 +107,11 @@ export class Scorer {
     if (batch.rejections.length === batch.rows) return null;
     const scores = await this.evaluator.score(this.#encoder.encode(batch), batch.rows);
     for (let r = 0; r < batch.rows; r++) {
-      if (batch.rejected[r] === 0 && !this.#interpreter.finite(scores, r)) {
+      if (batch.rejected[r] !== 0) continue;
+      if (!this.#interpreter.finite(scores, r)) {
         reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');
+      } else if (!this.#interpreter.isProbability(scores, r)) {
+        reject(batch, r, 'not_a_probability', null, 'the model answered with raw scores where probabilities are due');
       }
     }
     return scores;

@@ -4,6 +4,8 @@ import type { Scores } from './evaluator.ts';
 
 /** Odds beyond this are those of a certainty: keeps scorecard points finite. */
 const CERTAIN = 1e-9;
+/** Rounding of float32 sums. */
+const PROBABILITY_SLACK = 1e-5;
 
 export class Interpreter {
   readonly task: Manifest['task'];
@@ -33,10 +35,9 @@ export class Interpreter {
   /** Probability of the positive class of row `r` (binary only), in the precision of the model's output. */
   probability(scores: Scores, r: number): number {
     const { values, width } = scores;
-    if (width > 1) return values[r * width + this.positive]!;
-    const v = values[r]!;
+    const v = values[width > 1 ? r * width + this.positive : r]!;
     const p = this.#logOdds ? 1 / (1 + Math.exp(-v)) : v;
-    const positive = this.positive === 0 ? 1 - p : p;
+    const positive = width === 1 && this.positive === 0 ? 1 - p : p;
     return values instanceof Float32Array ? Math.fround(positive) : positive;
   }
 
@@ -46,6 +47,24 @@ export class Interpreter {
     let best = 0;
     for (let c = 1; c < width; c++) if (values[r * width + c]! > values[r * width + best]!) best = c;
     return best;
+  }
+
+  /** Value of row `r` (regression and score only). */
+  value(scores: Scores, r: number): number {
+    return scores.values[r * scores.width]!;
+  }
+
+  /** true if the scores of row `r` are probabilities: within 0…1 and, of several classes, adding up to 1. Log-odds always are. */
+  isProbability(scores: Scores, r: number): boolean {
+    if (this.#logOdds || (this.task !== 'binary' && this.task !== 'multiclass')) return true;
+    const { values, width } = scores;
+    let sum = 0;
+    for (let c = 0; c < width; c++) {
+      const v = values[r * width + c]!;
+      if (!(v >= -PROBABILITY_SLACK && v <= 1 + PROBABILITY_SLACK)) return false;
+      sum += v;
+    }
+    return width === 1 || Math.abs(sum - 1) < 1e-3;
   }
 
   /** true if every score of row `r` is a finite number. */

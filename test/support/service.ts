@@ -6,7 +6,7 @@ import { onTestFinished } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { type RunningService, serve } from '../../src/http/serve.ts';
-import { FolderRegistry } from '../../src/model/registry.ts';
+import { FolderRegistry } from '../../src/registry/folder.ts';
 import { scratch } from './cli.ts';
 
 export interface Service {

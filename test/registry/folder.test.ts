@@ -2,7 +2,8 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { FolderRegistry, parseReference } from '../../src/model/registry.ts';
+import { FolderRegistry } from '../../src/registry/folder.ts';
+import { parseReference } from '../../src/registry/registry.ts';
 import { scratch } from '../support/cli.ts';
 
 const BUNDLED = path.resolve('src/bundled/credit-default/1');

@@ -1,0 +1,314 @@
+// Which training column feeds which input of the graph, and how its values are to be read: kinds, words, codes.
+import { SluiceError } from '../core/errors.ts';
+import { DEFAULT_FALSE, DEFAULT_TRUE } from '../model/column-reader.ts';
+import type { ColumnSpec, InputSpec } from '../model/manifest.ts';
+import type { KnownCategories } from '../onnx/serve.ts';
+import type { SessionInput } from '../score/session.ts';
+import { type EncodingFile, ruleFor } from './encoding-file.ts';
+import { type Findings, plural } from './findings.ts';
+import { booleanWord, type ColumnProfile, MISSING_WORDS, missingIn, type TrainingTable, valuesIn } from './table.ts';
+
+/** What a missing value may become; the first that fits is taken. */
+export type MissingChoice = NonNullable<ColumnSpec['missing']>;
+
+export interface DraftColumn {
+  spec: ColumnSpec;
+  input: InputSpec;
+  profile: ColumnProfile;
+  /** Other things the training code may have made of missing values; tried when predictions are given. */
+  choices: MissingChoice[];
+  /** true: nobody said and nothing shows what missing becomes. */
+  open: boolean;
+}
+
+export interface ColumnOptions {
+  outcome: string | null;
+  ignore: readonly string[];
+  encoding: EncodingFile;
+}
+
+const INPUT_TYPES = new Set(['float32', 'float64', 'int64', 'int32', 'bool', 'string']);
+
+/**
+ * Assigns the columns of the training table to the inputs of the graph.
+ * @throws SluiceError registration_refused when that cannot be known
+ */
+export function assignColumns(
+  inputs: readonly SessionInput[],
+  table: TrainingTable,
+  options: ColumnOptions,
+  findings: Findings,
+): InputSpec[] {
+  const taken = new Set([options.outcome, ...options.ignore]);
+  const candidates = table.header.filter((h) => !taken.has(h));
+  const assigned = inputs.map((input): InputSpec => {
+    const base = { name: input.name, type: input.type as InputSpec['type'] };
+    if (!INPUT_TYPES.has(input.type)) throw refuse(`input ${input.name} is ${input.type}`);
+    const named = options.encoding.inputs?.[input.name];
+    const columns = named ?? (inputs.length === 1 && input.width !== 1 ? (options.encoding.order ?? candidates) : null);
+    if (columns) {
+      const unknown = columns.filter((c) => !table.header.includes(c));
+      if (unknown.length > 0) throw refuse(`the training table has no column ${unknown.join(', ')}`);
+      if (input.width !== null && input.width !== columns.length) {
+        throw refuse(
+          `input ${input.name} takes ${plural(input.width, 'column')}, the table offers ${columns.length} (${columns.join(', ')}): name those the model does not use with --ignore, or give their order in --encoding`,
+        );
+      }
+      if (!named && !options.encoding.order) {
+        findings.assumed(
+          `Input ${input.name} is one matrix of ${columns.length} columns without names; they are taken in the order of the training table.`,
+        );
+      }
+      return columns.length === 1 && input.width === 1
+        ? { ...base, column: columns[0]! }
+        : { ...base, columns: [...columns] };
+    }
+    const column = candidates.find((c) => c === input.name) ?? candidates.find((c) => plain(c) === plain(input.name));
+    if (column === undefined) {
+      throw refuse(
+        `no training column is called ${input.name}, as an input of the model is: say which columns feed it in --encoding, {"inputs": {"${input.name}": ["…"]}}`,
+      );
+    }
+    return { ...base, column };
+  });
+  const used = new Set(assigned.flatMap((i) => i.columns ?? [i.column!]));
+  if (options.outcome !== null && used.has(options.outcome)) {
+    throw refuse(`the model takes the outcome column ${options.outcome} as an input`);
+  }
+  const unused = candidates.filter((c) => !used.has(c));
+  if (unused.length > 0) findings.info(`The model does not use ${unused.join(', ')}; applications are sent without.`);
+  return assigned;
+}
+
+const plain = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
+const refuse = (text: string): SluiceError => new SluiceError('registration_refused', text);
+
+/** How one column is read and what it becomes. Problems are added to `problems`, all of them at once. */
+export function draftColumn(
+  name: string,
+  input: InputSpec,
+  profile: ColumnProfile,
+  known: KnownCategories | undefined,
+  encoding: EncodingFile,
+  findings: Findings,
+  problems: string[],
+): DraftColumn {
+  const codes = Object.hasOwn(encoding.codes, name) ? encoding.codes[name]! : undefined;
+  const words = ['', ...[...profile.missing.keys()].filter((w) => w !== '' && !meansSomething(w, codes, known))];
+  const asTexts = input.type === 'string';
+  const spec: ColumnSpec = { name, kind: 'number', missing: { values: words } };
+  const values = valuesIn(profile);
+  if (words.length > 1) {
+    findings.info(
+      `${words
+        .slice(1)
+        .map((w) => JSON.stringify(w))
+        .join(', ')} counts as missing besides the empty text.`,
+      name,
+    );
+  }
+  if (codes) {
+    spec.kind = 'category';
+    spec.codes = { ...codes };
+    checkCodes(name, codes, profile, findings);
+    applyUnseen(spec, encoding, findings);
+  } else if (asTexts) {
+    draftText(spec, profile, known, encoding, findings);
+  } else if (values > 0 && profile.booleans === values) {
+    spec.kind = 'boolean';
+    booleanWords(spec, profile);
+    const pair = ruleFor(encoding.booleans, name);
+    if (pair) [spec.false_as, spec.true_as] = [pair[0], pair[1]];
+    else findings.info(`true becomes 1 and false 0.`, name);
+  } else if (values > 0 && profile.numbers === values) {
+    if (input.type === 'bool') spec.kind = 'boolean';
+    if (profile.leadingZeros > 0 && profile.wholeNumbers === values) {
+      findings.warn(
+        `looks like an id (${plural(profile.leadingZeros, 'value')} with leading zeros) and is fed as a number: 007 and 7 are the same to the model`,
+        name,
+      );
+    }
+  } else if (profile.grouped > 0 && profile.booleans + profile.texts === 0) {
+    problems.push(
+      `column ${name}: ${plural(profile.grouped, 'value')} with spaces or separators inside; write plain decimal numbers`,
+    );
+  } else if (values === 0) {
+    findings.warn('is empty in the training table: nothing can be said about its values', name);
+  } else {
+    const some = profile.distinct ? `${profile.distinct.size} categories` : 'many texts';
+    problems.push(
+      `column ${name} holds ${some}, but the model takes ${input.type}: give the numbers they were trained as, --encoding codes.json with {"${name}": {"category": number, …}}`,
+    );
+  }
+  if (spec.kind === 'number' && input.type === 'float32') exactness(profile, findings);
+  if (
+    (input.type === 'int64' || input.type === 'int32') &&
+    spec.kind === 'number' &&
+    profile.wholeNumbers < profile.numbers
+  ) {
+    problems.push(
+      `column ${name}: the model takes whole numbers, ${profile.numbers - profile.wholeNumbers} are not whole`,
+    );
+  }
+  const draft = { spec, input, profile, choices: [] as MissingChoice[], open: false };
+  draftMissing(draft, known, encoding, findings);
+  return draft;
+}
+
+function meansSomething(
+  word: string,
+  codes: Record<string, number> | undefined,
+  known: KnownCategories | undefined,
+): boolean {
+  return (codes !== undefined && Object.hasOwn(codes, word)) || known?.values.includes(word) === true;
+}
+
+function draftText(
+  spec: ColumnSpec,
+  profile: ColumnProfile,
+  known: KnownCategories | undefined,
+  encoding: EncodingFile,
+  findings: Findings,
+): void {
+  const { name } = spec;
+  const values = valuesIn(profile);
+  const pair = ruleFor(encoding.booleans, name);
+  if (values > 0 && profile.booleans === values) {
+    // The words of the table need not be those the encoder learnt: pandas writes True where CSV says true.
+    const both = [false, true].map((b) => known?.values.filter((v) => booleanWord(v) === b) ?? []);
+    spec.kind = 'boolean';
+    booleanWords(spec, profile);
+    const seen = [false, true].map((b) => [...(profile.distinct?.keys() ?? [])].find((v) => booleanWord(v) === b));
+    spec.false_as = pair ? pair[0] : (both[0]![0] ?? seen[0] ?? 'False');
+    spec.true_as = pair ? pair[1] : (both[1]![0] ?? seen[1] ?? 'True');
+    findings.info(`is true or false and reaches the model as ${spec.true_as} and ${spec.false_as}.`, name);
+    return;
+  }
+  spec.kind = 'category';
+  if (known?.unseen === 'error') {
+    spec.values = [...known.values].filter((v) => v !== '');
+    spec.unseen = 'error';
+    findings.info(`has ${spec.values.length} categories; the model fails on others, so they are rejected.`, name);
+    return;
+  }
+  if (known) {
+    const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
+    if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
+      findings.warn(
+        `none of its ${unknown.length} training values is one the model knows: another encoding was used`,
+        name,
+      );
+    }
+    findings.info(`has ${known.values.length} categories the model knows; it ignores others.`, name);
+  } else if (profile.distinct) {
+    findings.info(
+      `has ${profile.distinct.size} categories in the training table; the model gets the text itself.`,
+      name,
+    );
+  } else spec.kind = 'text';
+}
+
+function booleanWords(spec: ColumnSpec, profile: ColumnProfile): void {
+  const seen = [...(profile.distinct?.keys() ?? [])];
+  spec.true_values = [...new Set([...DEFAULT_TRUE, ...seen.filter((v) => booleanWord(v) === true)])];
+  spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
+}
+
+function checkCodes(name: string, codes: Record<string, number>, profile: ColumnProfile, findings: Findings): void {
+  const unmapped = [...(profile.distinct?.keys() ?? [])].filter((v) => !Object.hasOwn(codes, v));
+  if (unmapped.length > 0) {
+    findings.warn(`${plural(unmapped.length, 'training value')} has no code; applications with them are unseen`, name);
+  }
+  const unsafe = Object.values(codes).filter((c) => Math.fround(c) !== c).length;
+  if (unsafe > 0) findings.warn(`${plural(unsafe, 'code')} cannot be held by float32`, name);
+}
+
+function applyUnseen(spec: ColumnSpec, encoding: EncodingFile, findings: Findings): void {
+  const rule = ruleFor(encoding.unseen, spec.name);
+  if (rule === undefined) {
+    spec.unseen = 'error';
+    findings.assumed('unseen categories are rejected: --encoding says no number for them (unseen)', spec.name);
+  } else if (rule === 'missing' || rule === 'error') spec.unseen = rule;
+  else {
+    spec.unseen = 'value';
+    spec.unseen_value = rule === 'nan' ? 'nan' : rule;
+  }
+}
+
+/** Amounts beyond what float32 holds are no error, but whoever trained in float64 should know. */
+function exactness(profile: ColumnProfile, findings: Findings): void {
+  if (profile.inexactWhole > 0) {
+    findings.warn(
+      `${plural(profile.inexactWhole, 'whole number')} beyond 16,777,216 cannot be held by float32: neighbours become the same number`,
+      profile.name,
+    );
+  }
+  if (profile.inexact > profile.inexactWhole) {
+    const share = Math.round((100 * profile.inexact) / profile.numbers);
+    findings.info(
+      `${share} % of its values change in the 8th digit as float32, which is what the model takes; train on float32 values, or a threshold between two of them can flip`,
+      profile.name,
+    );
+  }
+}
+
+const NUMBERS: MissingChoice[] = [
+  { as: 'nan' },
+  ...[0, -1, -999, -9999, 1].map((value): MissingChoice => ({ as: 'value', value })),
+];
+const WORDS = ['', 'missing', 'nan', 'None', 'NaN', 'NA', 'unknown', 'Unknown', 'UNKNOWN', 'MISSING', 'null', '<NA>'];
+
+function draftMissing(
+  draft: DraftColumn,
+  known: KnownCategories | undefined,
+  encoding: EncodingFile,
+  findings: Findings,
+): void {
+  const { spec, input, profile } = draft;
+  const { values } = spec.missing!;
+  const set = (choice: MissingChoice) => {
+    spec.missing = { values: values!, ...choice };
+  };
+  const rule = ruleFor(encoding.missing, spec.name);
+  const gone = missingIn(profile);
+  if (rule !== undefined) {
+    if (rule === 'error') set({ as: 'error' });
+    else if (rule === 'nan' && input.type !== 'string') set({ as: 'nan' });
+    else set({ as: 'value', value: rule });
+    return;
+  }
+  if (input.type === 'string') {
+    const extra = known?.values.filter((v) => !profile.distinct?.has(v) && MISSING_WORDS.has(v)) ?? [];
+    const other = known?.values.filter((v) => !profile.distinct?.has(v) && booleanWord(v) === undefined) ?? [];
+    const words = [...new Set([...extra, ...(gone > 0 ? other : []), ...WORDS])];
+    draft.choices = words.map((value) => ({ as: 'value', value }));
+    if (known?.unseen === 'error' && extra.length === 0) {
+      set({ as: 'error' });
+      return;
+    }
+    set(draft.choices[0]!);
+    if (gone > 0 && known) {
+      const word = words[0]!;
+      if (known.values.includes(word))
+        findings.info(
+          `missing becomes ${JSON.stringify(word)}, which the model knows and the table does not hold.`,
+          spec.name,
+        );
+      else
+        findings.assumed(
+          `missing becomes ${JSON.stringify(word)}, which the model treats like an unknown category`,
+          spec.name,
+        );
+    }
+    return;
+  }
+  const floats = input.type === 'float32' || input.type === 'float64';
+  draft.choices = floats ? [...NUMBERS] : NUMBERS.filter((c) => c.as !== 'nan');
+  if (input.type === 'bool')
+    draft.choices = [
+      { as: 'value', value: false },
+      { as: 'value', value: true },
+    ];
+  draft.open = true;
+  set(floats ? { as: 'nan' } : { as: 'error' });
+}

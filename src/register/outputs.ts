@@ -1,0 +1,151 @@
+// What the outputs of a graph are: which carries scores, which classes there are and which is the positive one.
+import { SluiceError } from '../core/errors.ts';
+import type { Manifest } from '../model/manifest.ts';
+import type { OnnxModel } from '../onnx/model.ts';
+import { type ClassLabel, classesOf, zipMaps } from '../onnx/serve.ts';
+import type { OutputTensor } from '../score/session.ts';
+import type { Findings } from './findings.ts';
+
+export interface OutputOptions {
+  task?: Manifest['task'];
+  positiveClass?: string;
+  /** How scores are to be taken; default: probabilities. */
+  output?: 'probability' | 'log_odds';
+  outcome: string | null;
+  /** Values of the outcome column in the training table. */
+  outcomes: readonly string[];
+}
+
+export type OutputPart = Pick<Manifest, 'task' | 'onnx'> &
+  Partial<Pick<Manifest, 'classes' | 'positive_class' | 'output'>>;
+
+const refuse = (text: string): SluiceError => new SluiceError('registration_refused', text);
+
+/**
+ * Decides from the graph and from what it answered on `rows` rows.
+ * @throws SluiceError registration_refused
+ */
+export function describeOutputs(
+  model: OnnxModel,
+  results: ReadonlyMap<string, OutputTensor>,
+  rows: number,
+  options: OutputOptions,
+  findings: Findings,
+): OutputPart {
+  const onnx = { file: 'model.onnx', sha256: '' };
+  const zips = new Map(zipMaps(model.graph).map((z) => [z.output, z]));
+  const names = model.graph.outputs.map((o) => o.name).filter((n) => results.has(n));
+  const widthOf = (n: string) => results.get(n)!.data.length / rows;
+  const floats = names.filter((n) => {
+    const d = results.get(n)!.data;
+    return d instanceof Float32Array || d instanceof Float64Array;
+  });
+  const labels = names.filter((n) => {
+    const d = results.get(n)!.data;
+    return (Array.isArray(d) || d instanceof BigInt64Array || d instanceof Int32Array) && widthOf(n) === 1;
+  });
+  if (floats.length === 0)
+    throw refuse('no output carries a score: the model answers with a label only; export predict_proba');
+  const label = labels[0] === undefined ? {} : { label: labels[0] };
+  for (const z of zips.keys()) findings.info(`ZipMap is taken out of the graph: ${z} is served as a tensor.`);
+  const classes = classesOf(model.graph);
+  const wide = floats.find((n) => zips.has(n)) ?? floats.find((n) => widthOf(n) > 1);
+  const oneEach =
+    classes !== null && floats.length === classes.length && floats.length > 1 && floats.every((n) => widthOf(n) === 1);
+  const classifier = options.task
+    ? options.task === 'binary' || options.task === 'multiclass'
+    : wide !== undefined || oneEach || (classes !== null && labels.length > 0);
+  if (!classifier) {
+    const task = options.task ?? (labels.length > 0 ? 'score' : 'regression');
+    if (floats.length > 1)
+      findings.warn(`the model has ${floats.length} outputs (${floats.join(', ')}); ${floats[0]} is served`);
+    const value = floats[0]!;
+    if (widthOf(value) !== 1) throw refuse(`output ${value} has ${widthOf(value)} values a row; one is served`);
+    findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
+    return { task, onnx: { ...onnx, ...label, value }, output: { kind: 'value' } };
+  }
+  const probabilities = wide ?? (oneEach ? floats : floats[0]!);
+  const width = Array.isArray(probabilities) ? probabilities.length : widthOf(probabilities);
+  const known = classes ?? fromOutcomes(options.outcomes, width);
+  if (!known) throw refuse(`the graph does not say which classes its ${width} scores belong to`);
+  if (width !== 1 && known.length !== width)
+    throw refuse(`the model answers with ${width} scores for ${known.length} classes`);
+  if (!classes)
+    findings.assumed(`the graph names no classes; those of the outcome column are taken in order: ${known.join(', ')}`);
+  const task = known.length === 2 ? 'binary' : 'multiclass';
+  const served: OutputPart = {
+    task,
+    onnx: { ...onnx, probabilities, ...label },
+    classes: [...known],
+    output: { kind: options.output ?? 'probability' },
+  };
+  if (task === 'multiclass') {
+    if (options.output === 'log_odds')
+      throw refuse('scores of several classes are served as probabilities only: export with raw_scores off');
+    findings.info(
+      `${Array.isArray(probabilities) ? probabilities.join(', ') : probabilities} carries probabilities of ${known.length} classes: ${known.join(', ')}.`,
+    );
+    return served;
+  }
+  served.positive_class = positiveOf(known, options, findings);
+  return served;
+}
+
+function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] | null {
+  const sorted = [...outcomes].sort();
+  if (sorted.length !== Math.max(2, width)) return null;
+  return sorted.every((v) => /^-?\d+$/.test(v)) ? sorted.map(Number).sort((a, b) => a - b) : sorted;
+}
+
+const GOOD = [
+  'good',
+  'ok',
+  'true',
+  'yes',
+  'y',
+  'paid',
+  'repaid',
+  'approve',
+  'approved',
+  'accept',
+  'accepted',
+  'positive',
+  'performing',
+];
+const BAD = [
+  'bad',
+  'false',
+  'no',
+  'n',
+  'default',
+  'defaulted',
+  'reject',
+  'rejected',
+  'negative',
+  'not_ok',
+  'charged_off',
+];
+
+function positiveOf(classes: readonly ClassLabel[], options: OutputOptions, findings: Findings): ClassLabel {
+  if (options.positiveClass !== undefined) {
+    const found = classes.find((c) => String(c) === options.positiveClass);
+    if (found === undefined) throw refuse(`--positive-class ${options.positiveClass} is none of ${classes.join(', ')}`);
+    findings.info(`The probability is that of class ${found}.`);
+    return found;
+  }
+  const outcome = options.outcome ?? 'the outcome';
+  const one = classes.find((c) => String(c) === '1');
+  if (one !== undefined && classes.some((c) => String(c) === '0' || String(c) === '-1')) {
+    findings.info(`The probability is that of class 1 of ${outcome}.`);
+    return one;
+  }
+  const words = classes.map((c) => String(c).toLowerCase());
+  const good = words.findIndex((w) => GOOD.includes(w) || w === options.outcome?.toLowerCase());
+  const bad = words.findIndex((w) => BAD.includes(w));
+  const pick = good >= 0 ? good : bad >= 0 ? 1 - bad : -1;
+  if (pick < 0 || (good >= 0 && good === bad)) {
+    throw refuse(`which of ${classes.join(' and ')} is the class whose probability is wanted? Say --positive-class`);
+  }
+  findings.assumed(`the probability is that of class ${classes[pick]} (--positive-class to change that)`);
+  return classes[pick]!;
+}

@@ -1,0 +1,614 @@
+// `model add`: looks into the ONNX file and the training table, proposes a package, proves what can be proved, writes it.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { SluiceError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+import { VERSION } from '../core/version.ts';
+import type { Manifest } from '../model/manifest.ts';
+import { type OnnxModel, readOnnx } from '../onnx/model.ts';
+import { knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
+import type { Scores } from '../score/evaluator.ts';
+import { Interpreter } from '../score/prediction.ts';
+import { Probe } from '../score/probe.ts';
+import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../score/sample-scorer.ts';
+import type { OutputTensor } from '../score/session.ts';
+import { computeBaseline } from './baseline.ts';
+import { assignColumns, type DraftColumn, draftColumn, type MissingChoice } from './columns.ts';
+import { type EncodingFile, NO_ENCODING } from './encoding-file.ts';
+import { compare, difference, type Expected, type ExpectedTable, expectedFor } from './expected.ts';
+import { Findings, plural } from './findings.ts';
+import { describeOutputs, type OutputOptions } from './outputs.ts';
+import { isInvariant, type Report, selfTestText } from './report.ts';
+import { missingIn, readTable, type TrainingTable } from './table.ts';
+
+export interface RegisterOptions {
+  onnxFile: string;
+  trainingFile: string;
+  id: string;
+  version: string | number;
+  delimiter?: string;
+  description?: string;
+  outcome?: string;
+  ignore?: readonly string[];
+  encoding?: EncodingFile;
+  task?: Manifest['task'];
+  positiveClass?: string;
+  output?: 'probability' | 'log_odds';
+  /** Predictions of the training library, row by row for the training table. */
+  expected?: ExpectedTable;
+  /** Other applications the predictions belong to. */
+  expectedRows?: { header: readonly string[]; rows: readonly (readonly string[])[] };
+  tolerance?: number;
+  requireBatchInvariance?: boolean;
+}
+
+export interface Proposal {
+  manifest: Manifest;
+  report: Report;
+  /** File name → content, model.yaml not among them. */
+  files: ReadonlyMap<string, string | Uint8Array>;
+}
+
+/** Rows scored for the statistics, and for the self-test of the package. */
+const SCORED_ROWS = 5000;
+const SELF_TEST_ROWS = 200;
+const BACKGROUND_ROWS = 100;
+const BENCH_ROWS = 512;
+const BENCH_MS = 700;
+
+const refuse = (text: string): SluiceError => new SluiceError('registration_refused', text);
+
+/**
+ * Builds a package in memory.
+ * @throws SluiceError registration_refused with every reason found, model_invalid, training_data_invalid, self_test_failed
+ */
+export async function proposePackage(options: RegisterOptions): Promise<Proposal> {
+  const bytes = await readFile(options.onnxFile).catch((cause) => {
+    throw new SluiceError('input_not_found', `${options.onnxFile} cannot be opened`, { cause });
+  });
+  const model = readOnnx(bytes);
+  const reasons = refusals(model);
+  if (reasons.length > 0) throw refuse(reasons.join('\n'));
+  const findings = new Findings();
+  const table = await readTable(options.trainingFile, options.delimiter);
+  const probe = await Probe.open(bytes);
+  try {
+    return await propose(options, bytes, model, table, probe, findings);
+  } finally {
+    probe.close();
+  }
+}
+
+async function propose(
+  options: RegisterOptions,
+  bytes: Uint8Array,
+  model: OnnxModel,
+  table: TrainingTable,
+  probe: Probe,
+  findings: Findings,
+): Promise<Proposal> {
+  const encoding = options.encoding ?? NO_ENCODING;
+  const outcome = outcomeOf(options, table, findings);
+  const inputs = assignColumns(
+    probe.opened.inputs,
+    table,
+    { outcome, ignore: options.ignore ?? [], encoding },
+    findings,
+  );
+  const known = knownCategories(model.graph);
+  const problems: string[] = [];
+  const drafts = inputs.flatMap((input) =>
+    (input.columns ?? [input.column!]).map((name) =>
+      draftColumn(name, input, table.profiles.get(name)!, known.get(input.name), encoding, findings, problems),
+    ),
+  );
+  if (problems.length > 0) throw refuse(problems.join('\n'));
+  const ordered = [...drafts].sort((a, b) => table.header.indexOf(a.spec.name) - table.header.indexOf(b.spec.name));
+  const draft = (): Manifest => ({
+    id: options.id,
+    version: options.version,
+    task: 'regression',
+    onnx: { file: 'model.onnx', sha256: '0'.repeat(64), value: '' },
+    columns: ordered.map((d) => d.spec),
+    inputs,
+  });
+  const fields = ordered.map((d) => table.header.indexOf(d.spec.name));
+  const sample = table.sample.slice(0, SCORED_ROWS);
+
+  const first = await firstRun(
+    probe,
+    draft(),
+    sample.slice(0, 32).map((s) => s.fields),
+    fields,
+    ordered,
+  );
+  const outcomes = outcome === null ? [] : [...(table.profiles.get(outcome)?.distinct?.keys() ?? [])];
+  const outputOptions: OutputOptions = {
+    outcome,
+    outcomes,
+    ...(options.task ? { task: options.task } : {}),
+    ...(options.positiveClass === undefined ? {} : { positiveClass: options.positiveClass }),
+    ...(options.output ? { output: options.output } : {}),
+  };
+  const outputs = describeOutputs(model, first.results, first.rows, outputOptions, findings);
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  const manifest = (): Manifest => ({
+    ...draft(),
+    ...(options.description ? { description: options.description } : {}),
+    ...(outcome === null ? {} : { outcome }),
+    ...outputs,
+    onnx: { ...outputs.onnx, sha256 },
+  });
+
+  await refuseNaN(
+    probe,
+    manifest(),
+    sample.map((s) => s.fields),
+    fields,
+    ordered,
+    findings,
+  );
+  const test = options.expected ? expectation(options, table, manifest(), ordered, fields) : null;
+  const tolerance = options.tolerance ?? 1e-6;
+  if (test) await resolveMissing(probe, manifest, ordered, test, tolerance, findings);
+  for (const d of ordered) {
+    if (d.spec.missing?.as !== 'error' || !d.open) continue;
+    const gone = missingIn(d.profile);
+    const text = `the model cannot take a missing value and nothing shows what training made of it: such applications are rejected (--encoding, missing)`;
+    if (gone > 0) findings.warn(`${text}; ${plural(gone, 'training row')} would be`, d.spec.name);
+    else findings.assumed(text, d.spec.name);
+  }
+
+  const final = manifest();
+  const encoded = encodeRows(
+    final,
+    sample.map((s) => s.fields),
+    fields,
+  );
+  if (encoded.rejected.size === encoded.rows)
+    throw refuse('every row of the training table is rejected by the encoding rules');
+  const scores = await scoreRows(probe, final, encoded);
+  const values = checkScores(final, scores, encoded, findings);
+  const outcomeRate = compareWithOutcome(final, table, sample, values, findings);
+  if (looksIsotonic(model.graph)) {
+    findings.warn(
+      'looks isotonic-calibrated: exporters write steps that differ from the training library by up to 0.05; calibrate with method="sigmoid", or check with --expected',
+    );
+  }
+  const selfTest = test
+    ? { ...(await runSelfTest(probe, final, test, tolerance)), source: 'the training library' }
+    : null;
+  if (!test)
+    findings.warn(
+      'was not compared with predictions of the training library (--expected): a wrong encoding would not be noticed',
+    );
+  if (selfTest && !selfTest.passed) {
+    throw new SluiceError('self_test_failed', `${selfTestText(selfTest)}\n${likelyCauses(model, table, ordered)}`);
+  }
+  const batchInvariance = await checkBatchInvariance(probe, final, encoded);
+  if (!isInvariant(batchInvariance)) {
+    const text = `scores change with the batch size by up to ${batchInvariance.largest}`;
+    if (options.requireBatchInvariance) throw refuse(text);
+    findings.warn(text);
+  }
+  const report = await finish(options, final, model, bytes, table, probe, encoded, findings, {
+    selfTest,
+    batchInvariance,
+    outcomeRate,
+    values,
+  });
+  const sound = sample.filter((_, i) => !encoded.rejected.has(i)).map((s) => s.fields);
+  const files = new Map<string, string | Uint8Array>([
+    ['model.onnx', bytes],
+    ['background.csv', toCsv(final, pickRows(sound, BACKGROUND_ROWS), fields)],
+  ]);
+  final.explain = { background: 'background.csv' };
+  if (test) addSelfTest(final, files, test, encodeRows(final, test.rows, test.fields).rejected, tolerance);
+  final.baseline = computeBaseline(table, ordered, values);
+  return { manifest: final, report, files };
+}
+
+function outcomeOf(options: RegisterOptions, table: TrainingTable, findings: Findings): string | null {
+  if (options.outcome !== undefined) {
+    if (table.header.includes(options.outcome)) return options.outcome;
+    throw refuse(`the training table has no outcome column ${options.outcome} (it has ${table.header.join(', ')})`);
+  }
+  if (!table.header.includes('ok')) {
+    findings.info('The training table has no outcome column ok; --outcome names another.');
+    return null;
+  }
+  findings.info('Outcome column: ok.');
+  return 'ok';
+}
+
+/** Runs the graph once to see what comes out of it; columns whose missing values cannot be encoded yet are filled. */
+async function firstRun(
+  probe: Probe,
+  manifest: Manifest,
+  rows: readonly (readonly string[])[],
+  fields: readonly number[],
+  drafts: readonly DraftColumn[],
+): Promise<{ results: Map<string, OutputTensor>; rows: number }> {
+  const lenient = {
+    ...manifest,
+    columns: manifest.columns.map((c, i) =>
+      c.missing?.as === 'error' && drafts[i]!.choices.length > 0
+        ? { ...c, missing: { ...c.missing, ...drafts[i]!.choices[0]! } }
+        : c,
+    ),
+  };
+  const encoded = encodeRows(lenient, rows, fields);
+  if (encoded.rejected.size === encoded.rows) {
+    const [why] = [...encoded.rejected.values()];
+    throw refuse(`the first training rows are all rejected: column ${why?.column ?? '?'}, ${why?.code ?? ''}`);
+  }
+  const single = probe.opened.inputs.some((i) => i.single);
+  const n = single ? 1 : encoded.rows;
+  const outputs = [...probe.opened.outputs];
+  const [tensors] = await probe.run(encoded.inputs, [[0, n]], outputs);
+  return { results: new Map(outputs.map((o, i) => [o, tensors![i]!])), rows: n };
+}
+
+/** Feeds a missing value in each column that would become NaN; where the model answers with NaN it cannot take it. */
+async function refuseNaN(
+  probe: Probe,
+  manifest: Manifest,
+  sample: readonly (readonly string[])[],
+  fields: readonly number[],
+  drafts: readonly DraftColumn[],
+  findings: Findings,
+): Promise<void> {
+  const whole = sample.find((row) => drafts.every((d, i) => !d.spec.missing!.values!.includes(row[fields[i]!]!)));
+  const asked = drafts.filter((d) => d.open && d.spec.missing!.as === 'nan');
+  if (!whole || asked.length === 0) return;
+  const rows = [whole, ...asked.map((d) => whole.map((cell, f) => (f === fields[drafts.indexOf(d)] ? '' : cell)))];
+  const encoded = encodeRows(manifest, rows, fields);
+  if (encoded.rejected.size > 0) return;
+  const scores = await scoreRows(probe, manifest, encoded);
+  const interpreter = new Interpreter(manifest);
+  if (!interpreter.finite(scores, 0)) return;
+  asked.forEach((d, i) => {
+    if (interpreter.finite(scores, i + 1)) {
+      d.open = false;
+      if (missingIn(d.profile) > 0) findings.info('missing reaches the model as NaN, which it takes.', d.spec.name);
+      return;
+    }
+    d.choices = d.choices.filter((c) => c.as !== 'nan');
+    d.spec.missing = { values: d.spec.missing!.values!, as: 'error' };
+  });
+}
+
+interface Expectation {
+  expected: Expected;
+  rows: readonly (readonly string[])[];
+  /** Per row: its row in the expectation. */
+  rowOf: readonly number[];
+  fields: readonly number[];
+}
+
+function expectation(
+  options: RegisterOptions,
+  table: TrainingTable,
+  manifest: Manifest,
+  drafts: readonly DraftColumn[],
+  fields: readonly number[],
+): Expectation {
+  const file = options.expected!;
+  const expected = expectedFor(file, manifest);
+  const own = options.expectedRows ?? (drafts.every((d) => file.header.includes(d.spec.name)) ? file : null);
+  if (own) {
+    const missing = drafts.filter((d) => !own.header.includes(d.spec.name));
+    if (missing.length > 0)
+      throw refuse(`the rows of the self-test lack ${missing.map((d) => d.spec.name).join(', ')}`);
+    if (own.rows.length !== expected.rows) {
+      throw refuse(`${own.rows.length} rows to test, but ${expected.rows} predictions`);
+    }
+    const every = Math.max(1, Math.ceil(own.rows.length / SCORED_ROWS));
+    const rowOf = own.rows.map((_, i) => i).filter((i) => i % every === 0);
+    return {
+      expected,
+      rows: rowOf.map((i) => own.rows[i]!),
+      rowOf,
+      fields: drafts.map((d) => own.header.indexOf(d.spec.name)),
+    };
+  }
+  if (expected.rows !== table.rows) {
+    throw refuse(
+      `${file.file} has ${expected.rows} predictions, the training table ${table.rows} rows: give one prediction a row, or the rows they belong to (--expected-rows)`,
+    );
+  }
+  const part = table.sample.slice(0, SCORED_ROWS);
+  return { expected, rows: part.map((s) => s.fields), rowOf: part.map((s) => s.row), fields };
+}
+
+/** Tries what training may have made of missing values, column by column, and keeps what reproduces the predictions. */
+async function resolveMissing(
+  probe: Probe,
+  manifest: () => Manifest,
+  drafts: readonly DraftColumn[],
+  test: Expectation,
+  tolerance: number,
+  findings: Findings,
+): Promise<void> {
+  const undecided = drafts.filter((d, i) => {
+    const words = d.spec.missing!.values!;
+    return d.choices.length > 1 && test.rows.some((r) => words.includes(r[test.fields[i]!]!));
+  });
+  if (undecided.length === 0) return;
+  const before = new Map(undecided.map((d) => [d, d.spec.missing!]));
+  const cost = async (rows: readonly number[]): Promise<number> => {
+    const m = manifest();
+    const encoded = encodeRows(
+      m,
+      rows.map((r) => test.rows[r]!),
+      test.fields,
+    );
+    if (encoded.rejected.size === encoded.rows) return rows.length;
+    const scores = await scoreRows(probe, m, encoded);
+    let sum = 0;
+    rows.forEach((r, i) => {
+      const d = encoded.rejected.has(i) ? 1 : difference(m, scores, i, test.expected, test.rowOf[r]!);
+      if (d !== null && !(d <= tolerance)) sum += Number.isNaN(d) ? 1 : Math.min(1, d);
+    });
+    return sum;
+  };
+  const all = test.rows.map((_, i) => i);
+  if ((await cost(all)) === 0) return;
+  for (const d of undecided) if (d.spec.missing!.as === 'error') choose(d, d.choices[0]!);
+  for (let pass = 0; pass < 2; pass++) {
+    for (const d of undecided) {
+      const field = test.fields[drafts.indexOf(d)]!;
+      const rows = all.filter((r) => d.spec.missing!.values!.includes(test.rows[r]![field]!)).slice(0, 300);
+      const current = d.spec.missing!;
+      let best = { choice: current as MissingChoice, sum: await cost(rows) };
+      for (const choice of [...d.choices, ...typical(d, test, field)]) {
+        if (best.sum === 0) break;
+        choose(d, choice);
+        const sum = await cost(rows);
+        if (sum < best.sum) best = { choice, sum };
+      }
+      choose(d, best.choice);
+    }
+  }
+  for (const d of undecided) {
+    const field = test.fields[drafts.indexOf(d)]!;
+    const rows = all.filter((r) => d.spec.missing!.values!.includes(test.rows[r]![field]!));
+    const was = before.get(d)!;
+    if ((await cost(rows)) > 0) d.spec.missing = was;
+    else {
+      d.open = false;
+      const now = d.spec.missing!;
+      if (now.as !== was.as || now.value !== was.value) {
+        findings.info(
+          `missing becomes ${now.as === 'nan' ? 'NaN' : JSON.stringify(now.value)}: that is what reproduces the given predictions.`,
+          d.spec.name,
+        );
+      }
+    }
+  }
+}
+
+function choose(d: DraftColumn, choice: MissingChoice): void {
+  const { values: _, ...rest } = choice;
+  d.spec.missing = { values: d.spec.missing!.values!, ...rest };
+}
+
+/** Median and mean of a number column, the most frequent text of another: what imputers take. */
+function typical(d: DraftColumn, test: Expectation, field: number): MissingChoice[] {
+  const words = new Set(d.spec.missing!.values);
+  if (d.input.type === 'bool') return [];
+  if (d.spec.kind !== 'number') {
+    const top = [...(d.profile.distinct ?? [])].sort((a, b) => b[1] - a[1])[0]?.[0];
+    return top === undefined || d.spec.kind !== 'category' || d.spec.codes ? [] : [{ as: 'value', value: top }];
+  }
+  const numbers = test.rows.flatMap((r) => (words.has(r[field]!) ? [] : [Number(r[field])])).sort((a, b) => a - b);
+  if (numbers.length === 0) return [];
+  const middle = numbers.length >> 1;
+  const median = numbers.length % 2 ? numbers[middle]! : (numbers[middle - 1]! + numbers[middle]!) / 2;
+  const mean = numbers.reduce((a, b) => a + b, 0) / numbers.length;
+  return [median, mean].map((value): MissingChoice => ({ as: 'value', value }));
+}
+
+/** Refuses raw scores that are called probabilities; returns the score of every sound row. @throws SluiceError */
+function checkScores(manifest: Manifest, scores: Scores, encoded: EncodedRows, findings: Findings): number[] {
+  const interpreter = new Interpreter(manifest);
+  const classifier = manifest.task === 'binary' || manifest.task === 'multiclass';
+  const values: number[] = [];
+  let notFinite = 0;
+  let outside = 0;
+  for (let r = 0; r < encoded.rows; r++) {
+    if (encoded.rejected.has(r)) continue;
+    if (!interpreter.finite(scores, r)) {
+      notFinite++;
+      continue;
+    }
+    if (classifier && !interpreter.isProbability(scores, r)) outside++;
+    values.push(
+      manifest.task === 'binary'
+        ? interpreter.probability(scores, r)
+        : manifest.task === 'multiclass'
+          ? scores.values[r * scores.width]!
+          : interpreter.value(scores, r),
+    );
+  }
+  if (outside > 0) {
+    throw refuse(
+      `the output called probabilities holds raw scores (${plural(outside, 'row')} outside 0…1 or not adding up to 1): export with options={'raw_scores': False}${manifest.task === 'binary' ? ', or register them as what they are with --output log_odds' : ''}`,
+    );
+  }
+  if (notFinite > 0)
+    findings.warn(
+      `the model answers ${plural(notFinite, 'training row')} with NaN or infinity; such applications are rejected`,
+    );
+  if (encoded.rejected.size > 0) {
+    const by = Map.groupBy(encoded.rejected.values(), (r) => `${r.column ?? ''} ${r.code}`);
+    for (const [what, list] of by)
+      findings.warn(`${plural(list.length, 'row')} of the sample would be rejected: ${what.trim()}`);
+  }
+  if (values.length === 0) throw refuse('the model answers every training row with NaN or infinity');
+  return values;
+}
+
+function compareWithOutcome(
+  manifest: Manifest,
+  table: TrainingTable,
+  sample: TrainingTable['sample'],
+  values: readonly number[],
+  findings: Findings,
+): number | null {
+  if (manifest.task !== 'binary' || manifest.outcome === undefined) return null;
+  const field = table.header.indexOf(manifest.outcome);
+  const positive = String(manifest.positive_class);
+  const answers = sample.map((s) => s.fields[field]!);
+  const hits = answers.filter((a) => a === positive || Number(a) === Number(positive)).length;
+  if (hits === 0) return null;
+  const rate = hits / answers.length;
+  const mean = values.reduce((a, b) => a + b, 0) / values.length;
+  if (Math.abs(mean - rate) > Math.abs(mean - (1 - rate)) + 0.05) {
+    findings.warn(
+      `the mean probability is ${mean.toFixed(3)}, the share of ${manifest.outcome} = ${positive} is ${rate.toFixed(3)}: this looks like the probability of the other class`,
+    );
+  } else if (Math.abs(mean - rate) > 0.1) {
+    findings.warn(
+      `the mean probability is ${mean.toFixed(3)}, but the share of ${manifest.outcome} = ${positive} is ${rate.toFixed(3)}`,
+    );
+  }
+  return rate;
+}
+
+async function runSelfTest(probe: Probe, manifest: Manifest, test: Expectation, tolerance: number) {
+  const encoded = encodeRows(manifest, test.rows, test.fields);
+  if (encoded.rejected.size === encoded.rows)
+    throw refuse('every row of the self-test is rejected by the encoding rules');
+  const scores = await scoreRows(probe, manifest, encoded);
+  const result = compare(manifest, scores, encoded.rejected, test.expected, test.rowOf, tolerance);
+  return { ...result, tolerance, passed: result.beyond === 0 && result.rows > 0 };
+}
+
+function likelyCauses(model: OnnxModel, table: TrainingTable, drafts: readonly DraftColumn[]): string {
+  const causes: string[] = [];
+  if (looksIsotonic(model.graph)) {
+    causes.push('isotonic calibration is exported wrongly by up to 0.05: calibrate with method="sigmoid"');
+  }
+  const inexact = drafts.filter(
+    (d) =>
+      d.spec.kind === 'number' && d.input.type === 'float32' && (table.profiles.get(d.spec.name)?.inexact ?? 0) > 0,
+  );
+  if (inexact.length > 0 && model.graph.nodes.some((n) => n.op.startsWith('TreeEnsemble'))) {
+    causes.push(
+      `the trees were trained on float64 values that float32 cannot hold (${inexact.map((d) => d.spec.name).join(', ')}), so decisions flip near thresholds: train on X.astype("float32")`,
+    );
+  }
+  causes.push('the encoding differs from training: order of columns, codes, what missing became (--encoding)');
+  causes.push('the predictions are those of another model, other rows or another class (--positive-class)');
+  return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
+}
+
+interface Checked {
+  selfTest: Report['selfTest'];
+  batchInvariance: Report['batchInvariance'];
+  outcomeRate: number | null;
+  values: readonly number[];
+}
+
+async function finish(
+  options: RegisterOptions,
+  manifest: Manifest,
+  model: OnnxModel,
+  bytes: Uint8Array,
+  table: TrainingTable,
+  probe: Probe,
+  encoded: EncodedRows,
+  findings: Findings,
+  checked: Checked,
+): Promise<Report> {
+  const { values } = checked;
+  return {
+    model: `${options.id}:${options.version}`,
+    sha256: manifest.onnx.sha256,
+    checked: new Date().toISOString(),
+    sluice: VERSION,
+    onnx: describeOnnx(model, bytes),
+    task: manifest.task,
+    training: { file: path.basename(table.file), rows: table.rows, sha256: table.sha256 },
+    selfTest: checked.selfTest,
+    batchInvariance: checked.batchInvariance,
+    speed: await measureSpeed(probe, manifest, encoded),
+    scores: {
+      mean: values.reduce((a, b) => a + b, 0) / values.length,
+      min: values.reduce((a, b) => Math.min(a, b), Infinity),
+      max: values.reduce((a, b) => Math.max(a, b), -Infinity),
+      outcomeRate: checked.outcomeRate,
+    },
+    findings: findings.list,
+  };
+}
+
+export function describeOnnx(model: OnnxModel, bytes: Uint8Array): Report['onnx'] {
+  return {
+    producer: model.producer || 'unknown',
+    irVersion: model.irVersion,
+    opsets: Object.fromEntries([...model.opsets].map(([d, v]) => [d === '' ? 'ai.onnx' : d, v])),
+    bytes: bytes.length,
+  };
+}
+
+export async function measureSpeed(probe: Probe, manifest: Manifest, encoded: EncodedRows): Promise<Report['speed']> {
+  const batchRows = Math.max(1, Math.min(BENCH_ROWS, encoded.rows));
+  const outputs = manifest.onnx.probabilities ?? manifest.onnx.value ?? '';
+  const { rowsPerSecond } = await probe.bench(encoded.inputs, batchRows, [outputs].flat(), BENCH_MS);
+  const { loadMs, memoryBytes } = probe.opened;
+  return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
+}
+
+/** The same rows whenever they are picked. */
+function pickRows<R>(rows: readonly R[], n: number): R[] {
+  const random = new Random();
+  random.seed(1, 0);
+  const left = [...rows];
+  const picked: R[] = [];
+  while (picked.length < n && left.length > 0)
+    picked.push(...left.splice(Math.floor(random.uniform() * left.length), 1));
+  return picked;
+}
+
+const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+
+/** Rows as a CSV with the columns of the manifest. */
+function toCsv(manifest: Manifest, rows: readonly (readonly string[])[], fields: readonly number[]): string {
+  const lines = [manifest.columns.map((c) => c.name), ...rows.map((r) => fields.map((f) => r[f]!))];
+  return lines.map((l) => `${l.map(quoted).join(',')}\n`).join('');
+}
+
+function addSelfTest(
+  manifest: Manifest,
+  files: Map<string, string | Uint8Array>,
+  test: Expectation,
+  rejected: ReadonlyMap<number, unknown>,
+  tolerance: number,
+): void {
+  const { expected } = test;
+  const width = expected.classes.length;
+  const usable = test.rowOf
+    .map((_, i) => i)
+    .filter((i) => !rejected.has(i) && !Number.isNaN(expected.values[test.rowOf[i]! * width]));
+  const rows = pickRows(usable, SELF_TEST_ROWS).sort((a, b) => a - b);
+  const header = expected.classes.map((c) =>
+    c >= 0 ? `probability.${manifest.classes![c]}` : manifest.task === 'binary' ? 'probability' : 'value',
+  );
+  const lines = rows.map((i) => {
+    const at = test.rowOf[i]! * width;
+    return [...expected.values.subarray(at, at + width)].join(',');
+  });
+  files.set(
+    'selftest.csv',
+    toCsv(
+      manifest,
+      rows.map((i) => test.rows[i]!),
+      test.fields,
+    ),
+  );
+  files.set('selftest-expected.csv', `${[header.map(quoted).join(','), ...lines].join('\n')}\n`);
+  manifest.self_test = { input: 'selftest.csv', expected: 'selftest-expected.csv', tolerance };
+}

@@ -1,0 +1,190 @@
+// Reads the training table once: a profile of every column, a seeded sample of rows, and the first rows in order.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { parse } from 'csv-parse';
+import { SluiceError } from '../core/errors.ts';
+import { Random } from '../core/random.ts';
+
+/** Distinct values kept a column; with more it is no category. */
+const MAX_DISTINCT = 5000;
+/** The sample of a table is the same whenever it is drawn. */
+const SAMPLE_SEED = 9_171;
+/** Number of rows of the sample. */
+export const SAMPLE_ROWS = 20_000;
+
+/** What exporters of tables write for "no value" (the list pandas reads as NaN, and a few more). */
+export const MISSING_WORDS = new Set([
+  '', 'NA', 'N/A', 'n/a', 'NaN', 'nan', '-nan', '-NaN', 'NULL', 'null', 'None', 'none', '<NA>', '#N/A', '#NA', '?', '-', '.',
+]); // biome-ignore format: the list reads better packed
+
+const TRUE_WORDS = ['true', 'True', 'TRUE', 'yes', 'Yes', 'YES', 'y', 'Y', 't', 'T'];
+const FALSE_WORDS = ['false', 'False', 'FALSE', 'no', 'No', 'NO', 'n', 'N', 'f', 'F'];
+const BOOLEAN_WORDS = new Map([
+  ...TRUE_WORDS.map((w): [string, boolean] => [w, true]),
+  ...FALSE_WORDS.map((w): [string, boolean] => [w, false]),
+]);
+
+/** The same notation that ColumnReader takes. */
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+const GROUPED = /^[+-]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3})+(?:[.,]\d+)?$|^[+-]?\d+,\d+$|^\s|\s$/;
+
+export interface ColumnProfile {
+  readonly name: string;
+  /** Words found that mean "no value", with their counts. */
+  missing: Map<string, number>;
+  /** Cells that are a plain decimal number. */
+  numbers: number;
+  wholeNumbers: number;
+  /** Cells of whole numbers written with a leading zero, such as 007: an id, no number. */
+  leadingZeros: number;
+  /** Cells that look like numbers with separators or spaces: never guessed. */
+  grouped: number;
+  booleans: number;
+  /** Cells that are none of these. */
+  texts: number;
+  min: number;
+  max: number;
+  /** Numbers that float32 cannot hold exactly. */
+  inexact: number;
+  /** Whole numbers among them: two of them can become one. */
+  inexactWhole: number;
+  /** Value → count of everything but missing words; null: too many. */
+  distinct: Map<string, number> | null;
+}
+
+export interface TrainingTable {
+  readonly file: string;
+  readonly header: readonly string[];
+  readonly rows: number;
+  /** Of the bytes of the file. */
+  readonly sha256: string;
+  readonly profiles: ReadonlyMap<string, ColumnProfile>;
+  /** A sample in the order of the file: row number from 0 and its fields. */
+  readonly sample: readonly { row: number; fields: readonly string[] }[];
+}
+
+/**
+ * Reads a delimited file with a header row.
+ * @throws SluiceError input_not_found | training_data_invalid
+ */
+export async function readTable(file: string, delimiter?: string): Promise<TrainingTable> {
+  const random = new Random();
+  random.seed(SAMPLE_SEED, 0);
+  const profiles: ColumnProfile[] = [];
+  const sample: { row: number; fields: readonly string[] }[] = [];
+  let header: string[] = [];
+  let rows = 0;
+  const parser = parse({
+    delimiter: delimiter ?? (await guessDelimiter(file)),
+    bom: true,
+    record_delimiter: ['\r\n', '\n', '\r'],
+    relax_column_count: false,
+    skip_empty_lines: true,
+  });
+  const input = createReadStream(file);
+  input.on('error', (error) => parser.destroy(error));
+  const hash = createHash('sha256');
+  input.on('data', (chunk) => hash.update(chunk));
+  input.pipe(parser);
+  try {
+    for await (const record of parser as AsyncIterable<string[]>) {
+      if (header.length === 0) {
+        header = record;
+        const twice = header.find((h, i) => header.indexOf(h) !== i);
+        if (twice !== undefined)
+          throw new SluiceError('training_data_invalid', `${file}: column ${twice} is there twice`);
+        profiles.push(...header.map(newProfile));
+        continue;
+      }
+      for (let j = 0; j < record.length; j++) count(profiles[j]!, record[j]!);
+      // Reservoir sampling: every row has the same chance.
+      if (sample.length < SAMPLE_ROWS) sample.push({ row: rows, fields: record });
+      else {
+        const k = Math.floor(random.uniform() * (rows + 1));
+        if (k < SAMPLE_ROWS) sample[k] = { row: rows, fields: record };
+      }
+      rows++;
+    }
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new SluiceError('training_data_invalid', `${file}: ${reason}`, { cause });
+  }
+  if (rows === 0) throw new SluiceError('training_data_invalid', `${file} has no rows`);
+  sample.sort((a, b) => a.row - b.row);
+  return {
+    file,
+    header,
+    rows,
+    sha256: hash.digest('hex'),
+    profiles: new Map(profiles.map((p) => [p.name, p])),
+    sample,
+  };
+}
+
+const newProfile = (name: string): ColumnProfile => ({
+  name,
+  missing: new Map(),
+  numbers: 0,
+  wholeNumbers: 0,
+  leadingZeros: 0,
+  grouped: 0,
+  booleans: 0,
+  texts: 0,
+  min: Infinity,
+  max: -Infinity,
+  inexact: 0,
+  inexactWhole: 0,
+  distinct: new Map(),
+});
+
+function count(p: ColumnProfile, cell: string): void {
+  if (MISSING_WORDS.has(cell)) {
+    p.missing.set(cell, (p.missing.get(cell) ?? 0) + 1);
+    return;
+  }
+  if (p.distinct) {
+    p.distinct.set(cell, (p.distinct.get(cell) ?? 0) + 1);
+    if (p.distinct.size > MAX_DISTINCT) p.distinct = null;
+  }
+  if (NUMBER.test(cell)) {
+    const n = Number(cell);
+    p.numbers++;
+    if (Number.isInteger(n)) p.wholeNumbers++;
+    if (/^0\d/.test(cell)) p.leadingZeros++;
+    if (n < p.min) p.min = n;
+    if (n > p.max) p.max = n;
+    if (Math.fround(n) !== n) {
+      p.inexact++;
+      if (Number.isInteger(n)) p.inexactWhole++;
+    }
+  } else if (GROUPED.test(cell)) p.grouped++;
+  else if (BOOLEAN_WORDS.has(cell)) p.booleans++;
+  else p.texts++;
+}
+
+/** Cells that carry a value. */
+export const valuesIn = (p: ColumnProfile): number => p.numbers + p.grouped + p.booleans + p.texts;
+/** Cells that carry a word for "no value". */
+export const missingIn = (p: ColumnProfile): number => [...p.missing.values()].reduce((a, b) => a + b, 0);
+/** What a boolean word means, or undefined. */
+export const booleanWord = (word: string): boolean | undefined => BOOLEAN_WORDS.get(word);
+
+/** The delimiter that splits the first line into most fields. */
+async function guessDelimiter(file: string): Promise<string> {
+  let handle: Awaited<ReturnType<typeof open>>;
+  try {
+    handle = await open(file);
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
+  }
+  try {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(1 << 16), 0, 1 << 16, 0);
+    const line = buffer.toString('utf8', 0, bytesRead).split(/\r?\n|\r/, 1)[0]!;
+    const parts = (d: string) => line.split(d).length;
+    return [',', '\t', ';', '|'].reduce((best, d) => (parts(d) > parts(best) ? d : best));
+  } finally {
+    await handle.close();
+  }
+}
