@@ -5,6 +5,7 @@ import { EXIT, tellError } from './commands/common.ts';
 import { addDemoCommand } from './commands/demo.ts';
 import { addGenerateCommand } from './commands/generate.ts';
 import { addKeysCommand } from './commands/keys.ts';
+import { addModelCommand } from './commands/model.ts';
 import { addScoreCommand } from './commands/score.ts';
 import { addServeCommand } from './commands/serve.ts';
 import { VERSION } from './core/version.ts';
@@ -18,6 +19,7 @@ addScoreCommand(program);
 addGenerateCommand(program);
 addDemoCommand(program);
 addServeCommand(program);
+addModelCommand(program);
 addKeysCommand(program);
 for (const command of program.commands) {
   command.exitOverride();

@@ -11,9 +11,9 @@ export const EXIT = { done: 0, failed: 1, usage: 2, rejected: 3 } as const;
 export const BUNDLED_MODELS = fileURLToPath(new URL('../bundled/', import.meta.url));
 
 /** Folders searched for models: the one named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. */
-export function openRegistry(folder: string | undefined): FolderRegistry {
+export function openRegistry(folder: string | undefined, options: { create?: boolean } = {}): FolderRegistry {
   const named = folder ?? process.env.SLUICE_REGISTRY;
-  if (named !== undefined && !existsSync(named)) {
+  if (named !== undefined && options.create !== true && !existsSync(named)) {
     throw new SluiceError('usage', `the registry folder ${named} is not there`);
   }
   return new FolderRegistry([named ?? path.resolve('models'), BUNDLED_MODELS]);

@@ -132,6 +132,9 @@ function floatMatrix(name: string): Uint8Array {
   return concat([lengthField(1, name), lengthField(2, lengthField(1, integerField(1, 1)))]);
 }
 
+/** Operators that hand a tensor on as it is, but for type and shape. */
+const PASSING = /^(Identity|Cast|Reshape|Squeeze|Unsqueeze|Flatten)$/;
+
 /** Classes a node lists in its attributes, or null. */
 function labelsOf(n: Node): readonly ClassLabel[] | null {
   const ints = n.attributes.get('classlabels_int64s') ?? n.attributes.get('classlabels_ints');
@@ -146,13 +149,14 @@ function labelsOf(n: Node): readonly ClassLabel[] | null {
  */
 export function classesOf(graph: Graph): readonly ClassLabel[] | null {
   for (const z of zipMaps(graph)) if (z.classes.length > 0) return z.classes;
+  // The label is picked from a constant by its position: ArrayFeatureExtractor(classes, argmax), then casts and reshapes.
   const producers = new Map(graph.nodes.flatMap((n) => n.outputs.map((o) => [o, n] as const)));
-  // The label is picked from a constant by its position: ArrayFeatureExtractor(classes, argmax).
-  for (const n of graph.nodes) {
-    if (n.op !== 'ArrayFeatureExtractor' && n.op !== 'Gather') continue;
+  for (const o of graph.outputs) {
+    let n = producers.get(o.name);
+    for (let steps = 0; n && PASSING.test(n.op) && steps < 8; steps++) n = producers.get(n.inputs[0] ?? '');
+    if (n?.op !== 'ArrayFeatureExtractor' && n?.op !== 'Gather') continue;
     const constant = graph.initializers.get(n.inputs[0] ?? '');
     if (!constant || producers.get(n.inputs[1] ?? '')?.op !== 'ArgMax') continue;
-    if (!producers.get(n.inputs[1]!)!.inputs.some((i) => graph.outputs.some((o) => o.name === i))) continue;
     const texts = constant.strings();
     return texts.length > 0 ? texts : constant.numbers();
   }
@@ -202,7 +206,7 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
         const values = n.attributes.get('keys_strings')?.strings ?? [];
         if (values.length > 0) return { values, unseen: 'ignore' };
       }
-      if (depth < 6 && /^(Identity|Cast|Reshape|Squeeze|Unsqueeze|Flatten|StringNormalizer)$/.test(n.op)) {
+      if (depth < 6 && PASSING.test(n.op)) {
         const next = follow(n.outputs[0] ?? '', depth + 1);
         if (next) return next;
       }

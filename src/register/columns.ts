@@ -140,7 +140,6 @@ export function draftColumn(
       `column ${name} holds ${some}, but the model takes ${input.type}: give the numbers they were trained as, --encoding codes.json with {"${name}": {"category": number, …}}`,
     );
   }
-  if (spec.kind === 'number' && input.type === 'float32') exactness(profile, findings);
   if (
     (input.type === 'int64' || input.type === 'int32') &&
     spec.kind === 'number' &&
@@ -236,18 +235,19 @@ function applyUnseen(spec: ColumnSpec, encoding: EncodingFile, findings: Finding
 }
 
 /** Amounts beyond what float32 holds are no error, but whoever trained in float64 should know. */
-function exactness(profile: ColumnProfile, findings: Findings): void {
-  if (profile.inexactWhole > 0) {
+export function tellExactness(drafts: readonly DraftColumn[], findings: Findings): void {
+  const floats = drafts.filter((d) => d.spec.kind === 'number' && d.input.type === 'float32');
+  for (const { profile } of floats) {
+    if (profile.inexactWhole === 0) continue;
     findings.warn(
       `${plural(profile.inexactWhole, 'whole number')} beyond 16,777,216 cannot be held by float32: neighbours become the same number`,
       profile.name,
     );
   }
-  if (profile.inexact > profile.inexactWhole) {
-    const share = Math.round((100 * profile.inexact) / profile.numbers);
+  const inexact = floats.filter((d) => d.profile.inexact > d.profile.inexactWhole).map((d) => d.spec.name);
+  if (inexact.length > 0) {
     findings.info(
-      `${share} % of its values change in the 8th digit as float32, which is what the model takes; train on float32 values, or a threshold between two of them can flip`,
-      profile.name,
+      `Values of ${inexact.join(', ')} change in the 8th digit as float32, which is what the model takes: a model trained on float64 can take another branch near a threshold.`,
     );
   }
 }

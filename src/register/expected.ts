@@ -156,7 +156,8 @@ export function difference(
         : manifest.task === 'binary'
           ? interpreter.probability(scores, i)
           : scores.values[i * scores.width]!;
-    const d = Math.abs(got - want);
+    // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
+    const d = Math.abs(got - want) / (c < 0 && manifest.task !== 'binary' ? Math.max(1, Math.abs(want)) : 1);
     if (!(d <= worst)) worst = d;
   }
   return worst;

@@ -44,8 +44,8 @@ export function selfTestText(s: Report['selfTest']): string {
     s.rejected > 0 ? ` ${plural(s.rejected, 'row')} of the expectation are rejected by the encoding rules.` : '';
   const largest = `the largest difference is ${s.largest.toExponential(1)}`;
   return s.passed
-    ? `Passed: ${plural(s.rows, 'row')} agree with ${s.source} within ${s.tolerance}, ${largest}.${rejected}`
-    : `Failed: ${plural(s.beyond, 'row')} of ${n(s.rows)} differ from ${s.source} by more than ${s.tolerance}, ${largest} (row ${s.worst + 1}).${rejected}`;
+    ? `Passed: ${plural(s.rows, 'row')} agree with ${s.source} within ${s.tolerance.toExponential()}, ${largest}.${rejected}`
+    : `Failed: ${plural(s.beyond, 'row')} of ${n(s.rows)} differ from ${s.source} by more than ${s.tolerance.toExponential()}, ${largest} (row ${s.worst + 1}).${rejected}`;
 }
 
 export function reportMarkdown(r: Report): string {

@@ -66,7 +66,7 @@ export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes
 }
 
 /** ONNX Runtime ignores feeds it does not know, so names and types are checked here. */
-function mismatches(session: OnnxSession, manifest: Manifest): string[] {
+export function mismatches(session: Pick<OnnxSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
   const problems: string[] = [];
   const declared = new Map(manifest.inputs.map((i) => [i.name, i]));
   for (const m of session.inputs) {

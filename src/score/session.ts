@@ -52,7 +52,9 @@ export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
       logSeverityLevel: 4,
     });
   } catch (cause) {
-    throw new SluiceError('model_invalid', `ONNX Runtime cannot load the model: ${message(cause)}`, { cause });
+    throw new SluiceError('model_invalid', `ONNX Runtime cannot load the model: ${message(cause)}${hint(cause)}`, {
+      cause,
+    });
   }
   const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
   const inputs = session.inputMetadata.map((m): SessionInput => {
@@ -107,3 +109,15 @@ export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
 }
 
 const message = (cause: unknown): string => (cause instanceof Error ? cause.message.split('\n')[0]! : String(cause));
+
+/** What mends failures to load that exporters are known for. */
+function hint(cause: unknown): string {
+  const text = String(cause);
+  if (/implementation for Imputer/.test(text)) {
+    return ' – ONNX Runtime has no Imputer for double: export with FloatTensorType inputs';
+  }
+  const missing = /implementation for (\w+)|No Op registered for (\w+)/.exec(text);
+  if (missing)
+    return ` – ONNX Runtime has no ${missing[1] ?? missing[2]} of this type or version: export with another target_opset`;
+  return /opset/i.test(text) ? ' – export with a lower target_opset' : '';
+}

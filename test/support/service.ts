@@ -7,6 +7,7 @@ import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { type RunningService, serve } from '../../src/http/serve.ts';
 import { FolderRegistry } from '../../src/registry/folder.ts';
+import type { Registry } from '../../src/registry/registry.ts';
 import { scratch } from './cli.ts';
 
 export interface Service {
@@ -35,8 +36,12 @@ export interface Reply {
 export const REGISTRY = new FolderRegistry([path.resolve('src/bundled'), path.resolve('test/fixtures/packages')]);
 const agent = new https.Agent({ rejectUnauthorized: false, keepAlive: true, maxSockets: 100 });
 
-/** Starts `serve --dev` with these settings over small ones. */
-export async function startService(settings: string[] = [], folder = scratch()): Promise<Service> {
+/** Starts `serve --dev` with these settings over small ones; stopped when the test ends unless `keep`. */
+export async function startService(
+  settings: string[] = [],
+  folder = scratch(),
+  options: { registry?: Registry; keep?: boolean } = {},
+): Promise<Service> {
   const config = await loadConfig(ServerConfigSchema, {
     settings: [
       'listen.port=0',
@@ -46,8 +51,8 @@ export async function startService(settings: string[] = [], folder = scratch()):
       ...settings,
     ],
   });
-  const running = await serve({ config, registry: REGISTRY, dev: true });
-  onTestFinished(() => running.stop());
+  const running = await serve({ config, registry: options.registry ?? REGISTRY, dev: true });
+  if (!options.keep) onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);
   const token = running.token!;
   return { running, port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };
