@@ -59,6 +59,7 @@ export const ServerConfigSchema = Type.Object(
         concurrent_requests_per_key: bytes(32, 'predict requests of one key, waiting ones included'),
         requests_per_second_per_key: bytes(10_000, 'predict requests of one key, with bursts of as many'),
         header_bytes: bytes(16 * 1024, 'request head'),
+        model_bytes: bytes(1024 * MIB, 'one uploaded model package'),
       },
       'what one request, one key and all together may ask for',
     ),

@@ -93,7 +93,9 @@ export class JobManager {
     if (jobs.length >= config.jobs.max_jobs) throw tooMany('jobs.max_jobs', config.jobs.max_jobs, 'jobs');
     const kept = jobs.reduce((n, j) => n + j.uploadBytes + j.resultBytes, 0);
     // A version is pinned now: what was asked for is what is scored, however long it waits.
-    const model = await host.registry.resolve(query.modelId);
+    const hosted = await host.use(query.modelId);
+    const { model } = hosted;
+    hosted.release();
     const body = await openBody(request, bodyOptions(this.#services));
     const id = randomUUID();
     const upload = this.#path(id, 'upload');

@@ -1,6 +1,6 @@
 // The OpenAPI 3.1 document, made of the schemas that the routes check with.
 import { VERSION } from '../core/version.ts';
-import { JOB, MODEL, MODELS, PREDICT_QUERY, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
+import { ALIAS, ALIASES, JOB, MODEL, MODELS, PREDICT_QUERY, PREDICTION, PREDICTIONS, PROBLEM } from './schemas.ts';
 
 type Json = Record<string, unknown>;
 
@@ -89,6 +89,9 @@ const jobOperation = (summary: string, responses: Json): Json => ({
   responses: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problem('No such job of this key') },
 });
 
+const REF = { name: 'ref', in: 'path', required: true, schema: { type: 'string' } };
+const ALIAS_NAME = { name: 'alias', in: 'path', required: true, schema: { type: 'string' } };
+
 /** The document; `servers` is left to whoever serves it. */
 export function openApi(): Json {
   const paths: Json = {};
@@ -118,6 +121,83 @@ export function openApi(): Json {
           }),
           tags: ['models'],
         },
+        post: {
+          summary:
+            'Registers a version: the files of a package, model.yaml and model.onnx among them (scope models:write)',
+          tags: ['models'],
+          requestBody: {
+            required: true,
+            content: {
+              'multipart/form-data': {
+                schema: { type: 'object', additionalProperties: { type: 'string', format: 'binary' } },
+              },
+            },
+          },
+          responses: {
+            201: {
+              description: 'Registered, after its self-test passed',
+              content: { 'application/json': { schema: { $ref: '#/components/schemas/Model' } } },
+            },
+            400: bad,
+            401: unknown,
+            403: forbidden,
+            409: problem('The version is there already; versions never change'),
+            503: problem('The registry cannot be written'),
+          },
+        },
+      },
+      '/api/v1/models/{ref}/aliases': {
+        get: {
+          ...plain('Aliases of a model and who moved them when', { $ref: '#/components/schemas/Aliases' }, false, {
+            400: bad,
+            401: unknown,
+            403: forbidden,
+            404: missing,
+          }),
+          tags: ['models'],
+          parameters: [REF],
+        },
+      },
+      '/api/v1/models/{ref}/aliases/{alias}': {
+        put: {
+          ...plain(
+            'Points an alias to a version (scope models:write)',
+            { $ref: '#/components/schemas/AliasMove' },
+            false,
+            {
+              400: bad,
+              401: unknown,
+              403: forbidden,
+              404: missing,
+              503: problem('The registry cannot be written'),
+            },
+          ),
+          tags: ['models'],
+          parameters: [REF, ALIAS_NAME],
+          requestBody: {
+            required: true,
+            content: {
+              'application/json': {
+                schema: {
+                  type: 'object',
+                  required: ['version'],
+                  properties: { version: { type: ['string', 'integer'] } },
+                },
+              },
+            },
+          },
+        },
+        delete: {
+          ...plain('Removes an alias (scope models:write)', { $ref: '#/components/schemas/AliasMove' }, false, {
+            400: bad,
+            401: unknown,
+            403: forbidden,
+            404: missing,
+            503: problem('The registry cannot be written'),
+          }),
+          tags: ['models'],
+          parameters: [REF, ALIAS_NAME],
+        },
       },
       '/api/v1/models/{ref}': {
         get: {
@@ -133,7 +213,7 @@ export function openApi(): Json {
             },
           ),
           tags: ['models'],
-          parameters: [{ name: 'ref', in: 'path', required: true, schema: { type: 'string' } }],
+          parameters: [REF],
         },
       },
       '/api/v1/scoring/jobs/{id}': {
@@ -197,6 +277,8 @@ export function openApi(): Json {
         Predictions: PREDICTIONS,
         Model: MODEL,
         Models: MODELS,
+        Aliases: ALIASES,
+        AliasMove: ALIAS,
         Job: JOB,
       },
     },

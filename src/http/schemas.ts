@@ -95,6 +95,9 @@ export const MODEL = {
     version: { type: 'string' },
     task: { type: 'string' },
     sha256: { type: 'string' },
+    description: { type: 'string' },
+    classes: { type: 'array', items: { type: ['string', 'number', 'boolean'] } },
+    positive_class: { type: ['string', 'number', 'boolean'] },
     columns: {
       type: 'array',
       items: {
@@ -104,6 +107,7 @@ export const MODEL = {
           name: { type: 'string' },
           kind: { type: 'string' },
           values: { type: 'array', items: { type: 'string' } },
+          required: { type: 'boolean' },
         },
       },
     },
@@ -112,6 +116,29 @@ export const MODEL = {
     sample: { type: 'object' },
   },
 } as const;
+
+const ALIAS_MOVE = {
+  type: 'object',
+  required: ['at', 'who', 'alias', 'from', 'to'],
+  properties: {
+    at: { type: 'string', format: 'date-time' },
+    who: { type: 'string' },
+    alias: { type: 'string' },
+    from: { type: ['string', 'null'] },
+    to: { type: ['string', 'null'] },
+  },
+} as const;
+
+export const ALIASES = {
+  type: 'object',
+  required: ['aliases', 'history'],
+  properties: {
+    aliases: { type: 'object', additionalProperties: { type: 'string' } },
+    history: { type: 'array', items: ALIAS_MOVE },
+  },
+} as const;
+
+export const ALIAS = ALIAS_MOVE;
 
 export const MODELS = {
   type: 'object',

@@ -16,6 +16,7 @@ import { Admission } from './admission.ts';
 import { docsPage } from './docs-page.ts';
 import { addJobRoutes, describeJob, JobManager, jobUrl, wantsJob } from './jobs.ts';
 import type { ApiKey, KeyRing, Scope } from './keys.ts';
+import { addModelWrites } from './model-writes.ts';
 import { addModelRoutes } from './models.ts';
 import { openApi } from './openapi.ts';
 import { type BodyFormat, checkContentType, type PredictQuery, type PredictServices, predict } from './predict.ts';
@@ -140,6 +141,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     }
   }
   addModelRoutes(app, host);
+  addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   app.get('/livez', async () => ({ status: 'alive', version: VERSION }));
   app.get('/readyz', async (_request, reply) => {
@@ -160,7 +162,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
 
 /** A known path with another method is 405 with what it allows, not 404. */
 function refuseOtherMethods(app: FastifyInstance, methods: ReadonlyMap<string, ReadonlySet<string>>): void {
-  for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method);
+  for (const method of ['TRACE', 'QUERY']) app.addHttpMethod(method, { overrideExisting: true });
   const all = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'QUERY'];
   for (const [url, allowed] of [...methods]) {
     const allow = [...allowed].join(', ');

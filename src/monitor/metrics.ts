@@ -26,6 +26,21 @@ export class Metrics {
   readonly workerDeaths = this.#counter('sluice_worker_deaths_total', 'worker threads that died and were replaced', [
     'model',
   ]);
+  readonly loadFailures = this.#counter(
+    'sluice_model_load_failures_total',
+    'versions that could not be loaded, by the id of their model',
+    ['model', 'code'],
+  );
+  readonly stale = this.#gauge(
+    'sluice_model_stale',
+    '1 while an older version than the registry names answers, because the newer one does not load',
+    ['reference'],
+  );
+  readonly swaps = this.#counter('sluice_model_swaps_total', 'changes of the version a reference means', ['model']);
+  readonly served = this.#gauge('sluice_model_served_info', '1 for the version each reference means', [
+    'reference',
+    'version',
+  ]);
   readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
 
   constructor() {

@@ -82,7 +82,7 @@ export function pickVersion(entry: ModelEntry, ref: Reference): string {
   if (Object.hasOwn(aliases, alias)) {
     const version = aliases[alias]!;
     if (entry.versions.includes(version)) return version;
-    throw new SluiceError('model_not_found', `${ref.id}@${alias} points to version ${version}, which is not there`);
+    throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which is not there`);
   }
   if (ref.alias !== undefined) {
     throw new SluiceError(

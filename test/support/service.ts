@@ -2,13 +2,13 @@
 import { readFileSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
-import { onTestFinished } from 'vitest';
+import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { type RunningService, serve } from '../../src/http/serve.ts';
 import { FolderRegistry } from '../../src/registry/folder.ts';
 import type { Registry } from '../../src/registry/registry.ts';
-import { scratch } from './cli.ts';
+import { scratch, start } from './cli.ts';
 
 export interface Service {
   running: RunningService;
@@ -56,6 +56,27 @@ export async function startService(
   const port = Number(new URL(running.url).port);
   const token = running.token!;
   return { running, port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };
+}
+
+/** The same as a process of its own, as people start it. */
+export async function startProcess(registry: string): Promise<Omit<Service, 'running'>> {
+  const folder = scratch();
+  const { child, done } = start(
+    ['serve', '--dev', '--port', '0', '--registry', registry, '--set', 'workers=1', `spill.folder=${folder}`],
+    { cwd: folder },
+  );
+  onTestFinished(async () => {
+    child.kill('SIGTERM');
+    await done;
+  });
+  let words = '';
+  child.stderr!.on('data', (text: string) => {
+    words += text;
+  });
+  await vi.waitUntil(() => words.includes('key of this run'), { timeout: 20_000 });
+  const port = Number(/localhost:(\d+)/.exec(words)![1]);
+  const token = /sluice_[\w-]+/.exec(words)![0];
+  return { port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };
 }
 
 export function call(
