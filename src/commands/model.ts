@@ -122,7 +122,7 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
       import('../register/report.ts'),
       import('../config/yaml-document.ts'),
     ]);
-  const registry = openRegistry(flags.registry, { create: flags.dryRun !== true });
+  const registry = openRegistry(flags.registry, { create: true });
   const id =
     flags.id ??
     path

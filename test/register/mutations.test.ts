@@ -50,7 +50,7 @@ function mutate(bytes: Buffer, random: Random): Buffer {
   const out = Buffer.from(bytes);
   const at = below(random, out.length);
   const length = 1 + below(random, Math.min(64, out.length - at));
-  switch (below(random, 8)) {
+  switch (below(random, 16)) {
     case 0:
       return out.subarray(0, at);
     case 1:
@@ -63,8 +63,15 @@ function mutate(bytes: Buffer, random: Random): Buffer {
     case 4:
       for (let i = at; i < at + length; i++) out[i] = 0xff;
       return out;
-    default:
+    case 5:
       for (let i = 0; i < 1 + below(random, 20); i++) out[below(random, out.length)] = below(random, 256);
+      return out;
+    default:
+      // Mostly the framing stays whole: numbers keep their length, and what they say is wrong (nodes, features, sizes, types).
+      for (let i = 0; i < 1 + below(random, 3); i++) {
+        const p = below(random, out.length);
+        out[p] = (out[p]! & 0x80) | below(random, 128);
+      }
       return out;
   }
 }
@@ -100,6 +107,7 @@ test(`${MUTATIONS} damaged packages: refused, or right`, async () => {
       try {
         await tryPackage(await loadPackage(target));
       } catch (error) {
+        if (process.env.SHOW) process.stderr.write(`${i} ${part} ${String((error as Error).message).slice(0, 150)}\n`);
         if (!(error instanceof SluiceError)) throw new Error(`mutation ${i} (${part})`, { cause: error });
         outcome = /brought its process down/.test(error.message)
           ? 'crashed its process'
