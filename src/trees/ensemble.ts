@@ -106,7 +106,45 @@ function choice<T extends string>(what: string, text: string | undefined, all: r
   return found;
 }
 
-const keyOf = (tree: number, node: number): number => tree * 4_294_967_296 + node;
+/** BRANCH_… and LEAF → number of the mode. */
+const MODE_OF = new Map(
+  MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
+    string,
+    number,
+  ][],
+);
+
+/** Finds nodes by tree and id: exporters count from 0 in each tree, others cost a table. */
+class NodeIndex {
+  readonly #trees: readonly number[];
+  readonly #ids: readonly number[];
+  readonly #starts = new Map<number, number>();
+  #table: Map<string, number> | null = null;
+
+  constructor(trees: readonly number[], ids: readonly number[]) {
+    this.#trees = trees;
+    this.#ids = ids;
+    let counted = true;
+    for (let i = 0; i < trees.length; i++) {
+      if (!this.#starts.has(trees[i]!)) this.#starts.set(trees[i]!, i);
+      counted &&= ids[i] === i - this.#starts.get(trees[i]!)!;
+    }
+    if (counted) return;
+    this.#table = new Map();
+    for (let i = 0; i < trees.length; i++) {
+      const key = `${trees[i]} ${ids[i]}`;
+      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} is there twice`);
+      this.#table.set(key, i);
+    }
+  }
+
+  /** undefined: there is no such node. */
+  find(tree: number, id: number): number | undefined {
+    if (this.#table) return this.#table.get(`${tree} ${id}`);
+    const at = (this.#starts.get(tree) ?? -1) + id;
+    return this.#trees[at] === tree && this.#ids[at] === id ? at : undefined;
+  }
+}
 
 function readClassic(node: Node): Ensemble {
   const classifier = node.op === 'TreeEnsembleClassifier';
@@ -135,14 +173,11 @@ function readClassic(node: Node): Ensemble {
   if (targets < 1 || targets > INT32) throw invalid('there are no classes or targets');
 
   const e = empty(n, classifier ? 'classifier' : 'regressor', targets);
-  const at = new Map<number, number>();
   const roots: number[] = [];
   const seen = new Set<number>();
   for (let i = 0; i < n; i++) {
     const tree = index('a tree id', trees[i]!, INT32);
-    const id = index('a node id', ids[i]!, INT32);
-    if (at.has(keyOf(tree, id))) throw invalid(`node ${id} of tree ${tree} is there twice`);
-    at.set(keyOf(tree, id), i);
+    index('a node id', ids[i]!, INT32);
     if (i === 0 || trees[i - 1] !== tree) {
       if (seen.has(tree)) throw invalid(`the nodes of tree ${tree} do not stand together`);
       seen.add(tree);
@@ -150,12 +185,14 @@ function readClassic(node: Node): Ensemble {
     }
     // Leaves too: ONNX Runtime reads the feature of a leaf where modes are mixed.
     e.feature[i] = index('a feature id', features[i]!, INT32);
-    e.mode[i] = modes[i] === 'LEAF' ? LEAF : MODES.indexOf(modes[i]!.replace(/^BRANCH_/, '') as Mode);
-    if (!/^(LEAF|BRANCH_(LEQ|LT|GTE|GT|EQ|NEQ))$/.test(modes[i]!)) throw invalid(`mode ${modes[i]} is not known`);
+    const mode = MODE_OF.get(modes[i]!);
+    if (mode === undefined) throw invalid(`mode ${modes[i]} is not known`);
+    e.mode[i] = mode;
     if (e.mode[i] !== LEAF && Number.isNaN(values.values[i]!)) throw invalid('a threshold is NaN');
     e.value[i] = values.values[i]!;
     e.missingTrue[i] = missing[i] === 1 ? 1 : 0;
   }
+  const at = new NodeIndex(trees, ids);
   for (let i = 0; i < n; i++) {
     if (e.mode[i] === LEAF) continue;
     for (const [side, of] of [
@@ -163,21 +200,20 @@ function readClassic(node: Node): Ensemble {
       [e.onFalse, no],
     ] as const) {
       // biome-ignore format: a pair a side
-      const child = at.get(keyOf(trees[i]!, index('a child', of[i]!, n)));
+      const child = at.find(trees[i]!, index('a child', of[i]!, n));
       if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
       side[i] = child;
     }
   }
   const weights = reals(node, `${weightsOf}_weights`);
-  readWeights(e, weights.values, {
-    nodes: ints(node, `${weightsOf}_nodeids`).map((id, i) => {
-      const found = at.get(keyOf(ints(node, `${weightsOf}_treeids`)[i] ?? -1, id));
-      if (found === undefined) throw invalid('a weight belongs to a leaf that is not there');
-      return found;
-    }),
-    trees: ints(node, `${weightsOf}_treeids`).length,
-    ids: ints(node, `${weightsOf}_ids`),
+  const weightTrees = ints(node, `${weightsOf}_treeids`);
+  const weightNodes = ints(node, `${weightsOf}_nodeids`).map((id, i) => {
+    const leaf = at.find(weightTrees[i] ?? -1, id);
+    if (leaf === undefined) throw invalid('a weight belongs to a leaf that is not there');
+    return leaf;
   });
+  const weightIds = ints(node, `${weightsOf}_ids`);
+  readWeights(e, weights.values, { nodes: weightNodes, trees: weightTrees.length, ids: weightIds });
   const base = reals(node, 'base_values');
   const post = node.attributes.get('post_transform')?.s || undefined;
   const aggregate = node.attributes.get('aggregate_function')?.s || undefined;
@@ -189,7 +225,7 @@ function readClassic(node: Node): Ensemble {
     postTransform: choice('post_transform', post, POST_TRANSFORMS, 'NONE'),
     aggregate: choice('aggregate_function', aggregate, AGGREGATES, 'SUM'),
     allPositive: weights.values.every((w) => w >= 0),
-    named: new Set(ints(node, `${weightsOf}_ids`)).size,
+    named: new Set(weightIds).size,
     features: 1 + e.feature.reduce((a, b) => Math.max(a, b), 0),
   };
 }

@@ -4,7 +4,7 @@ import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
 import { placeWalk, walkKernel, walkKernelName, walkNodes } from './node-walk.ts';
-import { placeTile, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
+import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
 import type { SlotPlan, Truth } from './slots.ts';
 import { assemble, type WasmFunction } from './wasm.ts';
@@ -120,22 +120,27 @@ export class TreeMachine {
     );
 
     const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
-    const calls: [name: string, args: number[]][] = [];
-    if (records.length > 0) calls.push(['rank', [recordsAt, records.length, states, width * 2]]);
+    /** `four`: the kernel for whole groups of four rows, where there is one of its own. */
+    const calls: { one: string; four: string | null; args: number[] }[] = [];
+    if (records.length > 0) {
+      calls.push({ one: 'rank', four: null, args: [recordsAt, records.length, states, width * 2] });
+    }
     const stride = capacity * sumSize;
     if (this.kernel === 'quickscorer') {
+      const scratch = arena.take(SCRATCH);
       for (const t of tiles!) {
-        const name = tileKernelName(t);
-        if (!kernels.has(name)) kernels.set(name, tileKernel(t, e, stride));
+        const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
+        if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
         const { active, end, leaves } = placeTile(arena, t, e, plan, truths, (slot) => slot);
-        calls.push([name, [states, width * 2, active, end, leaves, sums + t.lot.target * stride]]);
+        const to = sums + t.lot.target * stride;
+        calls.push({ one, four, args: [states, width * 2, active, end, leaves, to, scratch] });
       }
     } else {
       for (const [i, lot] of lots.entries()) {
-        const name = walkKernelName(lot);
-        if (!kernels.has(name)) kernels.set(name, walkKernel(lot, e, stride));
+        const one = walkKernelName(lot);
+        if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
         for (const roots of placeWalk(arena, lot, e, forests[i]!)) {
-          calls.push([name, [states, width * 2, roots, sums + lot.target * stride]]);
+          calls.push({ one, four: null, args: [states, width * 2, roots, sums + lot.target * stride] });
         }
       }
     }
@@ -144,9 +149,25 @@ export class TreeMachine {
     const { exports } = new WebAssembly.Instance(new WebAssembly.Module(assemble([...kernels.values()])), {
       env: { memory },
     });
-    this.#calls = calls.map(([name, args]) => {
-      const run = exports[name]!;
-      return (rows: number) => run(rows, ...args);
+    this.#calls = calls.map((call) => {
+      const one = exports[call.one]!;
+      if (call.four === null) return (rows: number) => one(rows, ...call.args);
+      const four = exports[call.four]!;
+      const [at, rowBytes, active, end, leaves, to, scratch] = call.args as [
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+        number,
+      ];
+      return (rows: number) => {
+        const whole = rows & ~3;
+        if (whole > 0) four(whole, at, rowBytes, active, end, leaves, to, scratch);
+        if (rows > whole)
+          one(rows - whole, at + whole * rowBytes, rowBytes, active, end, leaves, to + whole * sumSize, scratch);
+      };
     });
     const view = (real: boolean, at: number, n: number): Float32Array | Float64Array =>
       real ? new Float64Array(memory.buffer, at, n) : new Float32Array(memory.buffer, at, n);
@@ -156,6 +177,10 @@ export class TreeMachine {
     this.columns = plan.slots.map((_, s) => s);
     this.sums = view(e.double, sums, capacity * e.targets);
     this.bytes = memory.buffer.byteLength;
+  }
+
+  debugRank(rows: number): void {
+    this.#calls[0]!(rows);
   }
 
   /** Adds up the trees for the first `rows` rows (at least 1, at most capacity) of regions and states. */

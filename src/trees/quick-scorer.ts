@@ -45,31 +45,36 @@ export function tilesOf(lots: readonly Lot[], truths: ReadonlyMap<object, Truth>
 export const tableBytes = (tile: Tile, plan: SlotPlan): number =>
   tile.slots.reduce((n, s) => n + plan.slots[s]!.states * tile.vectors * 16, 0);
 
+/** Rows a kernel takes at once: sums are chains of additions, and four of them run side by side. */
+export type TileRows = 1 | 4;
+
 /** Kernels are shared by tiles of the same form. */
-export const tileKernelName = (t: Tile): string => `tile${t.trees}x${t.bits}x${t.lot.width}`;
+export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.trees}x${t.bits}x${t.lot.width}x${rows}`;
+
+/** Bytes of scratch memory for the masks of four rows. */
+export const SCRATCH = 4 * FULL * 16;
 
 /**
- * tile…(rows, states, rowBytes, active, end, leaves, sums): adds the trees of a tile to the sums of every row. `active`
- * to `end` are pairs of i32: byte offset of a slot's state within a row, address of its table.
+ * tile…(rows, states, rowBytes, active, end, leaves, sums, scratch): adds the trees of a tile to the sums of every row,
+ * `rows` a multiple of what the kernel takes at once. `active` to `end` are pairs of i32: byte offset of a slot's state
+ * within a row, address of its table.
  */
-export function tileKernel(t: Tile, e: Ensemble, sumStride: number): WasmFunction {
+export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
   const { width } = t.lot;
-  const f = new WasmFunction(tileKernelName(t), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, active, end, leaves, sums] = [0, 1, 2, 3, 4, 5, 6] as const;
+  const f = new WasmFunction(tileKernelName(t, atOnce), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
+  const [rows, states, rowBytes, active, end, leaves, sums, scratch] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
   const [slot, q] = [f.local('i32'), f.local('i32')];
   const masks = Array.from({ length: t.vectors }, () => f.local('v128'));
-  const acc = Array.from({ length: width }, () => f.local(real));
-  const scratch = f.local(real);
+  const sets = Array.from({ length: atOnce }, () => Array.from({ length: width }, () => f.local(real)));
+  const spare = f.local(real);
   f.repeat(
     () => {
-      for (const m of masks) f.ones().set(m);
-      f.get(active)
-        .tee(slot)
-        .get(end)
-        .op('i32.ne')
-        .when(() => {
+      for (let row = 0; row < atOnce; row++) {
+        for (const m of masks) f.ones().set(m);
+        f.get(active).tee(slot).get(end).op('i32.ne');
+        f.when(() => {
           f.repeat(
             () => {
               f.get(slot).memory('i32.load', 4);
@@ -87,26 +92,35 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number): WasmFunctio
             () => f.get(slot, end).op('i32.ne'),
           );
         });
-      for (const [k, a] of acc.entries())
-        f.get(sums)
-          .memory(`${real}.load`, k * sumStride)
-          .set(a);
-      const lanes = 128 / t.bits;
+        for (const [i, m] of masks.entries()) f.get(scratch, m).memory('v128.store', row * FULL * 16 + i * 16);
+        f.get(states, rowBytes).op('i32.add').set(states);
+      }
+      const each = (what: (sum: number, row: number, k: number) => void): void => {
+        for (const [row, set] of sets.entries()) for (const [k, sum] of set.entries()) what(sum, row, k);
+      };
+      each((sum, row, k) =>
+        f
+          .get(sums)
+          .memory(`${real}.load`, k * sumStride + row * size)
+          .set(sum),
+      );
       for (let tree = 0; tree < t.trees; tree++) {
-        f.get(masks[Math.floor(tree / lanes)]!).lane(t.bits, tree % lanes);
-        if (t.bits === 64) f.op('i64.ctz', 'i32.wrap_i64');
-        else f.op('i32.ctz');
-        f.i32(width * size)
-          .op('i32.mul')
-          .get(leaves)
-          .op('i32.add')
-          .set(q);
-        for (const [k, a] of acc.entries()) {
-          fold(f, e, a, scratch, () => f.get(q).memory(`${real}.load`, (tree * t.bits * width + k) * size));
+        for (const [row, set] of sets.entries()) {
+          const at = row * FULL * 16 + (tree * t.bits) / 8;
+          if (t.bits === 64) f.get(scratch).memory('i64.load', at).op('i64.ctz', 'i32.wrap_i64');
+          else f.get(scratch).memory('i32.load', at).op('i32.ctz');
+          f.i32(width * size)
+            .op('i32.mul')
+            .get(leaves)
+            .op('i32.add')
+            .set(q);
+          for (const [k, sum] of set.entries()) {
+            fold(f, e, sum, spare, () => f.get(q).memory(`${real}.load`, (tree * t.bits * width + k) * size));
+          }
         }
       }
-      for (const [k, a] of acc.entries()) f.get(sums, a).memory(`${real}.store`, k * sumStride);
-      f.get(states, rowBytes).op('i32.add').set(states).bump(sums, size).bump(rows, -1);
+      each((sum, row, k) => f.get(sums, sum).memory(`${real}.store`, k * sumStride + row * size));
+      f.bump(sums, size * atOnce).bump(rows, -atOnce);
     },
     () => f.get(rows),
   );

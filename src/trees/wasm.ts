@@ -18,7 +18,7 @@ export type Op = keyof typeof OPS;
 const MEMORY = {
   'i32.load': [[0x28], 2], 'i64.load': [[0x29], 3], 'f32.load': [[0x2a], 2], 'f64.load': [[0x2b], 3],
   'i32.load16_u': [[0x2f], 1], 'i32.store': [[0x36], 2], 'f32.store': [[0x38], 2], 'f64.store': [[0x39], 3],
-  'i32.store16': [[0x3b], 1], 'v128.load': [[0xfd, 0x00], 4],
+  'i32.store16': [[0x3b], 1], 'v128.load': [[0xfd, 0x00], 4], 'v128.store': [[0xfd, 0x0b], 4],
 } as const; // biome-ignore format: the table reads better packed
 export type MemoryOp = keyof typeof MEMORY;
 
