@@ -139,8 +139,8 @@ export class TreeMachine {
       for (const [i, lot] of lots.entries()) {
         const one = walkKernelName(lot);
         if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
-        for (const roots of placeWalk(arena, lot, e, forests[i]!)) {
-          calls.push({ one, four: null, args: [states, width * 2, roots, sums + lot.target * stride] });
+        for (const [roots, weights] of placeWalk(arena, lot, e, forests[i]!)) {
+          calls.push({ one, four: null, args: [states, width * 2, roots, weights, sums + lot.target * stride] });
         }
       }
     }

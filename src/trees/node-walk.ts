@@ -1,4 +1,4 @@
-// The walk for trees with many leaves: eight trees at once through nodes of 16 bytes, without a branch to mispredict.
+// The walk for trees with many leaves: eight trees at once through nodes of 8 bytes, without a branch to mispredict.
 import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
@@ -8,7 +8,8 @@ import { WasmFunction } from './wasm.ts';
 
 /** Trees that are walked at once: enough independent loads to keep a core busy. */
 export const GROUP = 8;
-const NODE = 16;
+/** Bytes of a node: offset of the state within a row, rank (16 bits each), address of both children side by side. */
+const NODE = 8;
 
 /** Columns of states: most slots need one; numeric ones whose NaN goes both ways are also ranked with NaN lowest. */
 export interface WalkColumns {
@@ -28,13 +29,18 @@ interface WalkNode {
   leaf: number;
 }
 
-/** A tree as decisions: a test that is not one range of states becomes several. Root first, then level by level. */
+export interface WalkTree {
+  nodes: readonly WalkNode[];
+  root: number;
+}
+
+/** A tree as decisions: a test that is not one range of states becomes several, which share the subtrees. */
 export function walkNodes(
   tree: Tree,
   truths: ReadonlyMap<object, Truth>,
   slots: readonly Slot[],
   columns: WalkColumns,
-): WalkNode[] {
+): WalkTree {
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
   const entry = new Array<number>(tree.branches.length).fill(0);
   const of = (child: number): number => (child < 0 ? ~child : entry[child]!);
@@ -48,6 +54,7 @@ export function walkNodes(
     const low = numeric ? toggles(truth.ranges, 1, end, truth.missing ? 0 : -1) : high;
     const [chosen, column] =
       low.at.length < high.at.length ? [low, columns.low(truth.slot)] : [high, columns.high(truth.slot)];
+    if (column > 32_767) throw new Unsupported('the trees ask for too many columns');
     const [yes, no] = [of(b.yes), of(b.no)];
     const build = (from: number, to: number): number => {
       if (from === to) return chosen.first !== (from % 2 === 1) ? yes : no;
@@ -58,7 +65,7 @@ export function walkNodes(
     };
     entry[i] = build(0, chosen.at.length);
   }
-  return levels(nodes, tree.branches.length === 0 ? 0 : entry[0]!);
+  return { nodes, root: tree.branches.length === 0 ? 0 : entry[0]! };
 }
 
 /**
@@ -85,45 +92,30 @@ function toggles(
   return { first, at: first ? at.slice(1) : at };
 }
 
-/** Nodes in the order of their distance from the root: the first levels of a tree share cache lines. */
-function levels(nodes: readonly WalkNode[], root: number): WalkNode[] {
-  const order = [root];
-  const place = new Map([[root, 0]]);
-  for (let i = 0; i < order.length; i++) {
-    for (const child of [nodes[order[i]!]!.yes, nodes[order[i]!]!.no]) {
-      if (!place.has(child)) place.set(child, order.push(child) - 1);
-    }
-  }
-  return order.map((i) => ({ ...nodes[i]!, yes: place.get(nodes[i]!.yes)!, no: place.get(nodes[i]!.no)! }));
-}
-
 export const walkKernelName = (lot: Lot): string => `walk${lot.width}`;
 
-/** walk…(rows, states, rowBytes, roots, sums): adds eight trees, whose roots are at `roots`, to the sums of every row. */
+/**
+ * walk…(rows, states, rowBytes, roots, weights, sums): adds eight trees, whose roots are at `roots`, to the sums of every
+ * row. The weights of the node at address a are at `weights` + a/8 · their size; a leaf is its own child.
+ */
 export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
-  const inline = lot.width === 1 && !e.double;
-  const f = new WasmFunction(walkKernelName(lot), ['i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, roots, sums] = [0, 1, 2, 3, 4] as const;
+  const f = new WasmFunction(walkKernelName(lot), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
+  const [rows, states, rowBytes, roots, weights, sums] = [0, 1, 2, 3, 4, 5] as const;
   const at = Array.from({ length: GROUP }, () => f.local('i32'));
-  const starts = Array.from({ length: GROUP }, () => f.local('i32'));
-  const [next, moved] = [f.local('i32'), f.local('i32')];
+  const [node, moved] = [f.local('i32'), f.local('i32')];
   const acc = Array.from({ length: lot.width }, () => f.local(real));
-  const scratch = f.local(real);
+  const spare = f.local(real);
   /** Leaves the address of the child that the row goes to on the stack. */
   const step = (c: number): void => {
-    f.get(c);
-    f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
-    f.op('i32.gt_u').i32(2).op('i32.shl', 'i32.add').memory('i32.load', 4);
+    f.get(c).memory('i32.load').set(node);
+    f.get(states, node).i32(0xffff).op('i32.and', 'i32.add').memory('i32.load16_u');
+    f.get(node).i32(16).op('i32.shr_u', 'i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
   };
-  for (const [i, s] of starts.entries())
-    f.get(roots)
-      .memory('i32.load', i * 4)
-      .set(s);
   f.repeat(
     () => {
-      for (const [i, c] of at.entries()) f.get(starts[i]!).set(c);
+      for (const [i, c] of at.entries()) f.get(roots).memory('i32.load', i * 4).set(c); // biome-ignore format: one line
       f.repeat(
         () => {
           for (const c of at) {
@@ -132,23 +124,24 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
           }
           f.i32(0).set(moved);
           for (const c of at) {
+            f.get(moved, c);
             step(c);
-            f.tee(next).get(c).op('i32.xor').get(moved).op('i32.or').set(moved).get(next).set(c);
+            f.tee(c).op('i32.xor', 'i32.or').set(moved);
           }
         },
         () => f.get(moved),
       );
-      for (const [k, a] of acc.entries())
-        f.get(sums)
-          .memory(`${real}.load`, k * sumStride)
-          .set(a);
+      for (const [k, a] of acc.entries()) f.get(sums).memory(`${real}.load`, k * sumStride).set(a); // biome-ignore format: one line
       for (const c of at) {
-        if (!inline) f.get(c).memory('i32.load', 12).set(next);
-        for (const [k, a] of acc.entries()) {
-          fold(f, e, a, scratch, () =>
-            inline ? f.get(c).memory('f32.load', 12) : f.get(next).memory(`${real}.load`, k * size),
-          );
-        }
+        f.get(c)
+          .i32(3)
+          .op('i32.shr_u')
+          .i32(lot.width * size)
+          .op('i32.mul')
+          .get(weights)
+          .op('i32.add')
+          .set(node);
+        for (const [k, a] of acc.entries()) fold(f, e, a, spare, () => f.get(node).memory(`${real}.load`, k * size));
       }
       for (const [k, a] of acc.entries()) f.get(sums, a).memory(`${real}.store`, k * sumStride);
       f.get(states, rowBytes).op('i32.add').set(states).bump(sums, size).bump(rows, -1);
@@ -158,42 +151,72 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   return f;
 }
 
-/** Places the nodes of a lot's trees; gives the address of the roots of each group of eight. */
-export function placeWalk(arena: Arena, lot: Lot, e: Ensemble, forest: readonly WalkNode[][]): number[] {
-  const size = e.double ? 8 : 4;
-  const inline = lot.width === 1 && !e.double;
-  const groups: number[] = [];
+/** Places the nodes of a lot's trees; gives the arguments `roots` and `weights` for each group of eight. */
+export function placeWalk(arena: Arena, lot: Lot, e: Ensemble, forest: readonly WalkTree[]): [number, number][] {
+  const size = (e.double ? 8 : 4) * lot.width;
   // A tree of one leaf that adds nothing fills the last group.
-  const filler: WalkNode[] = [{ column: 0, rank: 0xffff, yes: 0, no: 0, leaf: -2 }];
+  const filler: WalkTree = { nodes: [{ column: 0, rank: 0xffff, yes: 0, no: 0, leaf: -2 }], root: 0 };
+  const groups: [number, number][] = [];
   for (let from = 0; from < forest.length; from += GROUP) {
-    const trees = Array.from({ length: GROUP }, (_, i) => forest[from + i] ?? filler);
-    const bases = trees.map((nodes) => {
-      const weights = nodes.map((n) =>
-        n.leaf >= 0 ? leafWeights(e, lot, n.leaf) : new Array<number>(lot.width).fill(neutral(e.aggregate)),
-      );
-      const table = inline ? 0 : placeWeights(arena, weights, e.double);
-      return arena.take(nodes.length * NODE, (memory, at) => {
-        const view = new DataView(memory, at, nodes.length * NODE);
-        for (const [i, n] of nodes.entries()) {
-          if (n.column > 32_767) throw new Unsupported('the trees ask for too many columns');
-          view.setUint16(i * NODE, n.column * 2, true);
-          view.setUint16(i * NODE + 2, n.rank, true);
-          view.setUint32(i * NODE + 4, at + n.yes * NODE, true);
-          view.setUint32(i * NODE + 8, at + n.no * NODE, true);
-          if (inline) view.setFloat32(i * NODE + 12, weights[i]![0]!, true);
-          else view.setUint32(i * NODE + 12, table + i * lot.width * size, true);
+    const trees = Array.from({ length: GROUP }, (_, i) => pairs(forest[from + i] ?? filler));
+    const count = trees.reduce((n, t) => n + t.node.length, 0);
+    const nodesAt = arena.take(count * NODE, (memory, start) => {
+      let at = start;
+      for (const { tree, node, children } of trees) {
+        const words = new Uint32Array(memory, at, node.length * 2);
+        for (const [i, n] of node.entries()) {
+          const { column, rank } = tree.nodes[n]!;
+          words[i * 2] = (column * 2) | (rank << 16);
+          words[i * 2 + 1] = at + children[i]! * NODE;
         }
-      });
+        at += node.length * NODE;
+      }
     });
-    groups.push(arena.take(GROUP * 4, (memory, at) => new Int32Array(memory, at, GROUP).set(bases)));
+    const weightsAt = arena.take(count * size, (memory, at) => {
+      const weights = e.double
+        ? new Float64Array(memory, at, count * lot.width)
+        : new Float32Array(memory, at, count * lot.width);
+      weights.fill(neutral(e.aggregate));
+      let o = 0;
+      for (const { tree, node } of trees) {
+        for (const n of node) {
+          const { leaf } = tree.nodes[n]!;
+          if (leaf >= 0) weights.set(leafWeights(e, lot, leaf), o);
+          o += lot.width;
+        }
+      }
+    });
+    const roots = arena.take(GROUP * 4, (memory, at) => {
+      const addresses = new Int32Array(memory, at, GROUP);
+      let next = nodesAt;
+      for (const [i, t] of trees.entries()) {
+        addresses[i] = next;
+        next += t.node.length * NODE;
+      }
+    });
+    groups.push([roots, weightsAt - (nodesAt / NODE) * size]);
   }
   return groups;
 }
 
-function placeWeights(arena: Arena, weights: readonly number[][], double: boolean): number {
-  const flat = weights.flat();
-  return arena.take(flat.length * (double ? 8 : 4), (memory, at) => {
-    if (double) new Float64Array(memory, at, flat.length).set(flat);
-    else new Float32Array(memory, at, flat.length).set(flat);
-  });
+/**
+ * Lays a tree out level by level, siblings side by side; a shared subtree is there once below copies of its root. Entry i
+ * is a copy of `node[i]`; its children are entries `children[i]` (yes) and the next (no).
+ */
+function pairs(tree: WalkTree): { tree: WalkTree; node: number[]; children: number[] } {
+  // The second entry keeps pairs on even places.
+  const node = [tree.root, tree.root];
+  const children: number[] = [];
+  const placed = new Int32Array(tree.nodes.length).fill(-1);
+  for (let i = 0; i < node.length; i++) {
+    const n = node[i]!;
+    const { yes, no, leaf } = tree.nodes[n]!;
+    if (leaf !== -1) {
+      children.push(i);
+      continue;
+    }
+    if (placed[n]! < 0) placed[n] = node.push(yes, no) - 2;
+    children.push(placed[n]!);
+  }
+  return { tree, node, children };
 }
