@@ -1,0 +1,287 @@
+// How each preprocessing node changes the columns that pass it: one entry an operator.
+import { type Cell, extend, type Feature, type FeatureType, type Step } from './feature.ts';
+import type { Attribute, Node, Tensor } from './model.ts';
+
+/** Thrown inside a trace; its message is the reason why the general engine is used. */
+export class Untraceable extends Error {}
+
+/** The columns of a tensor [rows, ...dims], flattened row by row. */
+export interface Columns {
+  features: readonly Feature[];
+  dims: readonly number[];
+  type: FeatureType;
+}
+
+interface Call {
+  node: Node;
+  opset: number;
+  columns(input: number): Columns;
+  /** null: not given, or not a constant. */
+  constant(input: number): Tensor | null;
+}
+type Trace = (call: Call) => Columns;
+
+const attribute = (call: Call, name: string): Attribute | undefined => call.node.attributes.get(name);
+const map = (x: Columns, step: (i: number) => Step): Columns => {
+  const features = x.features.map((f, i) => extend(f, step(i)));
+  return { features, dims: x.dims, type: features[0]?.type ?? x.type };
+};
+const product = (dims: readonly number[]): number => dims.reduce((a, b) => a * b, 1);
+/** Entry i of a list that holds one number, or one for each column. */
+const broadcast = (values: readonly number[], i: number, width: number): number => {
+  if (values.length !== 1 && values.length !== width) throw new Untraceable('numbers of another shape');
+  return values[values.length === 1 ? 0 : i]!;
+};
+
+const CASTS: Readonly<Record<number, FeatureType>> = {
+  1: 'float32', 6: 'int32', 7: 'int64', 8: 'string', 9: 'bool', 11: 'float64',
+}; // biome-ignore format: the table reads better packed
+
+const cast: Trace = (call) => {
+  const type = CASTS[attribute(call, 'to')?.i ?? 0];
+  const x = call.columns(0);
+  if (type === undefined || (x.type === 'string') !== (type === 'string'))
+    throw new Untraceable('a Cast between text and numbers');
+  return type === x.type ? x : map(x, () => ({ op: 'cast', type }));
+};
+
+const concat: Trace = (call) => {
+  const parts = call.node.inputs.map((_, i) => call.columns(i));
+  const axis = attribute(call, 'axis')?.i ?? 1;
+  const rank = parts[0]!.dims.length;
+  const type = parts[0]!.type;
+  const flat = parts.every(
+    (p) => p.type === type && p.dims.length === rank && p.dims.slice(0, -1).every((d) => d === 1),
+  );
+  if ((axis !== -1 && axis !== rank) || !flat) throw new Untraceable('a Concat that is not of columns');
+  const features = parts.flatMap((p) => p.features);
+  return { features, dims: [...parts[0]!.dims.slice(0, -1), features.length], type };
+};
+
+/** A shape is kept if its first dimension stays the rows. */
+const reshape: Trace = (call) => {
+  const x = call.columns(0);
+  const shape = call.constant(1)?.numbers() ?? attribute(call, 'shape')?.ints;
+  if (!shape || shape.length < 1) throw new Untraceable('a Reshape to a computed shape');
+  const rest = shape.slice(1).map((d, i) => (d === 0 ? (x.dims[i] ?? 0) : d));
+  const width = x.features.length;
+  const free = rest.indexOf(-1);
+  if (free >= 0 && shape[0] !== -1) rest[free] = width / product(rest.filter((d) => d !== -1));
+  if ((shape[0] !== -1 && shape[0] !== 0) || product(rest) !== width)
+    throw new Untraceable('a Reshape that mixes rows');
+  return { ...x, dims: rest };
+};
+
+const flatten: Trace = (call) => {
+  const x = call.columns(0);
+  if ((attribute(call, 'axis')?.i ?? 1) !== 1) throw new Untraceable('a Flatten that mixes rows');
+  return { ...x, dims: [x.features.length] };
+};
+
+const axesOf = (call: Call): readonly number[] => call.constant(1)?.numbers() ?? attribute(call, 'axes')?.ints ?? [];
+
+const squeeze: Trace = (call) => {
+  const x = call.columns(0);
+  const axes = axesOf(call).map((a) => (a < 0 ? a + x.dims.length + 1 : a));
+  if (axes.length === 0 || axes.some((a) => a < 1 || x.dims[a - 1] !== 1)) throw new Untraceable('a Squeeze of rows');
+  return { ...x, dims: x.dims.filter((_, i) => !axes.includes(i + 1)) };
+};
+
+const unsqueeze: Trace = (call) => {
+  const x = call.columns(0);
+  const rank = x.dims.length + 1 + axesOf(call).length;
+  const axes = axesOf(call).map((a) => (a < 0 ? a + rank : a));
+  if (axes.some((a) => a < 1)) throw new Untraceable('an Unsqueeze of rows');
+  const dims: number[] = [];
+  const rest = [...x.dims];
+  for (let i = 1; i < rank; i++) dims.push(axes.includes(i) ? 1 : rest.shift()!);
+  return { ...x, dims };
+};
+
+const pick = (x: Columns, picked: readonly number[]): Columns => {
+  if (x.dims.length !== 1) throw new Untraceable('columns of a nested tensor');
+  const features = picked.map((i) => x.features[i < 0 ? i + x.features.length : i]);
+  if (features.some((f) => f === undefined)) throw new Untraceable('a column that is not there');
+  return { features: features as Feature[], dims: [features.length], type: x.type };
+};
+
+const gather: Trace = (call) => {
+  const axis = attribute(call, 'axis')?.i ?? 0;
+  const indices = call.constant(1);
+  if (!indices || (axis !== 1 && axis !== -1)) throw new Untraceable('a Gather of rows');
+  const x = pick(call.columns(0), indices.numbers());
+  return indices.dims.length === 0 ? { ...x, dims: [] } : x;
+};
+
+const extract: Trace = (call) => {
+  const indices = call.constant(1);
+  if (!indices) throw new Untraceable('an ArrayFeatureExtractor by computed columns');
+  return pick(call.columns(0), indices.numbers());
+};
+
+const slice: Trace = (call) => {
+  const of = (i: number, name: string): readonly number[] | undefined =>
+    call.constant(i)?.numbers() ?? attribute(call, name)?.ints;
+  const [starts, ends, axes, steps] = [of(1, 'starts'), of(2, 'ends'), of(3, 'axes'), of(4, 'steps')];
+  const x = call.columns(0);
+  if (starts?.length !== 1 || ends?.length !== 1 || (axes?.[0] !== 1 && axes?.[0] !== -1) || (steps?.[0] ?? 1) !== 1) {
+    throw new Untraceable('a Slice that is not of columns');
+  }
+  const width = x.features.length;
+  const bound = (n: number): number => Math.min(width, Math.max(0, n < 0 ? n + width : n));
+  const [from, to] = [bound(starts[0]!), bound(ends[0]!)];
+  return pick(
+    x,
+    Array.from({ length: Math.max(0, to - from) }, (_, i) => from + i),
+  );
+};
+
+const imputer: Trace = (call) => {
+  const x = call.columns(0);
+  const floats = attribute(call, 'imputed_value_floats')?.floats ?? [];
+  const whole = floats.length === 0;
+  const values = whole ? (attribute(call, 'imputed_value_int64s')?.ints ?? []) : floats;
+  const replaced = whole
+    ? (attribute(call, 'replaced_value_int64')?.i ?? 0)
+    : (attribute(call, 'replaced_value_float')?.f ?? 0);
+  return map(x, (i) => ({ op: 'impute', type: x.type, replaced, value: broadcast(values, i, x.features.length) }));
+};
+
+const scaler: Trace = (call) => {
+  const x = call.columns(0);
+  const offsets = attribute(call, 'offset')?.floats ?? [];
+  const scales = attribute(call, 'scale')?.floats ?? [];
+  return map(x, (i) => ({
+    op: 'scale',
+    type: 'float32',
+    from: x.type,
+    offset: broadcast(offsets, i, x.features.length),
+    scale: broadcast(scales, i, x.features.length),
+  }));
+};
+
+const oneHot: Trace = (call) => {
+  const x = call.columns(0);
+  const texts = attribute(call, 'cats_strings')?.strings ?? [];
+  const categories: readonly Cell[] = x.type === 'string' ? texts : (attribute(call, 'cats_int64s')?.ints ?? []);
+  if ((attribute(call, 'zeros')?.i ?? 1) !== 1)
+    throw new Untraceable('a OneHotEncoder that fails on unknown categories');
+  if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
+  return {
+    // Of a category listed twice, the last entry counts.
+    features: x.features.flatMap((f) =>
+      categories.map((category, i) =>
+        extend(f, categories.lastIndexOf(category) === i
+          ? { op: 'equals', type: 'float32', category }
+          : { op: 'map', type: 'float32', table: new Map(), otherwise: 0 }),
+      ),
+    ),
+    dims: [...x.dims, categories.length],
+    type: 'float32',
+  }; // biome-ignore format: the choice reads better as one
+};
+
+/** Keys and values of a LabelEncoder (ai.onnx.ml 2 and later). */
+const labels: Trace = (call) => {
+  const x = call.columns(0);
+  const list = (prefix: string): { type: FeatureType; cells: readonly Cell[] } | null => {
+    const a = (suffix: string): Attribute | undefined => attribute(call, `${prefix}_${suffix}`);
+    if (a('strings')?.strings.length) return { type: 'string', cells: a('strings')!.strings };
+    if (a('int64s')?.ints.length) return { type: 'int64', cells: a('int64s')!.ints };
+    if (a('floats')?.floats.length) return { type: 'float32', cells: a('floats')!.floats };
+    return null;
+  };
+  const [keys, values] = [list('keys'), list('values')];
+  if (!keys || keys.cells.length !== values?.cells.length || keys.type !== x.type)
+    throw new Untraceable('this form of LabelEncoder');
+  const otherwise =
+    values.type === 'string'
+      ? attribute(call, 'default_string')?.s || '_Unused'
+      : values.type === 'int64'
+        ? (attribute(call, 'default_int64')?.i ?? -1)
+        : (attribute(call, 'default_float')?.f ?? -0);
+  const table = new Map<Cell, Cell>();
+  for (const [i, key] of keys.cells.entries()) if (!table.has(key)) table.set(key, values.cells[i]!);
+  return map(x, () => ({ op: 'map', type: values.type, table, otherwise }));
+};
+
+const binarizer: Trace = (call) => {
+  const x = call.columns(0);
+  return map(x, () => ({ op: 'binarize', type: x.type, threshold: attribute(call, 'threshold')?.f ?? 0 }));
+};
+
+/** Add, Sub, Mul, Div with a constant on either side. */
+const arithmetic =
+  (op: 'add' | 'sub' | 'mul' | 'div'): Trace =>
+  (call) => {
+    const right = call.constant(1);
+    const by = right ?? call.constant(0);
+    if (!by) throw new Untraceable(`${call.node.op} of two columns`);
+    const x = call.columns(right ? 0 : 1);
+    if (x.type === 'string' || x.type === 'bool' || by.element !== x.type)
+      throw new Untraceable(`${call.node.op} in ${x.type}`);
+    const values = by.numbers();
+    if (x.dims.length !== 1) throw new Untraceable(`${call.node.op} of a nested tensor`);
+    return map(x, (i) => ({ op, type: x.type, by: broadcast(values, i, x.features.length), swapped: !right }));
+  };
+
+/** Where(IsNaN(x), constant, x), as exporters write an imputation. */
+const where: Trace = (call) => {
+  const [condition, value, x] = [call.columns(0), call.constant(1), call.columns(2)];
+  const isMissing = condition.features.every((f, i) => {
+    const of = x.features[i];
+    const steps = f.steps.slice(0, -1);
+    return (
+      f.steps.at(-1)?.op === 'isnan' &&
+      of !== undefined &&
+      f.source?.input === of.source?.input &&
+      f.source?.column === of.source?.column &&
+      steps.length === of.steps.length &&
+      steps.every((s, k) => s === of.steps[k])
+    );
+  });
+  if (!isMissing || !value || value.element !== x.type) throw new Untraceable('a Where that is not an imputation');
+  const values = value.numbers();
+  return map(x, (i) => ({
+    op: 'impute',
+    type: x.type,
+    replaced: Number.NaN,
+    value: broadcast(values, i, x.features.length),
+  }));
+};
+
+const clip: Trace = (call) => {
+  const x = call.columns(0);
+  const bound = (i: number, name: string, otherwise: number): number =>
+    call.constant(i)?.numbers()[0] ?? attribute(call, name)?.f ?? otherwise;
+  if (x.type === 'string' || [1, 2].some((i) => call.node.inputs[i] && !call.constant(i)))
+    throw new Untraceable('this form of Clip');
+  return map(x, () => ({ op: 'clip', type: x.type, low: bound(1, 'min', -Infinity), high: bound(2, 'max', Infinity) }));
+};
+
+/** Operators in front of a model, as `domain.Operator`; those of ai.onnx bare. */
+export const columnOps: Readonly<Record<string, Trace>> = {
+  Identity: (call) => call.columns(0),
+  Cast: cast,
+  Concat: concat,
+  Reshape: reshape,
+  Flatten: flatten,
+  Squeeze: squeeze,
+  Unsqueeze: unsqueeze,
+  Gather: gather,
+  Slice: slice,
+  Add: arithmetic('add'),
+  Sub: arithmetic('sub'),
+  Mul: arithmetic('mul'),
+  Div: arithmetic('div'),
+  IsNaN: (call) => map(call.columns(0), () => ({ op: 'isnan', type: 'bool' })),
+  Not: (call) => map(call.columns(0), () => ({ op: 'not', type: 'bool' })),
+  Where: where,
+  Clip: clip,
+  'ai.onnx.ml.ArrayFeatureExtractor': extract,
+  'ai.onnx.ml.Imputer': imputer,
+  'ai.onnx.ml.Scaler': scaler,
+  'ai.onnx.ml.OneHotEncoder': oneHot,
+  'ai.onnx.ml.LabelEncoder': labels,
+  'ai.onnx.ml.Binarizer': binarizer,
+};

@@ -1,0 +1,156 @@
+// Which evaluator serves a model: ours only where it was seen to agree with ONNX Runtime, else ONNX Runtime.
+import { createHash } from 'node:crypto';
+import { SluiceError } from '../core/errors.ts';
+import type { Manifest } from '../model/manifest.ts';
+import { readOnnx } from '../onnx/model.ts';
+import { checkEnsembles } from '../trees/ensemble.ts';
+import { Unsupported } from '../trees/grow.ts';
+import type { Evaluator, Scores } from './evaluator.ts';
+import { compileNative, type NativeEvaluator } from './native/evaluator.ts';
+import { Probe } from './native/probe.ts';
+import type { InputShape } from './native/source.ts';
+import { openOnnxRuntime } from './onnxruntime.ts';
+
+export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
+
+/**
+ * What the comparison of both evaluators said about one model file and one way of feeding it. Plain data: one worker
+ * finds it out, the others are given it. It holds for the machine and the ONNX Runtime it was found on.
+ */
+export interface Verdict {
+  /** SHA-256 of the model file, the inputs and the output, and of the rules of the comparison. */
+  readonly key: string;
+  readonly engine: 'onnxruntime' | 'native';
+  /** Rows that were compared; 0: none were. */
+  readonly rows: number;
+  readonly sameBits: boolean;
+  /** Largest difference of two scores, relative to those above 1. */
+  readonly maxDifference: number;
+  /** Why ONNX Runtime is used, or why bits may differ; null where there is nothing to say. */
+  readonly reason: string | null;
+}
+
+export interface Choice {
+  readonly evaluator: Evaluator;
+  readonly verdict: Verdict;
+}
+
+/** Rows of a comparison, and the time after which it ends with fewer: large forests are slow in ONNX Runtime. */
+const ROWS = 10_240;
+const BATCH = 512;
+const MIN_ROWS = 1_024;
+const BUDGET_MS = 600;
+/** Differences up to this are those of another order of additions. */
+export const TOLERANCE = 1e-6;
+/** Changes when evaluators or the comparison change: verdicts of older releases do not hold. */
+const RULES = 1;
+
+/**
+ * Opens the evaluator for a model. With a `verdict` that fits nothing is compared, and where it names the native
+ * evaluator ONNX Runtime is not even loaded with the model. With `native`, what cannot be native is an error.
+ * @throws SluiceError model_invalid
+ */
+export async function chooseEvaluator(
+  bytes: Uint8Array,
+  manifest: Manifest,
+  policy: EnginePolicy = 'auto',
+  verdict: Verdict | null = null,
+): Promise<Choice> {
+  const model = readOnnx(bytes);
+  // A damaged ensemble would crash or hang ONNX Runtime.
+  checkEnsembles(model);
+  const shapes = manifest.inputs.map(
+    (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
+  );
+  const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
+  const key = createHash('sha256')
+    .update(bytes)
+    .update(JSON.stringify([RULES, shapes, output]))
+    .digest('hex');
+  const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
+    if (policy === 'native')
+      throw new SluiceError('model_invalid', `the native evaluator cannot serve the model: ${reason}`);
+    return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };
+  };
+  if (policy === 'onnxruntime') {
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: general('the configuration says so') };
+  }
+  const known = verdict?.key === key ? verdict : null;
+  if (known?.engine === 'onnxruntime') {
+    general(known.reason ?? 'a comparison said so');
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: known };
+  }
+  let native: NativeEvaluator;
+  try {
+    native = compileNative(model, output, shapes);
+  } catch (e) {
+    if (!(e instanceof Unsupported)) throw e;
+    const why = general(e.message);
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why };
+  }
+  if (known) return { evaluator: native, verdict: known };
+
+  const reference = await openOnnxRuntime(bytes, manifest);
+  let keep = false;
+  try {
+    const found = await compare(native, reference, manifest);
+    const { agree, ...said } = found;
+    if (!agree) {
+      const verdict = general(said.reason ?? 'scores differ', said);
+      keep = true;
+      return { evaluator: reference, verdict };
+    }
+    return { evaluator: native, verdict: { key, engine: 'native', ...said } };
+  } finally {
+    if (!keep) await reference.close();
+  }
+}
+
+interface Comparison {
+  agree: boolean;
+  rows: number;
+  sameBits: boolean;
+  maxDifference: number;
+  reason: string | null;
+}
+
+/** Scores the same probes with both. Ends at the first batch that differs too much. */
+async function compare(native: NativeEvaluator, reference: Evaluator, manifest: Manifest): Promise<Comparison> {
+  const probe = new Probe(manifest, native.slots, BATCH);
+  const began = performance.now();
+  let rows = 0;
+  let differing = 0;
+  let maxDifference = 0;
+  while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
+    const inputs = probe.next();
+    const expected = await reference.score(inputs, BATCH);
+    const found = difference(native.scoreNow(inputs, BATCH), expected);
+    rows += BATCH;
+    if (found === null)
+      return { agree: false, rows, sameBits: false, maxDifference, reason: 'the scores have another form' };
+    differing += found.differing;
+    maxDifference = Math.max(maxDifference, found.max);
+    if (!(maxDifference <= TOLERANCE)) {
+      return { agree: false, rows, sameBits: false, maxDifference, reason: `scores differ by ${maxDifference}` };
+    }
+  }
+  const reason =
+    differing === 0 ? null : `${differing} scores of ${rows} rows differ by up to ${maxDifference.toExponential(1)}`;
+  return { agree: true, rows, sameBits: differing === 0, maxDifference, reason };
+}
+
+/** null: other numbers of scores. NaN agrees with NaN. */
+function difference(a: Scores, b: Scores): { differing: number; max: number } | null {
+  if (a.width !== b.width || a.values.length !== b.values.length || a.values.constructor !== b.values.constructor)
+    return null;
+  let differing = 0;
+  let max = 0;
+  for (let i = 0; i < a.values.length; i++) {
+    const [x, y] = [a.values[i]!, b.values[i]!];
+    if (x === y || (Number.isNaN(x) && Number.isNaN(y))) continue;
+    differing++;
+    const d = Math.abs(x - y) / Math.max(1, Math.abs(y));
+    max = Number.isNaN(d) ? Infinity : Math.max(max, d);
+  }
+  return { differing, max };
+}

@@ -1,0 +1,77 @@
+// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores.
+import type { EncodedInput } from '../../model/encoder.ts';
+import type { Trace } from '../../onnx/trace.ts';
+import { readEnsemble } from '../../trees/ensemble.ts';
+import { finisher } from '../../trees/finish.ts';
+import { growTrees, type Tree, Unsupported } from '../../trees/grow.ts';
+import { type Kernel, type NumberPlace, TreeMachine } from '../../trees/machine.ts';
+import { numberState, planSlots, type Slot } from '../../trees/slots.ts';
+import type { Head } from './head.ts';
+import { type Fill, type InputShape, inputOf, numberFill, plain, stateFill } from './source.ts';
+
+/** @throws Unsupported | SluiceError model_invalid */
+export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): Head {
+  if (trace.head.kind !== 'trees') throw new Unsupported('the model is no tree ensemble');
+  const e = readEnsemble(trace.head.node);
+  if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
+  const double = trace.type === 'float64';
+  // ONNX Runtime takes double attributes with double inputs only.
+  if (e.double && !double) throw new Unsupported('double thresholds for float features');
+  if (double) e.double = true;
+  const trees: Tree[] = growTrees(e);
+  const finish = finisher(
+    e,
+    trees.map((t) => t.leaves),
+  );
+  const plan = planSlots(trace.features, trees, double);
+  const domain = double ? 'float64' : 'float32';
+
+  const regions: number[] = [];
+  const shared = new Map<number, number>();
+  const own: { slot: Slot & { kind: 'number' }; region: number }[] = [];
+  const places = plan.slots.map((slot): NumberPlace | undefined => {
+    if (slot.kind !== 'number') return undefined;
+    const input = inputOf(shapes, slot.source);
+    const asIs = plain(slot.feature);
+    if (asIs === undefined || slot.source.type !== domain) {
+      const region = regions.push(1) - 1;
+      own.push({ slot, region });
+      return { region, offset: 0 };
+    }
+    if (!shared.has(input)) shared.set(input, regions.push(shapes[input]!.width) - 1);
+    const missing = asIs.imputed === null ? {} : { missing: numberState(slot, asIs.imputed) };
+    return { region: shared.get(input)!, offset: slot.source.column, ...missing };
+  });
+  const machine = new TreeMachine(e, trees, plan, { double, capacity, regions, places, ...(kernel ? { kernel } : {}) });
+  const fills: Fill[] = [
+    ...Array.from(shared, ([input, region]) => copy(input, shapes[input]!.width, machine.regions[region]!)),
+    ...own.map(({ slot, region }) => numberFill(slot.feature, shapes, machine.regions[region]!)),
+    ...plan.slots.flatMap((slot, s) =>
+      slot.kind === 'category'
+        ? [stateFill(slot, shapes, machine.states, machine.columns[s]!, machine.stateWidth)]
+        : [],
+    ),
+  ];
+  return {
+    width: e.targets,
+    double: false,
+    capacity,
+    slots: plan.slots,
+    description: `${trees.length} trees, ${machine.kernel}, ${Math.ceil(machine.bytes / 1024)} KiB`,
+    score(inputs: readonly EncodedInput[], from, to, out) {
+      for (const fill of fills) fill(inputs, from, to);
+      machine.run(to - from);
+      finish(machine.sums, machine.capacity, to - from, out as Float32Array);
+    },
+  };
+}
+
+/** Copies whole rows of an input: a block move, or single moves where that is cheaper than the call. */
+function copy(input: number, width: number, out: Float32Array | Float64Array): Fill {
+  return (inputs, from, to) => {
+    const data = inputs[input]!.data as Float32Array;
+    const [start, end] = [from * width, to * width];
+    if (end - start > 64) out.set(data.subarray(start, end));
+    else for (let i = start; i < end; i++) out[i - start] = data[i]!;
+  };
+}

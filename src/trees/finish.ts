@@ -1,0 +1,163 @@
+// From sums to scores as ONNX Runtime does it, quirks included: base values, averages, post-transforms, the second class.
+// Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
+import type { Ensemble } from './ensemble.ts';
+import { expf, logistic, probit } from './float.ts';
+import { Unsupported } from './grow.ts';
+
+/** Writes scores of `rows` rows, `targets` a row, from sums that have `stride` entries a target. */
+export type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;
+
+type PostTransform = (values: Float64Array) => void;
+const f = Math.fround;
+
+function softmax(values: Float64Array): void {
+  let top = -3.4028234663852886e38;
+  for (const v of values) if (f(v) > top) top = f(v);
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) {
+    values[i] = expf(f(f(values[i]!) - top));
+    sum = f(sum + values[i]!);
+  }
+  for (let i = 0; i < values.length; i++) values[i] = f(values[i]! / sum);
+}
+
+/** Softmax that leaves zeros nearly zero. */
+function softmaxZero(values: Float64Array, round: (x: number) => number): void {
+  let top = -3.4028234663852886e38;
+  for (const v of values) if (f(v) > top) top = f(v);
+  const scale = expf(-top);
+  let sum = 0;
+  for (let i = 0; i < values.length; i++) {
+    const v = f(values[i]!);
+    if (v > f(1e-7) || v < -f(1e-7)) {
+      values[i] = expf(f(v - top));
+      sum = f(sum + values[i]!);
+    } else values[i] = round(values[i]! * scale);
+  }
+  for (let i = 0; i < values.length; i++) values[i] = round(values[i]! / sum);
+}
+
+/** Transform of two values and more. */
+function postTransform(e: Ensemble): PostTransform {
+  const round = e.double ? (x: number): number => x : f;
+  switch (e.postTransform) {
+    case 'NONE':
+      return () => {};
+    case 'LOGISTIC':
+      return (values) => {
+        for (let i = 0; i < values.length; i++) values[i] = logistic(f(values[i]!));
+      };
+    case 'PROBIT':
+      return (values) => {
+        for (let i = 0; i < values.length; i++) values[i] = probit(f(values[i]!));
+      };
+    case 'SOFTMAX':
+      return softmax;
+    case 'SOFTMAX_ZERO':
+      return (values) => softmaxZero(values, round);
+  }
+}
+
+/**
+ * Targets a row always has a weight for. ONNX Runtime treats a target without any as not there.
+ * @throws Unsupported when that depends on the row and the answer depends on it
+ */
+function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolean[] {
+  const always = new Array<boolean>(e.targets).fill(false);
+  const ever = new Array<boolean>(e.targets).fill(false);
+  for (const leaves of leavesOf) {
+    const counts = new Array<number>(e.targets).fill(0);
+    for (const leaf of leaves) {
+      const first = e.weightFirst[leaf]!;
+      for (const t of e.weightTarget.subarray(first, first + e.weightCount[leaf]!)) counts[t]!++;
+    }
+    for (const [t, n] of counts.entries()) {
+      always[t] ||= n === leaves.length;
+      ever[t] ||= n > 0;
+    }
+  }
+  if (always.some((a, t) => a !== ever[t])) throw new Unsupported('some leaves have no weight for a target');
+  return always;
+}
+
+/**
+ * @param leavesOf leaves of every tree, as nodes of the ensemble
+ * @throws Unsupported
+ */
+export function finisher(e: Ensemble, leavesOf: readonly (readonly number[])[]): Finish {
+  const has = weighted(e, leavesOf);
+  if (e.targets === 1) return single(e, has[0]!, leavesOf.length);
+  if (e.kind === 'classifier' && e.targets === 2 && !has[1] && e.base.length < 2) return binary(e);
+  const n = leavesOf.length;
+  const round = e.double ? (x: number): number => x : f;
+  const base = baseOf(e, has);
+  const transform = postTransform(e);
+  const values = new Float64Array(e.targets);
+  const mirrored = e.kind === 'classifier' && e.targets === 2 && has[1]! && e.base.length === 2;
+  // Classes that got a base value are there even without a weight.
+  const there = has.map((h, t) => h || (e.kind === 'classifier' && e.targets > 2 && t < e.base.length));
+  return (sums, stride, rows, out) => {
+    for (let r = 0; r < rows; r++) {
+      for (let t = 0; t < e.targets; t++) {
+        let v = has[t] ? sums[t * stride + r]! : 0;
+        if (e.aggregate === 'AVERAGE') v = round(v / n);
+        values[t] = there[t] ? round(v + base[t]!) : 0;
+      }
+      if (mirrored) {
+        values[1] = round(e.base[1]! + (has[0] ? sums[r]! : 0));
+        values[0] = has[0] ? -values[1] : 0;
+      }
+      transform(values);
+      for (let t = 0; t < e.targets; t++) out[r * e.targets + t] = values[t]!;
+    }
+  };
+}
+
+/** Base value of every target. A classifier of many classes adds as many as are given, the others all or none. */
+function baseOf(e: Ensemble, has: readonly boolean[]): number[] {
+  const base = new Array<number>(e.targets).fill(0);
+  const all = e.base.length === e.targets;
+  const some = e.kind === 'classifier' && (e.targets > 2 || (e.targets === 2 && has[1] === true));
+  if (all || some) for (const [i, b] of e.base.entries()) base[i] = b;
+  return base;
+}
+
+/** One target: only PROBIT is applied. */
+function single(e: Ensemble, has: boolean, trees: number): Finish {
+  if (e.kind === 'classifier' || !has) throw new Unsupported('a classifier of one class');
+  const round = e.double ? (x: number): number => x : f;
+  const base = e.base[0] ?? 0;
+  return (sums, _, rows, out) => {
+    for (let r = 0; r < rows; r++) {
+      let v = sums[r]!;
+      if (e.aggregate === 'AVERAGE') v = round(v / trees);
+      v = round(v + base);
+      out[r] = e.postTransform === 'PROBIT' ? probit(f(v)) : v;
+    }
+  };
+}
+
+/** Two classes, weights for the first only, which stand for the second. */
+function binary(e: Ensemble): Finish {
+  if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
+  const round = e.double ? (x: number): number => x : f;
+  const base = e.base[0] ?? 0;
+  // No negative weight: the sum is taken for a probability, whatever the post-transform says.
+  if (e.allPositive) {
+    return (sums, _, rows, out) => {
+      for (let r = 0; r < rows; r++) {
+        const v = round(sums[r]! + base);
+        out[r * 2] = round(1 - v);
+        out[r * 2 + 1] = v;
+      }
+    };
+  }
+  const isLogistic = e.postTransform === 'LOGISTIC';
+  return (sums, _, rows, out) => {
+    for (let r = 0; r < rows; r++) {
+      const v = round(sums[r]! + base);
+      out[r * 2] = isLogistic ? logistic(-f(v)) : -v;
+      out[r * 2 + 1] = isLogistic ? logistic(f(v)) : v;
+    }
+  };
+}

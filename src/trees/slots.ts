@@ -1,0 +1,246 @@
+// Slots: what an ensemble asks of an application, as small whole numbers. A numeric slot's state is the rank of its value
+// among all thresholds, a category slot's the number of its text: every test of every node is then a set of states.
+import { applyStep, type Cell, type Feature, type Step } from '../onnx/feature.ts';
+import { below } from './float.ts';
+import { type Branch, type Tree, Unsupported } from './grow.ts';
+
+interface Source {
+  input: string;
+  column: number;
+  type: string;
+}
+
+/** States 0..cuts.length: the number of cuts below the value. One more, the last, is NaN. */
+export interface NumberSlot {
+  kind: 'number';
+  source: Source;
+  feature: Feature;
+  /** Ascending, distinct, in the precision of the ensemble's input. */
+  cuts: Float64Array;
+  states: number;
+}
+
+/** State 0: a category nobody names; then the categories in order. */
+export interface CategorySlot {
+  kind: 'category';
+  source: Source;
+  /** Steps from the cell to the key of `categories`. */
+  before: readonly Step[];
+  categories: ReadonlyMap<Cell, number>;
+  /** Whole numbers are compared after truncation. */
+  whole: boolean;
+  states: number;
+}
+export type Slot = NumberSlot | CategorySlot;
+
+/** The set of states in which a test is true. */
+export interface Truth {
+  slot: number;
+  /** Half-open ranges of states, ascending; the state of NaN is not in them. */
+  ranges: readonly (readonly [number, number])[];
+  /** Number slots: the test of a missing value. */
+  missing: boolean;
+}
+
+export interface SlotPlan {
+  slots: readonly Slot[];
+  truth(branch: Branch): Truth;
+}
+
+/** What no model names as a category. */
+const OTHER = '\u0000 no category';
+/** Ranks are stored in 16 bits. */
+const MAX_STATES = 65_000;
+
+/**
+ * Plans the slots of the features in use.
+ * @param double the features reach the ensemble in double precision
+ * @throws Unsupported
+ */
+export function planSlots(features: readonly Feature[], trees: readonly Tree[], double: boolean): SlotPlan {
+  const tests = new Map<number, Branch[]>();
+  for (const t of trees) {
+    for (const b of t.branches) {
+      const list = tests.get(b.feature);
+      if (list) list.push(b);
+      else tests.set(b.feature, [b]);
+    }
+  }
+  const slots: Slot[] = [];
+  const slotOf = new Map<number, number>();
+  const keys = new CategoryKeys();
+  for (const feature of [...tests.keys()].sort((a, b) => a - b)) {
+    const f = features[feature];
+    if (!f) throw new Unsupported(`the trees ask for feature ${feature} of ${features.length}`);
+    if (f.source === null) throw new Unsupported('a feature is a constant');
+    const key = keys.of(f);
+    if (key === null) {
+      slotOf.set(feature, slots.push(numberSlot(f, tests.get(feature)!, double)) - 1);
+      continue;
+    }
+    if (key.slot < 0) key.slot = slots.push(categorySlot(f, key, features)) - 1;
+    slotOf.set(feature, key.slot);
+  }
+  return {
+    slots,
+    truth(branch) {
+      const at = slotOf.get(branch.feature)!;
+      const slot = slots[at]!;
+      return slot.kind === 'number'
+        ? { slot: at, ranges: rangesOf(slot.cuts, branch, double), missing: missingOf(branch) }
+        : { slot: at, ranges: categoryRanges(slot, features[branch.feature]!, branch), missing: false };
+    },
+  };
+}
+
+interface CategoryKey {
+  id: string;
+  prefix: number;
+  slot: number;
+}
+
+/** Features that depend on one text, or on one whole number through a OneHotEncoder, share a slot. */
+export class CategoryKeys {
+  readonly #known = new Map<string, CategoryKey>();
+  readonly #steps = new Map<Step, number>();
+
+  /** null: a numeric feature. */
+  of(f: Feature): CategoryKey | null {
+    if (f.source === null) return null;
+    const text = f.source.type === 'string';
+    const prefix = text ? 0 : f.steps.findIndex((s) => s.op === 'equals');
+    if (prefix < 0) return null;
+    const steps = f.steps.slice(0, prefix).map((s) => {
+      const n = this.#steps.get(s) ?? this.#steps.size;
+      this.#steps.set(s, n);
+      return n;
+    });
+    const id = JSON.stringify([f.source.input, f.source.column, steps]);
+    const key = this.#known.get(id) ?? { id, prefix, slot: -1 };
+    this.#known.set(id, key);
+    return key;
+  }
+}
+
+/** The slot of all features with the key of `f`. */
+export function categorySlot(f: Feature, key: CategoryKey, features: readonly Feature[]): CategorySlot {
+  const categories = new Map<Cell, number>();
+  const keys = new CategoryKeys();
+  const same = (g: Feature): boolean =>
+    g.source?.input === f.source!.input &&
+    g.source.column === f.source!.column &&
+    keys.of(g) !== null &&
+    g.steps.slice(0, key.prefix).every((s, i) => s === f.steps[i]);
+  for (const g of features) {
+    if (!same(g)) continue;
+    const step = g.steps[key.prefix];
+    const named: Iterable<Cell> = step?.op === 'equals' ? [step.category] : step?.op === 'map' ? step.table.keys() : [];
+    for (const category of named) if (!categories.has(category)) categories.set(category, categories.size + 1);
+  }
+  return {
+    kind: 'category',
+    source: f.source!,
+    before: f.steps.slice(0, key.prefix),
+    categories,
+    whole: f.source!.type !== 'string',
+    states: categories.size + 1,
+  };
+}
+
+/** What feature `f` is in every state of its category slot. */
+export function categoryValues(slot: CategorySlot, f: Feature): number[] {
+  const after = (x: Cell): number =>
+    f.steps.slice(slot.before.length).reduce((v: Cell, s) => applyStep(s, v), x) as number;
+  return [after(slot.whole ? Number.NaN : OTHER), ...Array.from(slot.categories.keys(), after)];
+}
+
+function categoryRanges(slot: CategorySlot, f: Feature, branch: Branch): [number, number][] {
+  const ranges: [number, number][] = [];
+  for (const [state, v] of categoryValues(slot, f).entries()) {
+    if (!(Number.isNaN(v) ? missingOf(branch) : holds(branch, v))) continue;
+    if (ranges.at(-1)?.[1] === state) ranges.at(-1)![1]++;
+    else ranges.push([state, state + 1]);
+  }
+  return ranges;
+}
+
+/** The test of a node on a number that is not NaN. */
+export function holds(b: Branch, x: number): boolean {
+  switch (b.mode) {
+    case 'LEQ':
+      return x <= b.value;
+    case 'LT':
+      return x < b.value;
+    case 'GTE':
+      return x >= b.value;
+    case 'GT':
+      return x > b.value;
+    case 'NEQ':
+      return x !== b.value;
+    default:
+      return b.members.includes(x);
+  }
+}
+
+const missingOf = (b: Branch): boolean => b.missingTrue || b.mode === 'NEQ';
+
+/** Numbers at which tests change: x ≤ cut decides every one of them, because x < t is x ≤ the number below t. */
+function cutsOf(b: Branch, double: boolean): number[] {
+  if (b.mode === 'LEQ' || b.mode === 'GT') return [b.value];
+  if (b.mode === 'LT' || b.mode === 'GTE') return [below(b.value, double)];
+  return (b.mode === 'NEQ' ? [b.value] : b.members).flatMap((v) => [below(v, double), v]);
+}
+
+function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
+  const distinct = new Set<number>();
+  // + 0 makes -0 the 0 it equals.
+  for (const b of tests) for (const c of cutsOf(b, double)) distinct.add(c + 0);
+  if (distinct.size > MAX_STATES) throw new Unsupported('a feature has too many thresholds');
+  const cuts = Float64Array.from(distinct).sort();
+  return { kind: 'number', source: feature.source!, feature, cuts, states: cuts.length + 2 };
+}
+
+/** Number of cuts below x. */
+export function rank(cuts: Float64Array, x: number): number {
+  let low = 0;
+  let high = cuts.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (cuts[middle]! < x) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function rangesOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
+  const end = cuts.length + 1;
+  const upTo = (x: number): number => rank(cuts, x) + 1;
+  switch (b.mode) {
+    case 'LEQ':
+      return [[0, upTo(b.value)]];
+    case 'LT':
+      return [[0, upTo(below(b.value, double))]];
+    case 'GTE':
+      return [[upTo(below(b.value, double)), end]];
+    case 'GT':
+      return [[upTo(b.value), end]];
+    case 'NEQ':
+      return [
+        [0, upTo(below(b.value, double))],
+        [upTo(b.value), end],
+      ];
+    default: {
+      const ranges: [number, number][] = [];
+      for (const v of [...new Set(b.members)].sort((x, y) => x - y)) {
+        const range: [number, number] = [upTo(below(v, double)), upTo(v)];
+        if (ranges.at(-1)?.[1] === range[0]) ranges.at(-1)![1] = range[1];
+        else ranges.push(range);
+      }
+      return ranges;
+    }
+  }
+}
+
+/** State of a number slot for a value of its feature. */
+export const numberState = (slot: NumberSlot, x: number): number =>
+  Number.isNaN(x) ? slot.cuts.length + 1 : rank(slot.cuts, x);

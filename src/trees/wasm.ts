@@ -1,0 +1,160 @@
+// A small WebAssembly assembler: just the instructions the tree evaluators use, emitted at load and specialised to a model.
+import { concat } from '../onnx/wire.ts';
+
+export type WasmType = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
+const TYPE: Record<WasmType, number> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b };
+
+/** Plain instructions by name; numbers from the WebAssembly core specification. */
+const OPS = {
+  'i32.eqz': [0x45], 'i32.ne': [0x47], 'i32.lt_u': [0x49], 'i32.gt_u': [0x4b], 'i32.le_u': [0x4d], 'i32.ge_u': [0x4f],
+  'f32.ne': [0x5c], 'f32.lt': [0x5d], 'f32.gt': [0x5e], 'f64.ne': [0x62], 'f64.lt': [0x63], 'f64.gt': [0x64],
+  'i32.ctz': [0x68], 'i32.add': [0x6a], 'i32.sub': [0x6b], 'i32.mul': [0x6c], 'i32.and': [0x71], 'i32.or': [0x72],
+  'i32.xor': [0x73], 'i32.shl': [0x74], 'i32.shr_u': [0x76], 'i64.ctz': [0x7a], 'i64.shr_u': [0x88], 'f32.add': [0x92],
+  'f64.add': [0xa0], 'i32.wrap_i64': [0xa7], 'i64.extend_i32_u': [0xad], select: [0x1b], 'v128.and': [0xfd, 0x4e],
+} as const; // biome-ignore format: the table reads better packed
+export type Op = keyof typeof OPS;
+
+/** Loads and stores: opcode and the exponent of the natural alignment. */
+const MEMORY = {
+  'i32.load': [[0x28], 2], 'i64.load': [[0x29], 3], 'f32.load': [[0x2a], 2], 'f64.load': [[0x2b], 3],
+  'i32.load16_u': [[0x2f], 1], 'i32.store': [[0x36], 2], 'f32.store': [[0x38], 2], 'f64.store': [[0x39], 3],
+  'i32.store16': [[0x3b], 1], 'v128.load': [[0xfd, 0x00], 4], 'v128.store': [[0xfd, 0x0b], 4],
+} as const; // biome-ignore format: the table reads better packed
+export type MemoryOp = keyof typeof MEMORY;
+
+/** LEB128, unsigned. */
+function unsigned(n: number): number[] {
+  const out: number[] = [];
+  do {
+    const byte = n & 127;
+    n >>>= 7;
+    out.push(n === 0 ? byte : byte | 128);
+  } while (n !== 0);
+  return out;
+}
+
+/** LEB128, signed, 32 bits. */
+function signed(n: number): number[] {
+  const out: number[] = [];
+  for (;;) {
+    const byte = n & 127;
+    n >>= 7;
+    if ((n === 0 && (byte & 64) === 0) || (n === -1 && (byte & 64) !== 0)) {
+      out.push(byte);
+      return out;
+    }
+    out.push(byte | 128);
+  }
+}
+
+/** One function in the making. Every method appends instructions and gives the function back. */
+export class WasmFunction {
+  readonly name: string;
+  readonly params: readonly WasmType[];
+  readonly #locals: WasmType[] = [];
+  readonly #code: number[] = [];
+
+  constructor(name: string, params: readonly WasmType[]) {
+    this.name = name;
+    this.params = params;
+  }
+
+  /** Index of a new local variable. */
+  local(type: WasmType): number {
+    this.#locals.push(type);
+    return this.params.length + this.#locals.length - 1;
+  }
+
+  op(...names: Op[]): this {
+    for (const n of names) this.#code.push(...OPS[n]);
+    return this;
+  }
+
+  get(...locals: number[]): this {
+    for (const l of locals) this.#code.push(0x20, ...unsigned(l));
+    return this;
+  }
+
+  set(local: number): this {
+    this.#code.push(0x21, ...unsigned(local));
+    return this;
+  }
+
+  tee(local: number): this {
+    this.#code.push(0x22, ...unsigned(local));
+    return this;
+  }
+
+  i32(n: number): this {
+    this.#code.push(0x41, ...signed(n | 0));
+    return this;
+  }
+
+  i64(n: number): this {
+    this.#code.push(0x42, ...signed(n | 0));
+    return this;
+  }
+
+  /** A vector of all ones. */
+  ones(): this {
+    this.#code.push(0xfd, 0x0c, ...new Array<number>(16).fill(255));
+    return this;
+  }
+
+  lane(bits: 32 | 64, index: number): this {
+    this.#code.push(0xfd, bits === 32 ? 0x1b : 0x1d, index);
+    return this;
+  }
+
+  memory(op: MemoryOp, offset = 0): this {
+    const [code, align] = MEMORY[op];
+    this.#code.push(...code, align, ...unsigned(offset));
+    return this;
+  }
+
+  /** local += n */
+  bump(local: number, n: number): this {
+    return this.get(local).i32(n).op('i32.add').set(local);
+  }
+
+  /** Runs the body, then again as long as `again` leaves a non-zero number on the stack. */
+  repeat(body: () => void, again: () => void): this {
+    this.#code.push(0x03, 0x40);
+    body();
+    again();
+    this.#code.push(0x0d, 0x00, 0x0b);
+    return this;
+  }
+
+  /** Takes a number from the stack: the body runs if it is not zero. */
+  when(body: () => void): this {
+    this.#code.push(0x04, 0x40);
+    body();
+    this.#code.push(0x0b);
+    return this;
+  }
+
+  /** Function body as the code section holds it. */
+  body(): number[] {
+    const locals = this.#locals.flatMap((t) => [1, TYPE[t]]);
+    const inner = [...unsigned(this.#locals.length), ...locals, ...this.#code, 0x0b];
+    return [...unsigned(inner.length), ...inner];
+  }
+}
+
+/** Assembles functions over one imported memory (`env.memory`); every function is exported by its name. */
+export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
+  const text = (s: string): number[] => [...unsigned(s.length), ...new TextEncoder().encode(s)];
+  const vector = (items: number[][]): number[] => [...unsigned(items.length), ...items.flat()];
+  const section = (id: number, content: number[]): number[] => [id, ...unsigned(content.length), ...content];
+  return concat(
+    [
+      [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
+      section(1, vector(functions.map((f) => [0x60, ...vector(f.params.map((p) => [TYPE[p]])), 0]))),
+      section(2, vector([[...text('env'), ...text('memory'), 2, 0, 1]])),
+      section(3, vector(functions.map((_, i) => unsigned(i)))),
+      section(7, vector(functions.map((f, i) => [...text(f.name), 0, ...unsigned(i)]))),
+      section(10, vector(functions.map((f) => f.body()))),
+    ].map((bytes) => Uint8Array.from(bytes)),
+  );
+}

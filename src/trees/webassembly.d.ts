@@ -1,0 +1,14 @@
+// The part of the WebAssembly API that is used; TypeScript has its types in the DOM library only.
+declare namespace WebAssembly {
+  class Memory {
+    constructor(descriptor: { initial: number });
+    readonly buffer: ArrayBuffer;
+  }
+  class Module {
+    constructor(bytes: Uint8Array<ArrayBuffer>);
+  }
+  class Instance {
+    constructor(module: Module, imports: Record<string, Record<string, Memory>>);
+    readonly exports: Record<string, (...args: number[]) => void>;
+  }
+}
