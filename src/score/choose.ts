@@ -82,6 +82,7 @@ export async function chooseEvaluator(
   }
   let native: NativeEvaluator;
   try {
+    if (typeof output !== 'string') throw new Unsupported('the scores are in several outputs');
     native = compileNative(model, output, shapes);
   } catch (e) {
     if (!(e instanceof Unsupported)) throw e;

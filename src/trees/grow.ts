@@ -12,6 +12,8 @@ export interface Branch {
   /** EQ and MEMBER: the set; else empty. */
   members: readonly number[];
   missingTrue: boolean;
+  /** Nodes of the ensemble this branch stands for: one, or a chain of ==. */
+  nodes: readonly number[];
   yes: number;
   no: number;
   /** Leaves under `yes` are first..middle-1, those under `no` middle..end-1. */
@@ -45,6 +47,7 @@ function grow(e: Ensemble, root: number, shapes: Int32Array | null): Tree {
     const mode = MODES[e.mode[i]!] as Branch['mode'];
     const members = mode === 'EQ' ? [e.value[i]!] : [...(e.members.get(i) ?? [])];
     let missingTrue = e.missingTrue[i] === 1;
+    const nodes = [i];
     let no = e.onFalse[i]!;
     const yes = e.onTrue[i]!;
     while (
@@ -56,6 +59,7 @@ function grow(e: Ensemble, root: number, shapes: Int32Array | null): Tree {
     ) {
       members.push(e.value[no]!);
       missingTrue ||= e.missingTrue[no] === 1;
+      nodes.push(no);
       no = e.onFalse[no]!;
     }
     const branch: Branch = {
@@ -64,6 +68,7 @@ function grow(e: Ensemble, root: number, shapes: Int32Array | null): Tree {
       value: e.value[i]!,
       members,
       missingTrue,
+      nodes,
       yes: 0,
       no: 0,
       first: leaves.length,
