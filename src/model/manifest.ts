@@ -113,8 +113,11 @@ export const ManifestSchema = Type.Object(
     explain: Type.Optional(
       Type.Object(
         {
-          method: Type.Optional(Type.String()),
-          space: Type.Optional(Type.String()),
+          method: Type.Optional(literals('tree_interventional', 'tree_path_dependent', 'linear', 'exact', 'sampling')),
+          space: Type.Optional(literals('log_odds', 'probability', 'value')),
+          pairs: Type.Optional(
+            Type.Integer({ minimum: 1, maximum: 100_000, description: 'sampling: pairs of permutations a row' }),
+          ),
           background: Type.Optional(Type.String()),
           covers: Type.Optional(Type.String()),
         },

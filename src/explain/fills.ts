@@ -1,0 +1,81 @@
+// What each player of a leaf adds per unit of weight: the interventional and the path-dependent game.
+import type { LeafGame } from './leaf-games.ts';
+
+const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
+  let f = 1;
+  for (let i = 2; i <= n; i++) f *= i;
+  return f;
+});
+
+const bits = (v: number): number => {
+  let n = v - ((v >>> 1) & 0x55555555);
+  n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
+  return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
+};
+
+/**
+ * The game of one background row z: a coalition plays 1 if the row that takes its columns from x and the others from z
+ * reaches the leaf. It does so for coalitions that hold all players only x satisfies and none only z satisfies; a player both
+ * satisfy adds nothing. The mean over the background is exact interventional SHAP.
+ */
+export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
+  const d = game.players.length;
+  const full = (1 << d) - 1;
+  const { backgroundMasks, backgroundCounts } = game;
+  out.fill(0, 0, d);
+  let any = false;
+  for (let i = 0; i < backgroundMasks.length; i++) {
+    const b = backgroundMasks[i]!;
+    if ((mask | b) !== full) continue;
+    const onlyX = mask & ~b;
+    const onlyZ = b & ~mask;
+    const nx = bits(onlyX);
+    const nz = bits(onlyZ);
+    if (nx + nz === 0) continue;
+    any = true;
+    const c = backgroundCounts[i]!;
+    const forX = nx > 0 ? (c * FACTORIALS[nx - 1]! * FACTORIALS[nz]!) / FACTORIALS[nx + nz]! : 0;
+    const forZ = nz > 0 ? (c * FACTORIALS[nx]! * FACTORIALS[nz - 1]!) / FACTORIALS[nx + nz]! : 0;
+    for (let j = 0; j < d; j++) {
+      if ((onlyX >>> j) & 1) out[j]! += forX;
+      else if ((onlyZ >>> j) & 1) out[j]! -= forZ;
+    }
+  }
+  return any;
+}
+
+const poly = new Float64Array(32);
+const rest = new Float64Array(32);
+
+/**
+ * The game in which a column outside the coalition goes every way in the shares of the training rows:
+ * v(S) = Π over S of (x satisfies p) × Π over the others of p's share. Sums over coalitions by size are the coefficients
+ * of Π (share + satisfied·t).
+ */
+export function pathDependent(game: LeafGame, mask: number, out: Float64Array): boolean {
+  const d = game.players.length;
+  const { shares } = game;
+  let any = false;
+  for (let j = 0; j < d; j++) {
+    const satisfied = (mask >>> j) & 1;
+    const change = satisfied - shares[j]!;
+    out[j] = 0;
+    if (change === 0) continue;
+    poly.fill(0, 0, d);
+    poly[0] = 1;
+    let size = 0;
+    for (let k = 0; k < d; k++) {
+      if (k === j) continue;
+      const on = (mask >>> k) & 1;
+      for (let i = size + 1; i >= 0; i--)
+        rest[i] = shares[k]! * (i <= size ? poly[i]! : 0) + (i > 0 ? on * poly[i - 1]! : 0);
+      size++;
+      for (let i = 0; i <= size; i++) poly[i] = rest[i]!;
+    }
+    let sum = 0;
+    for (let s = 0; s <= size; s++) sum += (poly[s]! * FACTORIALS[s]! * FACTORIALS[d - s - 1]!) / FACTORIALS[d]!;
+    out[j] = change * sum;
+    any ||= sum !== 0;
+  }
+  return any;
+}

@@ -1,0 +1,38 @@
+// Zoo models with their explainer, in this process: registered, encoded and evaluated as a worker does it.
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { type ChosenExplainer, createExplainer } from '../../src/explain/create.ts';
+import type { Covers } from '../../src/explain/trees.ts';
+import type { Manifest } from '../../src/model/manifest.ts';
+import { proposePackage } from '../../src/register/register.ts';
+import type { Evaluator } from '../../src/score/evaluator.ts';
+import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
+import { type EncodedRows, encodeRows } from '../../src/score/sample-scorer.ts';
+import { type Row, readRows, registerOptions, ZOO, type ZooModel } from './zoo.ts';
+
+export interface Explained extends ChosenExplainer {
+  manifest: Manifest;
+  evaluator: Evaluator;
+  encode(rows: readonly Row[]): EncodedRows;
+}
+
+/** Registers a model of the zoo and makes its explainer with the background of the zoo. */
+export async function explainZoo(m: ZooModel, method?: NonNullable<Manifest['explain']>['method']): Promise<Explained> {
+  const { manifest, files } = await proposePackage(await registerOptions(m));
+  const bytes = files.get('model.onnx') as Uint8Array;
+  if (method) manifest.explain = { ...manifest.explain, method };
+  const evaluator = await openOnnxRuntime(bytes, manifest);
+  const encode = (rows: readonly Row[]) =>
+    encodeRows(
+      manifest,
+      rows.map((r) => manifest.columns.map((c) => r[c.name]!)),
+      manifest.columns.map((_, i) => i),
+    );
+  const background = encode(readRows('data/background.csv'));
+  const covers =
+    method === 'tree_path_dependent'
+      ? (JSON.parse(readFileSync(path.join(ZOO, 'models', m.name, 'covers.json'), 'utf8')) as Covers)
+      : null;
+  const chosen = await createExplainer({ bytes, manifest, evaluator, background, covers });
+  return { ...chosen, manifest, evaluator, encode };
+}
