@@ -22,6 +22,10 @@ export type Step =
   /** 1 where x > threshold, else 0. */
   | { op: 'binarize'; type: FeatureType; threshold: number }
   | { op: 'isnan' | 'not'; type: 'bool' }
+  /** 1 where x < by (less), x > by (greater), else 0. */
+  | { op: 'less' | 'greater'; type: 'bool'; by: number }
+  /** Position of the largest of several functions of the cell, the first of equals. First step of its feature. */
+  | { op: 'argmax'; type: 'int64'; of: readonly Feature[] }
   | { op: 'clip'; type: FeatureType; low: number; high: number };
 
 /** Feature j of a model: which cell of the application it reads, and what happens to it. */
@@ -75,6 +79,14 @@ export function applyStep(step: Step, x: Cell): Cell {
       return Number.isNaN(n) ? 1 : 0;
     case 'not':
       return n === 0 ? 1 : 0;
+    case 'less':
+      return n < step.by ? 1 : 0;
+    case 'greater':
+      return n > step.by ? 1 : 0;
+    case 'argmax': {
+      const values = step.of.map((f) => evaluateFeature(f, x) as number);
+      return values.reduce((best, v, i) => (v > values[best]! ? i : best), 0);
+    }
     case 'clip':
       return Number.isNaN(n) ? n : Math.min(step.high, Math.max(step.low, n));
     default:

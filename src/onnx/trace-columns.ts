@@ -1,5 +1,5 @@
 // How each preprocessing node changes the columns that pass it: one entry an operator.
-import { type Cell, extend, type Feature, type FeatureType, type Step } from './feature.ts';
+import { applyStep, type Cell, extend, type Feature, type FeatureType, type Step } from './feature.ts';
 import type { Attribute, Node, Tensor } from './model.ts';
 
 /** Thrown inside a trace; its message is the reason why the general engine is used. */
@@ -259,6 +259,54 @@ const clip: Trace = (call) => {
   return map(x, () => ({ op: 'clip', type: x.type, low: bound(1, 'min', -Infinity), high: bound(2, 'max', Infinity) }));
 };
 
+/** Less and Greater of one column with the edges of bins, or of columns with a number each. */
+const comparison =
+  (op: 'less' | 'greater'): Trace =>
+  (call) => {
+    const x = call.columns(0);
+    const by = call.constant(1);
+    if (!by || x.type === 'string' || x.type === 'bool') throw new Untraceable(`${call.node.op} of two columns`);
+    const edges = by.numbers();
+    const features = x.features.length === 1 ? edges.map(() => x.features[0]!) : x.features;
+    return map({ ...x, features, dims: [features.length] }, (i) => ({
+      op,
+      type: 'bool',
+      by: broadcast(edges, i, features.length),
+    }));
+  };
+
+/**
+ * A column times 0 is a constant however the application looks: numbers are finite, and a missing one was imputed before.
+ * Exporters make columns of ones that way, out of whatever column comes first.
+ */
+function asConstant(f: Feature): Feature {
+  const zero = f.steps.findIndex((s) => s.op === 'mul' && s.by === 0);
+  const imputed = f.steps.slice(0, zero).some((s) => s.op === 'impute' && Number.isNaN(s.replaced));
+  if (zero < 0 || !imputed) return f;
+  const constant = f.steps.slice(zero + 1).reduce((x: Cell, s) => applyStep(s, x), 0);
+  return { source: null, steps: [], constant, type: f.type };
+}
+
+/** The bin a value falls into, as exporters write it: ArgMax over functions of one cell. */
+const argmax: Trace = (call) => {
+  const axis = attribute(call, 'axis')?.i ?? 0;
+  const x = call.columns(0);
+  const of = x.features.map(asConstant);
+  const source = of[0]?.source ?? null;
+  const same = of.every(
+    (f) => f.source === null || (f.source.input === source?.input && f.source.column === source.column),
+  );
+  if ((axis !== 1 && axis !== -1) || !same || source === null || x.dims.length !== 1)
+    throw new Untraceable('an ArgMax over columns of the application');
+  const feature: Feature = {
+    source,
+    steps: [{ op: 'argmax', type: 'int64', of }],
+    constant: 0,
+    type: 'int64',
+  };
+  return { features: [feature], dims: [1], type: 'int64' };
+};
+
 /** Operators in front of a model, as `domain.Operator`; those of ai.onnx bare. */
 export const columnOps: Readonly<Record<string, Trace>> = {
   Identity: (call) => call.columns(0),
@@ -278,6 +326,9 @@ export const columnOps: Readonly<Record<string, Trace>> = {
   Not: (call) => map(call.columns(0), () => ({ op: 'not', type: 'bool' })),
   Where: where,
   Clip: clip,
+  Less: comparison('less'),
+  Greater: comparison('greater'),
+  ArgMax: argmax,
   'ai.onnx.ml.ArrayFeatureExtractor': extract,
   'ai.onnx.ml.Imputer': imputer,
   'ai.onnx.ml.Scaler': scaler,

@@ -48,7 +48,7 @@ function additivity(x: Explained, got: Effects, count: number): number {
 const EXPECTED: Record<string, string> = {
   'skl-mlp': 'exact',
   'skl-calibrated-sigmoid': 'exact',
-  'skl-isolation-forest': 'sampling',
+  'skl-isolation-forest': 'exact',
 };
 
 describe.each(models.map((m) => [m.name, m] as const))('%s', (name, m) => {
