@@ -68,7 +68,7 @@ def write_yaml(path, value):
         yaml.safe_dump(value, f, sort_keys=False, allow_unicode=True, width=118)
 
 
-def write_package(folder, manifest, model, rows, expected):
+def write_package(folder, manifest, model, rows, expected, background):
     os.makedirs(folder, exist_ok=True)
     # The converters list the operator sets in the order of a hash: sorted, the same training gives the same bytes.
     operators = sorted(model.opset_import, key=lambda o: o.domain, reverse=True)
@@ -80,6 +80,7 @@ def write_package(folder, manifest, model, rows, expected):
     manifest["onnx"]["sha256"] = hashlib.sha256(data).hexdigest()
     write_yaml(os.path.join(folder, "model.yaml"), manifest)
     rows.to_csv(os.path.join(folder, "selftest.csv"), index=False, lineterminator="\n")
+    background.to_csv(os.path.join(folder, "background.csv"), index=False, lineterminator="\n")
     with open(os.path.join(folder, "selftest-expected.csv"), "w") as f:
         f.write("probability\n" + "".join(f"{p:.17g}\n" for p in expected))
     print(folder, len(data), "bytes")
@@ -153,6 +154,7 @@ def train_default(rows, y, columns, folder):
         "output": Flow(kind="probability"),
         "scorecard": Flow(base_points=600, base_odds=20, points_to_double_odds=40),
         "decisions": [Flow(name="approve", min_probability=.85), Flow(name="review", min_probability=.6), Flow(name="decline", min_probability=0)],
+        "explain": Flow(background="background.csv"),
         "reasons": {c: Flow(code=REASONS[c][0], text=REASONS[c][1]) if c in REASONS else "none" for c in columns},
         "reasons_max": 4,
         "self_test": Flow(input="selftest.csv", expected="selftest-expected.csv", tolerance=1e-6),
@@ -161,7 +163,7 @@ def train_default(rows, y, columns, folder):
     sample = slice(-SELF_TEST, None)
     got = run(onx, {"input": X[sample]})
     print("onnxruntime against LightGBM, max difference", np.abs(got - p[sample]).max())
-    write_package(folder, manifest, onx, rows[sample][columns], p[sample])
+    write_package(folder, manifest, onx, rows[sample][columns], p[sample], rows[columns].iloc[:-HELD_OUT:500])
 
 
 def columns_frame(rows, columns):
@@ -201,13 +203,14 @@ def train_columns(rows, y, columns, folder):
         "columns": specs,
         "inputs": [Flow(name=c, type="string" if c in CATEGORIES else "float32", column=c) for c in columns],
         "output": Flow(kind="probability"),
+        "explain": Flow(background="background.csv"),
         "self_test": Flow(input="selftest.csv", expected="selftest-expected.csv", tolerance=1e-6),
     }
     sample = slice(-SELF_TEST, None)
     feeds = {c: X[c].values[sample].astype(object if c in CATEGORIES else np.float32).reshape(-1, 1) for c in columns}
     got = run(onx, feeds)
     print("onnxruntime against scikit-learn, max difference", np.abs(got - p[sample]).max())
-    write_package(folder, manifest, onx, rows[sample][columns], p[sample])
+    write_package(folder, manifest, onx, rows[sample][columns], p[sample], rows[columns].iloc[:-HELD_OUT:500])
 
 
 def run(model, feeds):

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { SluiceError } from '../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../decode/header.ts';
+import type { InterpretationSpec } from '../explain/interpretation.ts';
 import type { OutputFormat } from '../format/formatter.ts';
 import type { ModelPackage } from '../model/package.ts';
 import { count, Progress } from '../monitor/progress.ts';
@@ -21,6 +22,9 @@ export interface ScoreOptions {
   format?: string;
   passthrough?: string;
   onInvalid: string;
+  interpretation?: boolean;
+  top?: number;
+  interpretBelow?: string;
   registry?: string;
   workers?: number;
   batchRows?: number;
@@ -45,6 +49,9 @@ export function addScoreCommand(program: Command): void {
     )
     .option('--format <name>', 'format of the output: csv, tsv, json, ndjson (default: by the name of the output)')
     .option('--passthrough <columns>', 'columns outside the model to echo: a,b or *')
+    .option('--interpretation', 'effects of every column and reasons beside each prediction')
+    .option('--top <n>', 'only the n largest effects', wholeNumber('top', 1, 2000))
+    .option('--interpret-below <p>', 'interpretation only of rows whose probability (or value) is below p')
     .option('--on-invalid <what>', 'report: list invalid rows and go on; fail: stop at the first', 'report')
     .option('--registry <folder>', 'folder of model packages (default: $SLUICE_REGISTRY or ./models)')
     .option('--workers <n>', 'worker threads (default: one a core)', wholeNumber('workers', 1, 256))
@@ -66,6 +73,7 @@ export async function score(file: string, options: ScoreOptions): Promise<number
   if (options.onInvalid !== 'report' && options.onInvalid !== 'fail') {
     throw new SluiceError('usage', '--on-invalid takes report or fail');
   }
+  const interpretation = interpretationOf(options);
   const toStdout = options.output === '-';
   if (!toStdout && file !== '-' && path.resolve(file) === path.resolve(options.output)) {
     throw new SluiceError('usage', 'the output is the input');
@@ -93,6 +101,7 @@ export async function score(file: string, options: ScoreOptions): Promise<number
       delimiter,
       output,
       passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
+      interpretation,
       failOnInvalid: options.onInvalid === 'fail',
       ...pick(options, 'workers', 'batchRows', 'blockBytes'),
       ...(options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes }),
@@ -115,6 +124,18 @@ export async function score(file: string, options: ScoreOptions): Promise<number
     (toStdout ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet) process.stderr.write(summaryText(model, result, rejectsFile));
   return result.rejected > 0 ? EXIT.rejected : EXIT.done;
+}
+
+function interpretationOf(options: ScoreOptions): InterpretationSpec | null {
+  if (!options.interpretation) {
+    if (options.top !== undefined || options.interpretBelow !== undefined) {
+      throw new SluiceError('usage', '--top and --interpret-below need --interpretation');
+    }
+    return null;
+  }
+  const below = options.interpretBelow === undefined ? null : Number(options.interpretBelow);
+  if (Number.isNaN(below)) throw new SluiceError('usage', '--interpret-below takes a number');
+  return { effects: true, reasons: true, top: options.top ?? null, below };
 }
 
 const progressState = (source: ByteSource, counts: RunCounts) => ({

@@ -15,7 +15,10 @@ export interface ColumnData {
   readonly numbers: Float64Array;
   /** Used by boolean and category columns; length = capacity of the batch. */
   readonly codes: Int32Array;
-  /** Used by text columns (and categories without a list): the value, or null for missing. */
+  /**
+   * Used by text columns (and categories without a list): the value, or null for missing. Of a category with codes: the
+   * text where the code is UNSEEN; stale elsewhere.
+   */
   readonly texts: (string | null)[];
 }
 

@@ -72,6 +72,10 @@ export const ERRORS = {
     'Keep the row and report it: this is a defect of the model or of Sluice.',
   ),
   not_finite: row('The model answered with NaN or infinity.', 'Check the model on this application.'),
+  interpretation_inexact: row(
+    'Base and effects of this application do not add up to its prediction.',
+    'The prediction stands; do not give reasons. Report it with the model.',
+  ),
   not_a_probability: row(
     'The model answered with numbers that are no probabilities.',
     'Register the model again: its output may hold raw scores.',

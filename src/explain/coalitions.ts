@@ -23,25 +23,33 @@ interface Asking {
 }
 
 /** Collects made-up rows, asks the model for them in batches and hands each answer to whoever wanted it. */
-class Hybrids {
+export class Hybrids {
   readonly outputs: number;
-  readonly #asking: Asking;
+  readonly #evaluator: Evaluator;
+  readonly #interpreter: Interpreter;
+  readonly #places: readonly (readonly Place[])[];
+  readonly #others: readonly EncodedInput[];
   readonly #inputs: EncodedInput[];
   readonly #waiting: ((answer: Float64Array) => void)[] = [];
   readonly #answer: Float64Array;
 
-  constructor(asking: Asking) {
-    this.#asking = asking;
-    const { interpreter } = asking;
+  /** `others`: the rows that cells are taken from where a row's own are not. */
+  constructor(
+    evaluator: Evaluator,
+    interpreter: Interpreter,
+    places: readonly (readonly Place[])[],
+    others: readonly EncodedInput[],
+  ) {
+    this.#evaluator = evaluator;
+    this.#interpreter = interpreter;
+    this.#places = places;
+    this.#others = others;
     this.outputs = interpreter.task === 'multiclass' ? interpreter.classes.length : 1;
     this.#answer = new Float64Array(this.outputs);
-    this.#inputs = asking.background.inputs.map((i) => ({
-      ...i,
-      data: emptyLike(i.data, paddedRows(BATCH) * i.width),
-    }));
+    this.#inputs = others.map((i) => ({ ...i, data: emptyLike(i.data, paddedRows(BATCH) * i.width) }));
   }
 
-  /** The row that takes the columns with `takes(column)` from row `x` of `inputs`, the others from row `z` of the background. */
+  /** The row that takes the columns with `takes(column)` from row `x` of `inputs`, the others from row `z` of the others. */
   async ask(
     inputs: readonly EncodedInput[],
     x: number,
@@ -50,8 +58,8 @@ class Hybrids {
     then: (answer: Float64Array) => void,
   ): Promise<void> {
     const to = this.#waiting.length;
-    this.#inputs.forEach((own, i) => copyRow(this.#asking.background.inputs[i]!.data, z, own.data, to, own.width));
-    this.#asking.places.forEach((list, column) => {
+    for (const [i, own] of this.#inputs.entries()) copyRow(this.#others[i]!.data, z, own.data, to, own.width);
+    this.#places.forEach((list, column) => {
       if (!takes(column)) return;
       for (const { input, at } of list)
         copyCell(inputs[input]!.data, x, this.#inputs[input]!.data, to, inputs[input]!.width, at);
@@ -64,9 +72,9 @@ class Hybrids {
     const n = this.#waiting.length;
     if (n === 0) return;
     for (const i of this.#inputs) for (let r = n; r < paddedRows(n); r++) copyRow(i.data, 0, i.data, r, i.width);
-    const scores = await this.#asking.evaluator.score(this.#inputs, n);
+    const scores = await this.#evaluator.score(this.#inputs, n);
     for (let r = 0; r < n; r++) {
-      answersOf(this.#asking.interpreter, scores, r, this.#answer);
+      answersOf(this.#interpreter, scores, r, this.#answer);
       this.#waiting[r]!(this.#answer);
     }
     this.#waiting.length = 0;
@@ -116,7 +124,7 @@ function differing(asking: Asking, inputs: readonly EncodedInput[], x: number, z
  * 2^columns questions a background row, so for few columns only.
  */
 export function exactExplainer(asking: Asking): Explainer {
-  const hybrids = new Hybrids(asking);
+  const hybrids = new Hybrids(asking.evaluator, asking.interpreter, asking.places, asking.background.inputs);
   const { outputs } = hybrids;
   const columns = asking.places.length;
   const { rows: backgroundRows } = asking.background;
@@ -143,7 +151,7 @@ export function exactExplainer(asking: Asking): Explainer {
               inputs,
               x,
               z,
-              (c) => ((set >>> players.indexOf(c)) & 1 && players.includes(c) ? true : false),
+              (c) => players.includes(c) && ((set >>> players.indexOf(c)) & 1) === 1,
               (answer) => answers.set(answer, set * outputs),
             );
           }
@@ -180,7 +188,7 @@ function bitCount(n: number): number {
  * depend on the row alone: its effects have the same bits whatever stands beside it.
  */
 export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explainer {
-  const hybrids = new Hybrids(asking);
+  const hybrids = new Hybrids(asking.evaluator, asking.interpreter, asking.places, asking.background.inputs);
   const { outputs } = hybrids;
   const columns = asking.places.length;
   const { rows: backgroundRows } = asking.background;

@@ -81,7 +81,7 @@ export function findLink(
   } else if (outputs === 1) {
     for (let t = 0; t < targets; t++) {
       add('value', 'identity', [unit(t)], [0]);
-      const line = fit(
+      const line = lineThrough(
         sums.map((s) => s[t]!),
         answers.map((a) => a[0]!),
       );
@@ -110,7 +110,7 @@ export function marginsOf(link: Link, sums: Float64Array, out: Float64Array): vo
 }
 
 /** The line through the two points farthest apart; whether it fits the others is checked by the caller. */
-function fit(x: readonly number[], y: readonly number[]): [number, number] | null {
+function lineThrough(x: readonly number[], y: readonly number[]): [number, number] | null {
   const low = x.indexOf(Math.min(...x));
   const high = x.indexOf(Math.max(...x));
   if (x[low] === x[high]) return null;

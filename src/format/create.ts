@@ -8,8 +8,8 @@ import { JsonFormatter } from './json.ts';
 export function createFormatter(spec: OutputSpec, manifest: Manifest): Formatter {
   const interpreter = new Interpreter(manifest);
   return spec.format === 'json' || spec.format === 'ndjson'
-    ? new JsonFormatter(spec, interpreter)
-    : new DelimitedFormatter(spec, interpreter);
+    ? new JsonFormatter(spec, interpreter, manifest.columns)
+    : new DelimitedFormatter(spec, interpreter, manifest.columns);
 }
 
 /** Head, separator and tail of an answer in this format. */
@@ -23,5 +23,9 @@ export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
     };
   }
   if (spec.format === 'ndjson') return { head: '', separator: '', tail: () => '' };
-  return { head: DelimitedFormatter.header(spec, new Interpreter(manifest)), separator: '', tail: () => '' };
+  return {
+    head: DelimitedFormatter.header(spec, new Interpreter(manifest), manifest.columns),
+    separator: '',
+    tail: () => '',
+  };
 }

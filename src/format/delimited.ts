@@ -1,9 +1,12 @@
 // Predictions as CSV or TSV rows: passthrough columns, the prediction, then the error columns.
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
+import { type BatchInterpretation, INEXACT, type InterpretationSpec } from '../explain/interpretation.ts';
+import type { ColumnSpec } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
+import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
 import { writeFloat32, writeFloat64 } from './number.ts';
 
 /** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
@@ -24,14 +27,17 @@ export class DelimitedFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
   readonly #delimiter: number;
+  readonly #columns: readonly ColumnSpec[];
   /** Empty fields between `row` and the error columns of a rejected row. */
   readonly #gap: string;
 
-  constructor(spec: OutputSpec, interpreter: Interpreter) {
+  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[]) {
     this.#spec = spec;
     this.#interpreter = interpreter;
     this.#delimiter = spec.delimiter.charCodeAt(0);
-    this.#gap = spec.delimiter.repeat(DelimitedFormatter.answerColumns(interpreter).length + 1);
+    this.#columns = columns;
+    const between = DelimitedFormatter.answerColumns(interpreter).length;
+    this.#gap = spec.delimiter.repeat(between + 1);
   }
 
   /** Names of the columns between `row` and the error columns. */
@@ -46,7 +52,16 @@ export class DelimitedFormatter implements Formatter {
     ];
   }
 
-  static header(spec: OutputSpec, i: Interpreter): string {
+  /** Names of the columns after the error columns. */
+  static interpretationColumns(spec: InterpretationSpec | null, columns: readonly ColumnSpec[]): string[] {
+    if (!spec) return [];
+    return [
+      ...(spec.effects ? ['base', ...columns.map((c) => `effect.${c.name}`)] : []),
+      ...(spec.reasons ? ['reasons'] : []),
+    ];
+  }
+
+  static header(spec: OutputSpec, i: Interpreter, columns: readonly ColumnSpec[]): string {
     const names = [
       ...spec.passthrough.map((n) => neutralField(n, spec.delimiter)),
       'row',
@@ -54,17 +69,29 @@ export class DelimitedFormatter implements Formatter {
       'error_code',
       'error_column',
       'error_message',
+      ...DelimitedFormatter.interpretationColumns(spec.interpretation, columns).map((n) =>
+        neutralField(n, spec.delimiter),
+      ),
     ];
     return `${names.join(spec.delimiter)}\n`;
   }
 
-  write(out: ByteWriter, batch: ColumnBatch, scores: Scores | null, firstRow: number): void {
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void {
     let next = 0;
     for (let r = 0; r < batch.rows; r++) {
       for (const texts of batch.passthrough) this.#passthrough(out, texts[r] ?? null);
       out.unsigned(firstRow + r);
       if (batch.rejected[r] === 1 || !scores) this.#error(out, batch.rejections[next++]!);
-      else this.#answer(out, scores, r);
+      else {
+        this.#answer(out, scores, r);
+        this.#after(out, interpretation, r, scores);
+      }
     }
   }
 
@@ -79,7 +106,10 @@ export class DelimitedFormatter implements Formatter {
   #error(out: ByteWriter, e: Rejection): void {
     const d = this.#spec.delimiter;
     out.ascii(this.#gap);
-    out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}\n`);
+    out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}`);
+    const { interpretation } = this.#spec;
+    const after = DelimitedFormatter.interpretationColumns(interpretation, this.#columns).length;
+    out.ascii(`${d.repeat(after)}\n`);
   }
 
   #answer(out: ByteWriter, scores: Scores, r: number): void {
@@ -110,7 +140,37 @@ export class DelimitedFormatter implements Formatter {
         number(out, scores.values[r * scores.width + c]!);
       }
     } else number(out, scores.values[r]!);
-    for (let k = 0; k < 3; k++) out.byte(d);
+    out.byte(d);
+  }
+
+  /** The error columns of a scored row, and its interpretation. */
+  #after(out: ByteWriter, x: BatchInterpretation | null, r: number, scores: Scores): void {
+    const d = this.#delimiter;
+    const at = x?.at[r] ?? -1;
+    if (at === INEXACT) {
+      out.ascii(INEXACT_CODE);
+      out.byte(d);
+      out.byte(d);
+      out.ascii(INEXACT_MESSAGE);
+    } else for (let k = 0; k < 2; k++) out.byte(d);
+    const spec = this.#spec.interpretation;
+    if (spec?.effects) {
+      const columns = this.#columns.length;
+      const output = x && x.explainer.outputs > 1 ? this.#interpreter.top(scores, r) : 0;
+      const from = x ? (at * x.explainer.outputs + output) * columns : 0;
+      const shown = x && at >= 0 && spec.top !== null ? new Set(bySize(x, from, columns)) : null;
+      out.byte(d);
+      if (x && at >= 0) writeFloat64(out, x.explainer.base[output]!);
+      for (let c = 0; c < columns; c++) {
+        out.byte(d);
+        if (x && at >= 0 && (shown === null || shown.has(c))) writeFloat64(out, x.effects[from + c]!);
+      }
+    }
+    if (spec?.reasons) {
+      out.byte(d);
+      const codes = at >= 0 ? (x?.reasons[at] ?? []).map((reason) => reason.code).join(';') : '';
+      out.utf8(neutralField(codes, this.#spec.delimiter));
+    }
     out.byte(10);
   }
 }

@@ -1,5 +1,6 @@
 // The narrow interface of every output format.
 import type { ColumnBatch } from '../core/batch.ts';
+import type { BatchInterpretation, InterpretationSpec } from '../explain/interpretation.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
@@ -13,6 +14,8 @@ export interface OutputSpec {
   passthrough: readonly string[];
   /** The passthrough texts are JSON tokens already (JSON in), not bare text. */
   passthroughIsJson: boolean;
+  /** null: predictions only. */
+  interpretation: InterpretationSpec | null;
 }
 
 export interface Totals {
@@ -22,8 +25,14 @@ export interface Totals {
 }
 
 export interface Formatter {
-  /** Writes one record a row of the batch, rejected rows as errors. `firstRow` is 1-based. `any`: records were written before. */
-  write(out: ByteWriter, batch: ColumnBatch, scores: Scores | null, firstRow: number): void;
+  /** Writes one record a row of the batch, rejected rows as errors. `firstRow` is 1-based. */
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void;
 }
 
 /** What stands around the records of a whole answer. */

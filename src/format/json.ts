@@ -1,9 +1,12 @@
 // Predictions as JSON objects, comma-separated (inside the array of an answer) or one a line (NDJSON).
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
+import { type BatchInterpretation, INEXACT } from '../explain/interpretation.ts';
+import type { ColumnSpec } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
+import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
 import { writeFloat32, writeFloat64 } from './number.ts';
 
 /** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
@@ -28,16 +31,27 @@ export class JsonFormatter implements Formatter {
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];
   readonly #lines: boolean;
+  readonly #columns: readonly ColumnSpec[];
+  /** `{"column":…,"value":` of each column. */
+  readonly #effectHeads: readonly string[];
 
-  constructor(spec: OutputSpec, interpreter: Interpreter) {
+  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[]) {
     this.#spec = spec;
     this.#interpreter = interpreter;
     this.#keys = spec.passthrough.map((n) => `${JSON.stringify(n)}:`);
     this.#classes = interpreter.classes.map((c) => JSON.stringify(c));
     this.#lines = spec.format === 'ndjson';
+    this.#columns = columns;
+    this.#effectHeads = columns.map((c) => `{"column":${JSON.stringify(c.name)},"value":`);
   }
 
-  write(out: ByteWriter, batch: ColumnBatch, scores: Scores | null, firstRow: number): void {
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void {
     let next = 0;
     for (let r = 0; r < batch.rows; r++) {
       if (!this.#lines && out.length > 0) out.byte(44);
@@ -54,7 +68,10 @@ export class JsonFormatter implements Formatter {
       out.ascii('"row":');
       out.unsigned(firstRow + r);
       if (batch.rejected[r] === 1 || !scores) out.utf8(errorOf(batch.rejections[next++]!));
-      else this.#answer(out, scores, r);
+      else {
+        this.#answer(out, scores, r);
+        if (interpretation) this.#interpretation(out, batch, scores, r, interpretation);
+      }
       out.byte(125);
       if (this.#lines) out.byte(10);
     }
@@ -84,6 +101,54 @@ export class JsonFormatter implements Formatter {
       out.ascii(',"value":');
       number(out, scores.values[r]!);
     }
+  }
+
+  #interpretation(out: ByteWriter, batch: ColumnBatch, scores: Scores, r: number, x: BatchInterpretation): void {
+    const at = x.at[r]!;
+    if (at === INEXACT) {
+      out.ascii(`,"interpretation":{"error":{"code":"${INEXACT_CODE}","message":"${INEXACT_MESSAGE}"}}`);
+      return;
+    }
+    if (at < 0) return;
+    const { outputs, space, method } = x.explainer;
+    // Of several classes, what is told first is about the one predicted.
+    const top = outputs > 1 ? this.#interpreter.top(scores, r) : 0;
+    out.ascii(`,"interpretation":{"space":"${space}","method":"${method}"`);
+    if (outputs > 1) out.utf8(`,"class":${this.#classes[top]}`);
+    this.#effects(out, batch, r, x, at, top);
+    if (outputs > 1) {
+      out.ascii(',"classes":[');
+      for (let o = 0; o < outputs; o++) {
+        out.utf8(`${o > 0 ? ',' : ''}{"class":${this.#classes[o]}`);
+        this.#effects(out, batch, r, x, at, o);
+        out.byte(125);
+      }
+      out.byte(93);
+    }
+    if (x.errors) {
+      out.ascii(',"standard_error":');
+      writeFloat64(out, x.errors[at]!);
+    }
+    if (x.spec.reasons) out.utf8(`,"reasons":${JSON.stringify(x.reasons[at] ?? [])}`);
+    out.byte(125);
+  }
+
+  #effects(out: ByteWriter, batch: ColumnBatch, r: number, x: BatchInterpretation, at: number, output: number): void {
+    if (!x.spec.effects) return;
+    const columns = this.#columns.length;
+    const from = (at * x.explainer.outputs + output) * columns;
+    out.ascii(',"base":');
+    writeFloat64(out, x.explainer.base[output]!);
+    out.ascii(',"effects":[');
+    bySize(x, from, columns).forEach((c, k) => {
+      if (k > 0) out.byte(44);
+      out.utf8(this.#effectHeads[c]!);
+      out.utf8(JSON.stringify(applicationValue(this.#columns[c]!, batch.columns[c]!, r)));
+      out.ascii(',"effect":');
+      writeFloat64(out, x.effects[from + c]!);
+      out.byte(125);
+    });
+    out.byte(93);
   }
 }
 

@@ -34,6 +34,9 @@ export interface PredictQuery {
   passthrough?: string;
   on_invalid?: 'report' | 'fail';
   top_effects?: number;
+  interpret_below?: number;
+  /** Set by the operation, never by the caller. */
+  interpretation?: boolean;
 }
 
 export interface PredictServices {
@@ -51,7 +54,7 @@ export function streamOptions(
   format: BodyFormat,
   query: PredictQuery,
   config: ServerConfig,
-): Pick<ScoreStreamOptions, 'input' | 'output' | 'passthrough' | 'limits' | 'failOnInvalid'> {
+): Pick<ScoreStreamOptions, 'input' | 'output' | 'passthrough' | 'interpretation' | 'limits' | 'failOnInvalid'> {
   const delimiter = DELIMITERS[query.delimiter ?? 'tab'];
   const input: InputFormat = format === 'csv' ? { format: 'delimited', delimiter } : { format };
   const output: { format: OutputFormat; delimiter: string } = { format, delimiter };
@@ -60,6 +63,9 @@ export function streamOptions(
     input,
     output,
     passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
+    interpretation: query.interpretation
+      ? { effects: true, reasons: true, top: query.top_effects ?? null, below: query.interpret_below ?? null }
+      : null,
     limits: {
       maxRecordBytes: limits.row_bytes,
       maxRows: limits.rows,
@@ -102,6 +108,8 @@ export function observer(metrics: Metrics, model: string): NonNullable<ScoreStre
       for (const [code, n] of Object.entries(part.rejectedByCode)) metrics.rejected.inc({ model, code }, n);
     }
     metrics.scoring.observe({ model }, part.workMs / 1000);
+    if (part.explained > 0) metrics.interpreted.inc({ model, outcome: 'explained' }, part.explained);
+    if (part.inexact > 0) metrics.interpreted.inc({ model, outcome: 'inexact' }, part.inexact);
     if (part.rejectedByCode.outcome_present) {
       throw new SluiceError('outcome_present', 'an application carries the outcome column', {
         details: part.details.filter((d) => d.code === 'outcome_present').slice(0, 1),

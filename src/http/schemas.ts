@@ -23,6 +23,10 @@ export const PREDICT_QUERY = {
       enum: ['report', 'fail'],
       description: 'report: invalid rows are answered as errors; fail: the request is; default report',
     },
+    interpret_below: {
+      type: 'number',
+      description: 'interpretation only of applications whose probability (or value) is below this',
+    },
     top_effects: { type: 'integer', minimum: 1, maximum: 2000, description: 'only so many effects, the largest' },
   },
 } as const;
@@ -53,6 +57,55 @@ export const PROBLEM = {
   },
 } as const;
 
+const EFFECTS = {
+  type: 'array',
+  description: 'largest first; base + effects = the prediction in this space',
+  items: {
+    type: 'object',
+    required: ['column', 'value', 'effect'],
+    properties: {
+      column: { type: 'string' },
+      value: { type: ['string', 'number', 'boolean', 'null'] },
+      effect: { type: 'number' },
+    },
+  },
+} as const;
+
+const CLASS = { type: ['string', 'number', 'boolean'] } as const;
+
+const INTERPRETATION = {
+  type: 'object',
+  description: 'only of the interpretation operations',
+  properties: {
+    space: { type: 'string', enum: ['log_odds', 'probability', 'value'] },
+    method: {
+      type: 'string',
+      enum: ['tree_interventional', 'tree_path_dependent', 'linear', 'exact', 'sampling'],
+    },
+    class: CLASS,
+    base: { type: 'number' },
+    effects: EFFECTS,
+    classes: {
+      type: 'array',
+      items: { type: 'object', properties: { class: CLASS, base: { type: 'number' }, effects: EFFECTS } },
+    },
+    standard_error: { type: 'number', description: 'sampling only: the largest of the effects' },
+    reasons: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['code', 'column', 'text'],
+        properties: { code: { type: 'string' }, column: { type: 'string' }, text: { type: 'string' } },
+      },
+    },
+    error: {
+      type: 'object',
+      required: ['code', 'message'],
+      properties: { code: { type: 'string' }, message: { type: 'string' } },
+    },
+  },
+} as const;
+
 export const PREDICTION = {
   type: 'object',
   required: ['row'],
@@ -64,6 +117,7 @@ export const PREDICTION = {
     points: { type: 'integer' },
     decision: { type: 'string' },
     value: { type: 'number' },
+    interpretation: INTERPRETATION,
     error: {
       type: 'object',
       required: ['code', 'message'],

@@ -11,6 +11,7 @@ import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost } from '../pipeline/model-host.ts';
+import { assertExplainable } from '../pipeline/score-stream.ts';
 import { assertMayUse } from './access.ts';
 import { Admission } from './admission.ts';
 import { docsPage } from './docs-page.ts';
@@ -127,8 +128,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
             throw new SluiceError('forbidden', 'the key lacks the scope jobs');
           }
           if (scope === 'interpret') {
-            await host.registry.resolve(request.query.modelId);
-            throw new SluiceError('interpretation_unavailable', 'the model package has no interpretation');
+            request.query.interpretation = true;
+            assertExplainable(await host.registry.resolve(request.query.modelId));
           }
           if (wantsJob(request)) {
             const job = await jobs.create(request, format);

@@ -95,6 +95,8 @@ export class ColumnReader {
           return null;
         }
         if (text.includes('\0')) return this.#faults.nul;
+        // Kept for answers that show the value; the model never sees it.
+        out.texts[i] = text;
         return this.readUnseen(out, i);
       }
       case 'text':

@@ -12,6 +12,11 @@ export class Metrics {
     'model',
     'code',
   ]);
+  readonly interpreted = this.#counter(
+    'sluice_rows_interpreted_total',
+    'applications interpreted (explained), or left without because effects did not add up (inexact)',
+    ['model', 'outcome'],
+  );
   readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time a worker takes for a block', ['model']);
   readonly queueWait = this.#histogram('sluice_request_queue_seconds', 'time a predict request waits for its turn', []);
   readonly requests = this.#histogram('sluice_http_request_seconds', 'time to the end of the answer', [

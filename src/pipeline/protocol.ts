@@ -47,6 +47,9 @@ export interface ScoredPart {
   /** Lines of the rejects file, without its header. */
   rejects: string;
   rejectedByCode: Partial<Record<ErrorCode, number>>;
+  /** Rows with an interpretation, and rows whose effects did not add up. */
+  explained: number;
+  inexact: number;
   /** The first few rejected rows, for answers that list them. */
   details: ErrorDetail[];
   /** Milliseconds of work in the worker. */

@@ -1,5 +1,6 @@
 // Scores one delimited input into one output: where source, model, workers and sink meet for files and pipes.
 import { availableParallelism } from 'node:os';
+import type { InterpretationSpec } from '../explain/interpretation.ts';
 import type { OutputFormat } from '../format/formatter.ts';
 import { REJECTS_HEADER } from '../format/rejects.ts';
 import type { ModelPackage } from '../model/package.ts';
@@ -18,6 +19,7 @@ export interface ScoreFileOptions {
   delimiter: string;
   output: { format: OutputFormat; delimiter: string };
   passthrough: readonly string[] | '*';
+  interpretation?: InterpretationSpec | null;
   failOnInvalid?: boolean;
   workers?: number;
   batchRows?: number;
@@ -60,6 +62,7 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
       input: { format: 'delimited', delimiter: options.delimiter },
       output: options.output,
       passthrough: options.passthrough,
+      interpretation: options.interpretation ?? null,
       limits: { maxRecordBytes: options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES },
       blockBytes: options.blockBytes ?? DEFAULT_BLOCK_BYTES,
       write: (bytes) => sink.write(bytes),

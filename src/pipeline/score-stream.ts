@@ -3,6 +3,7 @@ import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { type FittedHeader, fitHeader } from '../decode/header.ts';
+import type { InterpretationSpec } from '../explain/interpretation.ts';
 import { frameOf } from '../format/create.ts';
 import type { OutputFormat, OutputSpec } from '../format/formatter.ts';
 import { ANSWER_KEYS } from '../format/json.ts';
@@ -39,6 +40,8 @@ export interface ScoreStreamOptions {
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   passthrough: readonly string[] | '*';
+  /** Effects and reasons beside the predictions. */
+  interpretation?: InterpretationSpec | null;
   limits?: StreamLimits;
   write: (bytes: Uint8Array) => Promise<void>;
   writeRejects?: (lines: string) => Promise<void>;
@@ -57,6 +60,7 @@ export interface ScoreStreamOptions {
  */
 export async function scoreStream(options: ScoreStreamOptions): Promise<RunCounts> {
   const { pool, input } = options;
+  if (options.interpretation) assertExplainable(options.model);
   // Two blocks a worker in the making, and as many read or waiting to be written.
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();
@@ -127,6 +131,12 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
   }
 }
 
+/** @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with */
+export function assertExplainable(model: ModelPackage): void {
+  if (model.manifest.explain?.background !== undefined) return;
+  throw new SluiceError('interpretation_unavailable', `${model.ref} has no background sample (explain.background)`);
+}
+
 /** A limit that was exceeded, in the form every answer gives it. */
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
@@ -145,14 +155,15 @@ function scannerFor({ input, limits }: ScoreStreamOptions): RecordScanner {
 
 function streamSpec(options: ScoreStreamOptions, header: FittedHeader | null): StreamSpec {
   const { input, output, model } = options;
+  const interpretation = options.interpretation ?? null;
   if (input.format === 'delimited') {
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
-    const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false };
+    const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false, interpretation };
     refuseHiddenKeys(spec);
     return { input: { format: 'delimited', layout: header.layout }, output: spec };
   }
   const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
-  const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true };
+  const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
   refuseHiddenKeys(spec);
   return {
     input: {

@@ -1,9 +1,12 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import type { ColumnBatch, ColumnData } from '../core/batch.ts';
-import type { ErrorDetail } from '../core/errors.ts';
+import { type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { CsvParseDecoder } from '../decode/csv-parse-decoder.ts';
 import { type Decoder, reject } from '../decode/decoder.ts';
 import { JsonDecoder } from '../decode/json-decoder.ts';
+import { createExplainer } from '../explain/create.ts';
+import { NotExplainable } from '../explain/explainer.ts';
+import { type BatchInterpretation, type InterpretationSpec, Interpretations } from '../explain/interpretation.ts';
 import { ByteWriter } from '../format/byte-writer.ts';
 import { createFormatter } from '../format/create.ts';
 import type { Formatter } from '../format/formatter.ts';
@@ -14,12 +17,14 @@ import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
 import type { Evaluator, Scores } from '../score/evaluator.ts';
 import { openOnnxRuntime } from '../score/onnxruntime.ts';
 import { Interpreter } from '../score/prediction.ts';
+import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
 interface Stream {
   decoder: Decoder;
   formatter: Formatter;
   batch: ColumnBatch;
+  interpretation: InterpretationSpec | null;
 }
 
 export class Scorer {
@@ -32,6 +37,7 @@ export class Scorer {
   readonly #capacity: number;
   readonly #streams = new Map<number, Stream>();
   readonly #writer = new ByteWriter(0);
+  #interpretations: Promise<Interpretations> | null = null;
 
   private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
     this.model = model;
@@ -65,7 +71,7 @@ export class Scorer {
   /** Scores the records of one job. @throws SluiceError model_failed */
   async score(job: ScoreJob): Promise<ScoredPart> {
     const began = performance.now();
-    const { decoder, formatter, batch } = this.#stream(job.stream, job.spec);
+    const { decoder, formatter, batch, interpretation: wanted } = this.#stream(job.stream, job.spec);
     const out = this.#writer;
     if (job.recycled) out.reuse(job.recycled);
     const rows = job.faults.length;
@@ -73,11 +79,21 @@ export class Scorer {
     const details: ErrorDetail[] = [];
     let rejects = '';
     let rejected = 0;
+    let explained = 0;
+    let inexact = 0;
     for (let from = 0; from < rows; from += this.#capacity) {
       const to = Math.min(rows, from + this.#capacity);
       decoder.decode(job, from, to, batch);
-      const scores = await this.#evaluate(batch);
-      formatter.write(out, batch, scores, job.firstRow + from);
+      let scores = await this.#evaluate(batch);
+      let interpretation: BatchInterpretation | null = null;
+      if (scores && wanted) {
+        // The model is asked again while effects are computed, and would write over its scores.
+        scores = { values: scores.values.slice(), width: scores.width };
+        interpretation = await (await this.#explaining()).of(batch, this.#encoder.inputs, scores, wanted);
+        explained += interpretation.explained;
+        inexact += interpretation.inexact;
+      }
+      formatter.write(out, batch, scores, job.firstRow + from, interpretation);
       for (const r of batch.rejections) {
         const i = from + r.index;
         const row = job.firstRow + i;
@@ -98,9 +114,30 @@ export class Scorer {
       length,
       rejects,
       rejectedByCode,
+      explained,
+      inexact,
       details,
       workMs: performance.now() - began,
     };
+  }
+
+  /** Made when it is first asked for: predictions alone must not pay for it. */
+  #explaining(): Promise<Interpretations> {
+    this.#interpretations ??= this.#makeExplaining();
+    return this.#interpretations;
+  }
+
+  async #makeExplaining(): Promise<Interpretations> {
+    const { manifest } = this.model;
+    const { background, covers } = await readBackground(this.model);
+    try {
+      const bytes = await readModelBytes(this.model);
+      const chosen = await createExplainer({ bytes, manifest, evaluator: this.evaluator, background, covers });
+      return new Interpretations(chosen, manifest, this.evaluator, background);
+    } catch (cause) {
+      if (!(cause instanceof NotExplainable)) throw cause;
+      throw new SluiceError('interpretation_unavailable', `${this.model.ref}: ${cause.message}`, { cause });
+    }
   }
 
   async #evaluate(batch: ColumnBatch): Promise<Scores | null> {
@@ -127,6 +164,7 @@ export class Scorer {
           ? new JsonDecoder(this.#readers, spec.input.layout)
           : new CsvParseDecoder(this.#readers, spec.input.layout),
       formatter: createFormatter(spec.output, this.model.manifest),
+      interpretation: spec.output.interpretation,
       batch: {
         capacity: this.#capacity,
         rows: 0,

@@ -38,6 +38,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   ],
   http: [
     'core',
+    'explain',
     'config',
     'source',
     'model',
@@ -51,6 +52,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   ],
   commands: [
     'core',
+    'explain',
     'config',
     'http',
     'register',
