@@ -27,7 +27,7 @@ export interface LeafGame {
 interface TreeGame {
   /** Slots in use and, for each, the segment every state falls into and the leaf masks of every segment. */
   slots: Int32Array;
-  segments: readonly (Uint8Array | Uint16Array)[];
+  segments: readonly Uint16Array[];
   masks: readonly Int32Array[];
   /** Player of each slot, as a number within the tree. */
   slotPlayer: Int32Array;
@@ -110,7 +110,7 @@ export class LeafGames {
   /** Every leaf with the masks of a row: for setting games up. `visit(leaf game, mask, weights from, weights end)`. */
   visit(states: Int32Array, visit: (game: LeafGame, mask: number, from: number, end: number) => void): void {
     for (const t of this.#trees) {
-      this.#masksOf(t, states);
+      this.#masksOf(t, states, 0);
       for (let l = 0; l < t.leaves; l++) visit(t.games[l]!, this.#maskOf(t, l), t.weightFirst[l]!, t.weightEnd[l]!);
     }
   }
@@ -121,41 +121,61 @@ export class LeafGames {
   }
 
   /**
-   * Adds the effects of a row to `effects[target * columns + column]` and the leaves it reaches to `margins[target]`.
+   * Adds the effects of `rows` rows to `effects` (rows × targets × columns) and the leaves they reach to `margins` (rows ×
+   * targets). Tree by tree, so that what is looked up for one tree stays in the cache for all rows.
    */
-  add(states: Int32Array, columns: number, effects: Float64Array, margins: Float64Array): void {
+  add(
+    states: Int32Array,
+    slots: number,
+    rows: number,
+    columns: number,
+    effects: Float64Array,
+    margins: Float64Array,
+  ): void {
+    for (const t of this.#trees) {
+      for (let r = 0; r < rows; r++) this.#addTree(t, states, r * slots, columns, effects, margins, r);
+    }
+  }
+
+  #addTree(
+    t: TreeGame,
+    states: Int32Array,
+    at: number,
+    columns: number,
+    effects: Float64Array,
+    margins: Float64Array,
+    row: number,
+  ): void {
     const scale = this.#scale;
     const weightTarget = this.#weightTarget;
     const weightValue = this.#weightValue;
     const M = this.#rowMasks;
-    const single = this.#targets === 1;
-    for (let i = 0; i < this.#trees.length; i++) {
-      const t = this.#trees[i]!;
-      this.#masksOf(t, states);
-      const { words, leaves, leafFirst, leafPlayer, leafColumn, memoFirst, weightFirst, weightEnd } = t;
-      for (let l = 0; l < leaves; l++) {
-        const word = l >>> 5;
-        const bit = l & 31;
-        const first = leafFirst[l]!;
-        const end = leafFirst[l + 1]!;
-        let mask = 0;
-        for (let j = first; j < end; j++) mask |= ((M[leafPlayer[j]! * words + word]! >>> bit) & 1) << (j - first);
-        const w0 = weightFirst[l]!;
-        const w1 = weightEnd[l]!;
-        if (mask === (1 << (end - first)) - 1) {
-          for (let w = w0; w < w1; w++) margins[weightTarget[w]!]! += weightValue[w]! * scale;
-        }
-        let at = memoFirst[l]! >= 0 ? this.#table[memoFirst[l]! + mask]! : UNKNOWN;
-        if (at === NOTHING) continue;
-        if (at === UNKNOWN) at = this.#lookUp(t, l, mask);
-        if (at === NOTHING) continue;
-        const from = at === UNKNOWN ? this.#scratch : this.#pool;
-        if (at === UNKNOWN) at = 0;
-        for (let w = w0; w < w1; w++) {
-          const value = weightValue[w]! * scale;
-          const o = single ? 0 : weightTarget[w]! * columns;
-          for (let j = first, k = at; j < end; j++, k++) effects[o + leafColumn[j]!]! += value * from[k]!;
-        }
+    const table = this.#table;
+    const targets = this.#targets;
+    this.#masksOf(t, states, at);
+    const { words, leaves, leafFirst, leafPlayer, leafColumn, memoFirst, weightFirst, weightEnd } = t;
+    for (let l = 0; l < leaves; l++) {
+      const word = l >>> 5;
+      const bit = l & 31;
+      const first = leafFirst[l]!;
+      const end = leafFirst[l + 1]!;
+      let mask = 0;
+      for (let j = first; j < end; j++) mask |= ((M[leafPlayer[j]! * words + word]! >>> bit) & 1) << (j - first);
+      const w0 = weightFirst[l]!;
+      const w1 = weightEnd[l]!;
+      if (mask === (1 << (end - first)) - 1) {
+        for (let w = w0; w < w1; w++) margins[row * targets + weightTarget[w]!]! += weightValue[w]! * scale;
+      }
+      const memo = memoFirst[l]!;
+      let from = memo >= 0 ? table[memo + mask]! : UNKNOWN;
+      if (from === UNKNOWN) from = this.#lookUp(t, l, mask);
+      if (from === NOTHING) continue;
+      const values = from === UNKNOWN ? this.#scratch : this.#pool;
+      if (from === UNKNOWN) from = 0;
+      for (let w = w0; w < w1; w++) {
+        const value = weightValue[w]! * scale;
+        const o = (row * targets + weightTarget[w]!) * columns;
+        for (let j = first, k = from; j < end; j++, k++) effects[o + leafColumn[j]!]! += value * values[k]!;
       }
     }
   }
@@ -187,12 +207,12 @@ export class LeafGames {
   }
 
   /** Per player of the tree: the leaves whose conditions on it the row meets. */
-  #masksOf(t: TreeGame, states: Int32Array): void {
+  #masksOf(t: TreeGame, states: Int32Array, at: number): void {
     const M = this.#rowMasks;
     const { words, slots, segments, masks, slotPlayer } = t;
     M.fill(-1, 0, t.players * words);
     for (let s = 0; s < slots.length; s++) {
-      const segment = segments[s]![states[slots[s]!]!]! * words;
+      const segment = segments[s]![states[at + slots[s]!]!]! * words;
       const mask = masks[s]!;
       const p = slotPlayer[s]! * words;
       for (let w = 0; w < words; w++) M[p + w]! &= mask[segment + w]!;
@@ -220,7 +240,7 @@ function cut(
   const truths = new Map(t.branches.map((b) => [b, plan.truth(b)] as const));
   const slots = [...new Set([...truths.values()].map((x) => x.slot))].sort((a, b) => a - b);
   const columns = [...new Set(slots.map((s) => playerOf[s]!))].sort((a, b) => a - b);
-  const segments: (Uint8Array | Uint16Array)[] = [];
+  const segments: Uint16Array[] = [];
   const masks: Int32Array[] = [];
   for (const s of slots) {
     const { segment, mask } = segmentsOf(
@@ -287,7 +307,7 @@ function segmentsOf(
   states: number,
   number: boolean,
   words: number,
-): { segment: Uint8Array | Uint16Array; mask: Int32Array } {
+): { segment: Uint16Array; mask: Int32Array } {
   // Where a test changes its answer a segment begins; within one all states are alike.
   const starts = new Set([0, ...(number ? [states - 1] : [])]);
   for (const b of branches) {
@@ -297,7 +317,7 @@ function segmentsOf(
     }
   }
   const begins = [...starts].filter((s) => s < states).sort((a, b) => a - b);
-  const segment = begins.length < 256 ? new Uint8Array(states) : new Uint16Array(states);
+  const segment = new Uint16Array(states);
   const mask = new Int32Array(begins.length * words).fill(-1);
   begins.forEach((from, i) => {
     segment.fill(i, from, begins[i + 1] ?? states);

@@ -13,6 +13,9 @@ import { LeafGames } from './leaf-games.ts';
 import { answersOf, findLink, marginsOf } from './link.ts';
 import { SlotStates } from './slot-states.ts';
 
+/** Rows explained at once. */
+const CHUNK = 256;
+
 /** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
 
@@ -98,8 +101,10 @@ export function treeExplainer(
   const { outputs } = link;
   // One target served as it is needs no mixing.
   const direct = targets === 1 && outputs === 1 && link.coefficients[0]![0] === 1;
-  const perTarget = new Float64Array(targets * columns);
-  const rowSums = new Float64Array(targets);
+  const slots = plan.slots.length;
+  const chunkStates = new Int32Array(CHUNK * slots);
+  const perTarget = new Float64Array(CHUNK * targets * columns);
+  const sumsOfRows = new Float64Array(CHUNK * targets);
   const rowMargins = new Float64Array(outputs);
   let values = new Float64Array(0);
   let margins = new Float64Array(0);
@@ -114,22 +119,28 @@ export function treeExplainer(
         values = new Float64Array(n * outputs * columns);
         margins = new Float64Array(n * outputs);
       }
-      values.fill(0, 0, n * outputs * columns);
-      for (let i = 0; i < n; i++) {
-        states.read(inputs, rows[i]!);
-        rowSums.set(rest);
-        perTarget.fill(0);
-        games.add(states.states, columns, perTarget, rowSums);
-        marginsOf(link, rowSums, rowMargins);
-        margins.set(rowMargins, i * outputs);
-        const at = i * outputs * columns;
-        if (direct) values.set(perTarget, at);
-        else {
+      for (let from = 0; from < n; from += CHUNK) {
+        const part = Math.min(CHUNK, n - from);
+        for (let i = 0; i < part; i++) {
+          states.read(inputs, rows[from + i]!);
+          chunkStates.set(states.states, i * slots);
+          sumsOfRows.set(rest, i * targets);
+        }
+        perTarget.fill(0, 0, part * targets * columns);
+        games.add(chunkStates, slots, part, columns, perTarget, sumsOfRows);
+        if (direct) values.set(perTarget.subarray(0, part * columns), from * columns);
+        for (let i = 0; i < part; i++) {
+          marginsOf(link, sumsOfRows.subarray(i * targets, (i + 1) * targets), rowMargins);
+          margins.set(rowMargins, (from + i) * outputs);
+          if (direct) continue;
+          const at = (from + i) * outputs * columns;
+          values.fill(0, at, at + outputs * columns);
           for (let o = 0; o < outputs; o++) {
             for (let t = 0; t < targets; t++) {
               const k = link.coefficients[o]![t]!;
               if (k === 0) continue;
-              for (let c = 0; c < columns; c++) values[at + o * columns + c]! += k * perTarget[t * columns + c]!;
+              for (let c = 0; c < columns; c++)
+                values[at + o * columns + c]! += k * perTarget[(i * targets + t) * columns + c]!;
             }
           }
         }
