@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { EXIT, tellError } from './commands/common.ts';
 import { addDemoCommand } from './commands/demo.ts';
+import { addExplainCommand } from './commands/explain.ts';
 import { addGenerateCommand } from './commands/generate.ts';
 import { addKeysCommand } from './commands/keys.ts';
 import { addModelCommand } from './commands/model.ts';
@@ -19,6 +20,7 @@ addScoreCommand(program);
 addGenerateCommand(program);
 addDemoCommand(program);
 addServeCommand(program);
+addExplainCommand(program);
 addModelCommand(program);
 addKeysCommand(program);
 for (const command of program.commands) {

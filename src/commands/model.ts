@@ -1,5 +1,6 @@
 // `sluice model`: bring a model, look at the registry, move aliases, verify packages.
 import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
@@ -20,6 +21,7 @@ interface AddFlags {
   expected?: string;
   expectedRows?: string;
   tolerance?: string;
+  covers?: string;
   delimiter?: string;
   task?: 'binary' | 'multiclass' | 'regression' | 'score';
   output?: 'probability' | 'log_odds';
@@ -61,6 +63,7 @@ export function addModelCommand(program: Command): void {
       'CSV with the applications those predictions belong to, if not the training table',
     )
     .option('--tolerance <n>', 'largest difference from them that passes (default: 1e-6)')
+    .option('--covers <file>', 'JSON with the training rows at every tree node: effects along the paths of the trees')
     .option('--delimiter <d>', 'tab, comma, semicolon or pipe (default: found out)')
     .addOption(
       new Option('--task <task>', 'default: found out').choices(['binary', 'multiclass', 'regression', 'score']),
@@ -157,6 +160,7 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
     ...(flags.expected === undefined ? {} : { expected: await readExpected(flags.expected) }),
     ...(flags.expectedRows === undefined ? {} : { expectedRows: await readExpected(flags.expectedRows) }),
     ...(tolerance === undefined ? {} : { tolerance }),
+    ...(flags.covers === undefined ? {} : { covers: await readText(flags.covers) }),
     requireBatchInvariance: flags.requireBatchInvariance === true,
   });
   const ref = `${id}:${version}`;
@@ -235,6 +239,14 @@ async function moveAlias(
   }
   const move = await registry.moveAlias(id, alias, version ?? null, flags.who ?? whoAmI());
   out(`${id}@${alias}: ${move.from ?? '(none)'} → ${move.to ?? '(removed)'}`);
+}
+
+async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
+  }
 }
 
 function whoAmI(): string {

@@ -5,13 +5,23 @@ import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { Random } from '../core/random.ts';
 import { VERSION } from '../core/version.ts';
+import { DEFAULT_PAIRS } from '../explain/coalitions.ts';
+import { createExplainer } from '../explain/create.ts';
+import { NotExplainable } from '../explain/explainer.ts';
+import type { Covers } from '../explain/trees.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { type OnnxModel, readOnnx } from '../onnx/model.ts';
 import { knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
 import type { Scores } from '../score/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { Probe } from '../score/probe.ts';
-import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../score/sample-scorer.ts';
+import {
+  checkBatchInvariance,
+  type EncodedRows,
+  encodeRows,
+  probeEvaluator,
+  scoreRows,
+} from '../score/sample-scorer.ts';
 import type { OutputTensor } from '../score/session.ts';
 import { computeBaseline } from './baseline.ts';
 import { assignColumns, type DraftColumn, draftColumn, type MissingChoice, tellExactness } from './columns.ts';
@@ -41,6 +51,8 @@ export interface RegisterOptions {
   expectedRows?: { header: readonly string[]; rows: readonly (readonly string[])[] };
   tolerance?: number;
   requireBatchInvariance?: boolean;
+  /** covers.json: training rows at the nodes of the trees, for path-dependent effects. */
+  covers?: string;
   /** Milliseconds the speed is measured for; default 700. */
   benchMs?: number;
 }
@@ -206,7 +218,17 @@ async function propose(
     ['model.onnx', bytes],
     ['background.csv', toCsv(final, pickRows(sound, BACKGROUND_ROWS), fields)],
   ]);
-  final.explain = { background: 'background.csv' };
+  final.explain = await chooseExplanation(
+    options,
+    final,
+    bytes,
+    probe,
+    pickRows(sound, BACKGROUND_ROWS),
+    fields,
+    files,
+    report,
+    findings,
+  );
   if (test) addSelfTest(final, files, test, encodeRows(final, test.rows, test.fields).rejected, tolerance);
   final.baseline = computeBaseline(table, ordered, values);
   return { manifest: final, report, files };
@@ -522,6 +544,56 @@ interface Checked {
   values: readonly number[];
 }
 
+/** Picks the method of interpretation by making it: what works here works in the service. */
+async function chooseExplanation(
+  options: RegisterOptions,
+  manifest: Manifest,
+  bytes: Uint8Array,
+  probe: Probe,
+  rows: readonly (readonly string[])[],
+  fields: readonly number[],
+  files: Map<string, string | Uint8Array>,
+  report: Report,
+  findings: Findings,
+): Promise<NonNullable<Manifest['explain']>> {
+  const explain: NonNullable<Manifest['explain']> = { background: 'background.csv' };
+  let covers: Covers | null = null;
+  if (options.covers) {
+    covers = JSON.parse(options.covers) as Covers;
+    files.set('covers.json', options.covers);
+    explain.covers = 'covers.json';
+    explain.method = 'tree_path_dependent';
+  }
+  const background = encodeRows(manifest, rows, fields);
+  try {
+    const { explainer, reasons } = await createExplainer({
+      bytes,
+      manifest: { ...manifest, explain },
+      evaluator: probeEvaluator(probe, manifest),
+      background,
+      covers,
+    });
+    explain.method = explainer.method;
+    explain.space = explainer.space;
+    report.interpretation = { method: explainer.method, space: explainer.space, reasons };
+    const how =
+      explainer.method === 'sampling'
+        ? `Effects are estimated by sampling, with standard errors: ${reasons.join('; ')}.`
+        : `Effects of the columns are exact (${explainer.method}), in ${explainer.space}, against ${background.rows} training rows.`;
+    findings.info(how);
+    if (explainer.method === 'sampling') explain.pairs = DEFAULT_PAIRS;
+  } catch (cause) {
+    if (!(cause instanceof NotExplainable)) throw cause;
+    throw refuse(`interpretation: ${cause.message}`);
+  }
+  if (manifest.task === 'binary') {
+    findings.assumed(
+      'reasons carry the names of the columns until model.yaml gives them codes and texts (reasons: {column: {code, text}}, or none)',
+    );
+  }
+  return explain;
+}
+
 async function finish(
   options: RegisterOptions,
   manifest: Manifest,
@@ -551,6 +623,7 @@ async function finish(
       max: values.reduce((a, b) => Math.max(a, b), -Infinity),
       outcomeRate: checked.outcomeRate,
     },
+    interpretation: null,
     findings: findings.list,
   };
 }

@@ -17,6 +17,8 @@ export interface Report {
   selfTest: (Comparison & { tolerance: number; passed: boolean; source: string }) | null;
   batchInvariance: BatchInvariance;
   speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
+  /** How rows are interpreted, and why not by a better method; null: not looked at. */
+  interpretation: { method: string; space: string; reasons: readonly string[] } | null;
   scores: { mean: number; min: number; max: number; outcomeRate: number | null } | null;
   findings: readonly Finding[];
 }
@@ -70,6 +72,7 @@ export function reportMarkdown(r: Report): string {
           `| scores of the sample | mean ${n(scores.mean, 4)}, from ${n(scores.min, 4)} to ${n(scores.max, 4)}${scores.outcomeRate === null ? '' : `; share of the positive class in the table ${n(scores.outcomeRate, 4)}`} |`,
         ]
       : []),
+    ...(r.interpretation ? [`| interpretation | ${r.interpretation.method}, in ${r.interpretation.space} |`] : []),
     `| speed | ${n(speed.rowsPerSecond)} rows/s on one thread in batches of ${speed.batchRows} |`,
     `| memory | ${n(speed.memoryBytes / 1e6)} MB to load, in ${n(speed.loadMs)} ms |`,
     '',

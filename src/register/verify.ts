@@ -4,6 +4,7 @@ import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
+import { unmappedReasons } from '../explain/interpretation.ts';
 import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
 import { readOnnx } from '../onnx/model.ts';
 import { looksIsotonic, refusals } from '../onnx/serve.ts';
@@ -47,6 +48,12 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
     if (!selfTest) findings.warn('has no self-test: predictions of the training library were never compared');
     if (looksIsotonic(onnx.graph))
       findings.warn('looks isotonic-calibrated: exports of that differ from the training library');
+    const unmapped = unmappedReasons(manifest);
+    if (unmapped.length > 0) {
+      findings.warn(
+        `reasons have neither a text nor none for ${unmapped.join(', ')}: letters would carry the names of the columns`,
+      );
+    }
     if (!manifest.baseline) findings.warn('has no baseline: drift cannot be seen');
     for (const part of [manifest.explain?.background, manifest.explain?.covers]) {
       if (part !== undefined && !(await exists(path.join(model.folder, part))))
@@ -63,6 +70,9 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
       selfTest,
       batchInvariance,
       speed: await measureSpeed(probe, manifest, encoded),
+      interpretation: manifest.explain?.method
+        ? { method: manifest.explain.method, space: manifest.explain.space ?? '', reasons: [] }
+        : null,
       scores: null,
       findings: findings.list,
     };

@@ -4,7 +4,7 @@ import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { type EncodedInput, Encoder, type InputArray, paddedRows } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { scoreOutputs } from '../model/model-file.ts';
-import type { Scores } from './evaluator.ts';
+import type { Evaluator, Scores } from './evaluator.ts';
 import { scoresOf } from './onnxruntime.ts';
 import type { Probe } from './probe.ts';
 import type { OutputTensor } from './session.ts';
@@ -69,6 +69,13 @@ export async function scoreRows(probe: Probe, manifest: Manifest, encoded: Encod
   const results = await probe.run(inputs, ranges, outputs);
   return join(results, ranges, manifest, rows);
 }
+
+/** The probe as an evaluator: for methods that ask the model many questions. */
+export const probeEvaluator = (probe: Probe, manifest: Manifest): Evaluator => ({
+  name: 'onnxruntime',
+  score: (inputs, rows) => scoreRows(probe, manifest, { inputs, rows, rejected: new Map() }),
+  close: async () => probe.close(),
+});
 
 function join(
   results: readonly OutputTensor[][],

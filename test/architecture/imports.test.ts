@@ -22,7 +22,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   demo: ['core'],
   bundled: [],
   registry: ['core', 'config', 'model'],
-  register: ['core', 'config', 'onnx', 'model', 'score', 'registry'],
+  register: ['core', 'config', 'onnx', 'model', 'score', 'explain', 'registry'],
   pipeline: [
     'core',
     'config',
