@@ -179,10 +179,6 @@ export class TreeMachine {
     this.bytes = memory.buffer.byteLength;
   }
 
-  debugRank(rows: number): void {
-    this.#calls[0]!(rows);
-  }
-
   /** Adds up the trees for the first `rows` rows (at least 1, at most capacity) of regions and states. */
   run(rows: number): void {
     for (let t = 0; t < this.#targets; t++) this.sums.fill(this.#start, t * this.capacity, t * this.capacity + rows);

@@ -109,9 +109,8 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
   const spare = f.local(real);
   /** Leaves the address of the child that the row goes to on the stack. */
   const step = (c: number): void => {
-    f.get(c).memory('i32.load').set(node);
-    f.get(states, node).i32(0xffff).op('i32.and', 'i32.add').memory('i32.load16_u');
-    f.get(node).i32(16).op('i32.shr_u', 'i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
+    f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
+    f.op('i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
   };
   f.repeat(
     () => {
