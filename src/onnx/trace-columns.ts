@@ -205,8 +205,12 @@ const labels: Trace = (call) => {
   return map(x, () => ({ op: 'map', type: values.type, table, otherwise }));
 };
 
+/** ONNX Runtime refuses NaN here, so it must have been imputed before. */
 const binarizer: Trace = (call) => {
   const x = call.columns(0);
+  const imputed = (f: Feature): boolean => f.steps.some((s) => s.op === 'impute' && Number.isNaN(s.replaced));
+  const real = x.type === 'float32' || x.type === 'float64';
+  if (real && !x.features.every(imputed)) throw new Untraceable('a Binarizer that fails on missing values');
   return map(x, () => ({ op: 'binarize', type: x.type, threshold: attribute(call, 'threshold')?.f ?? 0 }));
 };
 

@@ -123,7 +123,13 @@ async function compare(native: NativeEvaluator, reference: Evaluator, manifest: 
   let maxDifference = 0;
   while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
     const inputs = probe.next();
-    const expected = await reference.score(inputs, BATCH);
+    let expected: Scores;
+    try {
+      expected = await reference.score(inputs, BATCH);
+    } catch (e) {
+      if (!(e instanceof SluiceError)) throw e;
+      return { agree: false, rows, sameBits: false, maxDifference, reason: `a probe fails: ${e.message}` };
+    }
     const found = difference(native.scoreNow(inputs, BATCH), expected);
     rows += BATCH;
     if (found === null)
