@@ -106,7 +106,7 @@ export async function chooseEvaluator(
   }
 }
 
-interface Comparison {
+export interface Comparison {
   agree: boolean;
   rows: number;
   sameBits: boolean;
@@ -115,7 +115,11 @@ interface Comparison {
 }
 
 /** Scores the same probes with both. Ends at the first batch that differs too much. */
-async function compare(native: NativeEvaluator, reference: Evaluator, manifest: Manifest): Promise<Comparison> {
+export async function compare(
+  native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
+  reference: Evaluator,
+  manifest: Manifest,
+): Promise<Comparison> {
   const probe = new Probe(manifest, native.slots, BATCH);
   const began = performance.now();
   let rows = 0;

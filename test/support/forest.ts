@@ -83,8 +83,10 @@ export function forestNode(spec: ForestSpec): NodeSpec {
       // A chain of == on one feature with one true child, as LightGBM's categories are exported.
       if (mode === 'BRANCH_EQ' && next() < 0.5) {
         let last = i;
-        for (let k = 0; k < 4; k++) {
-          const more = add(mode, t.features[i]!, pick(THRESHOLDS));
+        const length = next() < 0.3 ? 45 : 4;
+        const whole = next() < 0.5;
+        for (let k = 0; k < length; k++) {
+          const more = add(mode, t.features[i]!, whole ? Math.floor(next() * 80) - 10 : pick(THRESHOLDS));
           t.missing[more] = t.missing[i]!;
           t.yes[more] = t.yes[i]!;
           t.no[last] = t.ids[more]!;
@@ -174,3 +176,63 @@ export const matrixManifest = (spec: ForestSpec): Manifest =>
     ],
     spec.targets,
   );
+
+/** The same forest as TreeEnsemble of ai.onnx.ml 5; `null` where a root has a leaf and a branch of one number, which ONNX Runtime takes for a leaf. */
+export function flatForestFile(spec: ForestSpec): Uint8Array<ArrayBuffer> | null {
+  const { attributes } = forestNode(spec);
+  const of = (name: string): number[] => (attributes![name] as { ints: number[] }).ints;
+  const modes = (attributes!.nodes_modes as { strings: string[] }).strings;
+  const values = (attributes!.nodes_values as { floats: number[] }).floats;
+  const weights = (attributes!.target_weights as { floats: number[] }).floats;
+  const [trees, yes, no, features] = ['nodes_treeids', 'nodes_truenodeids', 'nodes_falsenodeids', 'nodes_featureids'].map(of) as [number[], number[], number[], number[]]; // biome-ignore format: one line
+  const missing = spec.missing ? of('nodes_missing_value_tracks_true') : [];
+  const start = (tree: number): number => trees.indexOf(tree);
+  const branches: number[] = [];
+  const leaves: number[] = [];
+  const place = modes.map((m, i) => (m === 'LEAF' ? leaves.push(i) : branches.push(i)) - 1);
+  const NAMES = ['BRANCH_LEQ', 'BRANCH_LT', 'BRANCH_GTE', 'BRANCH_GT', 'BRANCH_EQ', 'BRANCH_NEQ'];
+  const nodes: [mode: number, feature: number, value: number, missing: number, yes: number, yesLeaf: number, no: number, noLeaf: number][] = []; // biome-ignore format: one line
+  const isLeaf = (i: number): number => (modes[i] === 'LEAF' ? 1 : 0);
+  for (const i of branches) {
+    const [y, n] = [start(trees[i]!) + yes[i]!, start(trees[i]!) + no[i]!];
+    nodes.push([NAMES.indexOf(modes[i]!), features[i]!, values[i]!, missing[i] ?? 0, place[y]!, isLeaf(y), place[n]!, isLeaf(n)]); // biome-ignore format: one line
+  }
+  const roots = [...new Set(trees)].map((t) => {
+    if (modes[start(t)] !== 'LEAF') return place[start(t)]!;
+    const leaf = place[start(t)]!;
+    return nodes.push([0, 0, 0, 0, leaf, 1, leaf, 1]) - 1;
+  });
+  if (roots.some((r) => nodes[r]![4] === nodes[r]![6] && nodes[r]![5] !== nodes[r]![7])) return null;
+  const ints = (c: number): AttributeValue => ({ ints: nodes.map((n) => n[c]!) });
+  const tensor = (type: 'uint8' | 'float32', numbers: number[]): AttributeValue => ({ tensor: { type, dims: [numbers.length], values: numbers } }); // biome-ignore format: one line
+  return buildOnnx({
+    nodes: [
+      {
+        op: 'TreeEnsemble',
+        domain: 'ai.onnx.ml',
+        inputs: ['x'],
+        outputs: ['scores'],
+        attributes: {
+          nodes_modes: tensor('uint8', nodes.map((n) => n[0])),
+          nodes_featureids: ints(1),
+          nodes_splits: tensor('float32', nodes.map((n) => n[2])),
+          nodes_missing_value_tracks_true: ints(3),
+          nodes_truenodeids: ints(4),
+          nodes_trueleafs: ints(5),
+          nodes_falsenodeids: ints(6),
+          nodes_falseleafs: ints(7),
+          leaf_targetids: { ints: leaves.map(() => 0) },
+          leaf_weights: tensor('float32', weights),
+          n_targets: { i: 1 },
+          tree_roots: { ints: roots },
+          aggregate_function: { i: 1 },
+          post_transform: { i: 0 },
+        },
+      },
+    ],
+    inputs: [{ name: 'x', type: 'float32', shape: [null, spec.features] }],
+    outputs: [{ name: 'scores', type: 'float32', shape: [null, 1] }],
+    opset: 21,
+    opsetMl: 5,
+  });
+} // biome-ignore format: lists of columns

@@ -7,7 +7,7 @@ import { compileNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import type { Kernel } from '../../src/trees/machine.ts';
-import { type ForestSpec, forestFile, matrixManifest } from '../support/forest.ts';
+import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../support/forest.ts';
 
 /** Scores the same rows with both; gives the pairs that are not the same number. */
 async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel, batches = 2): Promise<string[]> {
@@ -138,4 +138,23 @@ test('more than 512 rows are cut into micro-batches that share memory', async ()
   const expected = await reference.score(inputs, rows);
   expect([...native.scoreNow(inputs, rows).values]).toEqual([...expected.values]);
   await reference.close();
+});
+
+test('TreeEnsemble of ai.onnx.ml 5 has the same bits', async () => {
+  await fc.assert(
+    fc.asyncProperty(spec, async (s) => {
+      const one: ForestSpec = {
+        ...s,
+        kind: 'regressor',
+        targets: 1,
+        base: 0,
+        post: 'NONE',
+        modes: ALL.filter((m) => m !== 'BRANCH_EQ'),
+      };
+      const bytes = flatForestFile(one);
+      fc.pre(bytes !== null);
+      for (const kernel of kernelsOf(one)) expect(await differences(bytes!, matrixManifest(one), kernel)).toEqual([]);
+    }),
+    { numRuns: 40 },
+  );
 });

@@ -2,7 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { loadPackage } from '../../src/model/package.ts';
-import { chooseEvaluator, type Verdict } from '../../src/score/choose.ts';
+import { readOnnx } from '../../src/onnx/model.ts';
+import { chooseEvaluator, compare, type Verdict } from '../../src/score/choose.ts';
+import { compileNative, type NativeEvaluator } from '../../src/score/native/evaluator.ts';
+import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import { type ForestSpec, forestFile, forestNode, matrixManifest } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
 
@@ -63,20 +66,38 @@ test('what cannot be traced is served by ONNX Runtime, with the reason; or refus
   await expect(chooseEvaluator(bytes, manifest, 'native')).rejects.toThrow(/cannot serve the model: Tanh/);
 });
 
-test('what differs is served by ONNX Runtime', async () => {
-  // Thresholds beyond float32 are infinite there; the probes find rows on both sides.
+test('another exponential is close but not equal, and the verdict says so', async () => {
   const bytes = buildOnnx({
     nodes: [
-      { op: 'Softmax', inputs: ['raw'], outputs: ['scores'], attributes: { axis: { i: 1 } } },
       { ...forestNode({ ...spec, post: 'NONE' }), outputs: ['label', 'raw'] },
-    ].reverse(),
+      { op: 'Softmax', inputs: ['raw'], outputs: ['scores'], attributes: { axis: { i: 1 } } },
+    ],
     inputs: [{ name: 'x', type: 'float32', shape: [null, spec.features] }],
     outputs: [{ name: 'scores', type: 'float32', shape: [null, 2] }],
   });
-  const { evaluator, verdict } = await chooseEvaluator(bytes, manifest);
-  // Another exponential than ONNX Runtime's: close, not equal.
-  expect(verdict.sameBits).toBe(verdict.maxDifference === 0);
-  if (!verdict.sameBits) expect(verdict.reason).toMatch(/differ/);
+  const { verdict } = await chooseEvaluator(bytes, manifest);
+  expect(verdict.engine).toBe('native');
   expect(verdict.maxDifference).toBeLessThanOrEqual(1e-6);
-  await evaluator.close();
+  expect(verdict.sameBits).toBe(verdict.reason === null);
+});
+
+test('one wrong score in ten thousand rows is a disagreement', async () => {
+  const bytes = forestFile(spec);
+  const shapes = [{ name: 'x', type: 'float32' as const, width: spec.features }];
+  const native = compileNative(readOnnx(bytes), 'scores', shapes);
+  const reference = await openOnnxRuntime(bytes, manifest);
+  expect(await compare(native, reference, manifest)).toMatchObject({ agree: true, sameBits: true });
+  let calls = 0;
+  const wrong: Pick<NativeEvaluator, 'slots' | 'scoreNow'> = {
+    slots: native.slots,
+    scoreNow(inputs, rows) {
+      const scores = native.scoreNow(inputs, rows);
+      if (++calls === 2) scores.values[17]! += 0.001;
+      return scores;
+    },
+  };
+  const found = await compare(wrong, reference, manifest);
+  expect(found).toMatchObject({ agree: false, rows: 1_024, sameBits: false });
+  expect(found.reason).toMatch(/differ by 0\.001/);
+  await reference.close();
 });
