@@ -112,7 +112,7 @@ export class TreeMachine {
         missing ?? slot.states - 1,
         s * 2,
         lowest === undefined ? -1 : lowest * 2,
-        0,
+        missing === undefined ? 0 : missing + 1,
       ]);
     }
     const recordsAt = arena.take(records.length * RANK_RECORD, (memory, at) =>

@@ -9,6 +9,7 @@ import { traceModel } from '../../src/onnx/trace.ts';
 import { compileNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
+import type { Kernel } from '../../src/trees/machine.ts';
 import { type ForestSpec, forestNode, manifestFor } from '../support/forest.ts';
 import {
   type AttributeValue,
@@ -200,9 +201,15 @@ function file(
   });
 }
 
-async function check(bytes: Uint8Array, of: Manifest, output = 'scores', tolerance = 0): Promise<void> {
+async function check(
+  bytes: Uint8Array,
+  of: Manifest,
+  output = 'scores',
+  tolerance = 0,
+  kernel?: Kernel,
+): Promise<void> {
   const shapes = of.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
-  const native = compileNative(readOnnx(bytes), output, shapes);
+  const native = compileNative(readOnnx(bytes), output, shapes, kernel);
   const reference = await openOnnxRuntime(bytes, of);
   const rows = 480;
   const inputs = new Probe(of, native.slots, rows).next();
@@ -216,7 +223,9 @@ async function check(bytes: Uint8Array, of: Manifest, output = 'scores', toleran
 }
 
 test.each(Object.keys(pipelines))('%s: the same bits as ONNX Runtime', async (name) => {
-  for (const seed of [1, 2, 3]) await check(file(name, seed), manifest);
+  for (const seed of [1, 2, 3]) {
+    for (const kernel of ['quickscorer', 'walk'] as const) await check(file(name, seed), manifest, 'scores', 0, kernel);
+  }
 });
 
 const outputs: [string, NodeSpec[], GraphSpec['constants']][] = [
