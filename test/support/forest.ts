@@ -23,7 +23,7 @@ export interface ForestSpec {
 }
 
 /** Few distinct thresholds, so that trees share them and rows lie on them; zeros of both signs and denormals too. */
-const THRESHOLDS = [0, -0, 1, 2, 3, -1, 0.5, 0.1, 1e-45, -1e-45, 1e6, -3.25, 16_777_216, 0.30000001192092896];
+const THRESHOLDS = [0, -0, 1, 2, 3, -1, 0.5, 0.1, 1e-45, -1e-45, 1e6, -3.25, 16_777_216, 0.30000001192092896, Infinity];
 
 export function randomOf(seed: number): () => number {
   // Small seeds are spread, or the first numbers would be small too.
