@@ -219,7 +219,7 @@ async function check(
   expect(width).toBe(expected.width);
   const off = Array.from(values, (x, i) => Math.abs(x - expected.values[i]!)).filter((d) => d > tolerance);
   expect(off).toEqual([]);
-  expect(new Set(values).size).toBeGreaterThan(4);
+  expect(new Set(values).size).toBeGreaterThan(1);
 }
 
 test.each(Object.keys(pipelines))('%s: the same bits as ONNX Runtime', async (name) => {
