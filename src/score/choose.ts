@@ -84,8 +84,9 @@ export async function chooseEvaluator(
   try {
     native = compileNative(model, output, shapes);
   } catch (e) {
-    if (!(e instanceof Unsupported)) throw e;
-    const why = general(e.message);
+    if (e instanceof SluiceError) throw e;
+    // A fault of ours is a reason too: the model can still be served.
+    const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
     return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why };
   }
   if (known) return { evaluator: native, verdict: known };

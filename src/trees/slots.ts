@@ -15,7 +15,7 @@ export interface NumberSlot {
   kind: 'number';
   source: Source;
   feature: Feature;
-  /** Ascending, distinct, in the precision of the ensemble's input. */
+  /** Ascending, distinct, at least one, in the precision of the ensemble's input. */
   cuts: Float64Array;
   states: number;
 }

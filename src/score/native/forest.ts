@@ -50,9 +50,7 @@ export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity
     ...Array.from(shared, ([input, region]) => copy(input, shapes[input]!.width, machine.regions[region]!)),
     ...own.map(({ slot, region }) => numberFill(slot.feature, shapes, machine.regions[region]!)),
     ...plan.slots.flatMap((slot, s) =>
-      slot.kind === 'category'
-        ? [stateFill(slot, shapes, machine.states, machine.columns[s]!, machine.stateWidth)]
-        : [],
+      slot.kind === 'category' ? [stateFill(slot, shapes, machine.states, s, machine.stateWidth)] : [],
     ),
   ];
   return {
