@@ -25,6 +25,7 @@ const INPUTS: ValueSpec[] = [
   { name: 's', type: 'string', shape: [null, 2] },
   { name: 'k', type: 'int64', shape: [null, 1] },
   { name: 'b', type: 'bool', shape: [null, 1] },
+  { name: 'dd', type: 'float64', shape: [null, 2] },
 ];
 const manifest: Manifest = manifestFor(
   INPUTS.map(
@@ -141,6 +142,31 @@ const pipelines: Record<string, { nodes: NodeSpec[]; constants?: GraphSpec['cons
       list('half', 'float32', [0.5], [1]),
     ],
     features: 5,
+  },
+  'double numbers made float': {
+    nodes: [node('Cast', ['dd'], 'df', { to: { i: 1 } }), concat(['df', 'a'])],
+    features: 5,
+  },
+  'double numbers scaled': {
+    nodes: [
+      ml('Scaler', ['dd'], 'df', { offset: { floats: [0.3, 0.1] }, scale: { floats: [1.7, 0.2] } }),
+      concat(['df', 'a']),
+    ],
+    features: 5,
+  },
+  'double arithmetic before a Cast': {
+    nodes: [
+      node('Sub', ['dd', 'mean'], 'c'),
+      node('Div', ['c', 'std'], 'e'),
+      node('Cast', ['e'], 'df', { to: { i: 1 } }),
+      concat(['df', 'a']),
+    ],
+    constants: [list('mean', 'float64', [0.1, 0.2]), list('std', 'float64', [1.5, 0.7])],
+    features: 5,
+  },
+  'whole numbers straight into the trees': {
+    nodes: [node('Concat', ['k', 'k'], 'x', { axis: { i: 1 } })],
+    features: 2,
   },
   'columns picked, sliced, clipped and compared': {
     nodes: [
