@@ -18,7 +18,7 @@ export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
  * finds it out, the others are given it. It holds for the machine and the ONNX Runtime it was found on.
  */
 export interface Verdict {
-  /** SHA-256 of the model file, the inputs and the output, and of the rules of the comparison. */
+  /** SHA-256 of the model file, of what feeds it, of its output and of the rules of the comparison. */
   readonly key: string;
   readonly engine: 'onnxruntime' | 'native';
   /** Rows that were compared; 0: none were. */
@@ -63,9 +63,11 @@ export async function chooseEvaluator(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
+  // What the probes depend on, too: which inputs can be NaN.
+  const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
-    .update(JSON.stringify([RULES, shapes, output]))
+    .update(JSON.stringify([RULES, policy === 'onnxruntime', shapes, manifest.inputs, output, missing]))
     .digest('hex');
   const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
     if (policy === 'native')
