@@ -12,6 +12,13 @@ export interface Columns {
   type: FeatureType;
 }
 
+/** Columns of a tensor that are traced: a damaged file can name far more. */
+export const MAX_COLUMNS = 65_536;
+export function limited(columns: number): number {
+  if (!(columns <= MAX_COLUMNS)) throw new Untraceable(`a tensor of ${columns} columns`);
+  return columns;
+}
+
 interface Call {
   node: Node;
   opset: number;
@@ -54,6 +61,7 @@ const concat: Trace = (call) => {
     (p) => p.type === type && p.dims.length === rank && p.dims.slice(0, -1).every((d) => d === 1),
   );
   if ((axis !== -1 && axis !== rank) || !flat) throw new Untraceable('a Concat that is not of columns');
+  limited(parts.reduce((n, p) => n + p.features.length, 0));
   const features = parts.flatMap((p) => p.features);
   return { features, dims: [...parts[0]!.dims.slice(0, -1), features.length], type };
 };
@@ -167,6 +175,7 @@ const oneHot: Trace = (call) => {
   if ((attribute(call, 'zeros')?.i ?? 1) !== 1)
     throw new Untraceable('a OneHotEncoder that fails on unknown categories');
   if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
+  limited(x.features.length * categories.length);
   return {
     // Of a category listed twice, the last entry counts.
     features: x.features.flatMap((f) =>
@@ -205,8 +214,12 @@ const labels: Trace = (call) => {
   return map(x, () => ({ op: 'map', type: values.type, table, otherwise }));
 };
 
+/** ONNX Runtime refuses NaN here, so it must have been imputed before. */
 const binarizer: Trace = (call) => {
   const x = call.columns(0);
+  const imputed = (f: Feature): boolean => f.steps.some((s) => s.op === 'impute' && Number.isNaN(s.replaced));
+  const real = x.type === 'float32' || x.type === 'float64';
+  if (real && !x.features.every(imputed)) throw new Untraceable('a Binarizer that fails on missing values');
   return map(x, () => ({ op: 'binarize', type: x.type, threshold: attribute(call, 'threshold')?.f ?? 0 }));
 };
 

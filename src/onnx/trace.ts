@@ -1,7 +1,7 @@
 // Traces a graph backwards from an output: which cells of the application enter the model, and what follows the model.
 import type { Feature, FeatureType } from './feature.ts';
 import type { Graph, Node, OnnxModel, Tensor } from './model.ts';
-import { type Columns, columnOps, Untraceable } from './trace-columns.ts';
+import { type Columns, columnOps, limited, Untraceable } from './trace-columns.ts';
 
 /** What happens to the model's scores on the way to the output. */
 export type OutputStep =
@@ -248,7 +248,7 @@ function traceColumns(c: Context, name: string, depth: number): Columns {
     if (width === undefined || (shape !== null && shape.length !== 2))
       throw new Untraceable(`input ${name} has no known width`);
     const features = Array.from(
-      { length: width },
+      { length: limited(width) },
       (_, column): Feature => ({ source: { input: name, column, type }, steps: [], constant: 0, type }),
     );
     return { features, dims: [width], type };

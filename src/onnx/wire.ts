@@ -59,6 +59,7 @@ export class Message {
   readonly start: number;
   readonly end: number;
   readonly #depth: number;
+  #data: DataView | null = null;
 
   constructor(bytes: Uint8Array, start = 0, end = bytes.length, depth = 0) {
     if (depth > MAX_DEPTH) throw broken('messages are nested too deep');
@@ -144,7 +145,8 @@ export class Message {
   }
 
   #view(): DataView {
-    return new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
+    this.#data ??= new DataView(this.bytes.buffer, this.bytes.byteOffset, this.bytes.byteLength);
+    return this.#data;
   }
 }
 

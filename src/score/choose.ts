@@ -18,7 +18,7 @@ export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
  * finds it out, the others are given it. It holds for the machine and the ONNX Runtime it was found on.
  */
 export interface Verdict {
-  /** SHA-256 of the model file, the inputs and the output, and of the rules of the comparison. */
+  /** SHA-256 of the model file, of what feeds it, of its output and of the rules of the comparison. */
   readonly key: string;
   readonly engine: 'onnxruntime' | 'native';
   /** Rows that were compared; 0: none were. */
@@ -63,9 +63,11 @@ export async function chooseEvaluator(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
+  // What the probes depend on, too: which inputs can be NaN.
+  const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
-    .update(JSON.stringify([RULES, shapes, output]))
+    .update(JSON.stringify([RULES, policy === 'onnxruntime', shapes, manifest.inputs, output, missing]))
     .digest('hex');
   const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
     if (policy === 'native')
@@ -85,8 +87,9 @@ export async function chooseEvaluator(
     if (typeof output !== 'string') throw new Unsupported('the scores are in several outputs');
     native = compileNative(model, output, shapes);
   } catch (e) {
-    if (!(e instanceof Unsupported)) throw e;
-    const why = general(e.message);
+    if (e instanceof SluiceError) throw e;
+    // A fault of ours is a reason too: the model can still be served.
+    const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
     return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why };
   }
   if (known) return { evaluator: native, verdict: known };
@@ -107,7 +110,7 @@ export async function chooseEvaluator(
   }
 }
 
-interface Comparison {
+export interface Comparison {
   agree: boolean;
   rows: number;
   sameBits: boolean;
@@ -116,7 +119,11 @@ interface Comparison {
 }
 
 /** Scores the same probes with both. Ends at the first batch that differs too much. */
-async function compare(native: NativeEvaluator, reference: Evaluator, manifest: Manifest): Promise<Comparison> {
+export async function compare(
+  native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
+  reference: Evaluator,
+  manifest: Manifest,
+): Promise<Comparison> {
   const probe = new Probe(manifest, native.slots, BATCH);
   const began = performance.now();
   let rows = 0;
@@ -124,7 +131,13 @@ async function compare(native: NativeEvaluator, reference: Evaluator, manifest: 
   let maxDifference = 0;
   while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
     const inputs = probe.next();
-    const expected = await reference.score(inputs, BATCH);
+    let expected: Scores;
+    try {
+      expected = await reference.score(inputs, BATCH);
+    } catch (e) {
+      if (!(e instanceof SluiceError)) throw e;
+      return { agree: false, rows, sameBits: false, maxDifference, reason: `a probe fails: ${e.message}` };
+    }
     const found = difference(native.scoreNow(inputs, BATCH), expected);
     rows += BATCH;
     if (found === null)

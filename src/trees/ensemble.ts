@@ -293,7 +293,7 @@ function readFlat(node: Node): Ensemble {
   const ids = ints(node, 'leaf_targetids');
   const n = modes.length;
   const features = ints(node, 'nodes_featureids');
-  const missing = numbers(node.attributes.get('nodes_missing_value_tracks_true'));
+  const missing = ints(node, 'nodes_missing_value_tracks_true');
   const targets = node.attributes.get('n_targets')?.i ?? 0;
   if (n === 0 || weights.length === 0 || targets < 1 || targets > INT32)
     throw invalid('there are no nodes, leaves or targets');

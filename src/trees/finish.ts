@@ -142,8 +142,8 @@ function binary(e: Ensemble): Finish {
   if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
   const round = e.double ? (x: number): number => x : f;
   const base = e.base[0] ?? 0;
-  // No negative weight: the sum is taken for a probability, whatever the post-transform says.
-  if (e.allPositive) {
+  // No negative weight and no transform: the sum is taken for a probability.
+  if (e.allPositive && e.postTransform !== 'LOGISTIC') {
     return (sums, _, rows, out) => {
       for (let r = 0; r < rows; r++) {
         const v = round(sums[r]! + base);

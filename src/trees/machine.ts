@@ -37,16 +37,21 @@ const MAX_TABLES = 32 * 1_048_576;
 /** Nodes beyond this are left to ONNX Runtime. Bytes of all memory. */
 const MAX_MEMORY = 512 * 1_048_576;
 
+/** A call of a kernel; `four` is the one for whole groups of four rows, where there is one of its own. */
+interface Call {
+  one: string;
+  four: string | null;
+  args: readonly number[];
+}
+
 export class TreeMachine {
   readonly kernel: Kernel;
   /** Row-major numbers, `regions[i]` a row. */
   readonly regions: readonly (Float32Array | Float64Array)[];
-  /** Row-major states; the caller writes those of category slots. */
+  /** Row-major states, slot s at place s of a row; the caller writes those of category slots. */
   readonly states: Uint16Array;
   /** States a row. */
   readonly stateWidth: number;
-  /** Column of every category slot within a row of states. */
-  readonly columns: readonly number[];
   /** Sums: `capacity` entries a target. */
   readonly sums: Float32Array | Float64Array;
   readonly capacity: number;
@@ -63,124 +68,67 @@ export class TreeMachine {
     for (const t of trees) for (const b of t.branches) truths.set(b, plan.truth(b));
     const lots = lotsOf(e, trees);
     const tiles = tilesOf(lots, truths);
-    const bytes = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
-    if (options.kernel === 'quickscorer' && bytes > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
-    this.kernel = options.kernel ?? (bytes <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
+    const tables = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
+    if (options.kernel === 'quickscorer' && tables > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
+    this.kernel = options.kernel ?? (tables <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
     this.capacity = capacity;
     this.#targets = e.targets;
     this.#start = neutral(e.aggregate);
 
-    // Columns of states: one a slot, and one more for slots the walk wants ranked with NaN lowest.
-    const low = new Map<number, number>();
-    let width = plan.slots.length;
-    const forests =
-      this.kernel === 'quickscorer'
-        ? []
-        : lots.map((lot) =>
-            lot.trees.map((t) =>
-              walkNodes(t, truths, plan.slots, {
-                high: (slot) => slot,
-                low(slot) {
-                  if (!low.has(slot)) low.set(slot, width++);
-                  return low.get(slot)!;
-                },
-              }),
-            ),
-          );
-    width = Math.max(1, width);
+    // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
+    const lowest = new Map<number, number>();
+    const columns = {
+      high: (slot: number): number => slot,
+      low(slot: number): number {
+        if (!lowest.has(slot)) lowest.set(slot, plan.slots.length + lowest.size);
+        return lowest.get(slot)!;
+      },
+    };
+    const walked = this.kernel === 'walk' ? lots : [];
+    const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, truths, plan.slots, columns)));
+    const width = Math.max(1, plan.slots.length + lowest.size);
 
     const arena = new Arena();
-    const size = double ? 8 : 4;
-    const regions = options.regions.map((w) => arena.take(capacity * w * size));
+    const regions = options.regions.map((w) => arena.take(capacity * w * (double ? 8 : 4)));
     const states = arena.take(capacity * width * 2);
     const sumSize = e.double ? 8 : 4;
-    const sums = arena.take(capacity * e.targets * sumSize);
-    const records: number[][] = [];
-    for (const [s, slot] of plan.slots.entries()) {
-      if (slot.kind !== 'number') continue;
-      const { region, offset, missing } = options.places[s]!;
-      const cuts = slot.cuts.length > 0 ? slot.cuts : Float64Array.of(Infinity);
-      const at = arena.take(cuts.length * size, (memory, to) => {
-        (double ? new Float64Array(memory, to, cuts.length) : new Float32Array(memory, to, cuts.length)).set(cuts);
-      });
-      const lowest = low.get(s);
-      records.push([
-        regions[region]! + offset * size,
-        options.regions[region]! * size,
-        at,
-        cuts.length,
-        missing ?? slot.states - 1,
-        s * 2,
-        lowest === undefined ? -1 : lowest * 2,
-        0,
-      ]);
-    }
-    const recordsAt = arena.take(records.length * RANK_RECORD, (memory, at) =>
-      new Int32Array(memory, at, records.length * 8).set(records.flat()),
-    );
-
-    const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
-    /** `four`: the kernel for whole groups of four rows, where there is one of its own. */
-    const calls: { one: string; four: string | null; args: number[] }[] = [];
-    if (records.length > 0) {
-      calls.push({ one: 'rank', four: null, args: [recordsAt, records.length, states, width * 2] });
-    }
     const stride = capacity * sumSize;
+    const sums = arena.take(stride * e.targets);
+    const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
+    const calls: Call[] = [];
+    const records = rankRecords(arena, plan, options, regions, lowest);
+    if (records.count > 0)
+      calls.push({ one: 'rank', four: null, args: [records.at, records.count, states, width * 2] });
     if (this.kernel === 'quickscorer') {
       const scratch = arena.take(SCRATCH);
       for (const t of tiles!) {
         const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
         if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
-        const { active, end, leaves } = placeTile(arena, t, e, plan, truths, (slot) => slot);
-        const to = sums + t.lot.target * stride;
-        calls.push({ one, four, args: [states, width * 2, active, end, leaves, to, scratch] });
+        const { active, end, leaves } = placeTile(arena, t, e, plan, truths);
+        calls.push({
+          one,
+          four,
+          args: [states, width * 2, sums + t.lot.target * stride, active, end, leaves, scratch],
+        });
       }
-    } else {
-      for (const [i, lot] of lots.entries()) {
-        const one = walkKernelName(lot);
-        if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
-        for (const [roots, weights] of placeWalk(arena, lot, e, forests[i]!)) {
-          calls.push({ one, four: null, args: [states, width * 2, roots, weights, sums + lot.target * stride] });
-        }
+    }
+    for (const [i, lot] of walked.entries()) {
+      const one = walkKernelName(lot);
+      if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
+      for (const { roots, weights } of placeWalk(arena, lot, e, forests[i]!)) {
+        calls.push({ one, four: null, args: [states, width * 2, sums + lot.target * stride, roots, weights] });
       }
     }
     if (arena.bytes > MAX_MEMORY) throw new Unsupported('the tables are too large');
-    const memory = arena.build();
-    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(assemble([...kernels.values()])), {
-      env: { memory },
-    });
-    this.#calls = calls.map((call) => {
-      const one = exports[call.one]!;
-      if (call.four === null) return (rows: number) => one(rows, ...call.args);
-      const four = exports[call.four]!;
-      const [at, rowBytes, active, end, leaves, to, scratch] = call.args as [
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-        number,
-      ];
-      return (rows: number) => {
-        const whole = rows & ~3;
-        if (whole > 0) four(whole, at, rowBytes, active, end, leaves, to, scratch);
-        if (rows > whole)
-          one(rows - whole, at + whole * rowBytes, rowBytes, active, end, leaves, to + whole * sumSize, scratch);
-      };
-    });
+    const { memory, exports } = instantiate(arena, [...kernels.values()]);
+    this.#calls = calls.map((c) => bind(c, exports, sumSize));
     const view = (real: boolean, at: number, n: number): Float32Array | Float64Array =>
       real ? new Float64Array(memory.buffer, at, n) : new Float32Array(memory.buffer, at, n);
     this.regions = regions.map((at, i) => view(double, at, capacity * options.regions[i]!));
     this.states = new Uint16Array(memory.buffer, states, capacity * width);
     this.stateWidth = width;
-    this.columns = plan.slots.map((_, s) => s);
     this.sums = view(e.double, sums, capacity * e.targets);
     this.bytes = memory.buffer.byteLength;
-  }
-
-  debugRank(rows: number): void {
-    this.#calls[0]!(rows);
   }
 
   /** Adds up the trees for the first `rows` rows (at least 1, at most capacity) of regions and states. */
@@ -188,6 +136,65 @@ export class TreeMachine {
     for (let t = 0; t < this.#targets; t++) this.sums.fill(this.#start, t * this.capacity, t * this.capacity + rows);
     for (const call of this.#calls) call(rows);
   }
+}
+
+/** Places the thresholds of all numeric slots, and the records that tell the rank kernel about them. */
+function rankRecords(
+  arena: Arena,
+  plan: SlotPlan,
+  options: MachineOptions,
+  regions: readonly number[],
+  lowest: ReadonlyMap<number, number>,
+): { at: number; count: number } {
+  const { double } = options;
+  const size = double ? 8 : 4;
+  const records = plan.slots.flatMap((slot, s) => {
+    if (slot.kind !== 'number') return [];
+    const { region, offset, missing } = options.places[s]!;
+    const { cuts } = slot;
+    const at = arena.take(cuts.length * size, (memory, to) => {
+      (double ? new Float64Array(memory, to, cuts.length) : new Float32Array(memory, to, cuts.length)).set(cuts);
+    });
+    const low = lowest.get(s);
+    const value = [regions[region]! + offset * size, options.regions[region]! * size];
+    const high = [missing ?? slot.states - 1, s * 2];
+    return [
+      [...value, at, cuts.length, ...high, low === undefined ? -1 : low * 2, missing === undefined ? 0 : missing + 1],
+    ];
+  });
+  const at = arena.take(records.length * RANK_RECORD, (memory, to) => {
+    new Int32Array(memory, to, records.length * 8).set(records.flat());
+  });
+  return { at, count: records.length };
+}
+
+type Exports = Record<string, (...args: number[]) => void>;
+
+/** @throws Unsupported where there is no memory, or no SIMD */
+function instantiate(
+  arena: Arena,
+  functions: readonly WasmFunction[],
+): { memory: WebAssembly.Memory; exports: Exports } {
+  try {
+    const memory = arena.build();
+    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(assemble(functions)), { env: { memory } });
+    return { memory, exports };
+  } catch (cause) {
+    throw new Unsupported(`WebAssembly: ${(cause as Error).message}`, { cause });
+  }
+}
+
+/** A call with its first arguments (rows, states, bytes of a row of states, sums) moved to where rows are left over. */
+function bind(call: Call, exports: Exports, sumSize: number): (rows: number) => void {
+  const one = exports[call.one]!;
+  if (call.four === null) return (rows) => one(rows, ...call.args);
+  const four = exports[call.four]!;
+  const [states, rowBytes, sums, ...rest] = call.args as [number, number, number, ...number[]];
+  return (rows) => {
+    const whole = rows & ~3;
+    if (whole > 0) four(whole, ...call.args);
+    if (rows > whole) one(rows - whole, states + whole * rowBytes, rowBytes, sums + whole * sumSize, ...rest);
+  };
 }
 
 /** Work of both kernels for a row, in about nanoseconds: measured on one machine, only the ratio matters. */

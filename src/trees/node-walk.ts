@@ -95,23 +95,22 @@ function toggles(
 export const walkKernelName = (lot: Lot): string => `walk${lot.width}`;
 
 /**
- * walk…(rows, states, rowBytes, roots, weights, sums): adds eight trees, whose roots are at `roots`, to the sums of every
+ * walk…(rows, states, rowBytes, sums, roots, weights): adds eight trees, whose roots are at `roots`, to the sums of every
  * row. The weights of the node at address a are at `weights` + a/8 · their size; a leaf is its own child.
  */
 export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
   const f = new WasmFunction(walkKernelName(lot), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, roots, weights, sums] = [0, 1, 2, 3, 4, 5] as const;
+  const [rows, states, rowBytes, sums, roots, weights] = [0, 1, 2, 3, 4, 5] as const;
   const at = Array.from({ length: GROUP }, () => f.local('i32'));
   const [node, moved] = [f.local('i32'), f.local('i32')];
   const acc = Array.from({ length: lot.width }, () => f.local(real));
   const spare = f.local(real);
   /** Leaves the address of the child that the row goes to on the stack. */
   const step = (c: number): void => {
-    f.get(c).memory('i32.load').set(node);
-    f.get(states, node).i32(0xffff).op('i32.and', 'i32.add').memory('i32.load16_u');
-    f.get(node).i32(16).op('i32.shr_u', 'i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
+    f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
+    f.op('i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
   };
   f.repeat(
     () => {
@@ -152,11 +151,16 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
 }
 
 /** Places the nodes of a lot's trees; gives the arguments `roots` and `weights` for each group of eight. */
-export function placeWalk(arena: Arena, lot: Lot, e: Ensemble, forest: readonly WalkTree[]): [number, number][] {
+export function placeWalk(
+  arena: Arena,
+  lot: Lot,
+  e: Ensemble,
+  forest: readonly WalkTree[],
+): { roots: number; weights: number }[] {
   const size = (e.double ? 8 : 4) * lot.width;
   // A tree of one leaf that adds nothing fills the last group.
   const filler: WalkTree = { nodes: [{ column: 0, rank: 0xffff, yes: 0, no: 0, leaf: -2 }], root: 0 };
-  const groups: [number, number][] = [];
+  const groups: { roots: number; weights: number }[] = [];
   for (let from = 0; from < forest.length; from += GROUP) {
     const trees = Array.from({ length: GROUP }, (_, i) => pairs(forest[from + i] ?? filler));
     const count = trees.reduce((n, t) => n + t.node.length, 0);
@@ -194,7 +198,7 @@ export function placeWalk(arena: Arena, lot: Lot, e: Ensemble, forest: readonly 
         next += t.node.length * NODE;
       }
     });
-    groups.push([roots, weightsAt - (nodesAt / NODE) * size]);
+    groups.push({ roots, weights: weightsAt - (nodesAt / NODE) * size });
   }
   return groups;
 }

@@ -55,7 +55,7 @@ export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.tree
 export const SCRATCH = 4 * FULL * 16;
 
 /**
- * tile…(rows, states, rowBytes, active, end, leaves, sums, scratch): adds the trees of a tile to the sums of every row,
+ * tile…(rows, states, rowBytes, sums, active, end, leaves, scratch): adds the trees of a tile to the sums of every row,
  * `rows` a multiple of what the kernel takes at once. `active` to `end` are pairs of i32: byte offset of a slot's state
  * within a row, address of its table.
  */
@@ -64,7 +64,7 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   const size = e.double ? 8 : 4;
   const { width } = t.lot;
   const f = new WasmFunction(tileKernelName(t, atOnce), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, active, end, leaves, sums, scratch] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+  const [rows, states, rowBytes, sums, active, end, leaves, scratch] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
   const [slot, q] = [f.local('i32'), f.local('i32')];
   const masks = Array.from({ length: t.vectors }, () => f.local('v128'));
   const sets = Array.from({ length: atOnce }, () => Array.from({ length: width }, () => f.local(real)));
@@ -127,14 +127,13 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f;
 }
 
-/** Places the tables and leaves of a tile; gives the arguments of its kernel after `rowBytes`. */
+/** Places the tables and leaves of a tile; gives the arguments of its kernel after `sums`. */
 export function placeTile(
   arena: Arena,
   t: Tile,
   e: Ensemble,
   plan: SlotPlan,
   truths: ReadonlyMap<object, Truth>,
-  column: (slot: number) => number,
 ): { active: number; end: number; leaves: number } {
   const tables = new Map<number, number>();
   for (const s of t.slots) {
@@ -167,7 +166,7 @@ export function placeTile(
   });
   const active = arena.take(t.slots.length * 8, (memory, at) => {
     const pairs = new Int32Array(memory, at, t.slots.length * 2);
-    for (const [i, s] of t.slots.entries()) pairs.set([column(s) * 2, tables.get(s)!], i * 2);
+    for (const [i, s] of t.slots.entries()) pairs.set([s * 2, tables.get(s)!], i * 2);
   });
   const { width } = t.lot;
   const size = e.double ? 8 : 4;

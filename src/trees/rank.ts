@@ -10,15 +10,16 @@ const ROWS = 4;
 /**
  * rank(rows, records, count, states, rowBytes). A record is eight i32: address of the first value, bytes from row to
  * row, address and number of the cuts, state of NaN, byte offset of the state within a row, the same for the state
- * counted from NaN up (-1: not needed), 0.
+ * counted from NaN up (-1: not needed), state of NaN there.
  */
 export function rankKernel(double: boolean): WasmFunction {
   const real = double ? 'f64' : 'f32';
   const shift = double ? 3 : 2;
   const f = new WasmFunction('rank', ['i32', 'i32', 'i32', 'i32', 'i32']);
   const [rows, record, count, states, rowBytes] = [0, 1, 2, 3, 4] as const;
-  const fields = Array.from({ length: 7 }, () => f.local('i32'));
-  const [x, stride, cuts, size, missing, high, low] = fields as [
+  const fields = Array.from({ length: 8 }, () => f.local('i32'));
+  const [x, stride, cuts, size, missing, high, low, lowest] = fields as [
+    number,
     number,
     number,
     number,
@@ -69,7 +70,7 @@ export function rankKernel(double: boolean): WasmFunction {
       f.get(out, high).op('i32.add').get(missing, at).get(v, v).op(`${real}.ne`, 'select').memory('i32.store16');
       f.get(low).i32(-1).op('i32.ne');
       f.when(() => {
-        f.get(out, low).op('i32.add').i32(0).get(at).i32(1).op('i32.add').get(v, v).op(`${real}.ne`, 'select');
+        f.get(out, low).op('i32.add').get(lowest, at).i32(1).op('i32.add').get(v, v).op(`${real}.ne`, 'select');
         f.memory('i32.store16');
       });
       f.get(out, rowBytes).op('i32.add').set(out);

@@ -15,7 +15,7 @@ export interface NumberSlot {
   kind: 'number';
   source: Source;
   feature: Feature;
-  /** Ascending, distinct, in the precision of the ensemble's input. */
+  /** Ascending, distinct, at least one, in the precision of the ensemble's input. */
   cuts: Float64Array;
   states: number;
 }
@@ -193,6 +193,12 @@ function cutsOf(b: Branch, double: boolean): number[] {
 
 function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
   const distinct = new Set<number>();
+  // No number lies below -Infinity, so x < -Infinity has no cut.
+  if (
+    tests.some((b) => (b.value === -Infinity || b.members.includes(-Infinity)) && b.mode !== 'LEQ' && b.mode !== 'GT')
+  ) {
+    throw new Unsupported('a threshold is -Infinity');
+  }
   // + 0 makes -0 the 0 it equals.
   for (const b of tests) for (const c of cutsOf(b, double)) distinct.add(c + 0);
   if (distinct.size > MAX_STATES) throw new Unsupported('a feature has too many thresholds');

@@ -17,6 +17,9 @@ export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity
   const double = trace.type === 'float64';
   // ONNX Runtime takes double attributes with double inputs only.
   if (e.double && !double) throw new Unsupported('double thresholds for float features');
+  // ONNX Runtime truncates a number before it looks it up in a large set, the standard does not.
+  if (e.members.size > 0) throw new Unsupported('set tests of ai.onnx.ml 5');
+  if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   if (double) e.double = true;
   const trees: Tree[] = growTrees(e);
   const finish = finisher(
@@ -47,9 +50,7 @@ export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity
     ...Array.from(shared, ([input, region]) => copy(input, shapes[input]!.width, machine.regions[region]!)),
     ...own.map(({ slot, region }) => numberFill(slot.feature, shapes, machine.regions[region]!)),
     ...plan.slots.flatMap((slot, s) =>
-      slot.kind === 'category'
-        ? [stateFill(slot, shapes, machine.states, machine.columns[s]!, machine.stateWidth)]
-        : [],
+      slot.kind === 'category' ? [stateFill(slot, shapes, machine.states, s, machine.stateWidth)] : [],
     ),
   ];
   return {

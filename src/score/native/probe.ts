@@ -84,7 +84,9 @@ function drawer(
     if (kind < 0.4) return below(double ? at : Math.fround(at), double);
     if (kind < 0.5) return above(double ? at : Math.fround(at), double);
     if (kind < 0.6) return nan ? Number.NaN : 0;
-    if (kind < 0.62) return (next() - 0.5) * 2e30;
+    if (kind < 0.61) return (next() - 0.5) * 2e30;
+    // Beyond float32: infinite there.
+    if (kind < 0.62) return next() < 0.5 ? 1e39 : -1e39;
     if (kind < 0.75) return Math.round(at) + Math.floor(next() * 3) - 1;
     // Between two thresholds.
     const other = pick(numbers, 1);
