@@ -1,6 +1,6 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import path from 'node:path';
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import { SluiceError } from '../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../decode/header.ts';
 import type { InterpretationSpec } from '../explain/interpretation.ts';
@@ -27,6 +27,7 @@ export interface ScoreOptions {
   interpretBelow?: string;
   registry?: string;
   workers?: number;
+  evaluator?: 'auto' | 'onnxruntime' | 'native';
   batchRows?: number;
   blockBytes?: number;
   readBytes?: number;
@@ -55,6 +56,13 @@ export function addScoreCommand(program: Command): void {
     .option('--on-invalid <what>', 'report: list invalid rows and go on; fail: stop at the first', 'report')
     .option('--registry <folder>', 'folder of model packages (default: $SLUICE_REGISTRY or ./models)')
     .option('--workers <n>', 'worker threads (default: one a core)', wholeNumber('workers', 1, 256))
+    .addOption(
+      new Option('--evaluator <which>', 'our own where it agrees with ONNX Runtime, or only one').choices([
+        'auto',
+        'onnxruntime',
+        'native',
+      ]),
+    )
     .option('--batch-rows <n>', 'rows a micro-batch', wholeNumber('batch-rows', 1, 65_536))
     .option('--block-bytes <n>', 'bytes a block', wholeNumber('block-bytes', 16, 64 * 1024 * 1024))
     .option('--read-bytes <n>', 'bytes a read', wholeNumber('read-bytes', 1, 64 * 1024 * 1024))
@@ -103,6 +111,7 @@ export async function score(file: string, options: ScoreOptions): Promise<number
       passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
       interpretation,
       failOnInvalid: options.onInvalid === 'fail',
+      ...(options.evaluator === undefined ? {} : { engine: options.evaluator }),
       ...pick(options, 'workers', 'batchRows', 'blockBytes'),
       ...(options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes }),
       signal,

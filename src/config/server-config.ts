@@ -40,6 +40,12 @@ export const ServerConfigSchema = Type.Object(
     workers: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 256, description: 'worker threads a model; default one a core' }),
     ),
+    evaluator: Type.Unsafe<'auto' | 'onnxruntime' | 'native'>(
+      Type.Enum(['auto', 'onnxruntime', 'native'], {
+        default: 'auto',
+        description: 'auto: our own evaluator where it agrees with ONNX Runtime; the others: only that one',
+      }),
+    ),
     preload: Type.Array(Type.String(), { default: [], description: 'models loaded before the server is ready' }),
     models_max: whole(8, 'models kept loaded at once'),
     interpretation_aliases: Type.Array(Type.String(), {

@@ -44,6 +44,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   const host = new ModelHost({
     registry,
     workers: config.workers ?? Math.max(1, availableParallelism()),
+    engine: config.evaluator,
     max: config.models_max,
     tryOut: tryPackage,
     onLoadFailure: (reference, error, serving) => {

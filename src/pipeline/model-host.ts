@@ -2,6 +2,7 @@
 import { asSluiceError, type ErrorCode, type SluiceError } from '../core/errors.ts';
 import type { ModelPackage } from '../model/package.ts';
 import type { Registry } from '../registry/registry.ts';
+import type { EnginePolicy } from '../score/choose.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 export interface HostedModel {
@@ -34,6 +35,7 @@ export interface ModelHostEvents {
 export interface ModelHostOptions extends ModelHostEvents {
   registry: Registry;
   workers: number;
+  engine?: EnginePolicy;
   /** Models kept loaded; those in use are never closed. */
   max: number;
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
@@ -176,7 +178,7 @@ export class ModelHost {
     const other = this.#entries.get(key);
     if (other) return other;
     const pool = WorkerPool.start(
-      { model, workers: this.#options.workers },
+      { model, workers: this.#options.workers, ...(this.#options.engine ? { engine: this.#options.engine } : {}) },
       { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
     );
     const entry: Entry = { key, model, pool, users: 0, lastUse: Date.now(), references: new Set() };

@@ -4,6 +4,7 @@ import type { DelimitedLayout } from '../decode/csv-parse-decoder.ts';
 import type { JsonLayout } from '../decode/json-decoder.ts';
 import type { OutputSpec } from '../format/formatter.ts';
 import type { ModelPackage } from '../model/model-file.ts';
+import type { EnginePolicy, Verdict } from '../score/choose.ts';
 
 export type InputSpec = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
 
@@ -16,6 +17,8 @@ export interface StreamSpec {
 export interface WorkerInit {
   model: ModelPackage;
   batchRows: number;
+  policy: EnginePolicy;
+  verdict: Verdict | null;
 }
 
 /** Records `from`..`to - 1` of a block, to be scored by one worker. */

@@ -4,6 +4,7 @@ import type { InterpretationSpec } from '../explain/interpretation.ts';
 import type { OutputFormat } from '../format/formatter.ts';
 import { REJECTS_HEADER } from '../format/rejects.ts';
 import type { ModelPackage } from '../model/package.ts';
+import type { EnginePolicy } from '../score/choose.ts';
 import type { ByteSink } from '../sink/sink.ts';
 import type { ByteSource } from '../source/file.ts';
 import type { RunCounts } from './run-stream.ts';
@@ -21,6 +22,7 @@ export interface ScoreFileOptions {
   passthrough: readonly string[] | '*';
   interpretation?: InterpretationSpec | null;
   failOnInvalid?: boolean;
+  engine?: EnginePolicy;
   workers?: number;
   batchRows?: number;
   blockBytes?: number;
@@ -53,6 +55,7 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
   let rejects: ByteSink | null = null;
   try {
     const poolOptions: PoolOptions = { model, workers, ...options.pool };
+    if (options.engine !== undefined) poolOptions.engine = options.engine;
     if (options.batchRows !== undefined) poolOptions.batchRows = options.batchRows;
     pool = await WorkerPool.start(poolOptions, options.onWorkerDeath ? { onWorkerDeath: options.onWorkerDeath } : {});
     const counts = await scoreStream({

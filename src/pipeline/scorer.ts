@@ -14,8 +14,8 @@ import { rejectLine } from '../format/rejects.ts';
 import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { Encoder } from '../model/encoder.ts';
 import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
+import { chooseEvaluator, type EnginePolicy, type Verdict } from '../score/choose.ts';
 import type { Evaluator, Scores } from '../score/evaluator.ts';
-import { openOnnxRuntime } from '../score/onnxruntime.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
@@ -59,8 +59,13 @@ export class Scorer {
   }
 
   /** Loads the model file of a package. @throws SluiceError model_invalid | model_hash_mismatch */
-  static async open(model: ModelPackage, batchRows: number): Promise<Scorer> {
-    const evaluator = await openOnnxRuntime(await readModelBytes(model), model.manifest);
+  static async open(
+    model: ModelPackage,
+    batchRows: number,
+    policy: EnginePolicy = 'onnxruntime',
+    verdict: Verdict | null = null,
+  ): Promise<Scorer> {
+    const { evaluator } = await chooseEvaluator(await readModelBytes(model), model.manifest, policy, verdict);
     return new Scorer(model, evaluator, batchRows);
   }
 

@@ -3,11 +3,15 @@ import { Worker } from 'node:worker_threads';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelPackage } from '../model/model-file.ts';
+import type { EnginePolicy, Verdict } from '../score/choose.ts';
+import { verdictFor } from '../score/verdict.ts';
 import type { FromWorker, ScoredPart, StreamSpec, ToWorker, WorkerInit } from './protocol.ts';
 
 export interface PoolOptions {
   model: ModelPackage;
   workers: number;
+  /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
+  engine?: EnginePolicy;
   /** Rows a micro-batch. */
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
@@ -93,10 +97,12 @@ export class WorkerPool {
   #failure: SluiceError | null = null;
   #closing = false;
   evaluator = '';
+  #verdict: Verdict | null = null;
 
   private constructor(options: PoolOptions, events: PoolEvents) {
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
     this.#options = {
+      engine: 'auto',
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxGuiltyRows: DEFAULT_MAX_GUILTY_ROWS,
@@ -111,6 +117,7 @@ export class WorkerPool {
   static async start(options: PoolOptions, events: PoolEvents = {}): Promise<WorkerPool> {
     const pool = new WorkerPool(options, events);
     try {
+      pool.#verdict = await verdictFor(options.model, pool.#options.engine);
       await Promise.all(Array.from({ length: options.workers }, () => pool.#spawn()));
     } catch (error) {
       await pool.close();
@@ -177,7 +184,8 @@ export class WorkerPool {
   }
 
   #spawn(): Promise<void> {
-    const init: WorkerInit = { model: this.#options.model, batchRows: this.#options.batchRows };
+    const { model, batchRows, engine } = this.#options;
+    const init: WorkerInit = { model, batchRows, policy: engine, verdict: this.#verdict };
     const worker = new Worker(this.#options.entry, {
       workerData: init,
       execArgv: [],

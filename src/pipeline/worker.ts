@@ -7,11 +7,11 @@ import { Scorer } from './scorer.ts';
 /** Runs the worker's side of the protocol on this thread; `intercept` sees every job before it is scored. */
 export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
   const port = parentPort!;
-  const { model, batchRows } = workerData as WorkerInit;
+  const { model, batchRows, policy, verdict } = workerData as WorkerInit;
   const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer);
   let scorer: Scorer;
   try {
-    scorer = await Scorer.open(model, batchRows);
+    scorer = await Scorer.open(model, batchRows, policy, verdict);
   } catch (error) {
     const e = asSluiceError(error, 'model_invalid');
     post({ type: 'failed', code: e.code, message: e.message });

@@ -9,7 +9,6 @@ import type { Evaluator, Scores } from './evaluator.ts';
 import { compileNative, type NativeEvaluator } from './native/evaluator.ts';
 import { Probe } from './native/probe.ts';
 import type { InputShape } from './native/source.ts';
-import { openOnnxRuntime } from './onnxruntime.ts';
 
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 
@@ -44,6 +43,11 @@ const BUDGET_MS = 600;
 export const TOLERANCE = 1e-6;
 /** Changes when evaluators or the comparison change: verdicts of older releases do not hold. */
 const RULES = 1;
+
+/** Loaded when it is needed: a worker that evaluates natively must not pay for ONNX Runtime. */
+async function openOnnxRuntime(bytes: Uint8Array, manifest: Manifest): Promise<Evaluator> {
+  return (await import('./onnxruntime.ts')).openOnnxRuntime(bytes, manifest);
+}
 
 /**
  * Opens the evaluator for a model. With a `verdict` that fits nothing is compared, and where it names the native

@@ -1,5 +1,6 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { chooseEvaluator } from './choose.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
 import { type OnnxSession, openSession } from './session.ts';
 
@@ -20,6 +21,11 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
       loadMs: performance.now() - began,
       memoryBytes: Math.max(0, process.memoryUsage.rss() - before),
     };
+  }
+  if (request.type === 'verdict') {
+    const { evaluator, verdict } = await chooseEvaluator(request.bytes, request.manifest, request.policy);
+    await evaluator.close();
+    return { type: 'judged', verdict };
   }
   if (!session) throw new SluiceError('model_invalid', 'no model is open');
   if (request.type === 'run') {

@@ -1,11 +1,14 @@
 // What a probe and its process say to each other.
 import type { ErrorCode } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
+import type { Manifest } from '../model/manifest.ts';
+import type { EnginePolicy, Verdict } from './choose.ts';
 import type { OutputTensor, SessionInput } from './session.ts';
 
 export type ProbeRequest =
   | { type: 'open'; bytes: Uint8Array }
   | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
+  | { type: 'verdict'; bytes: Uint8Array; manifest: Manifest; policy: EnginePolicy }
   | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
 
 export interface ProbeOpened {
@@ -21,5 +24,6 @@ export type ProbeAnswer =
   | { type: 'ready' }
   | ({ type: 'opened' } & ProbeOpened)
   | { type: 'ran'; results: OutputTensor[][] }
+  | { type: 'judged'; verdict: Verdict }
   | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
   | { type: 'failed'; code: ErrorCode; message: string };

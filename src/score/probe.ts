@@ -2,6 +2,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
+import type { Manifest } from '../model/manifest.ts';
+import type { EnginePolicy, Verdict } from './choose.ts';
 import type { ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 import type { OutputTensor } from './session.ts';
 
@@ -23,12 +25,7 @@ export class Probe {
    * @throws SluiceError model_invalid: damaged, refused, crashed or hung
    */
   static async open(bytes: Uint8Array, limitMs = 30_000): Promise<Probe> {
-    const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
-    const child = fork(new URL(own, import.meta.url), {
-      serialization: 'advanced',
-      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-      execArgv: ['--max-old-space-size=1024', '--disable-warning=ExperimentalWarning'],
-    });
+    const child = start();
     try {
       await answerOf(child, 'ready', START_MS);
       const opened = await ask(child, { type: 'open', bytes }, 'opened', limitMs);
@@ -36,6 +33,25 @@ export class Probe {
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
+    }
+  }
+
+  /**
+   * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it.
+   * @throws SluiceError model_invalid
+   */
+  static async verdict(
+    bytes: Uint8Array,
+    manifest: Manifest,
+    policy: EnginePolicy,
+    limitMs = 120_000,
+  ): Promise<Verdict> {
+    const child = start();
+    try {
+      await answerOf(child, 'ready', START_MS);
+      return (await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs)).verdict;
+    } finally {
+      child.kill('SIGKILL');
     }
   }
 
@@ -61,6 +77,15 @@ export class Probe {
   close(): void {
     this.#child.kill('SIGKILL');
   }
+}
+
+function start(): ChildProcess {
+  const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
+  return fork(new URL(own, import.meta.url), {
+    serialization: 'advanced',
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    execArgv: ['--max-old-space-size=1024', '--disable-warning=ExperimentalWarning'],
+  });
 }
 
 async function ask<T extends ProbeAnswer['type']>(

@@ -4,6 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
 import { readOnnx } from '../onnx/model.ts';
 import { refusals, withoutZipMap } from '../onnx/serve.ts';
+import { checkEnsembles } from '../trees/ensemble.ts';
 
 /** A tensor that came out: typed values and dimensions. */
 export interface OutputTensor {
@@ -39,6 +40,8 @@ export interface OnnxSession {
  */
 export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
   const model = readOnnx(bytes);
+  // ONNX Runtime crashes or loops on damaged trees.
+  checkEnsembles(model);
   const reasons = refusals(model);
   if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
   const graph = withoutZipMap(model);

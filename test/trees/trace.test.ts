@@ -293,7 +293,7 @@ test.each(['src/bundled/credit-default/1', 'test/fixtures/packages/credit-column
   '%s: within a millionth of ONNX Runtime',
   async (folder) => {
     const { manifest: own } = await loadPackage(folder);
-    await check(await readFile(`${folder}/${own.onnx.file}`), own, own.onnx.probabilities, 1e-6);
+    await check(await readFile(`${folder}/${own.onnx.file}`), own, own.onnx.probabilities as string, 1e-6);
   },
 );
 
