@@ -33,7 +33,7 @@ export function addServeCommand(program: Command): void {
       const { serve } = await import('../http/serve.ts');
       const service = await serve({
         config,
-        registry: openRegistry(flags.registry ?? config.registry),
+        registry: openRegistry(flags.registry ?? config.registry, { remote: config.registry_options, tell }),
         dev: flags.dev === true,
         tell,
       });

@@ -173,10 +173,7 @@ export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly 
   const found = files.find((f) => f.name === path.posix.normalize(file));
   if (!found) throw new SluiceError('model_invalid', `${ref}: the package holds no ${file}`);
   if (found.sha256 === sha256) return;
-  throw new SluiceError(
-    'model_hash_mismatch',
-    `${ref}: ${file} has sha256 ${found.sha256}, model.yaml says ${sha256}`,
-  );
+  throw new SluiceError('model_hash_mismatch', `${ref}: ${file} has sha256 ${found.sha256}, model.yaml says ${sha256}`);
 }
 
 /** A path inside a package that stays inside it on every system. */

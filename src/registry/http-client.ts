@@ -140,7 +140,8 @@ export class HttpClient {
         if (error instanceof SluiceError) throw error;
         const code = (error as NodeJS.ErrnoException).code ?? '';
         if (LOCAL.has(code)) throw error;
-        const again = (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
+        const again =
+          (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
         const late = performance.now() - began > 3 * timeoutMs && small;
         if (!again || late || tried > retries || this.#closing.signal.aborted) {
           throw unavailable(name, error instanceof Retry ? error.message : code || (error as Error).message, error);

@@ -5,7 +5,6 @@ import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile 
 import { Meanings } from './meanings.ts';
 import {
   type AliasMove,
-  byVersion,
   type ModelEntry,
   parseReference,
   pickVersion,
@@ -129,7 +128,8 @@ export class RemoteRegistry implements Registry {
     const files = await filesOf(folder);
     checkModelFile(model, files);
     const odd = files.find((f) => !isPackagePath(f.name));
-    if (odd) throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(odd.name)}`);
+    if (odd)
+      throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(odd.name)}`);
     const added = await this.#store.add(id, version, folder, files);
     await this.#changed(id);
     return added;
@@ -211,7 +211,8 @@ export class RemoteRegistry implements Registry {
     const last = await this.#meanings.of(ref.id);
     const version = ref.version ?? last.references[reference];
     if (version === undefined) return null;
-    if (version === null || last.references[reference] === null) return this.#options.behind?.resolve(reference) ?? null;
+    if (version === null || last.references[reference] === null)
+      return this.#options.behind?.resolve(reference) ?? null;
     const kept = last.packages[version];
     return kept ? this.#cache.get(kept.sha256) : null;
   }
@@ -304,6 +305,3 @@ export class RemoteRegistry implements Registry {
 }
 
 const isOutage = (error: unknown): boolean => error instanceof SluiceError && error.code === 'registry_unavailable';
-
-/** Oldest first; a null prototype is not needed, as ids and aliases are checked before they are looked up. */
-export const sortVersions = (versions: Iterable<string>): string[] => [...versions].sort(byVersion);
