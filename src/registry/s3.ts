@@ -20,8 +20,8 @@ const CLAIM = '.upload';
 /** A claim this old was left behind. */
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
-/** aliases.yaml carries its last move in a comment, so that no move is lost between the two files. */
-const LAST_MOVE = '# last move: ';
+/** aliases.yaml carries what led to it in a comment, so that no move is lost between the two files. */
+const LAST_MOVES = '# last moves: ';
 
 const ATTEMPTS = 20;
 
@@ -107,20 +107,22 @@ export class S3Store implements Store {
         );
       }
       const at = new Date().toISOString();
-      const last = (await this.#heal(id, current.lastMove)).findLast((m) => m.alias === alias)?.to ?? null;
-      // What was written by hand in between is part of the history too.
-      if (last !== from) await this.#append(id, { at, who: 'edited by hand', alias, from: last, to: from });
-      const move: AliasMove = { at, who, alias, from, to };
+      const last = (await this.#heal(id, current.lastMoves)).findLast((m) => m.alias === alias)?.to ?? null;
+      const moves: AliasMove[] = [
+        // What was written by hand in between is part of the history too.
+        ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
+        { at, who, alias, from, to },
+      ];
       const { [alias]: _, ...others } = current.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
       // JSON quotes line breaks: whatever `who` holds, the comment stays one line.
-      const text = `${LAST_MOVE}${JSON.stringify({ ...move, nonce: randomUUID() })}\n${formatYaml(aliases)}`;
+      const text = `${LAST_MOVES}${JSON.stringify({ moves, nonce: randomUUID() })}\n${formatYaml(aliases)}`;
       const key = `${this.#prefix}${id}/${ALIASES}`;
       const condition = current.etag === null ? { ifNone: true as const } : { ifMatch: current.etag };
       const put = await this.#client.put(key, Buffer.from(text), condition);
-      if (put === 'done' || (put === 'unsure' && (await this.#client.get(key))?.text === text)) {
-        await this.#append(id, move);
-        return move;
+      if (put === 'done' || (put === 'unsure' && without(moves, await this.history(id)).length === 0)) {
+        await this.#append(id, moves);
+        return moves.at(-1)!;
       }
       await pause(attempt);
     }
@@ -128,8 +130,10 @@ export class S3Store implements Store {
   }
 
   async history(id: string): Promise<AliasMove[]> {
-    const [{ moves }, { lastMove }] = await Promise.all([this.#history(id), this.#aliases(id)]);
-    return lastMove && !moves.some((m) => same(m, lastMove)) ? [...moves, lastMove] : moves;
+    // The aliases first: what they tell is in the history, or was not written to it yet.
+    const { lastMoves } = await this.#aliases(id);
+    const { moves } = await this.#history(id);
+    return [...moves, ...without(lastMoves, moves)];
   }
 
   /** Everything but model.yaml first: a version is there when its model.yaml is, and then it is whole. */
@@ -182,36 +186,38 @@ export class S3Store implements Store {
 
   async #aliases(
     id: string,
-  ): Promise<{ aliases: Record<string, string>; etag: string | null; lastMove: AliasMove | null }> {
+  ): Promise<{ aliases: Record<string, string>; etag: string | null; lastMoves: AliasMove[] }> {
     const key = `${this.#prefix}${id}/${ALIASES}`;
     const found = await this.#client.get(key);
-    if (!found) return { aliases: {}, etag: null, lastMove: null };
+    if (!found) return { aliases: {}, etag: null, lastMoves: [] };
     const parsed = parseYaml(key, found.text.trim() === '' ? '{}' : found.text, AliasesSchema);
     if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
     const aliases = Object.fromEntries(Object.entries(parsed.value).map(([k, v]) => [k, String(v)]));
-    const comment = found.text.split('\n').find((l) => l.startsWith(LAST_MOVE));
-    return { aliases, etag: found.etag, lastMove: comment ? readMove(comment.slice(LAST_MOVE.length)) : null };
+    const comment = found.text.split('\n').find((l) => l.startsWith(LAST_MOVES));
+    return { aliases, etag: found.etag, lastMoves: comment ? readMoves(comment.slice(LAST_MOVES.length)) : [] };
   }
 
   async #history(id: string): Promise<{ moves: AliasMove[]; text: string; etag: string | null }> {
     const found = await this.#client.get(`${this.#prefix}${id}/${HISTORY}`);
     const lines = (found?.text ?? '').split('\n').filter((l) => l !== '');
-    return { moves: lines.map(readMove).filter((m) => m !== null), text: found?.text ?? '', etag: found?.etag ?? null };
+    return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
   }
 
-  /** The history, with the last move added by whoever comes first after a mover that died between its two writes. */
-  async #heal(id: string, lastMove: AliasMove | null): Promise<AliasMove[]> {
+  /** The history; whoever comes first after a mover that died between its two writes adds what that one did. */
+  async #heal(id: string, lastMoves: readonly AliasMove[]): Promise<AliasMove[]> {
     const { moves } = await this.#history(id);
-    if (!lastMove || moves.some((m) => same(m, lastMove))) return moves;
-    await this.#append(id, lastMove);
-    return [...moves, lastMove];
+    const missing = without(lastMoves, moves);
+    if (missing.length > 0) await this.#append(id, missing);
+    return [...moves, ...missing];
   }
 
-  async #append(id: string, move: AliasMove): Promise<void> {
+  async #append(id: string, added: readonly AliasMove[]): Promise<void> {
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const { moves, text, etag } = await this.#history(id);
-      if (moves.some((m) => same(m, move))) return;
-      const body = Buffer.from(`${text}${JSON.stringify(move)}\n`);
+      const missing = without(added, moves);
+      if (missing.length === 0) return;
+      const begun = text === '' || text.endsWith('\n') ? text : `${text}\n`;
+      const body = Buffer.from(begun + missing.map((m) => `${JSON.stringify(m)}\n`).join(''));
       const condition = etag === null ? { ifNone: true as const } : { ifMatch: etag };
       if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
       await pause(attempt);
@@ -242,12 +248,24 @@ const stampOf = (files: readonly S3Object[]): string => {
 const same = (a: AliasMove, b: AliasMove): boolean =>
   a.at === b.at && a.who === b.who && a.alias === b.alias && a.from === b.from && a.to === b.to;
 
-function readMove(json: string): AliasMove | null {
+const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
+  some.filter((m) => !known.some((k) => same(k, m)));
+
+/** A line that is damaged is left out. */
+function readMove(json: string): AliasMove[] {
   try {
     const { at, who, alias, from, to } = JSON.parse(json) as AliasMove;
-    return { at, who, alias, from, to };
+    return [{ at, who, alias, from, to }];
   } catch {
-    return null;
+    return [];
+  }
+}
+
+function readMoves(json: string): AliasMove[] {
+  try {
+    return (JSON.parse(json) as { moves: AliasMove[] }).moves;
+  } catch {
+    return [];
   }
 }
 

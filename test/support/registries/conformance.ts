@@ -197,13 +197,16 @@ export function conformance(remote: () => Promise<Remote>): void {
   });
 
   test('a damaged cache is fetched again', async () => {
-    const { registry, gate, again, told } = await opened([1]);
+    const { registry, gate, again, told, lookups } = await opened([1]);
     const { folder } = await registry.resolve('m');
     truncateSync(path.join(folder, 'model.onnx'), 1000);
     await vi.waitFor(() => expect(told.join()).toMatch(/is damaged: it is fetched again/), { timeout: 5000 });
     await vi.waitFor(async () =>
       expect((await readModelBytes(await registry.resolve('m'))).length).toBeGreaterThan(1e5),
     );
+    // The lookup that fetched it has ended when another one has.
+    const before = lookups.length;
+    await vi.waitFor(() => expect(lookups.length).toBeGreaterThan(before + 1), { timeout: 5000 });
     registry.close();
     writeFileSync(path.join(folder, 'selftest.csv'), 'other bytes');
     const restarted = again();
