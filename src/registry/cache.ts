@@ -74,7 +74,7 @@ export class PackageCache {
   ): Promise<{ key: string; model: ModelPackage }> {
     const partial = path.join(this.#folder, `.${randomUUID()}.partial`);
     try {
-      await mkdir(partial, { recursive: true });
+      await mkdir(partial, { recursive: true, mode: 0o700 });
       const files = await fill(partial);
       const key = packageHash(files);
       const model = await loadPackage(partial);

@@ -253,7 +253,9 @@ export class RemoteRegistry implements Registry {
 
   #keep(reference: string, known: Known): void {
     if (this.#known.size >= MAX_KNOWN && !this.#known.has(reference)) {
-      const [oldest] = [...this.#known].sort(([, a], [, b]) => a.used - b.used);
+      // References that mean nothing go first: a client that guesses cannot push out those in use.
+      const rank = (k: Known): number => ('error' in k ? 0 : 1);
+      const [oldest] = [...this.#known].sort(([, a], [, b]) => rank(a) - rank(b) || a.used - b.used);
       this.#known.delete(oldest![0]);
     }
     this.#known.set(reference, known);

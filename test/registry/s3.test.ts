@@ -3,13 +3,16 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { AwsClient } from 'aws4fetch';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { scratch } from '../support/cli.ts';
+import { scratch, sluice } from '../support/cli.ts';
 import { conformance, openTest, QUICK, type Remote } from '../support/registries/conformance.ts';
 import { Gate } from '../support/registries/gate.ts';
 import { installS3 } from '../support/registries/install.ts';
 import { codeOf, makePackage, refOf } from '../support/registries/packages.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, Server } from '../support/registries/servers.ts';
+
+/** Applications of the bundled model. */
+const ROWS = path.resolve('src/bundled/credit-default/1/selftest.csv');
 
 requireServer('the registry in object storage', await installS3(), (installed) => {
   let server: Server;
@@ -115,6 +118,28 @@ requireServer('the registry in object storage', await installS3(), (installed) =
     const outcomes = await Promise.all(adders.map((a) => codeOf(a.registry.add('m', '1', a.folder))));
     expect(outcomes.sort()).toEqual(['1', 'version_exists', 'version_exists']);
     expect(await refOf(openTest(r).registry.resolve('m:1'))).toBe('m:1');
+  });
+
+  test('the commands and the service take its address', async () => {
+    const r = await remote();
+    await openTest(r).registry.add('m', '1', makePackage('m', 1));
+    const folder = scratch();
+    const env = { ...r.env, SLUICE_REGISTRY: r.address, XDG_CACHE_HOME: folder };
+    const run = await sluice(['score', ROWS, '--model', 'm'], { env });
+    expect(run.stderr).toMatch(/model m:1, sha256/);
+    expect(run.code).toBe(0);
+    gate.down();
+    const offline = await sluice(['score', ROWS, '--model', 'm'], { env });
+    expect(offline.stderr).toMatch(/the registry cannot be reached, references keep their last meaning/);
+    expect([offline.code, offline.stdout]).toEqual([0, run.stdout]);
+    const unknown = await sluice(['score', ROWS, '--model', 'm:2'], { env });
+    expect([unknown.code, unknown.stderr]).toEqual([1, expect.stringMatching(/\[registry_unavailable\]/)]);
+    gate.up();
+    const wrong = await sluice(['score', ROWS, '--model', 'm', '--registry', 'ftp://x/y'], { env });
+    expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/is none of a folder, s3/)]);
+    const option = { ...env, SLUICE_REGISTRY_OPTIONS__REFRSH_MS: '5' };
+    const misspelt = await sluice(['score', ROWS, '--model', 'm'], { env: option });
+    expect([misspelt.code, misspelt.stderr]).toEqual([2, expect.stringMatching(/did you mean refresh_ms/)]);
   });
 
   test('keys come from the shared credentials file too, and wrong ones are told', async () => {
