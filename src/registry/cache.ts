@@ -56,12 +56,16 @@ export class PackageCache {
       await this.#touch(folder, known);
       return model;
     }
-    if (packageHash(await filesOf(folder)) !== key) {
-      this.#options.tell?.(`the cached package ${folder} is damaged: it is fetched again`);
-      await this.#remove(key);
-      return null;
+    try {
+      if (packageHash(await filesOf(folder)) === key) return await this.#open(key, folder, stamp);
+    } catch (error) {
+      // Another process threw it away meanwhile.
+      if ((await stampOf(folder)) === null) return null;
+      if (error instanceof SluiceError) throw error;
     }
-    return this.#open(key, folder, stamp);
+    this.#options.tell?.(`the cached package ${folder} is damaged: it is fetched again`);
+    await this.#remove(key);
+    return null;
   }
 
   /**

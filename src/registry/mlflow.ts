@@ -65,7 +65,7 @@ export class MlflowStore implements Store {
   async entry(id: string): Promise<StoredEntry | null> {
     const model = await this.#asked(this.#client.model(id));
     if (!model) return null;
-    const entry = entryOf(model, await this.#versions(id));
+    const entry = entryOf(model, await this.#asked(this.#versions(id)));
     return entry.versions.length > 0 ? entry : null;
   }
 
@@ -73,7 +73,7 @@ export class MlflowStore implements Store {
     const ref = `${id}:${version}`;
     return this.#asked(
       (async () => {
-        const found = (await this.#client.versions(`name='${id}'`)).find((v) => v.version === version);
+        const found = (await this.#versions(id)).find((v) => v.version === version);
         const uri = found && (await this.#client.downloadUri(id, version));
         if (!uri) throw unavailable(this.name, `${ref} vanished while it was read`);
         const root = artifactPath(uri);
@@ -116,10 +116,10 @@ export class MlflowStore implements Store {
     const at = new Date().toISOString();
     const last = movesOf(model).findLast((m) => m.alias === alias)?.to ?? null;
     // What was moved by other tools in between is part of the history too.
-    if (last !== from) await this.#record(id, { at, who: 'moved in MLflow', alias, from: last, to: from });
+    if (last !== from) await this.#record(id, 0, { at, who: 'moved in MLflow', alias, from: last, to: from });
     await this.#asked(this.#client.setAlias(id, alias, to));
     const move: AliasMove = { at, who, alias, from, to };
-    await this.#record(id, move);
+    await this.#record(id, 1, move);
     return move;
   }
 
@@ -141,7 +141,7 @@ export class MlflowStore implements Store {
 
   async #add(id: string, wanted: string, folder: string, files: PackageFile[]): Promise<string> {
     const client = this.#client;
-    refuseTaken(id, wanted, await client.versions(`name='${id}'`));
+    refuseTaken(id, wanted, await this.#versions(id));
     await client.createModel(id);
     const run = await client.createRun(await client.experiment(this.#experiment), `${id} package`);
     const root = artifactPath(run.artifact_uri);
@@ -158,7 +158,7 @@ export class MlflowStore implements Store {
         );
       }
       if (version !== wanted) {
-        const others = (await client.versions(`name='${id}'`)).filter((v) => v.version !== version);
+        const others = (await this.#versions(id)).filter((v) => v.version !== version);
         refuseTaken(id, wanted, others);
       }
       const text = await readFile(path.join(folder, MANIFEST), 'utf8');
@@ -181,12 +181,14 @@ export class MlflowStore implements Store {
     return version;
   }
 
-  #versions(id: string): Promise<MlflowVersion[]> {
-    return this.#asked(this.#client.versions(`name='${id}'`));
+  /** Some databases compare names without regard to case. */
+  async #versions(id: string): Promise<MlflowVersion[]> {
+    return (await this.#client.versions(`name='${id}'`)).filter((v) => v.name === id);
   }
 
-  #record(id: string, move: AliasMove): Promise<void> {
-    const key = `${MOVE}${move.at.replaceAll(':', '-')}.${randomUUID().slice(0, 8)}`;
+  /** Keys are sorted: `order` tells apart what has the same time. */
+  #record(id: string, order: 0 | 1, move: AliasMove): Promise<void> {
+    const key = `${MOVE}${move.at.replaceAll(':', '-')}.${order}.${randomUUID().slice(0, 8)}`;
     return this.#asked(this.#client.tagModel(id, key, JSON.stringify(move)));
   }
 

@@ -78,7 +78,7 @@ export class RemoteRegistry implements Registry {
 
   async list(): Promise<ModelEntry[]> {
     const behind = (await this.#options.behind?.list()) ?? [];
-    const entries = await this.#once('list', () => this.#list());
+    const entries = await this.#once('the list', () => this.#list());
     const ids = new Set(entries.map((e) => e.id));
     return [...entries, ...behind.filter((e) => !ids.has(e.id))].sort((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -142,7 +142,7 @@ export class RemoteRegistry implements Registry {
     this.#store.close();
   }
 
-  /** Runs one at a time of what has the same name; who asks meanwhile gets the same. */
+  /** Runs one at a time of what has the same name; who asks meanwhile gets the same. Names but references hold a space. */
   #once<T>(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     if (running) return running as Promise<T>;
@@ -286,7 +286,7 @@ export class RemoteRegistry implements Registry {
       const references = [...this.#known.keys()];
       const next = references.values();
       const worker = async () => {
-        for (const reference of next) await this.#once(reference, () => this.#refresh(reference));
+        for (const reference of next) await this.#once(`again ${reference}`, () => this.#refresh(reference));
       };
       await Promise.all([worker(), worker(), worker(), worker()]);
       this.#timer = null;

@@ -49,22 +49,25 @@ export class S3Client {
     this.#http.close();
   }
 
-  /** The objects whose keys begin with `prefix`, or with `delimiter` the folders right below it. */
+  /**
+   * The objects whose keys begin with `prefix`, or with `delimiter` the folders right below it. Keys are asked for as they
+   * are: with `encoding-type=url` some servers encode the token of the next page too.
+   */
   async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
     const objects: S3Object[] = [];
     const folders: string[] = [];
     let token: string | undefined;
     do {
       const url = this.#url('');
-      const query = { 'list-type': '2', prefix, 'encoding-type': 'url', ...(delimiter ? { delimiter } : {}) };
+      const query = { 'list-type': '2', prefix, ...(delimiter ? { delimiter } : {}) };
       for (const [k, v] of Object.entries(query)) url.searchParams.set(k, v);
       if (token !== undefined) url.searchParams.set('continuation-token', token);
       const reply = this.#expect(await this.#http.text({ method: 'GET', url }), [200]);
       for (const [, item] of reply.text.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
-        objects.push({ key: keyIn(item!, 'Key'), etag: tag(item!, 'ETag'), bytes: Number(tag(item!, 'Size')) });
+        objects.push({ key: tag(item!, 'Key'), etag: tag(item!, 'ETag'), bytes: Number(tag(item!, 'Size')) });
       }
       for (const [, item] of reply.text.matchAll(/<CommonPrefixes>(.*?)<\/CommonPrefixes>/gs)) {
-        folders.push(keyIn(item!, 'Prefix'));
+        folders.push(tag(item!, 'Prefix'));
       }
       token = tag(reply.text, 'IsTruncated') === 'true' ? tag(reply.text, 'NextContinuationToken') : undefined;
     } while (token);
@@ -151,6 +154,3 @@ function tag(xml: string, name: string): string {
       : (ENTITIES[word] ?? whole),
   );
 }
-
-/** Keys are listed the way they stand in addresses. */
-const keyIn = (xml: string, name: string): string => decodeURIComponent(tag(xml, name).replaceAll('+', ' '));

@@ -1,8 +1,12 @@
 // The registry in object storage against a real server that checks signatures: conformance, races, credentials.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { ServerConfigSchema } from '../../src/config/server-config.ts';
+import { serve } from '../../src/http/serve.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { conformance, openTest, QUICK, type Remote } from '../support/registries/conformance.ts';
 import { Gate } from '../support/registries/gate.ts';
@@ -10,6 +14,7 @@ import { installS3 } from '../support/registries/install.ts';
 import { codeOf, makePackage, refOf } from '../support/registries/packages.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, Server } from '../support/registries/servers.ts';
+import { asNative, asObjects, call, predictUrl, readText } from '../support/service.ts';
 
 /** Applications of the bundled model. */
 const ROWS = path.resolve('src/bundled/credit-default/1/selftest.csv');
@@ -120,7 +125,59 @@ requireServer('the registry in object storage', await installS3(), (installed) =
     expect(await refOf(openTest(r).registry.resolve('m:1'))).toBe('m:1');
   });
 
-  test('the commands and the service take its address', async () => {
+  test('a service goes on through an outage, and takes up a moved alias without a pause', async () => {
+    const r = await remote();
+    const { registry } = openTest(r);
+    for (const v of [1, 2]) await registry.add('m', String(v), makePackage('m', v));
+    await registry.moveAlias('m', 'champion', '1', 'a');
+    const config = await loadConfig(ServerConfigSchema, {
+      settings: ['listen.port=0', 'workers=1', `jobs.folder=${scratch()}`, 'preload=["m"]'],
+    });
+    const running = await serve({ config, registry: openTest(r).registry, dev: true });
+    onTestFinished(() => running.stop());
+    const row = JSON.stringify(asNative(asObjects(readText(ROWS)))[0]);
+    const predict = async () => {
+      const headers = { 'content-type': 'application/json' };
+      const url = predictUrl('json').replace('credit-default', 'm');
+      const reply = await call(Number(new URL(running.url).port), running.token!, 'POST', url, { body: row, headers });
+      return `${reply.status} ${reply.json.modelVersion}`;
+    };
+    expect(await predict()).toBe('200 1');
+    gate.down();
+    await sleep(500);
+    expect(await predict()).toBe('200 1');
+    gate.up();
+    await openTest(r).registry.moveAlias('m', 'champion', '2', 'a');
+    await vi.waitFor(async () => expect(await predict()).toBe('200 2'), { timeout: 8000 });
+  });
+
+  test('a server that takes calls and never answers, and one that is not there, are told in time', async () => {
+    const r = await remote();
+    const env = { SLUICE_REGISTRY_OPTIONS__TIMEOUT_MS: '300', SLUICE_REGISTRY_OPTIONS__RETRIES: '1' };
+    gate.delayMs = 5000;
+    const began = performance.now();
+    expect(await refOf(openTest(r, scratch(), env).registry.resolve('m'))).toMatch(
+      /^registry_unavailable: .*within 300 ms/,
+    );
+    const nowhere = { ...env, AWS_ENDPOINT_URL: 'http://127.0.0.1:9' };
+    expect(await refOf(openTest(r, scratch(), nowhere).registry.resolve('m'))).toMatch(/ECONNREFUSED/);
+    expect(performance.now() - began).toBeLessThan(3000);
+    gate.delayMs = 0;
+  });
+
+  test('models beyond one page of a listing are found', async () => {
+    const r = await remote();
+    const { registry } = openTest(r);
+    await registry.add('m', '1', makePackage('m', 1));
+    const names = Array.from({ length: 1010 }, (_, i) => `${i}.txt`).values();
+    const worker = async () => {
+      for (const name of names) await r.overwrite('m', '0', name, Buffer.from('x'));
+    };
+    await Promise.all([worker(), worker(), worker(), worker()]);
+    expect(await refOf(openTest(r).registry.resolve('m'))).toBe('m:1');
+  });
+
+  test('the commands take its address', async () => {
     const r = await remote();
     await openTest(r).registry.add('m', '1', makePackage('m', 1));
     const folder = scratch();
