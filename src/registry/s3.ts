@@ -142,6 +142,7 @@ export class S3Store implements Store {
     const token = await this.#claim(id, version);
     const claim = `${prefix}${CLAIM}`;
     try {
+      await this.#checkConditions(claim, token);
       if (await this.#client.get(`${prefix}${MANIFEST}`)) throw exists(id, version);
       for (const f of files) {
         if (f.name === MANIFEST) continue;
@@ -182,6 +183,15 @@ export class S3Store implements Store {
       if (await mine(await this.#client.put(key, Buffer.from(token), { ifMatch: other.etag }))) return token;
     }
     throw beingAdded(id, version);
+  }
+
+  /** Storage that takes conditions for decoration would let versions change. @throws SluiceError registry_unavailable */
+  async #checkConditions(claim: string, token: string): Promise<void> {
+    const body = Buffer.from(token);
+    const absent = await this.#client.put(claim, body, { ifNone: true });
+    const changed = await this.#client.put(claim, body, { ifMatch: '"00000000000000000000000000000000"' });
+    if (absent !== 'done' && changed !== 'done') return;
+    throw unavailable(this.name, 'it does not honour If-None-Match and If-Match on PUT, which a registry needs');
   }
 
   async #aliases(

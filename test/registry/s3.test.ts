@@ -13,7 +13,7 @@ import { Gate } from '../support/registries/gate.ts';
 import { installS3 } from '../support/registries/install.ts';
 import { codeOf, makePackage, refOf } from '../support/registries/packages.ts';
 import { requireServer } from '../support/registries/require.ts';
-import { S3_KEYS, Server } from '../support/registries/servers.ts';
+import { S3_KEYS, Server, START_TIMEOUT_MS } from '../support/registries/servers.ts';
 import { asNative, asObjects, call, predictUrl, readText } from '../support/service.ts';
 
 /** Applications of the bundled model. */
@@ -36,7 +36,7 @@ requireServer('the registry in object storage', await installS3(), (installed) =
     // s3proxy lets two writes with the same condition through now and then.
     gate = await Gate.open(server.url, { oneAtATime: true });
     expect((await client.fetch(new URL('/models', server.url), { method: 'PUT' })).status).toBe(200);
-  });
+  }, START_TIMEOUT_MS);
   afterAll(async () => {
     await gate?.[Symbol.asyncDispose]();
     await server?.[Symbol.asyncDispose]();

@@ -48,7 +48,7 @@ export function openTest(remote: Remote, cache = scratch(), env: Record<string, 
 
 export const QUICK = {
   SLUICE_REGISTRY_OPTIONS__REFRESH_MS: '150',
-  SLUICE_REGISTRY_OPTIONS__TIMEOUT_MS: '2000',
+  SLUICE_REGISTRY_OPTIONS__TIMEOUT_MS: '5000',
   SLUICE_REGISTRY_OPTIONS__RETRIES: '1',
 };
 
