@@ -62,12 +62,12 @@ requireServer('the registry in MLflow', await installMlflow(), (installed) => {
   conformance(remote);
 
   /** A run with these artifacts under `model`, registered as a version of `name` the way other tools do it. */
-  const register = async (name: string, artifacts: Record<string, string>): Promise<void> => {
+  const register = async (name: string, artifacts: Record<string, string | Buffer>): Promise<void> => {
     await api('POST', 'registered-models/create', { name }).catch(() => {});
     const { run } = await api('POST', 'runs/create', { experiment_id: '0' });
     const uri: string = run.info.artifact_uri;
-    for (const [file, text] of Object.entries(artifacts)) {
-      await putArtifact(`${uri.replace('mlflow-artifacts:/', '')}/model/${file}`, text);
+    for (const [file, body] of Object.entries(artifacts)) {
+      await putArtifact(`${uri.replace('mlflow-artifacts:/', '')}/model/${file}`, body);
     }
     await api('POST', 'model-versions/create', { name, source: `${uri}/model`, run_id: run.info.run_id });
   };
@@ -87,12 +87,15 @@ requireServer('the registry in MLflow', await installMlflow(), (installed) => {
     const { registry } = openTest(await remote());
     const folder = makePackage('m', 1);
     const yaml = readFileSync(path.join(folder, 'model.yaml'), 'utf8');
-    await register('m', { 'model.yaml': yaml, 'model.onnx': 'not the file' });
-    expect(await codeOf(registry.resolve('m:1'))).toBe('model_hash_mismatch');
-    await register('m', { 'model.yaml': yaml, 'model.onnx': 'x' });
-    expect(await refOf(registry.resolve('m:2'))).toMatch(
-      /^model_invalid: .*model.yaml of m:2 says it is m:1|^model_hash/,
-    );
+    const onnx = readFileSync(path.join(folder, 'model.onnx'));
+    await register('m', { 'model.yaml': yaml, 'model.onnx': onnx, 'deeper/notes.txt': 'x' });
+    const model = await registry.resolve('m:1');
+    expect(readFileSync(path.join(model.folder, 'model.onnx')).equals(onnx)).toBe(true);
+    expect(readFileSync(path.join(model.folder, 'deeper', 'notes.txt'), 'utf8')).toBe('x');
+    await register('m', { 'model.yaml': yaml, 'model.onnx': onnx });
+    expect(await refOf(registry.resolve('m:2'))).toMatch(/^model_invalid: .*model.yaml of m:2 says it is m:1/);
+    await register('m', { 'model.yaml': yaml, 'model.onnx': 'another file' });
+    expect(await codeOf(registry.resolve('m:3'))).toBe('model_hash_mismatch');
   });
 
   test('the server numbers versions: a gap is skipped, and model.yaml gets the number', async () => {
