@@ -2,17 +2,41 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { type RegistryOptions, registryOptions } from '../config/registry-options.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { FolderRegistry } from '../registry/folder.ts';
+import { isRemote, openRemote } from '../registry/open.ts';
+import type { Registry } from '../registry/registry.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, rejected: 3 } as const;
 
 /** The models that come with Sluice. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../bundled/', import.meta.url));
 
-/** Folders searched for models: the one named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. */
-export function openRegistry(folder: string | undefined, options: { create?: boolean } = {}): FolderRegistry {
-  const named = folder ?? process.env.SLUICE_REGISTRY;
+/**
+ * Where models are looked for: the registry named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. A folder,
+ * `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two default to $SLUICE_REGISTRY_OPTIONS__….
+ * @throws SluiceError usage
+ */
+export function openRegistry(
+  address: string | undefined,
+  options: {
+    create?: boolean;
+    remote?: RegistryOptions;
+    tell?: (text: string) => void;
+    onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
+  } = {},
+): Registry {
+  const named = address ?? process.env.SLUICE_REGISTRY;
+  if (named !== undefined && isRemote(named)) {
+    return openRemote(named, {
+      options: options.remote ?? registryOptions(process.env),
+      env: process.env,
+      behind: new FolderRegistry([BUNDLED_MODELS]),
+      tell: options.tell ?? ((text) => process.stderr.write(`sluice: ${text}\n`)),
+      ...(options.onLookup ? { onLookup: options.onLookup } : {}),
+    });
+  }
   if (named !== undefined && options.create !== true && !existsSync(named)) {
     throw new SluiceError('usage', `the registry folder ${named} is not there`);
   }

@@ -29,7 +29,7 @@ export function addExplainCommand(program: Command): void {
     .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: by the name of the file)')
     .option('--top <n>', 'columns drawn one by one; the rest together', wholeNumber('top', 1, 2000), 12)
     .option('--html <file>', 'write a page that needs nothing else')
-    .option('--registry <folder>', 'registry (default: $SLUICE_REGISTRY or ./models)')
+    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
     .option('--json', 'the answer as it is, on standard output')
     .action(explain);
 }

@@ -34,7 +34,10 @@ interface AddFlags {
 }
 
 const DELIMITER_WORDS: Record<string, string> = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' };
-const registryFlag = ['--registry <folder>', 'registry (default: $SLUICE_REGISTRY or ./models)'] as const;
+const registryFlag = [
+  '--registry <address>',
+  'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)',
+] as const;
 const jsonFlag = ['--json', 'a JSON document on standard output'] as const;
 
 const out = (text: string): void => {
@@ -173,13 +176,15 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
     );
     return;
   }
-  await addProposal(registry, proposal);
-  if (flags.alias !== undefined) await registry.moveAlias(id, flags.alias, version, whoAmI());
-  tell(`registered ${ref}${flags.alias === undefined ? '' : `, ${id}@${flags.alias} points to it`}`);
+  // A registry that numbers versions itself may have given another one.
+  const given = await addProposal(registry, proposal);
+  const registered = `${id}:${given}`;
+  if (flags.alias !== undefined) await registry.moveAlias(id, flags.alias, given, whoAmI());
+  tell(`registered ${registered}${flags.alias === undefined ? '' : `, ${id}@${flags.alias} points to it`}`);
   out(
     flags.json
-      ? JSON.stringify({ model: ref, registered: true, manifest: proposal.manifest, report: proposal.report })
-      : ref,
+      ? JSON.stringify({ model: registered, registered: true, manifest: proposal.manifest, report: proposal.report })
+      : registered,
   );
 }
 

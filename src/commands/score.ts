@@ -54,7 +54,7 @@ export function addScoreCommand(program: Command): void {
     .option('--top <n>', 'only the n largest effects', wholeNumber('top', 1, 2000))
     .option('--interpret-below <p>', 'interpretation only of rows whose probability (or value) is below p')
     .option('--on-invalid <what>', 'report: list invalid rows and go on; fail: stop at the first', 'report')
-    .option('--registry <folder>', 'folder of model packages (default: $SLUICE_REGISTRY or ./models)')
+    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
     .option('--workers <n>', 'worker threads (default: one a core)', wholeNumber('workers', 1, 256))
     .addOption(
       new Option('--evaluator <which>', 'our own where it agrees with ONNX Runtime, or only one').choices([

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../config/load-config.ts';
 import { ServerConfigSchema } from '../config/server-config.ts';
+import type { ServeOptions } from '../http/serve.ts';
 import { openRegistry, signalled } from './common.ts';
 
 interface ServeFlags {
@@ -19,7 +20,7 @@ export function addServeCommand(program: Command): void {
     .option('-c, --config <file>', 'YAML file; see docs/serve.md')
     .option('--set <name=value...>', 'settings over those of the file, such as limits.rows=1000', [])
     .option('--port <n>', 'short for --set listen.port=n')
-    .option('--registry <folder>', 'folder of model packages (default: $SLUICE_REGISTRY or ./models)')
+    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
     .option('--dev', 'loopback only, with a certificate and a key made on the spot')
     .action(async (flags: ServeFlags) => {
       const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
@@ -31,9 +32,16 @@ export function addServeCommand(program: Command): void {
       const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
       // Loaded here, so that the other commands do not pay for a web server.
       const { serve } = await import('../http/serve.ts');
+      const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
+      const registry = openRegistry(flags.registry ?? config.registry, {
+        remote: config.registry_options,
+        tell,
+        onLookup: (outcome) => lookups.hear(outcome),
+      });
       const service = await serve({
         config,
-        registry: openRegistry(flags.registry ?? config.registry),
+        registry,
+        lookups,
         dev: flags.dev === true,
         tell,
       });

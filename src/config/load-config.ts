@@ -17,7 +17,12 @@ export interface ConfigSources {
 
 const PREFIX = 'SLUICE_';
 /** Variables of the same prefix that are no configuration. */
-const NOT_CONFIG = new Set(['SLUICE_REGISTRY', 'SLUICE_REQUIRE_KAFKA', 'SLUICE_WRITE_DOCS']);
+const NOT_CONFIG = new Set([
+  'SLUICE_REGISTRY',
+  'SLUICE_REQUIRE_KAFKA',
+  'SLUICE_REQUIRE_REGISTRIES',
+  'SLUICE_WRITE_DOCS',
+]);
 
 /** @throws SluiceError usage with every fault found */
 export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSources): Promise<Static<S>> {

@@ -1,5 +1,6 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
+import { RegistryOptionsSchema } from './registry-options.ts';
 
 const closed = { additionalProperties: false };
 const bytes = (value: number, description: string) => Type.Integer({ minimum: 1, default: value, description });
@@ -32,7 +33,10 @@ export const ServerConfigSchema = Type.Object(
         description: 'addresses of the proxies that end TLS; only they are served, over HTTP',
       }),
     ),
-    registry: Type.Optional(Type.String({ description: 'folder of model packages; default ./models' })),
+    registry: Type.Optional(
+      Type.String({ description: 'folder of model packages, s3://…, mlflow+https://…; default ./models' }),
+    ),
+    registry_options: RegistryOptionsSchema,
     keys_file: Type.String({
       default: 'keys.yaml',
       description: 'API keys, written by `sluice keys`; read again when it changes',

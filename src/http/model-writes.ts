@@ -30,11 +30,14 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       const model = await loadPackage(folder);
       assertMayUse(request, model.manifest.id);
       await tryPackage(model);
-      const version = versionOf(model.manifest);
-      await registry.add(model.manifest.id, version, folder);
+      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder);
       const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
-      reply.code(201).header('location', `/api/v1/models/${model.ref}`);
-      return describeModel(model, entry?.versions ?? [version], entry?.aliases ?? {});
+      reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
+      return describeModel(
+        { ...model, manifest: { ...model.manifest, version } },
+        entry?.versions ?? [version],
+        entry?.aliases ?? {},
+      );
     } catch (error) {
       throw withoutFolder(error, folder);
     } finally {

@@ -17,6 +17,8 @@ export interface ServeOptions {
   registry: Registry;
   /** Loopback only, a certificate and a key made on the spot. */
   dev?: boolean;
+  /** Set by the service: hears how questions to a remote registry end. */
+  lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
   /** Hears in words what goes wrong beside the requests. */
   tell?: (text: string) => void;
 }
@@ -41,6 +43,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
   const metrics = new Metrics();
+  if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });
   const host = new ModelHost({
     registry,
     workers: config.workers ?? Math.max(1, availableParallelism()),

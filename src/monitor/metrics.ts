@@ -41,6 +41,11 @@ export class Metrics {
     '1 while an older version than the registry names answers, because the newer one does not load',
     ['reference'],
   );
+  readonly lookups = this.#counter(
+    'sluice_registry_lookups_total',
+    'questions to a remote registry; stale: it did not answer and the last meaning holds',
+    ['outcome'],
+  );
   readonly swaps = this.#counter('sluice_model_swaps_total', 'changes of the version a reference means', ['model']);
   readonly served = this.#gauge('sluice_model_served_info', '1 for the version each reference means', [
     'reference',

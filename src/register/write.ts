@@ -17,13 +17,13 @@ export async function writePackage(folder: string, proposal: Proposal): Promise<
   await writeFile(path.join(folder, 'model.yaml'), formatYaml(proposal.manifest));
 }
 
-/** Adds a proposal to a registry after reading it back as a server would. @throws SluiceError version_exists | model_invalid */
-export async function addProposal(registry: Registry, proposal: Proposal): Promise<void> {
+/** Adds a proposal to a registry after reading it back as a server would; the version it got. @throws SluiceError version_exists | model_invalid */
+export async function addProposal(registry: Registry, proposal: Proposal): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
   try {
     await writePackage(folder, proposal);
     const { manifest } = await loadPackage(folder);
-    await registry.add(manifest.id, String(manifest.version), folder);
+    return await registry.add(manifest.id, String(manifest.version), folder);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -7,7 +7,8 @@ import { SluiceError } from '../core/errors.ts';
 import { loadPackage, type ModelPackage, versionOf } from '../model/package.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
 
-const AliasesSchema = Type.Record(Type.String(), Type.Union([Type.String(), Type.Integer()]));
+/** aliases.yaml: alias → version. */
+export const AliasesSchema = Type.Record(Type.String(), Type.Union([Type.String(), Type.Integer()]));
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
@@ -91,7 +92,7 @@ export class FolderRegistry implements Registry {
       .map((l) => JSON.parse(l) as AliasMove);
   }
 
-  async add(id: string, version: string, source: string): Promise<void> {
+  async add(id: string, version: string, source: string): Promise<string> {
     const parsed = parseReference(`${id}:${version}`);
     const target = path.join(this.#folders[0]!, parsed.id, version);
     const temporary = path.join(this.#folders[0]!, parsed.id, `.${version}.${process.pid}.partial`);
@@ -110,6 +111,7 @@ export class FolderRegistry implements Registry {
       throw new SluiceError('registry_unavailable', `${target} cannot be written (${code ?? cause})`, { cause });
     }
     this.#resolved.clear();
+    return version;
   }
 
   async #folderOf(id: string): Promise<string> {

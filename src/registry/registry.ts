@@ -48,9 +48,9 @@ export interface Registry {
   /** Every model, sorted by id. @throws SluiceError registry_unavailable */
   list(): Promise<ModelEntry[]>;
   /**
-   * The package a reference means now, or meant within the last half second: a request for one application must not
-   * pay for reading YAML.
-   * @throws SluiceError model_not_found | model_invalid | registry_unavailable
+   * The package a reference means now, or meant a short while ago (half a second in a folder, `refresh_ms` behind a
+   * network): a request for one application must not pay for reading YAML.
+   * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   resolve(reference: string): Promise<ModelPackage>;
   /** Moves an alias, or removes it with `to` null. @throws SluiceError model_not_found | registry_unavailable | usage */
@@ -59,9 +59,10 @@ export interface Registry {
   history(id: string): Promise<AliasMove[]>;
   /**
    * Adds a version from a folder that holds a whole package; it appears at once or not at all and never changes again.
+   * Returns the version it has: another than the one wanted only where the registry numbers versions by itself.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
-  add(id: string, version: string, folder: string): Promise<void>;
+  add(id: string, version: string, folder: string): Promise<string>;
 }
 
 /** The next whole number after the versions there are. */

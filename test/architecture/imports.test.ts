@@ -59,6 +59,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     'source',
     'decode',
     'model',
+    'registry',
     'format',
     'sink',
     'monitor',
@@ -70,6 +71,7 @@ const MAY_IMPORT: Record<string, string[]> = {
 /** Third-party package → the folders that may import it. */
 const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['score'],
+  aws4fetch: ['registry'],
   'csv-parse': ['decode', 'register'],
   commander: ['commands', '.'],
   yaml: ['config', 'http'],

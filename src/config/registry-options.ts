@@ -1,0 +1,65 @@
+// How a remote registry is reached and where its packages are kept: a part of the configuration of `serve`, and of the environment.
+import { type Static, Type } from 'typebox';
+import { Value } from 'typebox/value';
+import { SluiceError } from '../core/errors.ts';
+import { didYouMean } from './yaml-document.ts';
+
+const closed = { additionalProperties: false };
+const text = (description: string) => Type.Optional(Type.String({ description }));
+const GIB = 1024 ** 3;
+
+export const RegistryOptionsSchema = Type.Object(
+  {
+    cache_folder: text('packages on disk; default $XDG_CACHE_HOME/sluice or ~/.cache/sluice'),
+    cache_max_bytes: Type.Integer({
+      minimum: 1,
+      default: 10 * GIB,
+      description: 'packages kept on disk; the longest unused go first, those in use never',
+    }),
+    refresh_ms: Type.Integer({
+      minimum: 100,
+      default: 5000,
+      description: 'aliases and versions in use are looked up again this often, beside the requests',
+    }),
+    timeout_ms: Type.Integer({
+      minimum: 100,
+      default: 5000,
+      description: 'a call must be answered within this; a transfer may stand still for no longer',
+    }),
+    retries: Type.Integer({ minimum: 0, maximum: 10, default: 3, description: 'further tries of a failed call' }),
+    ca_file: text('PEM file of the authorities trusted instead of those of the system'),
+    endpoint: text('s3: address of the server; default $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, or that of the region'),
+    region: text('s3: default $AWS_REGION, $AWS_DEFAULT_REGION, or us-east-1'),
+    path_style: Type.Optional(
+      Type.Boolean({
+        description: 's3: the bucket is part of the path and not of the host; default: true with an endpoint',
+      }),
+    ),
+    profile: text('s3: section of the shared credentials file; default $AWS_PROFILE, or default'),
+    username: text('mlflow: user of basic authentication; default $MLFLOW_TRACKING_USERNAME'),
+    password_file: text('mlflow: file with the password; default $MLFLOW_TRACKING_PASSWORD itself'),
+    token_file: text('mlflow: file with a bearer token; default $MLFLOW_TRACKING_TOKEN itself'),
+    experiment: Type.String({ default: 'sluice', description: 'mlflow: experiment whose runs hold added packages' }),
+  },
+  { ...closed, default: {}, description: 'a registry that is no folder; see registries.md' },
+);
+
+export type RegistryOptions = Static<typeof RegistryOptionsSchema>;
+
+const PREFIX = 'SLUICE_REGISTRY_OPTIONS__';
+
+/** The options of commands that read no configuration file. @throws SluiceError usage */
+export function registryOptions(env: Record<string, string | undefined>): RegistryOptions {
+  const given: Record<string, string> = {};
+  const known = Object.keys(RegistryOptionsSchema.properties);
+  for (const [name, value] of Object.entries(env)) {
+    if (!name.startsWith(PREFIX) || value === undefined) continue;
+    const key = name.slice(PREFIX.length).toLowerCase();
+    if (!known.includes(key)) throw new SluiceError('usage', `${name}: no such option${didYouMean(key, known)}`);
+    given[key] = value;
+  }
+  const options = Value.Default(RegistryOptionsSchema, Value.Convert(RegistryOptionsSchema, given));
+  if (Value.Check(RegistryOptionsSchema, options)) return options;
+  const [error] = Value.Errors(RegistryOptionsSchema, options);
+  throw new SluiceError('usage', `registry options: ${error?.instancePath.slice(1)} ${error?.message}`);
+}

@@ -1,0 +1,156 @@
+// Objects of one bucket: signed calls, conditional writes, listings.
+import { createHash } from 'node:crypto';
+import { AwsV4Signer } from 'aws4fetch';
+import { type Call, type Download, HttpClient, type Reply, unavailable } from './http-client.ts';
+import type { S3Credentials } from './s3-credentials.ts';
+
+export interface S3ClientOptions {
+  name: string;
+  /** Address of the server, without the bucket. */
+  endpoint: URL;
+  bucket: string;
+  region: string;
+  pathStyle: boolean;
+  credentials: () => Promise<S3Credentials>;
+  timeoutMs: number;
+  retries: number;
+  caFile?: string | undefined;
+}
+
+export interface S3Object {
+  key: string;
+  etag: string;
+  bytes: number;
+}
+
+/** Put only if the object has this ETag, or only if there is none. */
+export type Condition = { ifMatch: string } | { ifNone: true };
+
+const EMPTY = createHash('sha256').update('').digest('hex');
+
+export class S3Client {
+  readonly #http: HttpClient;
+  readonly #options: S3ClientOptions;
+
+  constructor(options: S3ClientOptions) {
+    this.#options = options;
+    const { name, timeoutMs, retries, caFile } = options;
+    const authorize = (call: Call) => this.#sign(call);
+    this.#http = new HttpClient(options.endpoint.protocol === 'https:', {
+      name,
+      timeoutMs,
+      retries,
+      caFile,
+      authorize,
+    });
+  }
+
+  close(): void {
+    this.#http.close();
+  }
+
+  /**
+   * The objects whose keys begin with `prefix`, or with `delimiter` the folders right below it. Keys are asked for as they
+   * are: with `encoding-type=url` some servers encode the token of the next page too.
+   */
+  async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
+    const objects: S3Object[] = [];
+    const folders: string[] = [];
+    let token: string | undefined;
+    do {
+      const url = this.#url('');
+      const query = { 'list-type': '2', prefix, ...(delimiter ? { delimiter } : {}) };
+      for (const [k, v] of Object.entries(query)) url.searchParams.set(k, v);
+      if (token !== undefined) url.searchParams.set('continuation-token', token);
+      const reply = this.#expect(await this.#http.text({ method: 'GET', url }), [200]);
+      for (const [, item] of reply.text.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
+        objects.push({ key: tag(item!, 'Key'), etag: tag(item!, 'ETag'), bytes: Number(tag(item!, 'Size')) });
+      }
+      for (const [, item] of reply.text.matchAll(/<CommonPrefixes>(.*?)<\/CommonPrefixes>/gs)) {
+        folders.push(tag(item!, 'Prefix'));
+      }
+      token = tag(reply.text, 'IsTruncated') === 'true' ? tag(reply.text, 'NextContinuationToken') : undefined;
+    } while (token);
+    return { objects, folders };
+  }
+
+  /** null: there is no such object. */
+  async get(key: string): Promise<{ text: string; etag: string } | null> {
+    const reply = this.#expect(await this.#http.text({ method: 'GET', url: this.#url(key) }), [200, 404]);
+    return reply.status === 404 ? null : { text: reply.text, etag: reply.headers.etag ?? '' };
+  }
+
+  /** Into a new file. null: there is no such object. */
+  async download(key: string, file: string): Promise<Download | null> {
+    const reply = this.#expect(await this.#http.download({ method: 'GET', url: this.#url(key) }, file), [200, 404]);
+    return reply.status === 404 ? null : reply;
+  }
+
+  /**
+   * `done`, or `refused` when the condition does not hold. `unsure`: it does not hold, but the call was sent more than
+   * once, so that it may be this very write that changed the object.
+   */
+  async put(
+    key: string,
+    body: Uint8Array | { file: string; bytes: number; sha256: string },
+    condition?: Condition,
+    metadata: Record<string, string> = {},
+  ): Promise<'done' | 'refused' | 'unsure'> {
+    const sha256 = body instanceof Uint8Array ? createHash('sha256').update(body).digest('hex') : body.sha256;
+    const headers: Record<string, string> = { ...metadata, 'x-amz-content-sha256': sha256 };
+    if (condition) Object.assign(headers, 'ifNone' in condition ? IF_NONE : { 'if-match': condition.ifMatch });
+    const call: Call = { method: 'PUT', url: this.#url(key), headers, body };
+    // 409: another write with a condition is under way. 404: the object to match is gone.
+    const reply = this.#expect(await this.#http.text(call), condition ? [200, 404, 409, 412] : [200]);
+    if (reply.status === 404 && tag(reply.text, 'Code') !== 'NoSuchKey') this.#expect(reply, [200]);
+    if (reply.status === 200) return 'done';
+    return reply.sent > 1 ? 'unsure' : 'refused';
+  }
+
+  async remove(key: string): Promise<void> {
+    this.#expect(await this.#http.text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
+  }
+
+  #url(key: string): URL {
+    const { endpoint, bucket, pathStyle } = this.#options;
+    const url = new URL(endpoint);
+    const base = url.pathname.replace(/\/$/, '');
+    const encoded = key.split('/').map(encodeURIComponent).join('/');
+    if (!pathStyle) url.hostname = `${bucket}.${url.hostname}`;
+    url.pathname = pathStyle ? `${base}/${bucket}${key === '' ? '' : `/${encoded}`}` : `${base}/${encoded}`;
+    return url;
+  }
+
+  async #sign(call: Call): Promise<Record<string, string>> {
+    const signer = new AwsV4Signer({
+      ...(await this.#options.credentials()),
+      method: call.method,
+      url: call.url.href,
+      headers: { 'x-amz-content-sha256': EMPTY, ...call.headers },
+      service: 's3',
+      region: this.#options.region,
+    });
+    const { headers } = await signer.sign();
+    return Object.fromEntries(headers as unknown as Iterable<[string, string]>);
+  }
+
+  #expect<R extends Reply>(reply: R, statuses: readonly number[]): R {
+    const code = reply.status === 200 ? '' : tag(reply.text, 'Code');
+    if (statuses.includes(reply.status) && code !== 'NoSuchBucket') return reply;
+    const message = tag(reply.text, 'Message') || reply.text.slice(0, 200);
+    throw unavailable(this.#options.name, `it answered ${reply.status} ${code} ${message}`.trim());
+  }
+}
+
+const IF_NONE = { 'if-none-match': '*' };
+const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
+
+/** The text of the first element of this name, or nothing. */
+function tag(xml: string, name: string): string {
+  const text = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(xml)?.[1] ?? '';
+  return text.replace(/&(?:#(\d+)|#x([0-9a-f]+)|(\w+));/gi, (whole, decimal, hex, word) =>
+    decimal || hex
+      ? String.fromCodePoint(Number.parseInt(decimal ?? hex, decimal ? 10 : 16))
+      : (ENTITIES[word] ?? whole),
+  );
+}

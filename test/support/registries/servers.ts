@@ -1,0 +1,114 @@
+// Real servers for as long as a suite lasts: they die with the process that started them.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Ends the server and all it started when standard input closes, which the kernel does for us whatever happens here. */
+const GUARD = `set -m; "$@" >"$LOG" 2>&1 </dev/null & read -r word; kill -9 -- -$! 2>/dev/null; rm -rf "$FOLDER"`;
+/** MLflow takes ten seconds on an idle machine. */
+const START_PATIENCE_MS = 240_000;
+
+export class Server implements AsyncDisposable {
+  readonly url: URL;
+  readonly #guard: ChildProcess;
+
+  private constructor(url: URL, guard: ChildProcess) {
+    this.url = url;
+    this.#guard = guard;
+  }
+
+  /** s3proxy in memory; it checks signatures made with the keys below. */
+  static async s3(installed: string): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-s3-'));
+    const settings = {
+      's3proxy.endpoint': `http://127.0.0.1:${port}`,
+      's3proxy.authorization': 'aws-v4',
+      's3proxy.identity': S3_KEYS.AWS_ACCESS_KEY_ID,
+      's3proxy.credential': S3_KEYS.AWS_SECRET_ACCESS_KEY,
+      'jclouds.provider': 'transient-nio2',
+      'jclouds.identity': 'none',
+      'jclouds.credential': 'none',
+    };
+    const file = path.join(folder, 's3proxy.conf');
+    writeFileSync(
+      file,
+      Object.entries(settings)
+        .map(([k, v]) => `${k}=${v}\n`)
+        .join(''),
+    );
+    const flags = ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+    const logging = `-Dlogback.configurationFile=${path.join(installed, 'logback.xml')}`;
+    const main = ['-cp', path.join(installed, 'lib', '*'), 'org.gaul.s3proxy.Main', '--properties', file];
+    return Server.#start(folder, ['java', ...flags, logging, ...main], new URL(`http://127.0.0.1:${port}`), '/');
+  }
+
+  /** An MLflow tracking server on SQLite that serves artifacts from its own folder. */
+  static async mlflow(installed: string): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-mlflow-'));
+    const stores = [
+      '--backend-store-uri',
+      `sqlite:///${folder}/mlflow.db`,
+      '--artifacts-destination',
+      `${folder}/artifacts`,
+    ];
+    const serve = ['-m', 'mlflow', 'server', '--port', String(port), '--workers', '1', ...stores];
+    const python = path.join(installed, 'bin', 'python');
+    return Server.#start(folder, [python, ...serve], new URL(`http://127.0.0.1:${port}`), '/health');
+  }
+
+  static async #start(folder: string, command: string[], url: URL, health: string): Promise<Server> {
+    const log = path.join(folder, 'server.log');
+    const quiet = {
+      MLFLOW_DISABLE_TELEMETRY: 'true',
+      DO_NOT_TRACK: 'true',
+      MLFLOW_SERVER_ENABLE_JOB_EXECUTION: 'false',
+    };
+    const env = { ...process.env, LOG: log, FOLDER: folder, ...quiet };
+    const guard = spawn('bash', ['-c', GUARD, 'guard', ...command], {
+      env,
+      cwd: folder,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    });
+    guard.stdin!.on('error', () => {});
+    const until = Date.now() + START_PATIENCE_MS;
+    while (
+      !(await fetch(new URL(health, url)).then(
+        (r) => r.status < 500,
+        () => false,
+      ))
+    ) {
+      if (Date.now() > until) {
+        const text = readFileSync(log, 'utf8').slice(-2000);
+        guard.stdin!.end();
+        rmSync(folder, { recursive: true, force: true });
+        throw new Error(`${command[0]} did not start: ${text}`);
+      }
+      await sleep(50);
+    }
+    return new Server(url, guard);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const gone = new Promise((resolve) => this.#guard.once('exit', resolve));
+    this.#guard.stdin!.end();
+    await gone;
+  }
+}
+
+/** For the hooks that start a server. */
+export const START_TIMEOUT_MS = START_PATIENCE_MS + 10_000;
+
+export const S3_KEYS = { AWS_ACCESS_KEY_ID: 'sluice-test', AWS_SECRET_ACCESS_KEY: 'sluice-test-secret' };
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
