@@ -95,8 +95,11 @@ function edges(): { internal: Edge[]; external: Edge[] } {
     if (!file.endsWith('.ts')) continue;
     const from = file.includes(path.sep) ? file.split(path.sep)[0]! : '.';
     const text = readFileSync(path.join(SRC, file), 'utf8');
-    for (const m of text.matchAll(/(?:from|import)\s*\(?\s*'([^']+)'/g)) {
-      const target = m[1]!;
+    // Statements at the beginning of a line, and import(): not the word "from" in a text.
+    for (const m of text.matchAll(
+      /^(?:import|export)\b[^;']*?from '([^']+)'|^import '([^']+)'|\bimport\(\s*'([^']+)'/gm,
+    )) {
+      const target = (m[1] ?? m[2] ?? m[3])!;
       if (target.startsWith('.')) {
         const to = path.relative(SRC, path.resolve(SRC, path.dirname(file), target)).split(path.sep)[0]!;
         internal.push({ from, to, file });
