@@ -15,6 +15,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   score: ['core', 'model'],
   format: ['core', 'model', 'score'],
   sink: ['core'],
+  kafka: ['core'],
   monitor: ['core'],
   demo: ['core'],
   bundled: [],
@@ -33,6 +34,9 @@ const PACKAGES: Record<string, string[]> = {
   fastify: ['http'],
   '@fastify/multipart': ['http'],
   selfsigned: ['http'],
+  kafkajs: ['kafka'],
+  snappy: ['kafka'],
+  'lz4-napi': ['kafka'],
   'prom-client': ['monitor'],
 };
 
