@@ -32,20 +32,15 @@ import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
 import { PartitionProducer } from './partition-producer.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './records.ts';
 import { SendPlanner } from './send-plan.ts';
+import { type StartPolicy, startOffset } from './start-offset.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
-export interface LeaseOptions extends BatchLimits {
+export interface LeaseOptions extends BatchLimits, StartPolicy {
   connection: KafkaConnection;
-  group: string;
-  topic: string;
   outputTopic: string | null;
   deadLetterTopic: string | null;
   delivery: 'exactly_once' | 'at_least_once';
   compression: Compression;
-  /** Where a group without offsets begins. */
-  startAt: 'earliest' | 'latest';
-  /** When the committed offset is no longer in the topic. */
-  onOffsetLost: 'stop' | 'earliest' | 'latest';
   transactionTimeoutMs: number;
   /** Most records a transaction, unless one micro-batch has more. */
   transactionRows: number;
@@ -157,33 +152,15 @@ export class PartitionLease {
         await producer.fence();
         this.#host.fenced(this.partition, performance.now() - began);
       }
-      const [committed, range] = await Promise.all([
-        this.#host.directory.committed(group, topic, this.partition),
-        this.#host.directory.range(topic, this.partition),
-      ]);
-      const offset = this.#firstOffset(committed, range);
+      const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);
       if (this.#closing.signal.aborted) return producer;
       this.#buffer = new PartitionBuffer(topic, this.partition, this.#options);
-      this.#host.startAt(this.partition, offset, range.high);
+      this.#host.startAt(this.partition, offset, end);
       return producer;
     } catch (error) {
       void producer.discard();
       throw error;
     }
-  }
-
-  #firstOffset(committed: bigint | null, { low, high }: { low: bigint; high: bigint }): bigint {
-    const { startAt, onOffsetLost, topic } = this.#options;
-    if (committed === null) return startAt === 'earliest' ? low : high;
-    if (committed >= low && committed <= high) return committed;
-    if (onOffsetLost !== 'stop') return onOffsetLost === 'earliest' ? low : high;
-    throw new SluiceError(
-      'kafka_offset_lost',
-      `partition ${this.partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,
-      {
-        extra: { topic, partition: this.partition, committed: String(committed), low: String(low), high: String(high) },
-      },
-    );
   }
 
   /** Steps 6 and 7: two loops with a short queue between them. */
@@ -323,6 +300,7 @@ export class PartitionLease {
       );
       return false;
     }
+    if (process.env.DBG) console.error(error);
     const failure = kafkaError(error, `partition ${this.partition} of ${this.#options.topic}`);
     this.#host.aborted(this.partition, reasonOf(error));
     if (this.#closing.signal.aborted) return false;

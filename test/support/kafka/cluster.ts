@@ -53,7 +53,7 @@ export class KafkaCluster implements AsyncDisposable {
     const count = options.nodes ?? 1;
     const free = await freePorts(count * 2);
     const ports = Array.from({ length: count }, (_, i) => ({ broker: free[i * 2]!, controller: free[i * 2 + 1]! }));
-    if (options.port !== undefined) ports.forEach((p, i) => (p.broker = options.port! + i));
+    if (options.port !== undefined) for (const [i, p] of ports.entries()) p.broker = options.port + i;
     const cluster = new KafkaCluster(home, ports, options.settings ?? {});
     try {
       for (let node = 1; node <= count; node++) {

@@ -1,0 +1,35 @@
+// Where reading a partition starts: at the committed offset, unless there is none or the topic has it no longer.
+import { SluiceError } from '../core/errors.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+export interface StartPolicy {
+  group: string;
+  topic: string;
+  /** Where a group without offsets begins. */
+  startAt: 'earliest' | 'latest';
+  /** When the committed offset is no longer in the topic. */
+  onOffsetLost: 'stop' | 'earliest' | 'latest';
+}
+
+export interface Start {
+  offset: bigint;
+  /** Where the partition ended when it was asked. */
+  end: bigint;
+}
+
+/** @throws SluiceError kafka_offset_lost */
+export async function startOffset(directory: TopicDirectory, policy: StartPolicy, partition: number): Promise<Start> {
+  const { group, topic, startAt, onOffsetLost } = policy;
+  const [committed, { low, high }] = await Promise.all([
+    directory.committed(group, topic, partition),
+    directory.range(topic, partition),
+  ]);
+  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
+  if (committed >= low && committed <= high) return { offset: committed, end: high };
+  if (onOffsetLost !== 'stop') return { offset: onOffsetLost === 'earliest' ? low : high, end: high };
+  throw new SluiceError(
+    'kafka_offset_lost',
+    `partition ${partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,
+    { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
+  );
+}
