@@ -28,8 +28,8 @@ export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
   /** A transaction (or, under at_least_once, a send with its commit) is done. */
   onTransaction?(report: TransactionReport): void;
-  /** It failed and was given up; its records are read again. */
-  onAbort?(event: { partition: number; reason: string }): void;
+  /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
+  onAbort?(event: { partition: number; reason: string; message: string }): void;
   /** A producer took a partition over: every older one is refused from now on. */
   onFence?(event: { partition: number; ms: number }): void;
   /** Reading goes on at another offset than the client would have taken. */

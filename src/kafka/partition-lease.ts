@@ -61,7 +61,7 @@ export interface LeaseHost {
   isMember(): Promise<boolean>;
   fenced(partition: number, ms: number): void;
   written(report: TransactionReport): void;
-  aborted(partition: number, reason: string): void;
+  aborted(partition: number, reason: string, message: string): void;
   /** Memory became free. */
   released(partition: number): void;
   failed(error: SluiceError): void;
@@ -300,9 +300,9 @@ export class PartitionLease {
       );
       return false;
     }
-    if (process.env.DBG) console.error(error);
+
     const failure = kafkaError(error, `partition ${this.partition} of ${this.#options.topic}`);
-    this.#host.aborted(this.partition, reasonOf(error));
+    this.#host.aborted(this.partition, reasonOf(error), failure.message);
     if (this.#closing.signal.aborted) return false;
     const patient = failure.code === 'kafka_topic_missing' && this.#failures < TOPIC_MISSING_PATIENCE;
     const tooLarge = failure.code === 'kafka_record_too_large' && error instanceof SluiceError;

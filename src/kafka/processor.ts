@@ -233,9 +233,9 @@ export class TransactionalProcessor {
         observer?.onTransaction?.(report);
         this.#advance(report.partition, report.next, true);
       },
-      aborted: (partition, reason) => {
+      aborted: (partition, reason, message) => {
         this.counters.aborts++;
-        observer?.onAbort?.({ partition, reason });
+        observer?.onAbort?.({ partition, reason, message });
       },
       released: (partition) => this.#limit(partition),
       failed: (error) => this.#fail(error),

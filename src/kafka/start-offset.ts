@@ -1,4 +1,5 @@
 // Where reading a partition starts: at the committed offset, unless there is none or the topic has it no longer.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
@@ -17,13 +18,19 @@ export interface Start {
   end: bigint;
 }
 
+/** Looks at an end that lies before the committed offset: a new leader may not know better for a moment. */
+const SHORT_LOOKS = 5;
+const SHORT_LOOK_MS = 1_000;
+
 /** @throws SluiceError kafka_offset_lost */
 export async function startOffset(directory: TopicDirectory, policy: StartPolicy, partition: number): Promise<Start> {
   const { group, topic, startAt, onOffsetLost } = policy;
-  const [committed, { low, high }] = await Promise.all([
-    directory.committed(group, topic, partition),
-    directory.range(topic, partition),
-  ]);
+  const committed = await directory.committed(group, topic, partition);
+  let { low, high } = await directory.range(topic, partition);
+  for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
+    await sleep(SHORT_LOOK_MS);
+    ({ low, high } = await directory.range(topic, partition));
+  }
   if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
   if (committed >= low && committed <= high) return { offset: committed, end: high };
   if (onOffsetLost !== 'stop') return { offset: onOffsetLost === 'earliest' ? low : high, end: high };

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaCounters } from '../../../src/kafka/observer.ts';
 import type { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { addPartitions } from '../../support/kafka/topics.ts';
 import { countAnswers, type Tally } from './tally.ts';
 import type { WorkerSettings } from './worker.ts';
 
@@ -134,9 +135,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
       await sleep(2_000 + random() * 1_000);
     } else {
       partitions += options.addPartitions!;
-      const admin = await cluster.admin();
-      const topicPartitions = [output, input].map((topic) => ({ topic, count: partitions }));
-      await admin.createPartitions({ topicPartitions });
+      await addPartitions(cluster, [output, input], partitions);
       await sleep(2_000);
     }
   }
