@@ -3,11 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Admin, Kafka } from 'kafkajs';
 import { kafkaClient } from '../../../src/kafka/connection.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
-import { freePorts, type NodePorts, serverProperties } from './settings.ts';
+import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from './settings.ts';
 
 /**
  * Ends the broker when its standard input closes, which the kernel does for us whatever happens here; the data goes too,
@@ -21,7 +22,7 @@ export interface ClusterOptions {
   nodes?: 1 | 3;
   /** Port of the first broker; default: any free one. */
   port?: number;
-  settings?: Readonly<Record<string, string>>;
+  settings?: ExtraSettings;
 }
 
 interface Node {
@@ -36,11 +37,11 @@ export class KafkaCluster implements AsyncDisposable {
   readonly folder: string;
   readonly #home: KafkaHome;
   readonly #ports: readonly NodePorts[];
-  readonly #settings: Readonly<Record<string, string>>;
+  readonly #settings: ExtraSettings | undefined;
   readonly #nodes = new Map<number, Node>();
   #admin: Admin | null = null;
 
-  private constructor(home: KafkaHome, ports: readonly NodePorts[], settings: Readonly<Record<string, string>>) {
+  private constructor(home: KafkaHome, ports: readonly NodePorts[], settings: ExtraSettings | undefined) {
     this.#home = home;
     this.#ports = ports;
     this.#settings = settings;
@@ -54,7 +55,7 @@ export class KafkaCluster implements AsyncDisposable {
     const free = await freePorts(count * 2);
     const ports = Array.from({ length: count }, (_, i) => ({ broker: free[i * 2]!, controller: free[i * 2 + 1]! }));
     if (options.port !== undefined) for (const [i, p] of ports.entries()) p.broker = options.port + i;
-    const cluster = new KafkaCluster(home, ports, options.settings ?? {});
+    const cluster = new KafkaCluster(home, ports, options.settings);
     try {
       for (let node = 1; node <= count; node++) {
         cpSync(home.formatted(node), cluster.#data(node), { recursive: true });
@@ -137,6 +138,20 @@ export class KafkaCluster implements AsyncDisposable {
       }
       await sleep(100);
     }
+  }
+
+  /** Runs one of Kafka's own command line tools; gives its standard output. */
+  async tool(main: string, args: readonly string[], input = ''): Promise<string> {
+    const java = [...this.#home.javaFlags, '-cp', this.#home.classPath, main, ...args];
+    const child = spawn('java', java, { cwd: this.#home.folder, stdio: ['pipe', 'pipe', 'pipe'] });
+    child.stdin.on('error', () => {}).end(input);
+    const [out, err, code] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      new Promise((resolve) => child.once('exit', resolve)),
+    ]);
+    if (code !== 0) throw new Error(`${main} ended with ${code}: ${err}`);
+    return out;
   }
 
   /** The end of what the brokers said. */

@@ -6,13 +6,15 @@ export interface NodePorts {
   controller: number;
 }
 
+export type ExtraSettings = (usual: Readonly<Record<string, string>>) => Readonly<Record<string, string>>;
+
 export interface ServerSettings {
   node: number;
   /** Of all nodes, in order of their ids from 1. */
   ports: readonly NodePorts[];
   dataFolder: string;
-  /** Further lines, such as those of a login. */
-  extra?: Readonly<Record<string, string>>;
+  /** Further settings, such as those of a login, made from the usual ones. */
+  extra?: ExtraSettings | undefined;
 }
 
 export function serverProperties({ node, ports, dataFolder, extra }: ServerSettings): string {
@@ -51,9 +53,8 @@ export function serverProperties({ node, ports, dataFolder, extra }: ServerSetti
     'controller.quorum.election.timeout.ms': '500',
     'controller.quorum.fetch.timeout.ms': '1500',
     'log.retention.check.interval.ms': '1000',
-    ...extra,
   };
-  return Object.entries(settings)
+  return Object.entries({ ...settings, ...extra?.(settings) })
     .map(([key, value]) => `${key}=${value}\n`)
     .join('');
 }

@@ -55,7 +55,9 @@ export async function eachRecord(
     topic,
     [...open].map((partition) => ({ key: null, value: 'last', partition, headers: { [LAST]: id } })),
   );
-  const consumer = cluster.client().consumer({ groupId: `reader-${id}`, maxWaitTimeInMs: 50 });
+  // A fresh broker takes a while until it has a coordinator for groups.
+  const retry = { retries: 40 };
+  const consumer = cluster.client().consumer({ groupId: `reader-${id}`, maxWaitTimeInMs: 50, retry });
   await consumer.connect();
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
   await consumer.run({
