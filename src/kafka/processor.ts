@@ -57,6 +57,20 @@ const DEFAULT_IN_FLIGHT_BYTES = 64 * 1024 * 1024;
 /** Leases that do not end within this time after the deadline are left to themselves, ms. */
 const ABANDON_PATIENCE_MS = 5_000;
 
+interface Progress {
+  /** The partition counts as caught up here: its end when this member got it first. */
+  goal: bigint;
+  /** Offset behind everything seen, control records included. */
+  fetched: bigint;
+  /** Offset behind the last record handed to the lease. */
+  offered: bigint;
+  /** Offset behind the last record answered, or where reading started. */
+  next: bigint;
+  /** Whether something was answered here. */
+  written: boolean;
+  end: bigint;
+}
+
 /** Start once, `stop` once; `done` tells how it ended. */
 export class TransactionalProcessor {
   /** Resolves after `stop` or when caught up; rejects with the SluiceError that ended the run. */
@@ -70,10 +84,7 @@ export class TransactionalProcessor {
   /** What earlier leases of a partition still have to finish. */
   readonly #ending = new Map<number, Promise<void>>();
   readonly #full = new Set<number>();
-  readonly #positions = new Map<number, bigint>();
-  readonly #highWatermarks = new Map<number, bigint>();
-  /** Offsets at which the partitions count as caught up. */
-  readonly #goals = new Map<number, bigint>();
+  readonly #progress = new Map<number, Progress>();
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
   #refresher: NodeJS.Timeout | undefined;
@@ -127,6 +138,12 @@ export class TransactionalProcessor {
     return processor;
   }
 
+  /** Records not yet answered, by partition of this member; the end is that of the last fetch. */
+  lag(): ReadonlyMap<number, number> {
+    const mine = [...this.#progress].filter(([partition]) => this.#leases.has(partition));
+    return new Map(mine.map(([partition, { end, next }]) => [partition, Math.max(0, Number(end - next))]));
+  }
+
   get paused(): boolean {
     return this.#gate !== null;
   }
@@ -169,7 +186,8 @@ export class TransactionalProcessor {
     await this.#directory.close();
     this.#leases.clear();
     this.#finish.resolve();
-    return { ...this.counters, positions: this.#positions, drained };
+    const written = [...this.#progress].filter(([, p]) => p.written);
+    return { ...this.counters, positions: new Map(written.map(([partition, p]) => [partition, p.next])), drained };
   }
 
   #groupHandler(): GroupHandler {
@@ -177,13 +195,18 @@ export class TransactionalProcessor {
     return {
       assigned: (partitions) => this.#assign(partitions),
       unassigned: () => this.#release(),
-      records: (partition, records, next, highWatermark) => {
+      records: (partition, records, next, end) => {
+        const progress = this.#progress.get(partition);
+        if (progress) Object.assign(progress, { fetched: next, offered: next, end });
         this.#leases.get(partition)?.offer(records, next);
-        this.#highWatermarks.set(partition, highWatermark);
-        observer?.onLag?.({ partition, lag: Number(highWatermark - next) });
+        observer?.onLag?.({ partition, lag: Number(end - next) });
         this.#limit(partition);
       },
-      skipped: (partition, next) => this.#advance(partition, next, false),
+      skipped: (partition, next) => {
+        const progress = this.#progress.get(partition);
+        if (progress) progress.fetched = next;
+        this.#endIfCaughtUp();
+      },
       reset: (partition, offset) => {
         this.counters.resets++;
         observer?.onReset?.({ partition, offset });
@@ -213,11 +236,14 @@ export class TransactionalProcessor {
       },
       startAt: (partition, offset, end) => {
         this.#full.delete(partition);
-        if (!this.#goals.has(partition)) this.#goals.set(partition, end);
+        const before = this.#progress.get(partition);
+        const { goal = end, written = false } = before ?? {};
+        const [fetched, offered, next] = [offset, offset, offset];
+        this.#progress.set(partition, { goal, fetched, offered, next, written, end });
         this.#consumer.startAt(partition, offset);
         if (this.#gate) this.#consumer.pause([partition]);
         observer?.onLag?.({ partition, lag: Number(end - offset) });
-        this.#advance(partition, offset, false);
+        this.#endIfCaughtUp();
       },
       commit: (partition, next) => this.#consumer.commit(new Map([[partition, next]])),
       isMember: () => this.#consumer.isMember(),
@@ -231,7 +257,9 @@ export class TransactionalProcessor {
         this.counters.rejected += report.rejected;
         this.counters.oversized += report.oversized;
         observer?.onTransaction?.(report);
-        this.#advance(report.partition, report.next, true);
+        const progress = this.#progress.get(report.partition);
+        if (progress) Object.assign(progress, { next: report.next, written: true });
+        this.#endIfCaughtUp();
       },
       aborted: (partition, reason, message) => {
         this.counters.aborts++;
@@ -278,16 +306,11 @@ export class TransactionalProcessor {
     }
   }
 
-  #advance(partition: number, next: bigint, written: boolean): void {
-    if (written) this.#positions.set(partition, next);
-    if (!this.#options.untilCaughtUp) return;
-    const goal = this.#goals.get(partition);
-    // Control records at the end are never written, so what was skipped counts once nothing waits before it.
-    if (goal !== undefined && next >= goal && (written || (this.#leases.get(partition)?.bytes ?? 0) === 0)) {
-      this.#goals.set(partition, -1n);
-    }
-    const all = [...this.#leases.keys()];
-    if (all.length > 0 && all.every((p) => this.#goals.get(p) === -1n)) this.#finish.resolve();
+  #endIfCaughtUp(): void {
+    if (!this.#options.untilCaughtUp || this.#leases.size === 0) return;
+    // What was skipped at the end is never answered, so both are looked at.
+    const all = [...this.#leases.keys()].map((p) => this.#progress.get(p));
+    if (all.every((p) => p !== undefined && p.fetched >= p.goal && p.next >= p.offered)) this.#finish.resolve();
   }
 
   async #refresh(): Promise<void> {
