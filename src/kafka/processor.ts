@@ -29,7 +29,7 @@ export interface ProcessorOptions extends GroupOptions {
   transactionRows?: number;
   /** Default 60,000. */
   transactionTimeoutMs?: number;
-  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 64 MiB. */
+  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
   maxInFlightBytes?: number;
   /** Default: none. */
   compression?: Compression;
@@ -53,7 +53,7 @@ export interface ProcessorReport extends Readonly<KafkaCounters> {
   readonly drained: boolean;
 }
 
-const DEFAULT_IN_FLIGHT_BYTES = 64 * 1024 * 1024;
+const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
 /** Leases that do not end within this time after the deadline are left to themselves, ms. */
 const ABANDON_PATIENCE_MS = 5_000;
 

@@ -12,6 +12,8 @@ const { values } = parseArgs({
     records: { type: 'string', default: '300000' },
     bytes: { type: 'string', default: '500' },
     rounds: { type: 'string', default: '2' },
+    /** bare or ours: for memory, which one process cannot tell apart for both. */
+    only: { type: 'string' },
     'idle-seconds': { type: 'string', default: '20' },
   },
 });
@@ -38,14 +40,18 @@ interface Result {
   recordsPerSecond: number;
   cpuSeconds: number;
   peakRssMb: number;
+  /** Mean of each quarter of the run: flat when memory does not depend on how much flows through. */
+  rssMbByQuarter: number[];
 }
 
 /** Resource use of `work`, told when all records are through by `through`. */
 async function measure(work: (through: () => void) => Promise<() => Promise<unknown>>): Promise<Result> {
   const done = Promise.withResolvers<void>();
   let peak = 0;
+  const samples: number[] = [];
   const sampling = setInterval(() => {
-    peak = Math.max(peak, process.memoryUsage.rss());
+    samples.push(process.memoryUsage.rss());
+    peak = Math.max(peak, samples.at(-1)!);
   }, 50);
   const cpu = process.cpuUsage();
   const began = performance.now();
@@ -59,6 +65,10 @@ async function measure(work: (through: () => void) => Promise<() => Promise<unkn
     recordsPerSecond: Math.round(records / seconds),
     cpuSeconds: Math.round((used.user + used.system) / 1e4) / 100,
     peakRssMb: Math.round(peak / 2 ** 20),
+    rssMbByQuarter: [0, 1, 2, 3].map((q) => {
+      const some = samples.slice((samples.length * q) / 4, (samples.length * (q + 1)) / 4);
+      return Math.round(some.reduce((sum, rss) => sum + rss, 0) / some.length / 2 ** 20);
+    }),
   };
 }
 
@@ -71,7 +81,7 @@ const bare = (output: string) => async (through: () => void) => {
     await one.connect();
     producers.set(p, one);
   }
-  const consumer = kafkaClient(connection).consumer({ groupId: output, maxWaitTimeInMs: 100 });
+  const consumer = kafkaClient(connection).consumer({ groupId: output, maxWaitTimeInMs: 100, retry: { retries: 40 } });
   await consumer.connect();
   await consumer.subscribe({ topics: [input], fromBeginning: true });
   let copied = 0;
@@ -127,6 +137,7 @@ const ours = (output: string) => async (through: () => void) => {
 
 for (let round = 1; round <= Number(values.rounds); round++) {
   for (const [name, copy] of Object.entries({ bare, ours })) {
+    if (values.only && values.only !== name) continue;
     const output = await cluster.createTopic(`bench-${name}-${round}`, PARTITIONS);
     console.log(JSON.stringify({ name, round, ...(await measure(copy(output))) }));
   }
