@@ -65,23 +65,26 @@ export class TopicDirectory {
     await this.#learn(topic);
   }
 
-  /** Offset the group goes on at, null where it has none. */
+  /**
+   * Offset the group goes on at, null where it has none.
+   * @throws SluiceError kafka_failed when the partition is not known: that must not be taken for "none"
+   */
   async committed(groupId: string, topic: string, partition: number): Promise<bigint | null> {
-    const [answer] = await this.#ask((admin) => admin.fetchOffsets({ groupId, topics: [topic] }));
-    const offset = BigInt(answer?.partitions.find((p) => p.partition === partition)?.offset ?? '-1');
-    return offset < 0n ? null : offset;
+    return this.#ask(async (admin) => {
+      const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
+      const found = answer?.partitions.find((p) => p.partition === partition);
+      if (!found) throw unknownPartition(topic, partition);
+      const offset = BigInt(found.offset);
+      return offset < 0n ? null : offset;
+    });
   }
 
   async range(topic: string, partition: number): Promise<PartitionRange> {
-    const all = await this.ranges(topic);
-    const range = all.get(partition);
-    if (!range) throw new SluiceError('kafka_failed', `partition ${partition} of ${topic} has no offsets`);
-    return range;
-  }
-
-  async ranges(topic: string): Promise<Map<number, PartitionRange>> {
-    const offsets = await this.#ask((admin) => admin.fetchTopicOffsets(topic));
-    return new Map(offsets.map((o) => [o.partition, { low: BigInt(o.low), high: BigInt(o.high) }]));
+    return this.#ask(async (admin) => {
+      const found = (await admin.fetchTopicOffsets(topic)).find((o) => o.partition === partition);
+      if (!found) throw unknownPartition(topic, partition);
+      return { low: BigInt(found.low), high: BigInt(found.high) };
+    });
   }
 
   async close(): Promise<void> {
@@ -90,7 +93,7 @@ export class TopicDirectory {
     await admin?.then((a) => a.disconnect()).catch(() => {});
   }
 
-  /** A connection that failed is replaced with the next question. */
+  /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */
   async #ask<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
     this.#admin ??= this.#open();
     const asked = this.#admin;
@@ -138,3 +141,7 @@ export class TopicDirectory {
     }
   }
 }
+
+/** Partitions that were just added are unknown to connections that were opened before. */
+const unknownPartition = (topic: string, partition: number): SluiceError =>
+  new SluiceError('kafka_failed', `partition ${partition} of ${topic} is not known yet`);

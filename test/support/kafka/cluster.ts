@@ -87,8 +87,13 @@ export class KafkaCluster implements AsyncDisposable {
     const admin = await this.admin();
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
     const replicationFactor = this.#ports.length;
-    await admin.createTopics({ topics: [{ topic, numPartitions: partitions, replicationFactor, configEntries }] });
-    return topic;
+    const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
+    await admin.createTopics({ topics: [wanted], waitForLeaders: false });
+    for (const end = Date.now() + START_PATIENCE_MS; ; await sleep(20)) {
+      const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => null);
+      if (found?.topics[0]?.partitions.every((p) => p.leader >= 0)) return topic;
+      if (Date.now() > end) throw new Error(`the topic ${topic} has no leaders`);
+    }
   }
 
   async startNode(id: number): Promise<void> {

@@ -5,13 +5,14 @@ import type { KafkaCluster } from './cluster.ts';
 
 const READ_PATIENCE_MS = 60_000;
 
+/** Idempotent and one partition a request: otherwise kafkajs doubles or forgets records when a leader moves. */
 export async function produce(cluster: KafkaCluster, topic: string, messages: Message[]): Promise<void> {
-  const producer = cluster.client().producer();
+  const producer = cluster.client().producer({ idempotent: true, maxInFlightRequests: 1 });
   await producer.connect();
   const large = messages.some((m) => (m.value?.length ?? 0) > 500);
   const step = large ? 100 : 1000;
-  for (let i = 0; i < messages.length; i += step) {
-    await producer.send({ topic, messages: messages.slice(i, i + step) });
+  for (const some of Map.groupBy(messages, (m) => m.partition).values()) {
+    for (let i = 0; i < some.length; i += step) await producer.send({ topic, messages: some.slice(i, i + step) });
   }
   await producer.disconnect();
 }
