@@ -81,7 +81,8 @@ const bare = (output: string) => async (through: () => void) => {
     await one.connect();
     producers.set(p, one);
   }
-  const consumer = kafkaClient(connection).consumer({ groupId: output, maxWaitTimeInMs: 100, retry: { retries: 40 } });
+  const retry = { retries: 40, restartOnFailure: async () => true };
+  const consumer = kafkaClient(connection).consumer({ groupId: output, maxWaitTimeInMs: 100, retry });
   await consumer.connect();
   await consumer.subscribe({ topics: [input], fromBeginning: true });
   let copied = 0;

@@ -57,7 +57,7 @@ export async function eachRecord(
     [...open].map((partition) => ({ key: null, value: 'last', partition, headers: { [LAST]: id } })),
   );
   // A fresh broker takes a while until it has a coordinator for groups.
-  const retry = { retries: 40 };
+  const retry = { retries: 40, restartOnFailure: async () => true };
   const consumer = cluster.client().consumer({ groupId: `reader-${id}`, maxWaitTimeInMs: 50, retry });
   await consumer.connect();
   await consumer.subscribe({ topics: [topic], fromBeginning: true });
