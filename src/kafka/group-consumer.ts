@@ -63,10 +63,10 @@ export class GroupConsumer {
   readonly #options: Required<GroupOptions>;
   readonly #handler: GroupHandler;
   readonly #positions = new Map<number, Position>();
+  readonly #stop = new AbortController();
   #consumer: Consumer | null = null;
   #heartbeat: (() => Promise<void>) | null = null;
   #failures = 0;
-  #stopped = false;
   #lastSign = 0;
   #watchdog: NodeJS.Timeout | undefined;
 
@@ -127,7 +127,7 @@ export class GroupConsumer {
 
   /** Leaves the group. Idempotent. */
   async stop(): Promise<void> {
-    this.#stopped = true;
+    this.#stop.abort();
     clearInterval(this.#watchdog);
     this.#positions.clear();
     const consumer = this.#consumer;
@@ -149,7 +149,7 @@ export class GroupConsumer {
       readUncommitted: false,
       ...(o.connection.rack ? { rackId: o.connection.rack } : {}),
     });
-    const current = () => this.#consumer === consumer && !this.#stopped;
+    const current = () => this.#consumer === consumer && !this.#stop.signal.aborted;
     const { events } = consumer;
     consumer.on(events.GROUP_JOIN, ({ payload }) => {
       if (current()) this.#joined(payload.memberAssignment[o.topic] ?? []);
@@ -246,7 +246,7 @@ export class GroupConsumer {
     this.#consumer = null;
     this.#positions.clear();
     this.#handler.unassigned();
-    for (let error = cause; !this.#stopped; ) {
+    for (let error = cause; !this.#stop.signal.aborted; ) {
       const failure = kafkaError(error, `reading the topic ${this.#options.topic} failed`);
       this.#failures++;
       const patient = failure.code === 'kafka_topic_missing' && this.#failures <= TOPIC_MISSING_PATIENCE;
@@ -254,8 +254,9 @@ export class GroupConsumer {
       const hopeless = isHopeless(failure) && !patient && failure.code !== 'kafka_offset_lost';
       if (hopeless) return this.#handler.failed(failure);
       this.#handler.restarting(failure);
-      await sleep(backoffMs(this.#failures), undefined, { ref: false });
-      if (this.#stopped) return;
+      // Holds the process: with every broker gone there may be nothing else that does.
+      await sleep(backoffMs(this.#failures), undefined, { signal: this.#stop.signal }).catch(() => {});
+      if (this.#stop.signal.aborted) return;
       try {
         return await this.#open();
       } catch (again) {

@@ -57,6 +57,8 @@ export interface LeaseHost {
   ready(signal: AbortSignal): Promise<void>;
   /** Reading may start at `offset`; `end` is where the partition ended when it was asked. */
   startAt(partition: number, offset: bigint, end: bigint): void;
+  /** Nothing of the partition is wanted until `startAt`. */
+  halt(partition: number): void;
   commit(partition: number, next: bigint): Promise<void>;
   isMember(): Promise<boolean>;
   fenced(partition: number, ms: number): void;
@@ -67,6 +69,8 @@ export interface LeaseHost {
   failed(error: SluiceError): void;
 }
 
+/** Wait for the transaction that an earlier lease is writing, ms: if it takes longer, the fence ends it. */
+const PREDECESSOR_PATIENCE_MS = 10_000;
 /** Attempts after a topic was not known before it is believed: brokers that start up may not know it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
 
@@ -91,7 +95,9 @@ export class PartitionLease {
     this.partition = partition;
     this.#options = options;
     this.#host = host;
-    this.#ended = after.then(() => this.#run());
+    this.#ended = Promise.race([after, sleep(PREDECESSOR_PATIENCE_MS, undefined, { ref: false })]).then(() =>
+      this.#run(),
+    );
   }
 
   /** Bytes of records in memory. */
@@ -300,7 +306,7 @@ export class PartitionLease {
       );
       return false;
     }
-
+    this.#host.halt(this.partition);
     const failure = kafkaError(error, `partition ${this.partition} of ${this.#options.topic}`);
     this.#host.aborted(this.partition, reasonOf(error), failure.message);
     if (this.#closing.signal.aborted) return false;
@@ -317,8 +323,7 @@ export class PartitionLease {
   }
 }
 
-const pause = (ms: number, signal: AbortSignal): Promise<void> =>
-  sleep(ms, undefined, { signal, ref: false }).catch(() => {});
+const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});
 
 /** What `work` gives, or null as soon as `signal` is aborted. Leaves no listener behind. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {

@@ -245,6 +245,10 @@ export class TransactionalProcessor {
         observer?.onLag?.({ partition, lag: Number(end - offset) });
         this.#endIfCaughtUp();
       },
+      halt: (partition) => {
+        this.#full.delete(partition);
+        this.#consumer.pause([partition]);
+      },
       commit: (partition, next) => this.#consumer.commit(new Map([[partition, next]])),
       isMember: () => this.#consumer.isMember(),
       fenced: (partition, ms) => {

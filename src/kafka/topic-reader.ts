@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluiceError } from '../core/errors.ts';
-import { isHopeless, kafkaError } from './failures.ts';
+import { isHopeless, kafkaError, reasonOf } from './failures.ts';
 import { backoffMs, GroupConsumer, type GroupOptions } from './group-consumer.ts';
 import type { KafkaObserver } from './observer.ts';
 import { PartitionBuffer } from './partition-buffer.ts';
@@ -39,6 +39,8 @@ interface Slot {
 }
 
 const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
+/** The generation ended in the middle of a commit. */
+const REBALANCING = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'];
 /** Batches handed out but not taken: the loops of all partitions meet here. */
 const MAX_WAITING = 2;
 
@@ -119,10 +121,14 @@ export class TopicReader implements AsyncDisposable {
       if (next <= (this.#slots.get(partition)?.delivered ?? -1n)) safe.set(partition, next);
       else lost.push(partition);
     }
-    if (safe.size > 0) {
-      await this.#consumer.commit(safe).catch((e) => {
-        throw kafkaError(e, `committing offsets of ${this.#options.topic} failed`);
-      });
+    if (safe.size === 0) return lost;
+    try {
+      await this.#consumer.commit(safe);
+    } catch (error) {
+      if (!REBALANCING.includes(reasonOf(error))) {
+        throw kafkaError(error, `committing offsets of ${this.#options.topic} failed`);
+      }
+      lost.push(...safe.keys());
     }
     return lost;
   }
@@ -163,7 +169,7 @@ export class TopicReader implements AsyncDisposable {
       } catch (error) {
         const failure = kafkaError(error, `partition ${partition} of ${topic}`);
         if (isHopeless(failure)) return this.#fail(failure);
-        await sleep(backoffMs(failures), undefined, { ref: false });
+        await sleep(backoffMs(failures));
       }
     }
   }
