@@ -80,6 +80,10 @@ export const ERRORS = {
     'The model answered with numbers that are no probabilities.',
     'Register the model again: its output may hold raw scores.',
   ),
+  output_too_large: row(
+    'The answer is larger than the output topic takes.',
+    'Raise max.message.bytes of the topic, or ask for fewer passthrough columns and effects.',
+  ),
 
   // --- the whole input is wrong
   empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
@@ -139,6 +143,32 @@ export const ERRORS = {
   output_closed: dependency('The reader of the output went away.', 'Run again.'),
   cancelled: { fault: 'usage', status: 503, retryable: true, summary: 'The run was cancelled.', action: 'Run again.' },
   usage: usage('The command line is wrong.', 'See --help.'),
+
+  // --- Kafka
+  kafka_config: usage('The Kafka settings cannot be used.', 'Check the files, variables and topics named.'),
+  kafka_unreachable: dependency('No Kafka broker answers.', 'Check the addresses, the network and the brokers.'),
+  kafka_authentication: usage(
+    'Kafka refused the login, or the TLS handshake failed.',
+    'Check the mechanism, the name, the password and the certificates.',
+  ),
+  kafka_not_authorized: usage(
+    'Kafka does not permit this.',
+    'Grant the permission named: read, write, describe on the topics; read on the group; write on its transactional ids.',
+  ),
+  kafka_topic_missing: usage('A topic does not exist.', 'Create it; Sluice creates none.'),
+  kafka_codec: input(
+    'A compressed batch of a topic cannot be unpacked.',
+    'Look at the producer that wrote it; gzip, snappy, lz4 and zstd are read.',
+  ),
+  kafka_offset_lost: input(
+    'Records the group has not read yet are no longer in the topic.',
+    'Find out what was lost, then set the offset of the group by hand or on_offset_lost to earliest or latest.',
+  ),
+  kafka_record_too_large: usage(
+    'A record is larger than its topic takes, and there is no dead letter topic.',
+    'Raise max.message.bytes of the topic or configure a dead letter topic.',
+  ),
+  kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
   // --- models
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),

@@ -18,6 +18,7 @@ const MAY_IMPORT: Record<string, string[]> = {
   explain: ['core', 'onnx', 'model', 'trees', 'score'],
   format: ['core', 'model', 'score', 'explain'],
   sink: ['core'],
+  kafka: ['core'],
   monitor: ['core'],
   demo: ['core'],
   bundled: [],
@@ -79,6 +80,9 @@ const PACKAGES: Record<string, string[]> = {
   fastify: ['http'],
   '@fastify/multipart': ['http'],
   selfsigned: ['http'],
+  kafkajs: ['kafka'],
+  snappy: ['kafka'],
+  'lz4-napi': ['kafka'],
   'prom-client': ['monitor'],
 };
 

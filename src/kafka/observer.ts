@@ -1,0 +1,68 @@
+// What the Kafka layer tells about itself: plain callbacks, so that metrics and logs stay outside.
+
+export interface KafkaLogEntry {
+  level: 'error' | 'warn' | 'info' | 'debug';
+  /** Part of the client that speaks. */
+  source: string;
+  message: string;
+  /** Broker address, topic, partition and such; never keys, values or passwords. */
+  detail: Readonly<Record<string, string | number | boolean>>;
+}
+
+export interface TransactionReport {
+  partition: number;
+  /** Records taken from the input. */
+  records: number;
+  /** Records written to dead letters, oversized answers included. */
+  rejected: number;
+  /** Answers that were too large for their topic. */
+  oversized: number;
+  /** Bytes written, before compression. */
+  bytes: number;
+  ms: number;
+  next: bigint;
+}
+
+/** All optional; called on the event loop, so they must be quick and must not throw. */
+export interface KafkaObserver {
+  onLog?(entry: KafkaLogEntry): void;
+  /** A transaction (or, under at_least_once, a send with its commit) is done. */
+  onTransaction?(report: TransactionReport): void;
+  /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
+  onAbort?(event: { partition: number; reason: string; message: string }): void;
+  /** A producer took a partition over: every older one is refused from now on. */
+  onFence?(event: { partition: number; ms: number }): void;
+  /** Reading goes on at another offset than the client would have taken. */
+  onReset?(event: { partition: number; offset: bigint }): void;
+  /** The group gave this member a new set of partitions. */
+  onAssigned?(event: { partitions: readonly number[] }): void;
+  /** The consumer was replaced after a failure. */
+  onRestart?(event: { reason: string }): void;
+  /** Records between the position of this member and the end of the partition. */
+  onLag?(event: { partition: number; lag: number }): void;
+  onPaused?(event: { reason: string | null }): void;
+}
+
+export interface KafkaCounters {
+  records: number;
+  rejected: number;
+  oversized: number;
+  transactions: number;
+  aborts: number;
+  fences: number;
+  resets: number;
+  rebalances: number;
+  restarts: number;
+}
+
+export const newCounters = (): KafkaCounters => ({
+  records: 0,
+  rejected: 0,
+  oversized: 0,
+  transactions: 0,
+  aborts: 0,
+  fences: 0,
+  resets: 0,
+  rebalances: 0,
+  restarts: 0,
+});

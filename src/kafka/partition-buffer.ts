@@ -1,0 +1,118 @@
+// Records of one partition between the fetch loop and the processing: micro-batches by rows, by bytes or by wait.
+import { type IncomingRecord, type MicroBatch, weightOf } from './records.ts';
+
+export interface BatchLimits {
+  /** Most records a micro-batch. */
+  batchRows: number;
+  /** Most bytes a micro-batch, unless one record alone has more. */
+  batchBytes: number;
+  /** Longest time the first record waits for the batch to fill, ms. */
+  batchWaitMs: number;
+}
+
+interface Chunk {
+  records: readonly IncomingRecord[];
+  weights: Float64Array;
+  /** Records of the chunk already taken. */
+  taken: number;
+  /** Offset behind the chunk, control records included. */
+  next: bigint;
+  arrived: number;
+}
+
+/** One reader at a time. Bytes count until they are released: what is being processed weighs as much as what waits. */
+export class PartitionBuffer {
+  readonly #topic: string;
+  readonly #partition: number;
+  readonly #limits: BatchLimits;
+  #chunks: Chunk[] = [];
+  #rows = 0;
+  #waitingBytes = 0;
+  #heldBytes = 0;
+  #closed = false;
+  #wake: (() => void) | null = null;
+
+  constructor(topic: string, partition: number, limits: BatchLimits) {
+    this.#topic = topic;
+    this.#partition = partition;
+    this.#limits = limits;
+  }
+
+  /** Bytes waiting, being processed or being written. */
+  get bytes(): number {
+    return this.#waitingBytes + this.#heldBytes;
+  }
+
+  push(records: readonly IncomingRecord[], next: bigint): void {
+    if (this.#closed || records.length === 0) return;
+    const weights = new Float64Array(records.length);
+    for (let i = 0; i < records.length; i++) {
+      weights[i] = weightOf(records[i]!);
+      this.#waitingBytes += weights[i]!;
+    }
+    this.#chunks.push({ records, weights, taken: 0, next, arrived: performance.now() });
+    this.#rows += records.length;
+    this.#wake?.();
+  }
+
+  /** The next micro-batch as soon as one is due; null once closed. Its bytes are held until `release`. */
+  async take(): Promise<MicroBatch | null> {
+    while (!this.#closed) {
+      const first = this.#chunks[0];
+      if (first) {
+        const left = first.arrived + this.#limits.batchWaitMs - performance.now();
+        const full = this.#rows >= this.#limits.batchRows || this.#waitingBytes >= this.#limits.batchBytes;
+        if (full || left <= 0) return this.#cut();
+        await this.#sleep(left);
+      } else await this.#sleep();
+    }
+    return null;
+  }
+
+  /** A batch that was taken is done with. */
+  release(bytes: number): void {
+    this.#heldBytes -= bytes;
+  }
+
+  /** Nothing comes out any more; what waits is dropped. */
+  close(): void {
+    this.#closed = true;
+    this.#chunks = [];
+    this.#rows = 0;
+    this.#waitingBytes = 0;
+    this.#wake?.();
+  }
+
+  #cut(): MicroBatch {
+    const records: IncomingRecord[] = [];
+    let bytes = 0;
+    let next = 0n;
+    for (let chunk = this.#chunks[0]; chunk; chunk = this.#chunks[0]) {
+      while (chunk.taken < chunk.records.length && records.length < this.#limits.batchRows) {
+        const weight = chunk.weights[chunk.taken]!;
+        if (records.length > 0 && bytes + weight > this.#limits.batchBytes) break;
+        bytes += weight;
+        records.push(chunk.records[chunk.taken++]!);
+      }
+      const whole = chunk.taken === chunk.records.length;
+      next = whole ? chunk.next : records.at(-1)!.offset + 1n;
+      if (!whole) break;
+      this.#chunks.shift();
+    }
+    this.#rows -= records.length;
+    this.#waitingBytes -= bytes;
+    this.#heldBytes += bytes;
+    return { topic: this.#topic, partition: this.#partition, records, next, bytes };
+  }
+
+  #sleep(ms?: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = ms === undefined ? undefined : setTimeout(() => this.#wake?.(), ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = null;
+        resolve();
+      };
+    });
+  }
+}

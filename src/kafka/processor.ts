@@ -1,0 +1,343 @@
+// From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
+import type { SluiceError } from '../core/errors.ts';
+import type { Compression } from './codecs.ts';
+import { GroupConsumer, type GroupHandler, type GroupOptions } from './group-consumer.ts';
+import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
+import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
+import type { BatchResult, MicroBatch } from './records.ts';
+import { TopicDirectory } from './topic-directory.ts';
+
+export interface ProcessorOptions extends GroupOptions {
+  /** null: `process` names the topic of every record. */
+  outputTopic: string | null;
+  /** null: nothing may be rejected. */
+  deadLetterTopic: string | null;
+  /**
+   * Answers a micro-batch. A retryable SluiceError is tried again, any other error ends the run. Called for one batch a
+   * partition at a time; a batch may come again after a failure, so it must not have effects of its own.
+   */
+  process: (batch: MicroBatch, signal: AbortSignal) => Promise<BatchResult>;
+  /** Default: exactly_once. */
+  delivery?: 'exactly_once' | 'at_least_once';
+  /** Default 1024. */
+  batchRows?: number;
+  /** Default 20. */
+  batchWaitMs?: number;
+  /** Default 4 MiB. */
+  batchBytes?: number;
+  /** Default 4096. */
+  transactionRows?: number;
+  /** Default 60,000. */
+  transactionTimeoutMs?: number;
+  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
+  maxInFlightBytes?: number;
+  /** Default: none. */
+  compression?: Compression;
+  /** Default: earliest. */
+  startAt?: 'earliest' | 'latest';
+  /** Default: stop. */
+  onOffsetLost?: 'stop' | 'earliest' | 'latest';
+  /** Ends once everything is answered that was in this member's partitions when it got them. Default: false. */
+  untilCaughtUp?: boolean;
+  /** Attempts of `process` on one batch. Default 10. */
+  processAttempts?: number;
+  observer?: KafkaObserver;
+  /** UNSAFE, for tests only: false leaves out the fencing and answers records twice when a member falls asleep. */
+  fencing?: boolean;
+}
+
+export interface ProcessorReport extends Readonly<KafkaCounters> {
+  /** Offset each partition was left at, for those that something was written of. */
+  readonly positions: ReadonlyMap<number, bigint>;
+  /** false: the deadline passed and batches in hand were given up. They are read again by the next member. */
+  readonly drained: boolean;
+}
+
+const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
+/** Leases that do not end within this time after the deadline are left to themselves, ms. */
+const ABANDON_PATIENCE_MS = 5_000;
+
+interface Progress {
+  /** The partition counts as caught up here: its end when this member got it first. */
+  goal: bigint;
+  /** Offset behind everything seen, control records included. */
+  fetched: bigint;
+  /** Offset behind the last record handed to the lease. */
+  offered: bigint;
+  /** Offset behind the last record answered, or where reading started. */
+  next: bigint;
+  /** Whether something was answered here. */
+  written: boolean;
+  end: bigint;
+}
+
+/** Start once, `stop` once; `done` tells how it ended. */
+export class TransactionalProcessor {
+  /** Resolves after `stop` or when caught up; rejects with the SluiceError that ended the run. */
+  readonly done: Promise<void>;
+  readonly counters: KafkaCounters = newCounters();
+  readonly #options: ProcessorOptions;
+  readonly #lease: LeaseOptions;
+  readonly #directory: TopicDirectory;
+  readonly #consumer: GroupConsumer;
+  readonly #leases = new Map<number, PartitionLease>();
+  /** What earlier leases of a partition still have to finish. */
+  readonly #ending = new Map<number, Promise<void>>();
+  readonly #full = new Set<number>();
+  readonly #progress = new Map<number, Progress>();
+  readonly #finish = Promise.withResolvers<void>();
+  #gate: PromiseWithResolvers<void> | null = null;
+  #refresher: NodeJS.Timeout | undefined;
+  #stopping: Promise<ProcessorReport> | null = null;
+
+  private constructor(options: ProcessorOptions) {
+    this.#options = options;
+    this.done = this.#finish.promise;
+    this.done.catch(() => {});
+    this.#lease = {
+      connection: options.connection,
+      group: options.group,
+      topic: options.topic,
+      outputTopic: options.outputTopic,
+      deadLetterTopic: options.deadLetterTopic,
+      delivery: options.delivery ?? 'exactly_once',
+      compression: options.compression ?? 'none',
+      startAt: options.startAt ?? 'earliest',
+      onOffsetLost: options.onOffsetLost ?? 'stop',
+      batchRows: options.batchRows ?? 1024,
+      batchBytes: options.batchBytes ?? 4 * 1024 * 1024,
+      batchWaitMs: options.batchWaitMs ?? 20,
+      transactionTimeoutMs: options.transactionTimeoutMs ?? 60_000,
+      transactionRows: options.transactionRows ?? 4096,
+      processAttempts: options.processAttempts ?? 10,
+      fencing: options.fencing ?? true,
+    };
+    this.#directory = new TopicDirectory(options.connection);
+    this.#consumer = new GroupConsumer(options, this.#groupHandler());
+  }
+
+  /**
+   * Checks the topics and joins the group.
+   * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
+   *   kafka_config
+   */
+  static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
+    const processor = new TransactionalProcessor(options);
+    try {
+      await processor.#directory.connect();
+      for (const topic of [options.topic, options.outputTopic, options.deadLetterTopic]) {
+        if (topic !== null) await processor.#directory.facts(topic);
+      }
+      await processor.#consumer.start();
+    } catch (error) {
+      await processor.stop(0);
+      throw error;
+    }
+    processor.#refresher = setInterval(() => void processor.#refresh(), options.metadataMaxAgeMs ?? 30_000);
+    processor.#refresher.unref();
+    return processor;
+  }
+
+  /** Records not yet answered, by partition of this member; the end is that of the last fetch. */
+  lag(): ReadonlyMap<number, number> {
+    const mine = [...this.#progress].filter(([partition]) => this.#leases.has(partition));
+    return new Map(mine.map(([partition, { end, next }]) => [partition, Math.max(0, Number(end - next))]));
+  }
+
+  get paused(): boolean {
+    return this.#gate !== null;
+  }
+
+  /** Begins no batch until `resume`; the membership goes on. What is in hand is finished. */
+  pause(reason: string): void {
+    if (this.#gate) return;
+    this.#gate = Promise.withResolvers();
+    this.#consumer.pause([...this.#leases.keys()]);
+    this.#options.observer?.onPaused?.({ reason });
+  }
+
+  resume(): void {
+    if (!this.#gate) return;
+    this.#gate.resolve();
+    this.#gate = null;
+    this.#consumer.resume([...this.#leases.keys()].filter((p) => !this.#full.has(p)));
+    this.#options.observer?.onPaused?.({ reason: null });
+  }
+
+  /**
+   * Finishes the batches in hand, gives them up after `deadlineMs`, and leaves the group. Idempotent: later calls get the
+   * report of the first.
+   */
+  stop(deadlineMs: number): Promise<ProcessorReport> {
+    this.#stopping ??= this.#stop(deadlineMs);
+    return this.#stopping;
+  }
+
+  async #stop(deadlineMs: number): Promise<ProcessorReport> {
+    clearInterval(this.#refresher);
+    const leases = [...this.#leases.values()];
+    const ends = Promise.all([...leases.map((l) => l.drain()), ...this.#ending.values()]);
+    const drained = await within(ends, deadlineMs);
+    if (!drained) {
+      for (const lease of leases) void lease.abandon();
+      await within(ends, ABANDON_PATIENCE_MS);
+    }
+    await within(this.#consumer.stop(), ABANDON_PATIENCE_MS);
+    await this.#directory.close();
+    this.#leases.clear();
+    this.#finish.resolve();
+    const written = [...this.#progress].filter(([, p]) => p.written);
+    return { ...this.counters, positions: new Map(written.map(([partition, p]) => [partition, p.next])), drained };
+  }
+
+  #groupHandler(): GroupHandler {
+    const { observer } = this.#options;
+    return {
+      assigned: (partitions) => this.#assign(partitions),
+      unassigned: () => this.#release(),
+      records: (partition, records, next, end) => {
+        const progress = this.#progress.get(partition);
+        if (progress) Object.assign(progress, { fetched: next, offered: next, end });
+        this.#leases.get(partition)?.offer(records, next);
+        observer?.onLag?.({ partition, lag: Number(end - next) });
+        this.#limit(partition);
+      },
+      skipped: (partition, next) => {
+        const progress = this.#progress.get(partition);
+        if (progress) progress.fetched = next;
+        this.#endIfCaughtUp();
+      },
+      reset: (partition, offset) => {
+        this.counters.resets++;
+        observer?.onReset?.({ partition, offset });
+      },
+      restarting: (error) => {
+        this.counters.restarts++;
+        observer?.onRestart?.({ reason: error.message });
+      },
+      failed: (error) => this.#fail(error),
+      ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
+    };
+  }
+
+  #leaseHost(): LeaseHost {
+    const { observer, process } = this.#options;
+    return {
+      directory: this.#directory,
+      process,
+      ready: async (signal) => {
+        while (this.#gate && !signal.aborted) {
+          const aborted = Promise.withResolvers<void>();
+          const onAbort = () => aborted.resolve();
+          signal.addEventListener('abort', onAbort, { once: true });
+          await Promise.race([this.#gate.promise, aborted.promise]);
+          signal.removeEventListener('abort', onAbort);
+        }
+      },
+      startAt: (partition, offset, end) => {
+        this.#full.delete(partition);
+        const before = this.#progress.get(partition);
+        const { goal = end, written = false } = before ?? {};
+        const [fetched, offered, next] = [offset, offset, offset];
+        this.#progress.set(partition, { goal, fetched, offered, next, written, end });
+        this.#consumer.startAt(partition, offset);
+        if (this.#gate) this.#consumer.pause([partition]);
+        observer?.onLag?.({ partition, lag: Number(end - offset) });
+        this.#endIfCaughtUp();
+      },
+      halt: (partition) => {
+        this.#full.delete(partition);
+        this.#consumer.pause([partition]);
+      },
+      commit: (partition, next) => this.#consumer.commit(new Map([[partition, next]])),
+      isMember: () => this.#consumer.isMember(),
+      fenced: (partition, ms) => {
+        this.counters.fences++;
+        observer?.onFence?.({ partition, ms });
+      },
+      written: (report) => {
+        this.counters.transactions++;
+        this.counters.records += report.records;
+        this.counters.rejected += report.rejected;
+        this.counters.oversized += report.oversized;
+        observer?.onTransaction?.(report);
+        const progress = this.#progress.get(report.partition);
+        if (progress) Object.assign(progress, { next: report.next, written: true });
+        this.#endIfCaughtUp();
+      },
+      aborted: (partition, reason, message) => {
+        this.counters.aborts++;
+        observer?.onAbort?.({ partition, reason, message });
+      },
+      released: (partition) => this.#limit(partition),
+      failed: (error) => this.#fail(error),
+    };
+  }
+
+  #assign(partitions: readonly number[]): void {
+    if (this.#stopping) return;
+    this.#release();
+    this.counters.rebalances++;
+    this.#options.observer?.onAssigned?.({ partitions });
+    void this.#refresh();
+    for (const partition of partitions) {
+      const before = this.#ending.get(partition) ?? Promise.resolve();
+      this.#leases.set(partition, new PartitionLease(partition, this.#lease, this.#leaseHost(), before));
+    }
+  }
+
+  #release(): void {
+    for (const [partition, lease] of this.#leases) {
+      const end = lease.abandon().then(() => {
+        if (this.#ending.get(partition) === end) this.#ending.delete(partition);
+      });
+      this.#ending.set(partition, end);
+    }
+    this.#leases.clear();
+    this.#full.clear();
+  }
+
+  /** Pauses a partition that holds more than its share, and goes on when half of it is free. */
+  #limit(partition: number): void {
+    const lease = this.#leases.get(partition);
+    if (!lease) return;
+    const share = (this.#options.maxInFlightBytes ?? DEFAULT_IN_FLIGHT_BYTES) / this.#leases.size;
+    if (lease.bytes >= share && !this.#full.has(partition)) {
+      this.#full.add(partition);
+      this.#consumer.pause([partition]);
+    } else if (lease.bytes <= share / 2 && this.#full.delete(partition) && !this.#gate) {
+      this.#consumer.resume([partition]);
+    }
+  }
+
+  #endIfCaughtUp(): void {
+    if (!this.#options.untilCaughtUp || this.#leases.size === 0) return;
+    // What was skipped at the end is never answered, so both are looked at.
+    const all = [...this.#leases.keys()].map((p) => this.#progress.get(p));
+    if (all.every((p) => p !== undefined && p.fetched >= p.goal && p.next >= p.offered)) this.#finish.resolve();
+  }
+
+  async #refresh(): Promise<void> {
+    try {
+      await this.#directory.refresh();
+    } catch {
+      // The next transaction asks again, and its failure is reported.
+    }
+  }
+
+  #fail(error: SluiceError): void {
+    this.#finish.reject(error);
+    void this.stop(0);
+  }
+}
+
+/** Whether `work` ended within `ms`. */
+async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<boolean>();
+  const timer = setTimeout(resolve, ms, false);
+  try {
+    return await Promise.race([work.then(() => true), promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,42 @@
+// Where reading a partition starts: at the committed offset, unless there is none or the topic has it no longer.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SluiceError } from '../core/errors.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+export interface StartPolicy {
+  group: string;
+  topic: string;
+  /** Where a group without offsets begins. */
+  startAt: 'earliest' | 'latest';
+  /** When the committed offset is no longer in the topic. */
+  onOffsetLost: 'stop' | 'earliest' | 'latest';
+}
+
+export interface Start {
+  offset: bigint;
+  /** Where the partition ended when it was asked. */
+  end: bigint;
+}
+
+/** Looks at an end that lies before the committed offset: a new leader may not know better for a moment. */
+const SHORT_LOOKS = 5;
+const SHORT_LOOK_MS = 1_000;
+
+/** @throws SluiceError kafka_offset_lost */
+export async function startOffset(directory: TopicDirectory, policy: StartPolicy, partition: number): Promise<Start> {
+  const { group, topic, startAt, onOffsetLost } = policy;
+  const committed = await directory.committed(group, topic, partition);
+  let { low, high } = await directory.range(topic, partition);
+  for (let look = 1; committed !== null && committed > high && look < SHORT_LOOKS; look++) {
+    await sleep(SHORT_LOOK_MS);
+    ({ low, high } = await directory.range(topic, partition));
+  }
+  if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
+  if (committed >= low && committed <= high) return { offset: committed, end: high };
+  if (onOffsetLost !== 'stop') return { offset: onOffsetLost === 'earliest' ? low : high, end: high };
+  throw new SluiceError(
+    'kafka_offset_lost',
+    `partition ${partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,
+    { extra: { topic, partition, committed: String(committed), low: String(low), high: String(high) } },
+  );
+}

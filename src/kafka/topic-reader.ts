@@ -1,0 +1,235 @@
+// A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { SluiceError } from '../core/errors.ts';
+import { isHopeless, kafkaError, reasonOf } from './failures.ts';
+import { backoffMs, GroupConsumer, type GroupOptions } from './group-consumer.ts';
+import type { KafkaObserver } from './observer.ts';
+import { PartitionBuffer } from './partition-buffer.ts';
+import type { IncomingRecord, MicroBatch } from './records.ts';
+import { startOffset } from './start-offset.ts';
+import { TopicDirectory } from './topic-directory.ts';
+
+export interface ReaderOptions extends GroupOptions {
+  /** Default: earliest. */
+  startAt?: 'earliest' | 'latest';
+  /** Default: stop. */
+  onOffsetLost?: 'stop' | 'earliest' | 'latest';
+  /** Ends at what was in this member's partitions when it got them. Default: false, for ever. */
+  untilCaughtUp?: boolean;
+  /** Default 1024. */
+  batchRows?: number;
+  /** Default 20. */
+  batchWaitMs?: number;
+  /** Default 4 MiB. */
+  batchBytes?: number;
+  /** Records read ahead, bytes. Default 32 MiB. */
+  maxInFlightBytes?: number;
+  observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset'>;
+}
+
+interface Slot {
+  buffer: PartitionBuffer;
+  /** Offset behind what was handed out in this generation. */
+  delivered: bigint;
+  /** Offset behind what was fetched. */
+  fetched: bigint;
+  goal: bigint;
+  full: boolean;
+}
+
+const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
+/** The generation ended in the middle of a commit. */
+const REBALANCING = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'];
+/** Batches handed out but not taken: the loops of all partitions meet here. */
+const MAX_WAITING = 2;
+
+/** Iterate it once; `commit` in between; `stop` at the end. */
+export class TopicReader implements AsyncDisposable {
+  readonly #options: ReaderOptions;
+  readonly #directory: TopicDirectory;
+  readonly #consumer: GroupConsumer;
+  readonly #slots = new Map<number, Slot>();
+  readonly #waiting: MicroBatch[] = [];
+  #generation = 0;
+  /** Partitions of this generation; their slots come one by one. */
+  #assigned = 0;
+  #ended = false;
+  #failure: SluiceError | null = null;
+  #wake: (() => void)[] = [];
+
+  private constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.#directory = new TopicDirectory(options.connection);
+    const { observer } = options;
+    this.#consumer = new GroupConsumer(options, {
+      assigned: (partitions) => this.#assign(partitions),
+      unassigned: () => this.#drop(),
+      records: (partition, records, next, highWatermark) => {
+        observer?.onLag?.({ partition, lag: Number(highWatermark - next) });
+        this.#receive(partition, records, next);
+      },
+      skipped: (partition, next) => this.#receive(partition, [], next),
+      reset: (partition, offset) => observer?.onReset?.({ partition, offset }),
+      restarting: (error) => observer?.onRestart?.({ reason: error.message }),
+      failed: (error) => this.#fail(error),
+      ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
+    });
+  }
+
+  /** @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing */
+  static async start(options: ReaderOptions): Promise<TopicReader> {
+    const reader = new TopicReader(options);
+    try {
+      await reader.#directory.connect();
+      await reader.#directory.facts(options.topic);
+      await reader.#consumer.start();
+    } catch (error) {
+      await reader.stop();
+      throw error;
+    }
+    return reader;
+  }
+
+  /** Batches of all partitions, in order within each. @throws SluiceError what ended the reading */
+  async *[Symbol.asyncIterator](): AsyncGenerator<MicroBatch> {
+    for (;;) {
+      const batch = this.#waiting.shift();
+      if (batch) {
+        this.#changed();
+        const slot = this.#slots.get(batch.partition);
+        if (slot) slot.delivered = batch.next;
+        yield batch;
+        slot?.buffer.release(batch.bytes);
+        if (slot) this.#limit(batch.partition, slot);
+        continue;
+      }
+      if (this.#failure) throw this.#failure;
+      if (this.#ended || this.#caughtUp()) return;
+      await this.#change();
+    }
+  }
+
+  /**
+   * Commits `next` of batches that are safe now. Gives the partitions that were taken away meanwhile, or given back in
+   * another generation: their records since the last commit come again, here or elsewhere.
+   */
+  async commit(positions: ReadonlyMap<number, bigint>): Promise<readonly number[]> {
+    const lost: number[] = [];
+    const safe = new Map<number, bigint>();
+    for (const [partition, next] of positions) {
+      if (next <= (this.#slots.get(partition)?.delivered ?? -1n)) safe.set(partition, next);
+      else lost.push(partition);
+    }
+    if (safe.size === 0) return lost;
+    try {
+      await this.#consumer.commit(safe);
+    } catch (error) {
+      if (!REBALANCING.includes(reasonOf(error))) {
+        throw kafkaError(error, `committing offsets of ${this.#options.topic} failed`);
+      }
+      lost.push(...safe.keys());
+    }
+    return lost;
+  }
+
+  /** Leaves the group; ends the iteration. Idempotent. */
+  async stop(): Promise<void> {
+    this.#ended = true;
+    this.#drop();
+    this.#changed();
+    await this.#consumer.stop();
+    await this.#directory.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  #assign(partitions: readonly number[]): void {
+    this.#drop();
+    this.#assigned = partitions.length;
+    this.#options.observer?.onAssigned?.({ partitions });
+    for (const partition of partitions) void this.#open(partition, this.#generation);
+  }
+
+  async #open(partition: number, generation: number): Promise<void> {
+    const { topic, group, startAt = 'earliest', onOffsetLost = 'stop' } = this.#options;
+    for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
+      try {
+        const policy = { topic, group, startAt, onOffsetLost };
+        const { offset, end } = await startOffset(this.#directory, policy, partition);
+        if (generation !== this.#generation || this.#ended) return;
+        const { batchRows = 1024, batchBytes = 4 * 1024 * 1024, batchWaitMs = 20 } = this.#options;
+        const buffer = new PartitionBuffer(topic, partition, { batchRows, batchBytes, batchWaitMs });
+        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end, full: false });
+        this.#consumer.startAt(partition, offset);
+        this.#changed();
+        return await this.#pump(buffer);
+      } catch (error) {
+        const failure = kafkaError(error, `partition ${partition} of ${topic}`);
+        if (isHopeless(failure)) return this.#fail(failure);
+        await sleep(backoffMs(failures));
+      }
+    }
+  }
+
+  async #pump(buffer: PartitionBuffer): Promise<void> {
+    for (;;) {
+      const batch = await buffer.take();
+      if (!batch) return;
+      while (this.#waiting.length >= MAX_WAITING && !this.#ended) await this.#change();
+      if (this.#slots.get(batch.partition)?.buffer !== buffer) return;
+      this.#waiting.push(batch);
+      this.#changed();
+    }
+  }
+
+  #receive(partition: number, records: readonly IncomingRecord[], next: bigint): void {
+    const slot = this.#slots.get(partition);
+    if (!slot) return;
+    slot.fetched = next;
+    slot.buffer.push(records, next);
+    this.#limit(partition, slot);
+    this.#changed();
+  }
+
+  #limit(partition: number, slot: Slot): void {
+    const share = (this.#options.maxInFlightBytes ?? DEFAULT_IN_FLIGHT_BYTES) / this.#slots.size;
+    if (!slot.full && slot.buffer.bytes >= share) {
+      slot.full = true;
+      this.#consumer.pause([partition]);
+    } else if (slot.full && slot.buffer.bytes <= share / 2) {
+      slot.full = false;
+      this.#consumer.resume([partition]);
+    }
+  }
+
+  /** Everything up to the goals is fetched, and nothing of it waits or is being worked on. */
+  #caughtUp(): boolean {
+    if (!this.#options.untilCaughtUp || this.#assigned === 0 || this.#slots.size < this.#assigned) return false;
+    return [...this.#slots.values()].every((s) => s.fetched >= s.goal && s.buffer.bytes === 0);
+  }
+
+  #drop(): void {
+    this.#generation++;
+    this.#assigned = 0;
+    for (const { buffer } of this.#slots.values()) buffer.close();
+    this.#slots.clear();
+    this.#waiting.length = 0;
+    this.#changed();
+  }
+
+  #fail(error: SluiceError): void {
+    this.#failure ??= error;
+    this.#drop();
+  }
+
+  #change(): Promise<void> {
+    return new Promise((resolve) => this.#wake.push(resolve));
+  }
+
+  #changed(): void {
+    for (const wake of this.#wake.splice(0)) wake();
+  }
+}

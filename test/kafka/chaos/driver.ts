@@ -1,0 +1,275 @@
+// Drives two members of a group through kills, stops and broken brokers while records flow, then counts every record.
+import { type ChildProcess, fork } from 'node:child_process';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Message } from 'kafkajs';
+import type { KafkaCounters } from '../../../src/kafka/observer.ts';
+import type { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { addPartitions } from '../../support/kafka/topics.ts';
+import { countAnswers, type Tally } from './tally.ts';
+import type { WorkerSettings } from './worker.ts';
+
+export interface ChaosOptions {
+  seed: number;
+  records: number;
+  /** kill -9 of a member; another takes its place at once. */
+  kills?: number;
+  /** SIGSTOP of a member for longer than its session, then SIGCONT. */
+  stops?: number;
+  /** Members that join, work for a moment and leave again. */
+  visits?: number;
+  /** Brokers killed and started again, in turn. Wants three. */
+  brokerKills?: number;
+  /** Partitions added while records flow, to both topics. */
+  addPartitions?: number;
+  partitions?: number;
+  /** Time a member takes for a batch, ms. */
+  workMs?: number;
+  batchRows?: number;
+  sessionTimeoutMs?: number;
+  transactionTimeoutMs?: number;
+  /** false shows what happens without. */
+  fencing?: boolean;
+  /** Longest time for the group to finish after the last event, ms. */
+  patienceMs?: number;
+  log?: (line: string) => void;
+}
+
+export interface ChaosReport extends Tally {
+  records: number;
+  kills: number;
+  stops: number;
+  visits: number;
+  brokerKills: number;
+  /** Summed over all members that lived long enough to tell. */
+  counters: Partial<KafkaCounters>;
+  seconds: number;
+  finished: boolean;
+}
+
+type Event = 'kill' | 'stop' | 'visit' | 'broker' | 'partitions';
+
+/** mulberry32: the same moments for the same seed. */
+function randomOf(seed: number): () => number {
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Event → mean time it takes, ms: records are fed over the sum of these. */
+const MEAN_MS: Record<Event, number> = { kill: 1_700, stop: 6_000, visit: 1_500, broker: 9_000, partitions: 3_000 };
+const WARM_UP_MS = 2_500;
+
+export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Promise<ChaosReport> {
+  const { records, seed, log = () => {} } = options;
+  const random = randomOf(seed);
+  const began = performance.now();
+  let partitions = options.partitions ?? 4;
+  const name = `chaos-${seed}-${crypto.randomUUID().slice(0, 8)}`;
+  const [input, output] = [`${name}-in`, `${name}-out`];
+  await cluster.createTopic(input, partitions);
+  await cluster.createTopic(output, partitions);
+  const sessionTimeoutMs = options.sessionTimeoutMs ?? 3_000;
+  const settings: WorkerSettings = {
+    connection: { brokers: cluster.brokers, requestTimeoutMs: 5_000 },
+    topic: input,
+    group: name,
+    outputTopic: output,
+    deadLetterTopic: null,
+    sessionTimeoutMs,
+    rebalanceTimeoutMs: 6_000,
+    metadataMaxAgeMs: 1_000,
+    batchRows: options.batchRows ?? 100,
+    transactionRows: options.batchRows ?? 100,
+    transactionTimeoutMs: options.transactionTimeoutMs ?? 20_000,
+    fencing: options.fencing ?? true,
+    workMs: options.workMs ?? 60,
+  };
+  const events: Event[] = [
+    ...Array<Event>(options.kills ?? 0).fill('kill'),
+    ...Array<Event>(options.stops ?? 0).fill('stop'),
+    ...Array<Event>(options.visits ?? 0).fill('visit'),
+    ...Array<Event>(options.brokerKills ?? 0).fill('broker'),
+    ...(options.addPartitions ? (['partitions'] as const) : []),
+  ];
+  for (let i = events.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1));
+    [events[i], events[j]] = [events[j]!, events[i]!];
+  }
+
+  const crew = new Crew(settings);
+  crew.hire('A');
+  crew.hire('B');
+  const feedMs = WARM_UP_MS + events.reduce((sum, event) => sum + MEAN_MS[event], 0);
+  const fed = feed(cluster, input, records, feedMs, () => partitions);
+  fed.catch(() => {});
+  await sleep(WARM_UP_MS);
+  let brokers = 0;
+  for (const [i, event] of events.entries()) {
+    const who = random() < 0.5 ? 'A' : 'B';
+    log(`${((performance.now() - began) / 1000).toFixed(1)} s  ${i + 1}/${events.length} ${event} ${who}`);
+    if (event === 'kill') {
+      crew.kill(who);
+      await sleep(200 + random() * 600);
+      crew.hire(who);
+      await sleep(600 + random() * 1_200);
+    } else if (event === 'stop') {
+      crew.signal(who, 'SIGSTOP');
+      await sleep(sessionTimeoutMs + 1_200 + random() * 1_000);
+      crew.signal(who, 'SIGCONT');
+      await sleep(800 + random() * 800);
+    } else if (event === 'visit') {
+      const visitor = `visitor-${i}`;
+      crew.hire(visitor);
+      await sleep(600 + random() * 1_200);
+      await crew.dismiss(visitor);
+      await sleep(random() * 400);
+    } else if (event === 'broker') {
+      const node = (brokers++ % cluster.brokers.length) + 1;
+      await cluster.killNode(node);
+      await sleep(1_500 + random() * 1_500);
+      await cluster.startNode(node);
+      await cluster.ready();
+      await sleep(2_000 + random() * 1_000);
+    } else {
+      partitions += options.addPartitions!;
+      await addPartitions(cluster, [output, input], partitions);
+      await sleep(2_000);
+    }
+  }
+  await fed;
+  const finished = await untilRead(cluster, name, input, records, options.patienceMs ?? 60_000);
+  await crew.dismissAll();
+  const tally = await countAnswers(cluster, input, output, records);
+  const count = (event: Event) => events.filter((e) => e === event).length;
+  return {
+    ...tally,
+    records,
+    kills: count('kill'),
+    stops: count('stop'),
+    visits: count('visit'),
+    brokerKills: count('broker'),
+    counters: crew.counters(),
+    seconds: Math.round((performance.now() - began) / 100) / 10,
+    finished,
+  };
+}
+
+/** Puts the records into the topic, spread over `ms`; record n of partition p says so. */
+async function feed(
+  cluster: KafkaCluster,
+  topic: string,
+  records: number,
+  ms: number,
+  partitions: () => number,
+): Promise<void> {
+  const producer = cluster.client().producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+    metadataMaxAge: 1_000,
+    retry: { retries: 200, maxRetryTime: 500 },
+  });
+  await producer.connect();
+  const sequence = Array<number>(partitions()).fill(0);
+  const began = performance.now();
+  try {
+    for (let id = 0; id < records; ) {
+      const due = Math.min(records, Math.ceil((records * (performance.now() - began + 50)) / ms));
+      const messages = sequence.map((): Message[] => []);
+      for (; id < due; id++) {
+        const partition = id % sequence.length;
+        const value = JSON.stringify({ id, p: partition, n: sequence[partition]!++ });
+        messages[partition]!.push({ key: String(id), value, partition, headers: { id: String(id) } });
+      }
+      // One partition a request: kafkajs forgets some of several when a leader moves in between.
+      for (const some of messages) if (some.length > 0) await producer.send({ topic, messages: some });
+      if (partitions() > sequence.length) {
+        // New partitions get their share when this producer has heard of them.
+        await sleep(1_500);
+        while (sequence.length < partitions()) sequence.push(0);
+      }
+      await sleep(50);
+    }
+  } finally {
+    await producer.disconnect();
+  }
+}
+
+/** Whether the group has committed everything within `ms`. */
+async function untilRead(
+  cluster: KafkaCluster,
+  group: string,
+  topic: string,
+  records: number,
+  ms: number,
+): Promise<boolean> {
+  for (const end = performance.now() + ms; performance.now() < end; await sleep(300)) {
+    try {
+      const admin = await cluster.admin();
+      const [answer] = await admin.fetchOffsets({ groupId: group, topics: [topic] });
+      const read = answer!.partitions.reduce((sum, p) => sum + Math.max(0, Number(p.offset)), 0);
+      if (read >= records) return true;
+    } catch {
+      // A broker is on its way back.
+    }
+  }
+  return false;
+}
+
+/** The worker processes by name; who dies by itself is replaced. */
+class Crew {
+  readonly #settings: WorkerSettings;
+  readonly #workers = new Map<string, ChildProcess>();
+  readonly #reports = new Map<number, KafkaCounters>();
+
+  constructor(settings: WorkerSettings) {
+    this.#settings = settings;
+  }
+
+  hire(name: string): void {
+    const worker = fork(path.join(import.meta.dirname, 'worker.ts'), [JSON.stringify(this.#settings)]);
+    this.#workers.set(name, worker);
+    worker.on('message', (counters) => this.#reports.set(worker.pid!, counters as KafkaCounters));
+    worker.once('exit', () => {
+      if (this.#workers.get(name) === worker) this.hire(name);
+    });
+  }
+
+  signal(name: string, signal: NodeJS.Signals): void {
+    this.#workers.get(name)?.kill(signal);
+  }
+
+  kill(name: string): void {
+    const worker = this.#workers.get(name);
+    this.#workers.delete(name);
+    worker?.kill('SIGKILL');
+  }
+
+  async dismiss(name: string): Promise<void> {
+    const worker = this.#workers.get(name);
+    this.#workers.delete(name);
+    if (!worker || worker.exitCode !== null) return;
+    const gone = new Promise((resolve) => worker.once('exit', resolve));
+    worker.kill('SIGTERM');
+    const timer = setTimeout(() => worker.kill('SIGKILL'), 12_000);
+    await gone;
+    clearTimeout(timer);
+  }
+
+  async dismissAll(): Promise<void> {
+    await Promise.all([...this.#workers.keys()].map((name) => this.dismiss(name)));
+  }
+
+  counters(): Partial<KafkaCounters> {
+    const sum: Partial<KafkaCounters> = {};
+    for (const report of this.#reports.values()) {
+      for (const [name, value] of Object.entries(report) as [keyof KafkaCounters, number][]) {
+        sum[name] = (sum[name] ?? 0) + value;
+      }
+    }
+    return sum;
+  }
+}

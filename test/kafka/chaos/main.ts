@@ -1,0 +1,52 @@
+// `npm run chaos -- --kills 50 --stops 20 --records 100000 --seed N`: the harness by hand; exits 1 when a record is lost.
+import { parseArgs } from 'node:util';
+import { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { type ChaosOptions, runChaos } from './driver.ts';
+
+const NUMBERS = {
+  seed: '1',
+  records: '100000',
+  kills: '0',
+  stops: '0',
+  visits: '0',
+  'broker-kills': '0',
+  'add-partitions': '0',
+  partitions: '4',
+  'work-ms': '60',
+  'batch-rows': '100',
+  'session-ms': '3000',
+  'transaction-timeout-ms': '20000',
+} as const;
+
+const { values } = parseArgs({
+  options: {
+    ...Object.fromEntries(
+      Object.entries(NUMBERS).map(([name, value]) => [name, { type: 'string' as const, default: value }]),
+    ),
+    nodes: { type: 'string', default: '1' },
+    /** Shows what the fencing is good for. */
+    'without-fencing': { type: 'boolean', default: false },
+  },
+});
+const number = (name: keyof typeof NUMBERS): number => Number((values as Record<string, unknown>)[name]);
+const brokerKills = number('broker-kills');
+const options: ChaosOptions = {
+  seed: number('seed'),
+  records: number('records'),
+  kills: number('kills'),
+  stops: number('stops'),
+  visits: number('visits'),
+  brokerKills,
+  addPartitions: number('add-partitions'),
+  partitions: number('partitions'),
+  workMs: number('work-ms'),
+  batchRows: number('batch-rows'),
+  sessionTimeoutMs: number('session-ms'),
+  transactionTimeoutMs: number('transaction-timeout-ms'),
+  fencing: !values['without-fencing'],
+  log: (line) => console.error(line),
+};
+await using cluster = await KafkaCluster.start({ nodes: brokerKills > 0 || values.nodes === '3' ? 3 : 1 });
+const report = await runChaos(cluster, options);
+console.log(JSON.stringify(report));
+if (report.lost + report.doubled + report.disordered > 0 || !report.finished) process.exitCode = 1;

@@ -1,0 +1,52 @@
+// One member of the group under test: the real processor with an echo, told everything by its first argument.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ProcessorOptions, TransactionalProcessor } from '../../../src/kafka/processor.ts';
+import { answerTo } from '../../../src/kafka/records.ts';
+
+export interface WorkerSettings
+  extends Pick<
+    ProcessorOptions,
+    | 'connection'
+    | 'topic'
+    | 'group'
+    | 'outputTopic'
+    | 'deadLetterTopic'
+    | 'sessionTimeoutMs'
+    | 'rebalanceTimeoutMs'
+    | 'metadataMaxAgeMs'
+    | 'batchRows'
+    | 'transactionRows'
+    | 'transactionTimeoutMs'
+    | 'fencing'
+    | 'delivery'
+  > {
+  /** Time `process` takes for a batch, ms. */
+  workMs: number;
+}
+
+const { workMs, ...options } = JSON.parse(process.argv[2]!) as WorkerSettings;
+const processor = await TransactionalProcessor.start({
+  ...options,
+  process: async ({ records }) => {
+    await sleep(workMs);
+    return { outputs: records.map((r) => answerTo(r, r.value)), rejected: [] };
+  },
+  observer: {
+    onAbort: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'abort', JSON.stringify(event)),
+    onAssigned: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'assigned', JSON.stringify(event)),
+    onRestart: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'restart', JSON.stringify(event)),
+  },
+});
+const report = setInterval(() => process.send?.(processor.counters), 200);
+process.on('SIGTERM', async () => {
+  await processor.stop(5_000);
+  clearInterval(report);
+  process.send?.(processor.counters);
+  process.disconnect?.();
+});
+// A driver that is gone ends its workers.
+process.on('disconnect', () => process.exit());
+processor.done.catch((error: Error) => {
+  console.error(process.pid, error);
+  process.exit(1);
+});

@@ -1,0 +1,183 @@
+// A real Kafka of one or three nodes for as long as a test lasts: it dies with the process that started it.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { text } from 'node:stream/consumers';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Admin, Kafka } from 'kafkajs';
+import { kafkaClient } from '../../../src/kafka/connection.ts';
+import { type KafkaHome, kafkaHome } from './install.ts';
+import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from './settings.ts';
+
+/**
+ * Ends the broker when its standard input closes, which the kernel does for us whatever happens here; the data goes too,
+ * unless a word says that the node will be started again.
+ */
+const GUARD = `"$@" >>"$LOG" 2>&1 </dev/null & broker=$!; echo $broker; read -r word; kill -9 $broker 2>/dev/null
+wait $broker 2>/dev/null; [ "$word" = keep ] || rm -rf "$FOLDER"`;
+const START_PATIENCE_MS = 60_000;
+
+export interface ClusterOptions {
+  nodes?: 1 | 3;
+  /** Port of the first broker; default: any free one. */
+  port?: number;
+  settings?: ExtraSettings;
+}
+
+interface Node {
+  id: number;
+  guard: ChildProcess;
+  pid: number;
+}
+
+/** `await using` ends it. */
+export class KafkaCluster implements AsyncDisposable {
+  readonly brokers: readonly string[];
+  readonly folder: string;
+  readonly #home: KafkaHome;
+  readonly #ports: readonly NodePorts[];
+  readonly #settings: ExtraSettings | undefined;
+  readonly #nodes = new Map<number, Node>();
+  #admin: Admin | null = null;
+
+  private constructor(home: KafkaHome, ports: readonly NodePorts[], settings: ExtraSettings | undefined) {
+    this.#home = home;
+    this.#ports = ports;
+    this.#settings = settings;
+    this.brokers = ports.map((p) => `127.0.0.1:${p.broker}`);
+    this.folder = mkdtempSync(path.join(tmpdir(), 'sluice-kafka-'));
+  }
+
+  static async start(options: ClusterOptions = {}): Promise<KafkaCluster> {
+    const home = await kafkaHome();
+    const count = options.nodes ?? 1;
+    const free = await freePorts(count * 2);
+    const ports = Array.from({ length: count }, (_, i) => ({ broker: free[i * 2]!, controller: free[i * 2 + 1]! }));
+    if (options.port !== undefined) for (const [i, p] of ports.entries()) p.broker = options.port + i;
+    const cluster = new KafkaCluster(home, ports, options.settings);
+    try {
+      for (let node = 1; node <= count; node++) {
+        cpSync(home.formatted(node), cluster.#data(node), { recursive: true });
+      }
+      await Promise.all(ports.map((_, i) => cluster.startNode(i + 1)));
+      await cluster.ready();
+    } catch (error) {
+      await cluster.stop();
+      throw error;
+    }
+    return cluster;
+  }
+
+  /** A client without group or transactions, for what a test checks on its own. */
+  client(): Kafka {
+    return kafkaClient({ brokers: this.brokers });
+  }
+
+  /** One admin connection, kept. */
+  async admin(): Promise<Admin> {
+    if (!this.#admin) {
+      this.#admin = this.client().admin();
+      await this.#admin.connect();
+    }
+    return this.#admin;
+  }
+
+  async createTopic(topic: string, partitions = 1, settings: Record<string, string> = {}): Promise<string> {
+    const admin = await this.admin();
+    const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
+    const replicationFactor = this.#ports.length;
+    const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
+    await admin.createTopics({ topics: [wanted], waitForLeaders: false });
+    for (const end = Date.now() + START_PATIENCE_MS; ; await sleep(20)) {
+      const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => null);
+      if (found?.topics[0]?.partitions.every((p) => p.leader >= 0)) return topic;
+      if (Date.now() > end) throw new Error(`the topic ${topic} has no leaders`);
+    }
+  }
+
+  async startNode(id: number): Promise<void> {
+    const config = path.join(this.folder, `server-${id}.properties`);
+    const settings = { node: id, ports: this.#ports, dataFolder: this.#data(id), extra: this.#settings };
+    writeFileSync(config, serverProperties(settings));
+    const log = path.join(this.folder, `server-${id}.log`);
+    openSync(log, 'a');
+    const java = ['java', ...this.#home.javaFlags, '-cp', this.#home.classPath, 'kafka.Kafka', config];
+    const guard = spawn('sh', ['-c', GUARD, 'sh', ...java], {
+      cwd: this.#home.folder,
+      stdio: ['pipe', 'pipe', 'ignore'],
+      env: { ...process.env, LOG: log, FOLDER: this.folder },
+    });
+    guard.unref();
+    const pid = await new Promise<number>((resolve, reject) => {
+      guard.stdout!.once('data', (line: Buffer) => resolve(Number(line.toString())));
+      guard.once('error', reject);
+    });
+    for (const pipe of [guard.stdin!, guard.stdout!]) (pipe as unknown as { unref(): void }).unref();
+    this.#nodes.set(id, { id, guard, pid });
+  }
+
+  /** kill -9, as a power cut would. */
+  async killNode(id: number): Promise<void> {
+    const node = this.#nodes.get(id);
+    if (!node) return;
+    this.#nodes.delete(id);
+    node.guard.ref();
+    const gone = new Promise((resolve) => node.guard.once('exit', resolve));
+    node.guard.stdin!.end('keep\n');
+    await gone;
+  }
+
+  /** Resolves when every node that runs is part of the cluster. */
+  async ready(): Promise<void> {
+    const end = Date.now() + START_PATIENCE_MS;
+    for (;;) {
+      const admin = kafkaClient({ brokers: this.brokers, connectTimeoutMs: 500 }).admin({ retry: { retries: 0 } });
+      try {
+        await admin.connect();
+        if ((await admin.describeCluster()).brokers.length === this.#nodes.size) return;
+      } catch (error) {
+        if (Date.now() > end) throw new Error(`the broker did not start:\n${this.log()}`, { cause: error });
+      } finally {
+        await admin.disconnect().catch(() => {});
+      }
+      await sleep(100);
+    }
+  }
+
+  /** Runs one of Kafka's own command line tools; gives its standard output. */
+  async tool(main: string, args: readonly string[], input = ''): Promise<string> {
+    const java = [...this.#home.javaFlags, '-cp', this.#home.classPath, main, ...args];
+    const child = spawn('java', java, { cwd: this.#home.folder, stdio: ['pipe', 'pipe', 'pipe'] });
+    child.stdin.on('error', () => {}).end(input);
+    const [out, err, code] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      new Promise((resolve) => child.once('exit', resolve)),
+    ]);
+    if (code !== 0) throw new Error(`${main} ended with ${code}: ${err}`);
+    return out;
+  }
+
+  /** The end of what the brokers said. */
+  log(): string {
+    return this.#ports
+      .map((_, i) => readFileSync(path.join(this.folder, `server-${i + 1}.log`), 'utf8').slice(-2000))
+      .join('\n');
+  }
+
+  async stop(): Promise<void> {
+    await this.#admin?.disconnect().catch(() => {});
+    this.#admin = null;
+    await Promise.all([...this.#nodes.keys()].map((id) => this.killNode(id)));
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+  }
+
+  #data(node: number): string {
+    return path.join(this.folder, `data-${node}`);
+  }
+}
