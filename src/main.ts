@@ -7,6 +7,7 @@ import { addExplainCommand } from './commands/explain.ts';
 import { addGenerateCommand } from './commands/generate.ts';
 import { addKeysCommand } from './commands/keys.ts';
 import { addModelCommand } from './commands/model.ts';
+import { addRunCommands } from './commands/run.ts';
 import { addScoreCommand } from './commands/score.ts';
 import { addServeCommand } from './commands/serve.ts';
 import { VERSION } from './core/version.ts';
@@ -22,6 +23,7 @@ addDemoCommand(program);
 addServeCommand(program);
 addExplainCommand(program);
 addModelCommand(program);
+addRunCommands(program);
 addKeysCommand(program);
 for (const command of program.commands) {
   command.exitOverride();

@@ -22,7 +22,7 @@ export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Probl
  */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
   const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true, stringKeys: true });
+  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true, stringKeys: true, merge: true });
   const at = (offset: number, message: string): Problem => {
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };

@@ -51,6 +51,35 @@ export class Metrics {
     'reference',
     'version',
   ]);
+  readonly transactions = this.#histogram(
+    'sluice_kafka_transaction_seconds',
+    'time of a transaction, from its beginning to its commit',
+    ['pipeline'],
+  );
+  readonly transactionRecords = this.#counter('sluice_kafka_records_total', 'records answered and committed', [
+    'pipeline',
+  ]);
+  readonly aborts = this.#counter('sluice_kafka_aborts_total', 'transactions given up; their records are read again', [
+    'pipeline',
+    'reason',
+  ]);
+  readonly fences = this.#counter('sluice_kafka_fences_total', 'producers that took a partition over', ['pipeline']);
+  readonly resets = this.#counter('sluice_kafka_resets_total', 'reading went on at another offset than expected', [
+    'pipeline',
+  ]);
+  readonly restarts = this.#counter('sluice_kafka_restarts_total', 'consumers replaced after a failure', ['pipeline']);
+  readonly oversized = this.#counter('sluice_kafka_oversized_total', 'answers too large for their topic', ['pipeline']);
+  readonly partitions = this.#gauge('sluice_kafka_partitions', 'partitions this member has', ['pipeline']);
+  readonly lag = this.#gauge('sluice_kafka_lag_records', 'records between this member and the end of the partition', [
+    'pipeline',
+    'partition',
+  ]);
+  readonly paused = this.#gauge('sluice_kafka_paused', '1 while nothing is read', ['pipeline']);
+  readonly modelUnavailable = this.#gauge(
+    'sluice_pipeline_model_unavailable',
+    '1 while a pipeline waits because its model cannot be loaded',
+    ['pipeline'],
+  );
   readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
 
   constructor() {

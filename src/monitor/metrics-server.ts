@@ -1,0 +1,45 @@
+// Metrics and health of a process that is no web server: plain HTTP for the machine's own network.
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Metrics } from './metrics.ts';
+
+export interface MetricsServer {
+  port: number;
+  close(): Promise<void>;
+}
+
+/** Serves /metrics, /livez and /readyz. `ready` says whether work is being done. */
+export async function serveMetrics(
+  metrics: Metrics,
+  host: string,
+  port: number,
+  ready: () => boolean,
+): Promise<MetricsServer> {
+  const server = createServer((request, response) => {
+    const path = new URL(request.url ?? '/', 'http://localhost').pathname;
+    const answer = (status: number, text: string, type = 'text/plain; charset=utf-8') => {
+      response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(text);
+    };
+    if (request.method !== 'GET' && request.method !== 'HEAD') answer(405, 'only GET\n');
+    else if (path === '/livez') answer(200, 'alive\n');
+    else if (path === '/readyz') answer(ready() ? 200 : 503, ready() ? 'ready\n' : 'not ready\n');
+    else if (path === '/metrics') {
+      metrics.text().then(
+        (text) => answer(200, text, metrics.registry.contentType),
+        () => answer(500, 'metrics failed\n'),
+      );
+    } else answer(404, 'there are /metrics, /livez and /readyz\n');
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

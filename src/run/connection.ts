@@ -1,0 +1,35 @@
+// The kafka section of a pipeline as connection settings.
+import type { KafkaConfig } from '../config/pipeline-config.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { KafkaConnection } from '../kafka/connection.ts';
+
+/** Brokers come from the file or $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
+export function connectionOf(kafka: KafkaConfig): KafkaConnection {
+  const brokers = kafka.brokers ?? (process.env.SLUICE_KAFKA_BROKERS ?? '').split(',').filter((b) => b.trim() !== '');
+  if (brokers.length === 0) {
+    throw new SluiceError('kafka_config', 'no brokers: set kafka.brokers in the pipeline or $SLUICE_KAFKA_BROKERS');
+  }
+  const { tls, sasl } = kafka;
+  return {
+    brokers: brokers.map((b) => b.trim()),
+    clientId: kafka.client_id,
+    connectTimeoutMs: kafka.connect_timeout_ms,
+    requestTimeoutMs: kafka.request_timeout_ms,
+    ...(kafka.rack === undefined ? {} : { rack: kafka.rack }),
+    ...(sasl === undefined ? {} : { sasl }),
+    ...(tls === undefined
+      ? {}
+      : {
+          tls:
+            typeof tls === 'boolean'
+              ? tls
+              : {
+                  ...(tls.ca_file === undefined ? {} : { caFile: tls.ca_file }),
+                  ...(tls.certificate_file === undefined ? {} : { certFile: tls.certificate_file }),
+                  ...(tls.key_file === undefined ? {} : { keyFile: tls.key_file }),
+                  ...(tls.key_passphrase === undefined ? {} : { keyPassphrase: tls.key_passphrase }),
+                  ...(tls.server_name === undefined ? {} : { serverName: tls.server_name }),
+                },
+        }),
+  };
+}

@@ -1,0 +1,141 @@
+// Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
+import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { InterpretationSpec } from '../explain/interpretation.ts';
+import { ANSWER_KEYS } from '../format/json.ts';
+import type { ModelPackage } from '../model/package.ts';
+import type { ModelHost } from '../pipeline/model-host.ts';
+import type { StreamSpec } from '../pipeline/protocol.ts';
+import type { StreamHandle, WorkerPool } from '../pipeline/worker-pool.ts';
+
+export interface RecordAnswer {
+  /** The prediction as a JSON object; null if the application was rejected. */
+  value: Buffer | null;
+  error: { code: ErrorCode; column?: string; message: string } | null;
+}
+
+export interface ScoredRecords {
+  model: ModelPackage;
+  /** One a record, in order. */
+  answers: RecordAnswer[];
+}
+
+export interface RecordScorerOptions {
+  host: ModelHost;
+  /** Reference of the model; looked up again for every micro-batch. */
+  model: string;
+  interpretation: InterpretationSpec | null;
+  passthrough: readonly string[] | '*';
+  maxRecordBytes: number;
+  maxColumns?: number;
+}
+
+const COMMA = 0x2c;
+
+/** Streams are kept as long as the pool they belong to is the one a reference means. */
+export class RecordScorer {
+  readonly #options: RecordScorerOptions;
+  #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
+
+  constructor(options: RecordScorerOptions) {
+    this.#options = options;
+  }
+
+  /** A null value is an empty record and rejected as such. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
+  async score(values: readonly (Buffer | null)[]): Promise<ScoredRecords> {
+    const { host, model: reference, maxRecordBytes } = this.#options;
+    const hosted = await host.use(reference);
+    try {
+      const { model, pool } = hosted;
+      const stream = this.#stream(pool, model);
+      const n = values.length;
+      const slab = new SharedArrayBuffer(
+        Math.max(
+          1,
+          values.reduce((sum, v) => sum + (v?.length ?? 0), 0),
+        ),
+      );
+      const bytes = new Uint8Array(slab);
+      const spans = new Int32Array(n * 2);
+      const faults = new Uint8Array(n);
+      let at = 0;
+      values.forEach((v, i) => {
+        spans[i * 2] = at;
+        if (v) bytes.set(v, at);
+        at += v?.length ?? 0;
+        spans[i * 2 + 1] = at;
+        faults[i] = v && v.length > maxRecordBytes ? RECORD_TOO_LONG : RECORD_OK;
+      });
+      const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
+      const parts = await stream.score({ seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length: at });
+      const answers: RecordAnswer[] = [];
+      const head = Buffer.from(
+        `{"modelId":${JSON.stringify(model.manifest.id)},"modelVersion":${JSON.stringify(String(model.manifest.version))},`,
+      );
+      for (const part of parts) {
+        const text = Buffer.from(part.output, 0, part.length);
+        for (let from = 0; from < text.length; ) {
+          const end = text.indexOf(10, from);
+          answers.push(answerOf(text.subarray(from, end), answers.length + 1, head));
+          from = end + 1;
+        }
+        pool.recycle(part.output);
+      }
+      return { model, answers };
+    } finally {
+      hosted.release();
+    }
+  }
+
+  close(): void {
+    this.#open?.stream.close();
+    this.#open = null;
+  }
+
+  #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
+    if (this.#open?.pool === pool) return this.#open.stream;
+    this.#open?.stream.close();
+    const { passthrough, interpretation, maxColumns = 2000 } = this.#options;
+    const spec: StreamSpec = {
+      input: {
+        format: 'json',
+        layout: { passthrough, reserved: ANSWER_KEYS, outcome: model.manifest.outcome ?? null, maxColumns },
+      },
+      output: {
+        format: 'ndjson',
+        delimiter: ',',
+        passthrough: passthrough === '*' ? ['*'] : passthrough,
+        passthroughIsJson: true,
+        interpretation,
+      },
+    };
+    const stream = pool.open(spec);
+    this.#open = { pool, stream };
+    return stream;
+  }
+}
+
+/** The line without its row number, which means nothing in a topic; rejected applications as their error. */
+function answerOf(line: Buffer, row: number, head: Buffer): RecordAnswer {
+  const key = Buffer.from(`"row":${row},`);
+  // What is echoed stands in front, and a quote inside of a text is escaped: the last place before the answer is the key.
+  const answer = Math.max(
+    line.lastIndexOf(`${key.toString()}"prediction":`),
+    line.lastIndexOf(`${key.toString()}"value":`),
+    line.lastIndexOf(`${key.toString()}"error":`),
+  );
+  const after = answer + key.length;
+  if (line.subarray(after, after + 8).equals(ERROR)) {
+    const error = (JSON.parse(line.toString('utf8')) as { error: RecordAnswer['error'] }).error;
+    return { value: null, error };
+  }
+  const front = line.subarray(1, answer);
+  return {
+    value: Buffer.concat(
+      front.at(-1) === COMMA || front.length === 0 ? [head, front, line.subarray(after)] : [head, line.subarray(after)],
+    ),
+    error: null,
+  };
+}
+
+const ERROR = Buffer.from('"error":');
