@@ -1,0 +1,320 @@
+// `sluice run` as people start it, against a real broker: topic to topic, files on either side, poison, kills and swaps.
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gunzipSync } from 'node:zlib';
+import type { KafkaMessage, Message } from 'kafkajs';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { generatePortfolio } from '../../src/demo/generate.ts';
+import { FolderRegistry } from '../../src/registry/folder.ts';
+import { type Started, scratch, sluice, start } from '../support/cli.ts';
+import { KafkaCluster } from '../support/kafka/cluster.ts';
+import { requireKafka } from '../support/kafka/require.ts';
+import { committed, eachRecord, produce, until } from '../support/kafka/topics.ts';
+import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../support/score.ts';
+import { asNative, asObjects } from '../support/service.ts';
+
+const PARTITIONS = 4;
+/** Room for a record of 5 MB. */
+const LARGE = { 'max.message.bytes': String(8 * 1024 * 1024) };
+
+requireKafka('sluice run', () => {
+  let cluster: KafkaCluster;
+  beforeAll(async () => {
+    cluster = await KafkaCluster.start();
+  });
+  afterAll(() => cluster?.stop());
+
+  let names = 0;
+  /** Topics and a pipeline file in a folder of its own. */
+  const setUp = async (change: (yaml: string) => string = (y) => y, partitions = PARTITIONS) => {
+    const name = `run${names++}`;
+    const folder = scratch();
+    const [input, output, letters] = await Promise.all([
+      cluster.createTopic(`${name}-in`, partitions, LARGE),
+      cluster.createTopic(`${name}-out`, partitions),
+      cluster.createTopic(`${name}-dlq`, 1, LARGE),
+    ]);
+    const yaml = `model: credit-default
+source: { type: kafka, topic: ${input}, group: ${name} }
+score: { batch_wait_ms: 10, workers: 1 }
+sink: { type: kafka, topic: ${output} }
+dead_letter: { type: kafka, topic: ${letters} }
+kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
+`;
+    const file = path.join(folder, `${name}.yaml`);
+    writeFileSync(file, change(yaml));
+    return { name, folder, input, output, letters, file };
+  };
+  const run = (file: string, ...more: string[]): Started & { stop(): Promise<number | null> } => {
+    const started = start(['run', file, ...more], { cwd: path.dirname(file) });
+    onTestFinished(async () => {
+      started.child.kill('SIGKILL');
+      await started.done;
+    });
+    return {
+      ...started,
+      async stop() {
+        started.child.kill('SIGTERM');
+        return (await started.done).code;
+      },
+    };
+  };
+  const caughtUp = (group: string, topic: string, total: number) =>
+    until(async () => (await committed(cluster, group, topic)) >= total, `${total} records of ${topic}`, 60_000);
+  const read = async (topic: string): Promise<{ message: KafkaMessage; partition: number }[]> => {
+    const all: { message: KafkaMessage; partition: number }[] = [];
+    await eachRecord(cluster, topic, (message, partition) => all.push({ message, partition }));
+    return all;
+  };
+  const header = (m: KafkaMessage, name: string) => String(m.headers?.[name] ?? '');
+
+  const applications = (rows: number, seed: number): { text: string; objects: Record<string, unknown>[] } => {
+    const text = Buffer.concat([...generatePortfolio({ rows, seed, dirty: false })]).toString();
+    return { text, objects: asNative(asObjects(text)) };
+  };
+  const messagesOf = (objects: Record<string, unknown>[]): Message[] =>
+    objects.map((o, i) => ({
+      key: `k${i}`,
+      value: JSON.stringify({ ...o, id: i }),
+      partition: i % PARTITIONS,
+      headers: { traceparent: `00-trace-${i}` },
+    }));
+
+  test('predictions are those of a file, with key, headers, model and source; poison goes to the dead letters once', async () => {
+    const t = await setUp();
+    const { text, objects } = applications(2000, 3);
+    const good = messagesOf(objects);
+    const one = objects[0]!;
+    const poison: [string, string | null, string][] = [
+      ['not json', '{"amount":', 'malformed_json'],
+      ['text', 'hello', 'malformed_json'],
+      ['array', '[1,2]', 'not_an_object'],
+      ['wrong type', JSON.stringify({ ...one, amount: { x: 1 } }), 'bad_type'],
+      ['words', JSON.stringify({ ...one, amount: '12 000' }), 'bad_number'],
+      ['missing', JSON.stringify({ amount: 1 }), 'missing_column'],
+      ['outcome', JSON.stringify({ ...one, ok: true }), 'outcome_present'],
+      ['twice', JSON.stringify(one).replace('{', '{"amount":1,'), 'duplicate_column'],
+      ['null', null, 'malformed_json'],
+      ['large', JSON.stringify({ ...one, id: 'x'.repeat(500_000) }), 'ok'],
+      ['too large', JSON.stringify({ ...one, id: 'x'.repeat(5_000_000) }), 'record_too_long'],
+    ];
+    const bad: Message[] = poison.map(([key, value], i) => ({
+      key,
+      value: value as string,
+      partition: i % PARTITIONS,
+      headers: { id: key },
+    }));
+    await produce(cluster, t.input, [...good.slice(0, 1000), ...bad, ...good.slice(1000)]);
+    const running = run(t.file, '--metrics-port', '0');
+    await caughtUp(t.name, t.input, 2000 + bad.length);
+    const reference = (await scoreText(text, { output: { format: 'ndjson', delimiter: ',' } })).output
+      .trim()
+      .split('\n')
+      .map((l) => JSON.parse(l));
+    const out = await read(t.output);
+    expect(out).toHaveLength(2001);
+    const order = new Map<number, number>();
+    for (const { message, partition } of out) {
+      const value = JSON.parse(message.value!.toString());
+      expect(header(message, 'sluice-source-partition')).toBe(String(partition));
+      const offset = Number(header(message, 'sluice-source-offset'));
+      expect(offset).toBeGreaterThan(order.get(partition) ?? -1);
+      order.set(partition, offset);
+      expect([header(message, 'sluice-model-id'), header(message, 'sluice-model-version')]).toEqual([
+        'credit-default',
+        '1',
+      ]);
+      if (typeof value.id !== 'number') continue;
+      const { id, modelId, modelVersion, ...prediction } = value;
+      const { row: _, ...want } = reference[id];
+      expect([modelId, modelVersion, prediction]).toEqual(['credit-default', '1', want]);
+      expect([message.key!.toString(), header(message, 'traceparent')]).toEqual([`k${id}`, `00-trace-${id}`]);
+    }
+    const letters = await read(t.letters);
+    const expected = poison.filter(([, , code]) => code !== 'ok');
+    expect(letters.map(({ message: m }) => [m.key!.toString(), header(m, 'sluice-error-code')]).sort()).toEqual(
+      expected.map(([k, , c]) => [k, c]).sort(),
+    );
+    for (const { message } of letters) {
+      const [, value] = poison.find(([k]) => k === message.key!.toString())!;
+      expect(message.value?.toString() ?? null).toBe(value);
+      expect(header(message, 'sluice-error-topic')).toBe(t.input);
+    }
+    expect(await running.stop()).toBe(0);
+    const { stderr } = await running.done;
+    expect(stderr).not.toContain('12 000');
+  });
+
+  test('two processes, killed again and again: every application once, in order', async () => {
+    const t = await setUp();
+    const rows = 12_000;
+    const { objects } = applications(rows, 4);
+    await produce(cluster, t.input, messagesOf(objects));
+    let left = run(t.file);
+    const right = run(t.file);
+    for (let kill = 0; kill < 4; kill++) {
+      await sleep(1200 + kill * 300);
+      if (kill % 2 === 0) {
+        left.child.kill('SIGKILL');
+        left = run(t.file);
+      } else {
+        right.child.kill('SIGSTOP');
+        await sleep(4500);
+        right.child.kill('SIGCONT');
+      }
+    }
+    await caughtUp(t.name, t.input, rows);
+    const out = await read(t.output);
+    const seen = new Map<number, number>();
+    const last = new Map<number, number>();
+    let disordered = 0;
+    for (const { message, partition } of out) {
+      const { id } = JSON.parse(message.value!.toString());
+      seen.set(id, (seen.get(id) ?? 0) + 1);
+      if (id < (last.get(partition) ?? -1)) disordered++;
+      last.set(partition, id);
+    }
+    expect({ distinct: seen.size, records: out.length, disordered }).toEqual({
+      distinct: rows,
+      records: rows,
+      disordered: 0,
+    });
+    await Promise.all([left.stop(), right.stop()]);
+  });
+
+  test('a moved alias changes the model in the stream; a model that is gone pauses with a metric until it is back', async () => {
+    const t = await setUp((y) => y.replace('model: credit-default', 'model: credit@live'));
+    const models = path.join(t.folder, 'models');
+    for (const [version, source] of [
+      ['1', CREDIT_DEFAULT],
+      ['2', CREDIT_COLUMNS],
+    ] as const) {
+      const target = path.join(models, 'credit', version);
+      cpSync(source, target, { recursive: true });
+      const yaml = path.join(target, 'model.yaml');
+      writeFileSync(
+        yaml,
+        readFileSync(yaml, 'utf8')
+          .replace(/^id: .*$/m, 'id: credit')
+          .replace(/^version: .*$/m, `version: ${version}`),
+      );
+    }
+    const registry = new FolderRegistry([models]);
+    const { objects } = applications(600, 5);
+    const messages = messagesOf(objects);
+    const running = run(t.file, '--metrics-port', '0');
+    let words = '';
+    running.child.stderr!.on('data', (d: string) => {
+      words += d;
+    });
+    await until(async () => words.includes('/metrics'), 'the metrics address', 30_000);
+    const url = /http:\S+/.exec(words)![0];
+    await produce(cluster, t.input, messages.slice(0, 200));
+    await until(
+      async () => (await get(url)).includes(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 1`),
+      'the pause',
+    );
+    await registry.moveAlias('credit', 'live', '1', 'test');
+    await caughtUp(t.name, t.input, 200);
+    expect(await get(url)).toContain(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 0`);
+    await registry.moveAlias('credit', 'live', '2', 'test');
+    // The pipeline asks for the model with each micro-batch: the next ones bring the new version in.
+    for (let i = 200; i < 600; i += 40) {
+      await produce(cluster, t.input, messages.slice(i, i + 40));
+      await sleep(250);
+    }
+    await caughtUp(t.name, t.input, 600);
+    const out = await read(t.output);
+    expect(out).toHaveLength(600);
+    const versions = new Map<string, number>();
+    for (const { message } of out) {
+      const { modelVersion } = JSON.parse(message.value!.toString());
+      expect(header(message, 'sluice-model-version')).toBe(modelVersion);
+      versions.set(modelVersion, (versions.get(modelVersion) ?? 0) + 1);
+    }
+    expect(versions.get('1')).toBeGreaterThanOrEqual(200);
+    expect(versions.get('2')).toBeGreaterThan(0);
+    expect(await running.stop()).toBe(0);
+  });
+
+  test('a file into a topic, the topic into files, and dead letters put back after a fix', async () => {
+    const t = await setUp();
+    const { text, objects } = applications(1500, 6);
+    writeFileSync(path.join(t.folder, 'portfolio.csv'), text);
+    const common = `kafka: { brokers: ["${cluster.brokers[0]}"] }\n`;
+    const toTopic = path.join(t.folder, 'to-topic.yaml');
+    writeFileSync(
+      toTopic,
+      `model: credit-default\nsource: { type: file, path: portfolio.csv }\nsink: { type: kafka, topic: ${t.output} }\n${common}`,
+    );
+    const written = await sluice(['run', toTopic, '--json'], { cwd: t.folder });
+    expect(JSON.parse(written.stdout)).toMatchObject({ rows: 1500, scored: 1500 });
+    expect(await read(t.output)).toHaveLength(1500);
+
+    const messages = messagesOf(objects);
+    messages[7] = { ...messages[7]!, value: JSON.stringify({ ...objects[7], amount: 'many' }) };
+    await produce(cluster, t.input, messages);
+    const toFiles = path.join(t.folder, 'to-files.yaml');
+    mkdirSync(path.join(t.folder, 'out'));
+    writeFileSync(
+      toFiles,
+      `model: credit-default
+source: { type: kafka, topic: ${t.input}, group: ${t.name}-files, until_caught_up: true }
+sink: { type: file, path: "out/p-{partition}-{offset}.ndjson.gz", roll_rows: 100 }
+dead_letter: { type: kafka, topic: ${t.letters} }
+${common}`,
+    );
+    const filed = await sluice(['run', toFiles, '--json'], { cwd: t.folder });
+    expect(filed.code).toBe(0);
+    expect(JSON.parse(filed.stdout)).toMatchObject({ rows: 1500, scored: 1499, rejected: 1 });
+    const files = readdirSync(path.join(t.folder, 'out'));
+    expect(files.length).toBeGreaterThanOrEqual(PARTITIONS);
+    expect(files.filter((f) => f.includes('partial'))).toEqual([]);
+    const ids = files.flatMap((f) =>
+      gunzipSync(readFileSync(path.join(t.folder, 'out', f)))
+        .toString()
+        .trimEnd()
+        .split('\n')
+        .map((l) => JSON.parse(l).id as number),
+    );
+    expect(new Set(ids).size).toBe(1499);
+    expect(ids).toHaveLength(1499);
+    // A second run has nothing to do: the offsets were committed.
+    expect(JSON.parse((await sluice(['run', toFiles, '--json'], { cwd: t.folder })).stdout)).toMatchObject({ rows: 0 });
+
+    const replayed = await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder });
+    expect(JSON.parse(replayed.stdout)).toEqual({ replayed: 1, skipped: 0, unusable: 0 });
+    expect(JSON.parse((await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder })).stdout)).toMatchObject({
+      replayed: 0,
+    });
+    expect(await read(t.input)).toHaveLength(1501);
+  });
+
+  test('--dry-run looks at everything and commits nothing', async () => {
+    const t = await setUp();
+    const { objects } = applications(100, 7);
+    await produce(cluster, t.input, messagesOf(objects));
+    const dry = await sluice(['run', t.file, '--dry-run'], { cwd: t.folder });
+    expect([dry.code, dry.stdout]).toEqual([0, expect.stringMatching(/10 records tried: 10 scored, 0 rejected/)]);
+    expect(dry.stdout).toContain(`group ${t.name}: offsets for 0 of ${PARTITIONS} partitions, 100 records to read`);
+    expect(await read(t.output)).toHaveLength(0);
+    writeFileSync(t.file, readFileSync(t.file, 'utf8').replace(t.output, 'not-there'));
+    const missing = await sluice(['run', t.file, '--dry-run'], { cwd: t.folder });
+    expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('[kafka_topic_missing]')]);
+  });
+});
+
+const get = (url: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    http
+      .get(url, (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (d) => {
+          text += d;
+        });
+        response.on('end', () => resolve(text));
+      })
+      .on('error', reject);
+  });
