@@ -1,7 +1,11 @@
 // Reads a YAML file against a schema and reports every fault at once as file:line:column, so that nobody mends them one by one.
 import type { Static, TSchema } from 'typebox';
+import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
 import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, stringify } from 'yaml';
+
+// The default of 8 would hide faults that people then mend one run after the other.
+Settings.Set({ maxErrors: 100 });
 
 export interface Problem {
   file: string;
@@ -22,7 +26,13 @@ export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Probl
  */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
   const counter = new LineCounter();
-  const document = parseDocument(text, { lineCounter: counter, uniqueKeys: true, strict: true, stringKeys: true, merge: true });
+  const document = parseDocument(text, {
+    lineCounter: counter,
+    uniqueKeys: true,
+    strict: true,
+    stringKeys: true,
+    merge: true,
+  });
   const at = (offset: number, message: string): Problem => {
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };

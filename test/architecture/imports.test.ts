@@ -79,7 +79,7 @@ const PACKAGES: Record<string, string[]> = {
   'csv-parse': ['decode', 'register'],
   commander: ['commands', '.'],
   yaml: ['config', 'http'],
-  typebox: ['config', 'model', 'registry', 'http'],
+  typebox: ['config', 'model', 'registry', 'run', 'http'],
   fastify: ['http'],
   '@fastify/multipart': ['http'],
   selfsigned: ['http'],

@@ -2,24 +2,28 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { pipelinePage } from '../../src/config/pipeline-page.ts';
 import { serverConfigJsonSchema, serverConfigPage } from '../../src/config/server-page.ts';
 import { errorsPage } from '../../src/core/errors-page.ts';
 import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/http/openapi.ts';
 import { manifestPage } from '../../src/model/manifest-page.ts';
+import { metricsPage } from '../../src/monitor/metrics-page.ts';
 
-const GENERATED: [string, () => string][] = [
+const GENERATED: [string, () => string | Promise<string>][] = [
   ['docs/errors.md', errorsPage],
   ['docs/model-package.md', manifestPage],
+  ['docs/pipelines.md', pipelinePage],
+  ['docs/metrics.md', metricsPage],
   ['docs/serve-config.md', serverConfigPage],
   ['docs/serve.schema.json', serverConfigJsonSchema],
   ['docs/openapi.json', () => `${JSON.stringify(openApi(), null, 2)}\n`],
 ];
 
 // `npm run docs` writes the pages; everything else compares them.
-test.each(GENERATED)('%s is up to date', (file, page) => {
-  if (process.env.SLUICE_WRITE_DOCS) writeFileSync(file, page());
-  expect(readFileSync(file, 'utf8')).toBe(page());
+test.each(GENERATED)('%s is up to date', async (file, page) => {
+  if (process.env.SLUICE_WRITE_DOCS) writeFileSync(file, await page());
+  expect(readFileSync(file, 'utf8')).toBe(await page());
 });
 
 test('every code that the source throws or rejects with is in the catalogue, and none is unused', () => {
