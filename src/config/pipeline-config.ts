@@ -61,6 +61,16 @@ export const KafkaSchema = section(
   'how brokers are reached',
 );
 
+const SchemaRegistrySchema = Type.Object(
+  {
+    url: text('address of the registry'),
+    username: maybe('user of basic authentication'),
+    password: Type.Optional(SecretSchema),
+    timeout_ms: whole(5000, 'longest wait for an answer'),
+  },
+  { ...closed, description: 'where Avro schemas are kept' },
+);
+
 const FILE_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
 const delimiter = Type.Optional(
@@ -77,7 +87,11 @@ export const SOURCES = {
       type: literal('kafka'),
       topic: text('topic of applications, one a record'),
       group: text('consumer group'),
-      format: choice('json', ['json'], 'of the values'),
+      format: choice(
+        'json',
+        ['json', 'avro'],
+        'of the values; avro in the framing of Confluent, with a schema_registry',
+      ),
       start_at: choice('earliest', ['earliest', 'latest'], 'where a group without offsets begins'),
       on_offset_lost: choice('stop', ['stop', 'earliest', 'latest'], 'when the committed offset is gone'),
       until_caught_up: Type.Boolean({ default: false, description: 'end at what is in the topic now' }),
@@ -121,7 +135,11 @@ export const SINKS = {
     {
       type: literal('kafka'),
       topic: text('topic of predictions'),
-      format: choice('json', ['json'], 'of the values'),
+      format: choice(
+        'json',
+        ['json', 'avro'],
+        'of the values; avro in the framing of Confluent, with a schema_registry',
+      ),
       compression: choice('none', ['none', 'gzip', 'snappy', 'lz4', 'zstd'], 'of what is sent'),
       timestamp: choice('input', ['input', 'now'], 'of the predictions'),
       key: maybe('from a file: the passthrough column that becomes the key'),
@@ -205,6 +223,7 @@ function schemaFor(source: TSchema, sink: TSchema, deadLetter: TSchema) {
       transaction_rows: whole(4096, 'topic to topic: most rows of one transaction'),
       transaction_timeout_ms: whole(60_000, 'topic to topic: a transaction longer than this is given up by the broker'),
       kafka: KafkaSchema,
+      schema_registry: Type.Optional(SchemaRegistrySchema),
     },
     closed,
   );
@@ -222,6 +241,7 @@ export type KafkaSink = Static<(typeof SINKS)['kafka']>;
 export type FileSink = Static<(typeof SINKS)['file']>;
 export type StdioSink = Static<(typeof SINKS)['stdio']>;
 export type DeadLetter = Static<(typeof DEAD_LETTERS)['kafka' | 'file']>;
+export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;
 export type KafkaConfig = Static<typeof KafkaSchema>;
 
 export interface Pipeline
@@ -289,6 +309,9 @@ function contradictions(p: Pipeline, content: string, file: string): Problem[] {
   const topics = p.source.type === 'kafka' && p.sink.type === 'kafka';
   if (p.on_invalid === 'dead_letter' && !p.dead_letter)
     say('on_invalid', 'on_invalid: dead_letter needs a dead_letter');
+  const avro =
+    (p.source.type === 'kafka' && p.source.format === 'avro') || (p.sink.type === 'kafka' && p.sink.format === 'avro');
+  if (avro && !p.schema_registry) say('schema_registry', 'format: avro needs a schema_registry');
   if (p.delivery === 'exactly_once' && !topics) {
     say('delivery', 'delivery: exactly_once needs a topic on both sides');
   }

@@ -65,6 +65,10 @@ export const ERRORS = {
   duplicate_column: row('A column or key is there twice.', 'Send each column once.'),
   outcome_present: row('The outcome column is part of the application.', 'Remove the outcome column.'),
   malformed_json: row('A JSON text is malformed.', 'Look at the row named, or at the end of the body.'),
+  malformed_avro: row(
+    'A value is not Avro of a schema that the registry knows.',
+    'Look at the producer of the record.',
+  ),
   not_an_object: row('A JSON record is not an object.', 'Send one object an application.'),
   nesting_too_deep: row('A JSON record is nested deeper than the limit.', 'Send flat objects.'),
   row_crashed_worker: row(
@@ -190,6 +194,10 @@ export const ERRORS = {
     summary: 'This version is registered already; versions never change.',
     action: 'Register under a new version.',
   },
+  schema_registry_unavailable: dependency(
+    'The schema registry cannot be reached.',
+    'Check its address and that it runs.',
+  ),
   registry_unavailable: dependency('The model registry cannot be reached.', 'Check its address and credentials.'),
   model_failed: {
     fault: 'bug',

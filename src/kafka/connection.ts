@@ -77,7 +77,7 @@ function tlsOptions(tls: boolean | KafkaTls | undefined): ConnectionOptions | bo
     ...(tls.caFile ? { ca: readText(tls.caFile) } : {}),
     ...(tls.certFile ? { cert: readText(tls.certFile) } : {}),
     ...(tls.keyFile ? { key: readText(tls.keyFile) } : {}),
-    ...(tls.keyPassphrase ? { passphrase: secret(tls.keyPassphrase) } : {}),
+    ...(tls.keyPassphrase ? { passphrase: readSecret(tls.keyPassphrase) } : {}),
     ...(tls.serverName ? { servername: tls.serverName } : {}),
   };
 }
@@ -85,10 +85,11 @@ function tlsOptions(tls: boolean | KafkaTls | undefined): ConnectionOptions | bo
 const saslOptions = ({ mechanism, username, password }: KafkaLogin): SASLOptions => ({
   mechanism,
   username,
-  password: secret(password),
+  password: readSecret(password),
 });
 
-function secret(source: SecretSource): string {
+/** @throws SluiceError kafka_config when the file or variable is not there */
+export function readSecret(source: SecretSource): string {
   if ('file' in source) return readText(source.file).replace(/\r?\n$/, '');
   const value = process.env[source.env];
   if (!value) throw new SluiceError('kafka_config', `the environment variable ${source.env} is not set`);

@@ -6,6 +6,7 @@ import { SluiceError } from '../core/errors.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
 import { connectionOf } from './connection.ts';
+import { recordFormat } from './record-format.ts';
 import { RecordScorer } from './record-scorer.ts';
 import type { RunContext } from './run.ts';
 import { interpretationOf } from './spec.ts';
@@ -88,7 +89,12 @@ async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: s
       return;
     }
     const records = first.value.records.slice(0, RECORDS);
-    const { answers } = await scorer.score(records.map((r) => r.value));
+    const { answers } = await (
+      await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } })
+    ).score(
+      scorer,
+      records.map((r) => r.value),
+    );
     const rejected = answers.filter((a) => a.error);
     tell(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
     for (const { error } of rejected.slice(0, 3)) tell(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);

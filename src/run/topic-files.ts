@@ -12,6 +12,7 @@ import type { ByteSink } from '../sink/sink.ts';
 import { compressionOf, compressor } from '../source/compressed.ts';
 import { connectionOf } from './connection.ts';
 import { observerOf } from './kafka-metrics.ts';
+import { recordFormat } from './record-format.ts';
 import { RecordScorer } from './record-scorer.ts';
 import type { RunContext, RunningPipeline, RunTotals } from './run.ts';
 import { interpretationOf } from './spec.ts';
@@ -48,6 +49,7 @@ export async function startTopicFiles(pipeline: Pipeline, context: RunContext): 
     pipeline.dead_letter?.type === 'kafka'
       ? await TopicWriter.open({ connection, topic: pipeline.dead_letter.topic })
       : null;
+  const format = await recordFormat(pipeline);
   const observer = observerOf(context);
   const reader = await TopicReader.start({
     connection,
@@ -81,7 +83,10 @@ export async function startTopicFiles(pipeline: Pipeline, context: RunContext): 
   };
 
   const take = async (batch: MicroBatch): Promise<void> => {
-    const { model, answers } = await scorer.score(batch.records.map((r) => r.value));
+    const { model, answers } = await format.score(
+      scorer,
+      batch.records.map((r) => r.value),
+    );
     const lines: Buffer[] = [];
     const rejected: OutgoingRecord[] = [];
     answers.forEach((answer, i) => {

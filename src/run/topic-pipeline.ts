@@ -15,6 +15,7 @@ import {
 import type { ModelPackage } from '../model/package.ts';
 import { connectionOf } from './connection.ts';
 import { observerOf } from './kafka-metrics.ts';
+import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordAnswer, RecordScorer, type ScoredRecords } from './record-scorer.ts';
 import type { RunContext, RunningPipeline, RunTotals } from './run.ts';
 import { interpretationOf } from './spec.ts';
@@ -41,6 +42,7 @@ export async function startTopicPipeline(pipeline: Pipeline, context: RunContext
     passthrough: pipeline.score.passthrough ?? '*',
     maxRecordBytes: pipeline.score.record_bytes,
   });
+  const format = await recordFormat(pipeline);
   const totals: RunTotals = { rows: 0, scored: 0, rejected: 0 };
   const labels = { pipeline: context.name };
   // The batches of all partitions meet one stream: the workers serve them in turn.
@@ -50,7 +52,7 @@ export async function startTopicPipeline(pipeline: Pipeline, context: RunContext
   const scoreOrWait = async (values: readonly (Buffer | null)[], signal: AbortSignal): Promise<ScoredRecords> => {
     for (let wait = 250; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
       try {
-        const scored = await scorer.score(values);
+        const scored = await format.score(scorer, values);
         if (waiting) {
           waiting = null;
           metrics.modelUnavailable.set(labels, 0);
@@ -83,7 +85,7 @@ export async function startTopicPipeline(pipeline: Pipeline, context: RunContext
     batch.records.forEach((record, i) => {
       const answer = answers[i]!;
       if (answer.error && pipeline.on_invalid !== 'report') rejected.push(reject(pipeline, record, answer.error));
-      else outputs.push(predictionOf(record, answer, model, sink));
+      else outputs.push(predictionOf(record, answer, model, sink, format));
     });
     metrics.scoring.observe({ model: model.ref }, (performance.now() - began) / 1000);
     metrics.rows.inc({ model: model.ref, outcome: 'scored' }, outputs.length);
@@ -134,12 +136,13 @@ function predictionOf(
   answer: RecordAnswer,
   model: ModelPackage,
   sink: KafkaSink,
+  format: RecordFormat,
 ): OutgoingRecord {
   const { manifest } = model;
   const value =
     answer.value ??
     Buffer.from(JSON.stringify({ modelId: manifest.id, modelVersion: String(manifest.version), error: answer.error }));
-  const base = answerTo(record, value, { timestamp: sink.timestamp });
+  const base = answerTo(record, format.encode(value), { timestamp: sink.timestamp });
   return {
     ...base,
     headers: {

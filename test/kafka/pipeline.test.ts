@@ -62,7 +62,11 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     };
   };
   const caughtUp = (group: string, topic: string, total: number) =>
-    until(async () => (await committed(cluster, group, topic)) >= total, `${total} records of ${topic}`, 60_000);
+    until(
+      async () => (await committed(cluster, group, topic).catch(() => 0)) >= total,
+      `${total} records of ${topic}`,
+      60_000,
+    );
   const read = async (topic: string): Promise<{ message: KafkaMessage; partition: number }[]> => {
     const all: { message: KafkaMessage; partition: number }[] = [];
     await eachRecord(cluster, topic, (message, partition) => all.push({ message, partition }));
