@@ -1,18 +1,24 @@
-// `npm run kafka:bench`: the processor with an echo against a bare transactional copy, rate, memory and idle CPU.
+// `npm run kafka:bench`: the processor with an echo, and a whole pipeline with a light model, against a bare transactional copy of
+// the same applications: rate, memory and idle CPU.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import type { Producer } from 'kafkajs';
+import { parsePipeline } from '../../src/config/pipeline-config.ts';
+import { generatePortfolio } from '../../src/demo/generate.ts';
 import { kafkaClient } from '../../src/kafka/connection.ts';
 import { TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { answerTo } from '../../src/kafka/records.ts';
+import { Metrics } from '../../src/monitor/metrics.ts';
+import { ModelHost } from '../../src/pipeline/model-host.ts';
+import { FolderRegistry } from '../../src/registry/folder.ts';
+import { startPipeline } from '../../src/run/run.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 
 const { values } = parseArgs({
   options: {
     records: { type: 'string', default: '300000' },
-    bytes: { type: 'string', default: '500' },
     rounds: { type: 'string', default: '2' },
-    /** bare or ours: for memory, which one process cannot tell apart for both. */
+    /** bare, ours or scored: for memory, which one process cannot tell apart for both. */
     only: { type: 'string' },
     'idle-seconds': { type: 'string', default: '20' },
   },
@@ -25,11 +31,19 @@ const connection = { brokers: cluster.brokers };
 const input = await cluster.createTopic('bench-in', PARTITIONS);
 const producer = cluster.client().producer();
 await producer.connect();
-const value = Buffer.alloc(Number(values.bytes), 'a');
+const [names, ...lines] = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, dirty: false })])
+  .toString()
+  .trimEnd()
+  .split('\n')
+  .map((l) => l.split(','));
+/** Applications of about 500 bytes. */
+const applications = lines.map((cells) =>
+  JSON.stringify(Object.fromEntries(names!.map((n, i) => [n, cells[i] || null]))),
+);
 for (let i = 0; i < records; i += 1000) {
   const messages = Array.from({ length: 1000 }, (_, j) => ({
     key: String(i + j),
-    value,
+    value: applications[j]!,
     headers: { id: String(i + j) },
   }));
   await producer.send({ topic: input, messages: messages.map((m) => ({ ...m, partition: (i / 1000) % PARTITIONS })) });
@@ -136,8 +150,30 @@ const ours = (output: string) => async (through: () => void) => {
   };
 };
 
+/** A pipeline as `sluice run` starts it, with the logistic model of the tests. */
+const scored = (output: string) => async (through: () => void) => {
+  const metrics = new Metrics();
+  const host = new ModelHost({ registry: new FolderRegistry(['test/fixtures/packages']), workers: 2, max: 1 });
+  const text = `model: credit-columns
+source: { type: kafka, topic: ${input}, group: ${output} }
+sink: { type: kafka, topic: ${output} }
+kafka: { brokers: ["${cluster.brokers[0]}"] }
+`;
+  const parsed = parsePipeline('bench.yaml', text);
+  if (!parsed.ok) throw new Error(parsed.problems.map((p) => p.message).join());
+  const running = await startPipeline(parsed.value, { name: 'bench', host, metrics, tell: () => {} });
+  const timer = setInterval(() => {
+    if (running.totals.rows >= records) through();
+  }, 20);
+  return async () => {
+    clearInterval(timer);
+    await running.stop(5_000);
+    await host.close();
+  };
+};
+
 for (let round = 1; round <= Number(values.rounds); round++) {
-  for (const [name, copy] of Object.entries({ bare, ours })) {
+  for (const [name, copy] of Object.entries({ bare, ours, scored })) {
     if (values.only && values.only !== name) continue;
     const output = await cluster.createTopic(`bench-${name}-${round}`, PARTITIONS);
     console.log(JSON.stringify({ name, round, ...(await measure(copy(output))) }));
