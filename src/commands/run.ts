@@ -8,7 +8,7 @@ import { serveMetrics } from '../monitor/metrics-server.ts';
 import { count } from '../monitor/progress.ts';
 import { ModelHost } from '../pipeline/model-host.ts';
 import { defaultWorkers } from '../pipeline/score-file.ts';
-import type { RunContext, RunningPipeline } from '../run/run.ts';
+import type { RunContext, RunningPipeline } from '../run/context.ts';
 import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
 
 interface RunFlags {

@@ -6,9 +6,9 @@ import { SluiceError } from '../core/errors.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
 import { connectionOf } from './connection.ts';
+import type { RunContext } from './context.ts';
 import { recordFormat } from './record-format.ts';
 import { RecordScorer } from './record-scorer.ts';
-import type { RunContext } from './run.ts';
 import { interpretationOf } from './spec.ts';
 
 const RECORDS = 10;

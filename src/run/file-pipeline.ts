@@ -15,7 +15,7 @@ import type { ByteSink } from '../sink/sink.ts';
 import { type Compression, compressionOf, compressor, decompressed, plainName } from '../source/compressed.ts';
 import { type ByteSource, fromStream, openFile } from '../source/file.ts';
 import { connectionOf } from './connection.ts';
-import type { RunContext, RunningPipeline, RunTotals } from './run.ts';
+import type { RunContext, RunningPipeline, RunTotals } from './context.ts';
 import { interpretationOf } from './spec.ts';
 
 type FileFormat = NonNullable<FileSource['format']>;

@@ -1,6 +1,6 @@
 // What the Kafka layer tells, as metrics and words.
 import type { KafkaObserver, TransactionReport } from '../kafka/observer.ts';
-import type { RunContext } from './run.ts';
+import type { RunContext } from './context.ts';
 
 export function observerOf(context: RunContext, onTransaction?: (report: TransactionReport) => void): KafkaObserver {
   const { metrics, name, tell } = context;

@@ -1,35 +1,9 @@
-// Starts a pipeline, whatever its ends are, and what every kind of pipeline has in common.
+// Starts a pipeline, whatever its ends are.
 import type { Pipeline } from '../config/pipeline-config.ts';
-import type { Metrics } from '../monitor/metrics.ts';
-import type { ModelHost } from '../pipeline/model-host.ts';
+import type { RunContext, RunningPipeline } from './context.ts';
 import { startFilePipeline } from './file-pipeline.ts';
 import { startTopicFiles } from './topic-files.ts';
 import { startTopicPipeline } from './topic-pipeline.ts';
-
-export interface RunTotals {
-  rows: number;
-  scored: number;
-  rejected: number;
-}
-
-export interface RunContext {
-  /** Of the pipeline: its file without the ending; a label of metrics. */
-  name: string;
-  host: ModelHost;
-  metrics: Metrics;
-  /** Hears in words what an operator should know. */
-  tell: (text: string) => void;
-}
-
-export interface RunningPipeline {
-  readonly totals: Readonly<RunTotals>;
-  /** Records not yet read; null where nobody knows. */
-  lag(): number | null;
-  /** Resolves when the pipeline has come to its end, rejects with what ended it. */
-  readonly done: Promise<void>;
-  /** Finishes or gives up what is in hand within the deadline, ms. Idempotent. */
-  stop(deadlineMs: number): Promise<void>;
-}
 
 /** @throws SluiceError kafka_* | model_* | input_* | output_* */
 export function startPipeline(pipeline: Pipeline, context: RunContext): Promise<RunningPipeline> {

@@ -11,10 +11,10 @@ import { openFileSink } from '../sink/file.ts';
 import type { ByteSink } from '../sink/sink.ts';
 import { compressionOf, compressor } from '../source/compressed.ts';
 import { connectionOf } from './connection.ts';
+import type { RunContext, RunningPipeline, RunTotals } from './context.ts';
 import { observerOf } from './kafka-metrics.ts';
 import { recordFormat } from './record-format.ts';
 import { RecordScorer } from './record-scorer.ts';
-import type { RunContext, RunningPipeline, RunTotals } from './run.ts';
 import { interpretationOf } from './spec.ts';
 
 interface OpenFile {

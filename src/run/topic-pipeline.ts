@@ -14,10 +14,10 @@ import {
 } from '../kafka/records.ts';
 import type { ModelPackage } from '../model/package.ts';
 import { connectionOf } from './connection.ts';
+import type { RunContext, RunningPipeline, RunTotals } from './context.ts';
 import { observerOf } from './kafka-metrics.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordAnswer, RecordScorer, type ScoredRecords } from './record-scorer.ts';
-import type { RunContext, RunningPipeline, RunTotals } from './run.ts';
 import { interpretationOf } from './spec.ts';
 
 /** While one of these stands in the way nothing is read: it is the model's fault, not the application's. */
