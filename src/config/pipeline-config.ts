@@ -72,6 +72,7 @@ const SchemaRegistrySchema = Type.Object(
 );
 
 const FILE_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
+const FILE_FORMATS_AND_PARQUET = [...FILE_FORMATS, 'parquet'] as const;
 const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
 const delimiter = Type.Optional(
   Type.Unsafe<'tab' | 'comma' | 'semicolon' | 'pipe'>(
@@ -105,8 +106,8 @@ export const SOURCES = {
       type: literal('file'),
       path: text('file, or a pattern with * for several'),
       format: Type.Optional(
-        Type.Unsafe<(typeof FILE_FORMATS)[number]>(
-          Type.Enum([...FILE_FORMATS], { description: 'default: by the name of the file' }),
+        Type.Unsafe<(typeof FILE_FORMATS_AND_PARQUET)[number]>(
+          Type.Enum([...FILE_FORMATS_AND_PARQUET], { description: 'default: by the name of the file' }),
         ),
       ),
       compression: Type.Optional(
@@ -151,8 +152,8 @@ export const SINKS = {
       type: literal('file'),
       path: text('file; {name} is that of the input, {partition} and {offset} those of the first record'),
       format: Type.Optional(
-        Type.Unsafe<(typeof FILE_FORMATS)[number]>(
-          Type.Enum([...FILE_FORMATS], { description: 'default: by the name of the file' }),
+        Type.Unsafe<(typeof FILE_FORMATS_AND_PARQUET)[number]>(
+          Type.Enum([...FILE_FORMATS_AND_PARQUET], { description: 'default: by the name of the file' }),
         ),
       ),
       compression: Type.Optional(
@@ -312,6 +313,10 @@ function contradictions(p: Pipeline, content: string, file: string): Problem[] {
   const avro =
     (p.source.type === 'kafka' && p.source.format === 'avro') || (p.sink.type === 'kafka' && p.sink.format === 'avro');
   if (avro && !p.schema_registry) say('schema_registry', 'format: avro needs a schema_registry');
+  if (p.sink.type === 'file' && (p.sink.format === 'parquet' || /\.parquet$/i.test(p.sink.path))) {
+    if (p.source.type === 'kafka') say('sink', 'a topic goes to files of lines: ndjson');
+    if (p.score.passthrough === '*') say('score', 'passthrough: a Parquet file needs the names of its columns');
+  }
   if (p.delivery === 'exactly_once' && !topics) {
     say('delivery', 'delivery: exactly_once needs a topic on both sides');
   }

@@ -8,14 +8,17 @@ import type { OutputFormat } from '../format/formatter.ts';
 import { REJECTS_HEADER } from '../format/rejects.ts';
 import type { OutgoingRecord } from '../kafka/records.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
+import type { Manifest } from '../model/manifest.ts';
 import type { HostedModel } from '../pipeline/model-host.ts';
 import { type InputFormat, scoreStream } from '../pipeline/score-stream.ts';
 import { openFileSink, openStreamSink } from '../sink/file.ts';
 import type { ByteSink } from '../sink/sink.ts';
 import { type Compression, compressionOf, compressor, decompressed, plainName } from '../source/compressed.ts';
 import { type ByteSource, fromStream, openFile } from '../source/file.ts';
+import { parquetLines } from '../source/parquet.ts';
 import { connectionOf } from './connection.ts';
 import type { RunContext, RunningPipeline, RunTotals } from './context.ts';
+import { parquetOutput } from './parquet-output.ts';
 import { interpretationOf } from './spec.ts';
 
 type FileFormat = NonNullable<FileSource['format']>;
@@ -88,6 +91,7 @@ async function inputsOf({ source }: Pipeline): Promise<Input[]> {
 /** By the name of the file, csv if it says nothing. */
 function formatOf(name: string): FileFormat {
   const ending = path.extname(plainName(name)).toLowerCase();
+  if (ending === '.parquet') return 'parquet';
   if (ending === '.tsv' || ending === '.tab') return 'tsv';
   if (ending === '.ndjson' || ending === '.jsonl') return 'ndjson';
   return ending === '.json' ? 'json' : 'csv';
@@ -97,7 +101,11 @@ const delimiterOf = (format: FileFormat, name: keyof typeof DELIMITERS | undefin
   DELIMITERS[name ?? (format === 'tsv' ? 'tab' : 'comma')];
 
 const inputFormat = ({ format, delimiter }: Input): InputFormat =>
-  format === 'json' || format === 'ndjson' ? { format } : { format: 'delimited', delimiter };
+  format === 'json' || format === 'ndjson'
+    ? { format }
+    : format === 'parquet'
+      ? { format: 'ndjson' }
+      : { format: 'delimited', delimiter };
 
 async function scoreOne(
   pipeline: Pipeline,
@@ -113,14 +121,14 @@ async function scoreOne(
   const source: ByteSource = input.name === '-' ? fromStream(process.stdin) : await openFile(input.name);
   let sink: Output | null = null;
   try {
-    sink = topic ?? (await openOutput(pipeline, input));
+    sink = topic ?? (await openOutput(pipeline, input, hosted.model.manifest));
     const { write } = sink;
     const before = { ...totals };
     const { model, pool } = hosted;
     await scoreStream({
       model,
       pool,
-      chunks: decompressed(source.chunks, input.compression),
+      chunks: input.format === 'parquet' ? parquetLines(input.name) : decompressed(source.chunks, input.compression),
       input: inputFormat(input),
       output: sink.output,
       passthrough: pipeline.score.passthrough ?? (topic ? '*' : []),
@@ -156,7 +164,7 @@ interface Output {
   abort(): Promise<void>;
 }
 
-async function openOutput(pipeline: Pipeline, input: Input): Promise<Output> {
+async function openOutput(pipeline: Pipeline, input: Input, manifest: Manifest): Promise<Output> {
   const to = pipeline.sink as FileSink | StdioSink;
   const file = to.type === 'file' ? to.path.replaceAll('{name}', nameOf(input.name)) : null;
   const format = to.format ?? formatOf(file ?? '');
@@ -165,6 +173,20 @@ async function openOutput(pipeline: Pipeline, input: Input): Promise<Output> {
     throw new SluiceError('usage', 'the output is the input');
   }
   const sink: ByteSink = file === null ? openStreamSink(process.stdout, 'standard output') : await openFileSink(file);
+  if (format === 'parquet') {
+    const { passthrough = [] } = pipeline.score;
+    const names = passthrough === '*' ? [] : passthrough;
+    const packed = parquetOutput(sink, manifest, names, interpretationOf(pipeline));
+    return {
+      output: { format: 'ndjson', delimiter: ',' },
+      write: (b) => packed.write(b),
+      async commit() {
+        await packed.end();
+        await sink.commit();
+      },
+      abort: () => sink.abort(),
+    };
+  }
   const output = { format, delimiter: delimiterOf(format, to.delimiter) };
   if (compression === 'none') {
     return { output, write: (b) => sink.write(b), commit: () => sink.commit(), abort: () => sink.abort() };

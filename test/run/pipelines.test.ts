@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { gzipSync, zstdDecompressSync } from 'node:zlib';
+import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
+import { parquetWriteFile } from 'hyparquet-writer';
 import { describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { parsePipeline } from '../../src/config/pipeline-config.ts';
@@ -144,6 +146,56 @@ describe('files', () => {
     const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringContaining('[truncated_input]')]);
     expect(readdirSync(folder).sort()).toEqual(['p.csv.gz', 'p.yaml']);
+  });
+
+  test('Parquet on both sides says the same as CSV', async () => {
+    const folder = scratch();
+    const text = portfolio(1200, 8);
+    writeFileSync(path.join(folder, 'p.csv'), text);
+    const [header, ...rows] = text
+      .toString()
+      .trimEnd()
+      .split('\n')
+      .map((l) => l.split(','));
+    const numbers = new Set(['amount', 'term', 'income', 'monthly_payment', 'pt_income']);
+    parquetWriteFile({
+      filename: path.join(folder, 'p.parquet'),
+      rowGroupSize: 500,
+      columnData: header!.map((name, i) => ({
+        name,
+        type: numbers.has(name) ? 'DOUBLE' : 'STRING',
+        data: rows.map((r) => (r[i] === '' ? null : numbers.has(name) ? Number(r[i]) : r[i])),
+      })),
+    });
+    const to = async (name: string, input: string, output: string) => {
+      writeFileSync(
+        path.join(folder, name),
+        `model: credit-default\nsource: { type: file, path: ${input} }\nsink: { type: file, path: ${output} }\nscore: { workers: 1, interpretation: effects }\n`,
+      );
+      return sluice(['run', name], { cwd: folder });
+    };
+    expect((await to('a.yaml', 'p.csv', 'a.ndjson')).code).toBe(0);
+    expect((await to('b.yaml', 'p.parquet', 'b.ndjson')).code).toBe(0);
+    expect(readFileSync(path.join(folder, 'b.ndjson'), 'utf8')).toBe(
+      readFileSync(path.join(folder, 'a.ndjson'), 'utf8'),
+    );
+    expect((await to('c.yaml', 'p.parquet', 'c.parquet')).code).toBe(0);
+    const out = await parquetReadObjects({ file: await asyncBufferFromFile(path.join(folder, 'c.parquet')) });
+    const want = readFileSync(path.join(folder, 'a.ndjson'), 'utf8')
+      .trimEnd()
+      .split('\n')
+      .map((l) => JSON.parse(l));
+    expect(out).toHaveLength(1200);
+    out.forEach((o, i) => {
+      const { row, prediction, probability, points, decision, interpretation } = want[i];
+      expect(o).toMatchObject({ row, prediction, probability, points, decision, base: interpretation.base });
+      expect(o['effect.income']).toBe(
+        interpretation.effects.find((e: { column: string }) => e.column === 'income').effect,
+      );
+    });
+    writeFileSync(path.join(folder, 'p.parquet'), readFileSync(path.join(folder, 'p.parquet')).subarray(0, 9000));
+    const cut = await to('d.yaml', 'p.parquet', 'd.ndjson');
+    expect([cut.code, cut.stderr]).toEqual([1, expect.stringContaining('[truncated_input]')]);
   });
 
   test('standard input to standard output', async () => {
