@@ -1,10 +1,11 @@
 // Interpretations as answers: they add up on every row, do not depend on neighbours, and reasons hold when they are tried.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/generate.ts';
 import { type InterpretationSpec, Interpretations } from '../../src/explain/interpretation.ts';
 import { loadPackage } from '../../src/model/package.ts';
+import { FolderRegistry } from '../../src/registry/folder.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { explainZoo } from '../support/explain.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../support/score.ts';
@@ -188,7 +189,7 @@ describe('answers', () => {
 });
 
 describe('doors', () => {
-  test('HTTP: JSON, NDJSON and CSV, jobs, further paths; a package without a background says so', async () => {
+  test('HTTP: JSON, NDJSON and CSV, jobs, further paths', async () => {
     const s = await startService(['interpretation_aliases=["/api/v1/scoring/explain"]']);
     const rows = asObjects(portfolio(30, 12).replaceAll(/"[^"]*"/g, 'X'));
     const url = (format: string, prefix = '/api/v1/scoring/predict/interpretation') =>
@@ -215,6 +216,30 @@ describe('doors', () => {
     expect(plain.json.predictions[3].interpretation).toBeUndefined();
     const metrics = (await s.call('GET', '/metrics')).text;
     expect(metrics).toMatch(/sluice_rows_interpreted_total\{model="credit-default:1",outcome="explained"\} \d+/);
+  });
+
+  test('a package without a background says so, before a row is read', async () => {
+    const folder = path.join(scratch(), 'models');
+    const target = path.join(folder, 'credit-default', '1');
+    cpSync(CREDIT_DEFAULT, target, { recursive: true });
+    const yaml = path.join(target, 'model.yaml');
+    writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/^explain: .*\n/m, ''));
+    const s = await startService([], scratch(), { registry: new FolderRegistry([folder]) });
+    const reply = await s.call('POST', '/api/v1/scoring/predict/interpretation.json?modelId=credit-default', {
+      body: '[]',
+    });
+    expect([reply.status, reply.json.code]).toEqual([400, 'interpretation_unavailable']);
+    writeFileSync(path.join(folder, 'p.csv'), portfolio(3));
+    const run = await sluice([
+      'score',
+      path.join(folder, 'p.csv'),
+      '-m',
+      'credit-default',
+      '--registry',
+      folder,
+      '--interpretation',
+    ]);
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('[interpretation_unavailable]')]);
   });
 
   test('score --interpretation and explain', async () => {

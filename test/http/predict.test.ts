@@ -208,10 +208,6 @@ describe('who may', () => {
       'model_not_found',
     );
     expect((await s.call('GET', '/nothing')).json.code).toBe('not_found');
-    const interpretation = await s.call('POST', '/api/v1/scoring/predict/interpretation.json?modelId=credit-default', {
-      body,
-    });
-    expect([interpretation.status, interpretation.json.code]).toEqual([400, 'interpretation_unavailable']);
   });
 
   test('plain HTTP on the TLS port is refused in words', async () => {
