@@ -3,6 +3,7 @@
 import { Command, CommanderError } from 'commander';
 import { EXIT, tellError } from './commands/common.ts';
 import { addDemoCommand } from './commands/demo.ts';
+import { addDoctorCommand } from './commands/doctor.ts';
 import { addExplainCommand } from './commands/explain.ts';
 import { addGenerateCommand } from './commands/generate.ts';
 import { addKeysCommand } from './commands/keys.ts';
@@ -25,6 +26,7 @@ addExplainCommand(program);
 addModelCommand(program);
 addRunCommands(program);
 addKeysCommand(program);
+addDoctorCommand(program);
 for (const command of program.commands) {
   command.exitOverride();
   for (const inner of command.commands) inner.exitOverride();
