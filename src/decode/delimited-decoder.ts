@@ -15,6 +15,8 @@ const QUOTE = 34;
  * at a time, so that the first fault of a row is that of its first column in the order of the package.
  */
 export class DelimitedDecoder implements Decoder {
+  /** Records that were left to the reference decoder so far. */
+  declined = 0;
   readonly #reference: CsvParseDecoder;
   readonly #layout: DelimitedLayout;
   readonly #columns: readonly CellColumn[];
@@ -66,7 +68,7 @@ export class DelimitedDecoder implements Decoder {
       }
     }
     for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.read(table, rows, batch.columns[c]!, first);
-    settle(table, rows, block, from, batch, first, this.#reference);
+    this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }
 
   /** Finds the fields of the record `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */

@@ -9,7 +9,10 @@ export interface ReferenceDecoder {
   decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void;
 }
 
-/** Rows `0..rows - 1` of the table are records `from`.. of the block and rows `first`.. of the batch. */
+/**
+ * Rows `0..rows - 1` of the table are records `from`.. of the block and rows `first`.. of the batch.
+ * Returns how many of them were declined.
+ */
 export function settle(
   table: CellTable,
   rows: number,
@@ -18,13 +21,17 @@ export function settle(
   batch: ColumnBatch,
   first: number,
   reference: ReferenceDecoder,
-): void {
+): number {
+  let declined = 0;
   for (let r = 0; r < rows; r++) {
     const state = table.states[r];
     if (state === SOUND) continue;
     const fault = table.faults[r];
-    if (state === DECLINED) reference.decodeOne(block, from + r, first + r, batch);
-    else if (fault) reject(batch, first + r, fault.code, table.columns[r]!, fault.message);
+    if (state === DECLINED) {
+      reference.decodeOne(block, from + r, first + r, batch);
+      declined++;
+    } else if (fault) reject(batch, first + r, fault.code, table.columns[r]!, fault.message);
     else rejectFaulty(batch, first + r, block.faults[from + r]!);
   }
+  return declined;
 }

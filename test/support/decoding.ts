@@ -3,6 +3,8 @@ import { type ColumnBatch, UNSEEN } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
 import { createDecoder, type DecoderInput } from '../../src/decode/create.ts';
 import type { Decoder, RecordSlice } from '../../src/decode/decoder.ts';
+import { DelimitedDecoder } from '../../src/decode/delimited-decoder.ts';
+import { JsonBytesDecoder } from '../../src/decode/json-bytes-decoder.ts';
 import { ColumnReader } from '../../src/model/column-reader.ts';
 import type { ColumnSpec, InputSpec } from '../../src/model/manifest.ts';
 import { RecordList, type RecordScanner } from '../../src/source/record-scanner.ts';
@@ -198,27 +200,56 @@ export function newBatch(readers: readonly ColumnReader[], capacity: number, pas
   };
 }
 
-/** Both decoders over the same records, `capacity` at a time; gives the records compared, throws on the first difference. */
+export interface Found {
+  records: number;
+  rejected: number;
+  /** Left to the reference by the fast decoder. */
+  declined: number;
+}
+
+/** Records of many comparisons; neither sound nor rejected, neither read nor declined records may be missing. */
+export class Tally implements Found {
+  records = 0;
+  rejected = 0;
+  declined = 0;
+
+  add(found: Found): void {
+    this.records += found.records;
+    this.rejected += found.rejected;
+    this.declined += found.declined;
+  }
+
+  /** `declined`: most of the records that may be left to the reference. */
+  assertMixed(declined: number): void {
+    const share = { rejected: this.rejected / this.records, declined: this.declined / this.records };
+    const within = (v: number, most: number) => v > 0.001 && v < most;
+    if (!within(share.rejected, 0.6) || !within(share.declined, declined)) throw new Error(JSON.stringify(share));
+  }
+}
+
+/** Both decoders over the same records, `capacity` at a time; throws on the first difference. */
 export class Differential {
   readonly #readers: readonly ColumnReader[];
-  readonly #fast: Decoder;
+  readonly #fast: DelimitedDecoder | JsonBytesDecoder;
   readonly #reference: Decoder;
   readonly #passthrough: number;
 
   constructor(readers: readonly ColumnReader[], input: DecoderInput, passthrough: number) {
     this.#readers = readers;
-    this.#fast = createDecoder(readers, input, 'fast');
+    const fast = createDecoder(readers, input, 'fast');
+    if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
+    this.#fast = fast;
     this.#reference = createDecoder(readers, input, 'reference');
-    if (this.#fast.constructor === this.#reference.constructor) throw new Error('both decoders are the same');
     this.#passthrough = passthrough;
   }
 
-  compare(block: RecordSlice, capacity: number): { records: number; rejected: number } {
+  compare(block: RecordSlice, capacity: number): Found {
     const before = Buffer.from(block.slab).toString('latin1');
     const a = newBatch(this.#readers, capacity, this.#passthrough);
     const b = newBatch(this.#readers, capacity, this.#passthrough);
     const count = block.faults.length;
     let rejected = 0;
+    const { declined } = this.#fast;
     for (let from = 0; from < count; from += capacity) {
       const to = Math.min(count, from + capacity);
       this.#fast.decode(block, from, to, a);
@@ -232,7 +263,7 @@ export class Differential {
       rejected += b.rejections.length;
     }
     if (Buffer.from(block.slab).toString('latin1') !== before) throw new Error('a decoder wrote into the slab');
-    return { records: count, rejected };
+    return { records: count, rejected, declined: this.#fast.declined - declined };
   }
 }
 
