@@ -3,6 +3,7 @@ import { type ColumnData, MISSING } from '../core/batch.ts';
 import type { CellFault, ColumnReader } from '../model/column-reader.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
 import { numberAt } from './number-bytes.ts';
+import type { RecordBytes } from './record-bytes.ts';
 
 /** What stands in a cell: a text, or one of the other types of JSON. */
 export const TEXT = 0;
@@ -17,14 +18,17 @@ export const REJECTED = 1;
 /** The row is left to the reference decoder. */
 export const DECLINED = 2;
 
-/** Rows of a table: few enough for it to stay in the first cache. */
+/** Rows of a table: few enough for it to stay in the cache. */
 export const TABLE_ROWS = 128;
+/** Cells that may be noted behind those of the last row. */
+export const TABLE_SLACK = 80;
 
 /** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
 export class CellTable {
   readonly width: number;
-  /** Set before cells are read. */
+  /** Set before cells are read, with `load`. */
   bytes: Buffer = Buffer.alloc(0);
+  view: DataView = new DataView(this.bytes.buffer);
   /** First byte and one past the last byte of a cell. */
   readonly starts: Int32Array;
   readonly ends: Int32Array;
@@ -38,9 +42,15 @@ export class CellTable {
 
   constructor(width: number) {
     this.width = width;
-    this.starts = new Int32Array(TABLE_ROWS * width);
-    this.ends = new Int32Array(TABLE_ROWS * width);
+    this.starts = new Int32Array(TABLE_ROWS * width + TABLE_SLACK);
+    this.ends = new Int32Array(TABLE_ROWS * width + TABLE_SLACK);
     this.types = new Uint8Array(TABLE_ROWS * width);
+  }
+
+  /** Takes the run of records that the cells are part of. */
+  load(run: RecordBytes): void {
+    this.bytes = run.bytes;
+    this.view = run.view;
   }
 
   refuse(row: number, fault: CellFault, column: string | null): void {
@@ -111,7 +121,7 @@ export class CellColumn {
   }
 
   #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
-    const { bytes, starts, ends, types, states, width } = table;
+    const { view, starts, ends, types, states, width } = table;
     const { codes } = out;
     const words = this.#words;
     const boolean = this.#reader.kind === 'boolean';
@@ -123,7 +133,7 @@ export class CellColumn {
         continue;
       }
       if (type === TEXT) {
-        const code = words.find(bytes, starts[at]!, ends[at]!);
+        const code = words.find(view, starts[at]!, ends[at]!);
         if (code >= 0) {
           codes[first + r] = code;
           continue;
@@ -150,7 +160,7 @@ export class CellColumn {
     const end = table.ends[at]!;
     switch (table.types[at]) {
       case TEXT:
-        if (start === end ? this.#emptyIsMissing : this.#words.find(table.bytes, start, end) === MISSING) {
+        if (start === end ? this.#emptyIsMissing : this.#words.find(table.view, start, end) === MISSING) {
           return reader.readMissing(out, row);
         }
         if (this.#wordsFirst && reader.kind === 'number') {
@@ -161,7 +171,7 @@ export class CellColumn {
       case NUMBER:
         if (reader.kind !== 'number' && isShortWhole(table.bytes, start, end)) {
           // Such a number is written as it stands.
-          const code = this.#words.find(table.bytes, start, end);
+          const code = this.#words.find(table.view, start, end);
           if (code === MISSING) return reader.readMissing(out, row);
           if (code !== UNKNOWN_WORD) {
             out.codes[row] = code;

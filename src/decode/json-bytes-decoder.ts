@@ -18,6 +18,7 @@ import {
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
+import { JsonKey } from './json-key.ts';
 import { endOfNumber, endOfPlainString, endOfString, QUOTE, skipSpace, unescapeString } from './json-tokens.ts';
 import { RecordBytes } from './record-bytes.ts';
 import { settle } from './settle.ts';
@@ -45,8 +46,8 @@ export class JsonBytesDecoder implements Decoder {
   readonly #columns: readonly CellColumn[];
   /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough. */
   readonly #fields: Dictionary;
-  /** Per field: its key in quotes. */
-  readonly #keys: readonly Uint8Array[];
+  /** Per field. */
+  readonly #keys: readonly JsonKey[];
   readonly #everything: boolean;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
@@ -60,9 +61,8 @@ export class JsonBytesDecoder implements Decoder {
     this.#reference = new JsonDecoder(readers, layout);
     const names = JsonBytesDecoder.#names(readers, layout);
     this.#columns = readers.map((reader, c) => new CellColumn(reader, c));
-    const tokens = names.map((name) => JSON.stringify(name));
-    this.#fields = new Dictionary(tokens.map((token, field): [string, number] => [token, field]));
-    this.#keys = tokens.map((token) => new Uint8Array(Buffer.from(token)));
+    this.#fields = new Dictionary(names.map((name, field): [string, number] => [JSON.stringify(name), field]));
+    this.#keys = names.map((name) => new JsonKey(name));
     this.#everything = layout.passthrough === '*';
     this.#table = new CellTable(names.length);
     this.#order = Int32Array.from(names, (_, field) => field);
@@ -95,12 +95,12 @@ export class JsonBytesDecoder implements Decoder {
     const run = this.#run;
     const rows = to - from;
     run.load(block, from, to);
-    table.bytes = run.bytes;
+    table.load(run);
     for (let r = 0; r < rows; r++) {
       const start = spans[(from + r) * 2]! - run.base;
       const end = spans[(from + r) * 2 + 1]! - run.base;
       if (faults[from + r] !== RECORD_OK) table.states[r] = REJECTED;
-      else table.states[r] = run.isUtf8(start, end) ? this.#walk(run.bytes, start, end, r) : DECLINED;
+      else table.states[r] = run.isUtf8(start, end) ? this.#walk(run, start, end, r) : DECLINED;
       table.faults[r] = null;
     }
     this.#echo(rows, first, batch);
@@ -109,16 +109,16 @@ export class JsonBytesDecoder implements Decoder {
   }
 
   /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */
-  #walk(bytes: Buffer, start: number, end: number, row: number): number {
+  #walk({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     const behind = bytes[end]!;
     // Nothing of JSON goes on at a NUL, so that no loop needs to look for the end.
     bytes[end] = 0;
-    const sound = this.#members(bytes, start, end, row * this.#table.width);
+    const sound = this.#members(bytes, view, start, end, row * this.#table.width);
     bytes[end] = behind;
     return sound ? SOUND : DECLINED;
   }
 
-  #members(bytes: Buffer, start: number, end: number, at: number): boolean {
+  #members(bytes: Buffer, view: DataView, start: number, end: number, at: number): boolean {
     const { starts, ends, types } = this.#table;
     const columns = this.#columns.length;
     const width = this.#table.width;
@@ -131,7 +131,7 @@ export class JsonBytesDecoder implements Decoder {
     if (bytes[p] !== OPEN) return false;
     for (let member = 0; ; member++) {
       p = skipSpace(bytes, p + 1);
-      const field = this.#key(bytes, p, member);
+      const field = this.#key(bytes, view, p, member);
       if (field < 0 || seen[field] === record) return false;
       seen[field] = record;
       p = skipSpace(bytes, p + this.#keys[field]!.length);
@@ -176,18 +176,15 @@ export class JsonBytesDecoder implements Decoder {
   }
 
   /** The field whose key begins at `p`, or -1; records usually have their keys in the order of the record before. */
-  #key(bytes: Uint8Array, p: number, member: number): number {
+  #key(bytes: Uint8Array, view: DataView, p: number, member: number): number {
     const order = this.#order;
     if (member >= order.length) return -1;
     const guess = order[member]!;
-    const key = this.#keys[guess]!;
-    let k = 0;
-    while (k < key.length && key[k] === bytes[p + k]) k++;
-    if (k === key.length) return guess;
+    if (this.#keys[guess]!.at(view, p)) return guess;
     if (bytes[p] !== QUOTE) return -1;
     const end = endOfString(bytes, p + 1);
     if (end < 0) return -1;
-    const field = this.#fields.find(bytes, p, end);
+    const field = this.#fields.find(view, p, end);
     if (field < 0) return -1;
     order[member] = field;
     return field;

@@ -6,6 +6,9 @@ const ZERO = 48;
 const BACKSLASH = 92;
 export const QUOTE = 34;
 
+/** 1 for the bytes that a string does not hold as they are: quote, backslash, control characters. */
+const ENDS_PLAIN = Uint8Array.from({ length: 256 }, (_, c) => Number(c === QUOTE || c === BACKSLASH || c < 32));
+
 /** The first byte at or behind `p` that is no white space. */
 export function skipSpace(bytes: Uint8Array, p: number): number {
   let c = bytes[p]!;
@@ -44,8 +47,7 @@ function skipDigits(bytes: Uint8Array, p: number): number {
 
 /** The closing quote of a string without escapes whose contents begin at `p`; otherwise the byte that ends them early. */
 export function endOfPlainString(bytes: Uint8Array, p: number): number {
-  let c = bytes[p]!;
-  while (c !== QUOTE && c !== BACKSLASH && c >= 32) c = bytes[++p]!;
+  while (ENDS_PLAIN[bytes[p]!] === 0) p++;
   return p;
 }
 
