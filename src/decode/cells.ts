@@ -20,8 +20,6 @@ export const DECLINED = 2;
 
 /** Rows of a table: few enough for it to stay in the cache. */
 export const TABLE_ROWS = 128;
-/** Cells that may be noted behind those of the last row. */
-export const TABLE_SLACK = 80;
 
 /** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
 export class CellTable {
@@ -42,8 +40,8 @@ export class CellTable {
 
   constructor(width: number) {
     this.width = width;
-    this.starts = new Int32Array(TABLE_ROWS * width + TABLE_SLACK);
-    this.ends = new Int32Array(TABLE_ROWS * width + TABLE_SLACK);
+    this.starts = new Int32Array(TABLE_ROWS * width);
+    this.ends = new Int32Array(TABLE_ROWS * width);
     this.types = new Uint8Array(TABLE_ROWS * width);
   }
 
@@ -123,21 +121,16 @@ export class CellColumn {
   #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { view, starts, ends, types, states, width } = table;
     const { codes } = out;
-    const words = this.#words;
+    // Of cells that are no texts the bytes may be anything, but they are bytes of the run.
+    this.#words.findAll(view, starts, ends, this.#field, width, rows, states, codes, first);
     const boolean = this.#reader.kind === 'boolean';
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
-      if (states[r] !== SOUND) continue;
       const type = types[at]!;
+      if (type === TEXT && codes[first + r]! >= 0) continue;
+      if (states[r] !== SOUND) continue;
       if (boolean && type >= TRUE) {
         codes[first + r] = type === TRUE ? 1 : 0;
         continue;
-      }
-      if (type === TEXT) {
-        const code = words.find(view, starts[at]!, ends[at]!);
-        if (code >= 0) {
-          codes[first + r] = code;
-          continue;
-        }
       }
       const fault = this.#unusual(table, at, out, first + r);
       if (fault) table.refuse(r, fault, this.#reader.name);

@@ -2,13 +2,14 @@
 import type { ColumnBatch } from '../core/batch.ts';
 import { RECORD_OK } from '../core/block.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
-import { CellColumn, CellTable, DECLINED, REJECTED, SOUND, TABLE_ROWS, TABLE_SLACK } from './cells.ts';
+import { CellColumn, CellTable, DECLINED, REJECTED, SOUND, TABLE_ROWS } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { RecordBytes } from './record-bytes.ts';
 import { settle } from './settle.ts';
 
 const QUOTE = 34;
+const LOW_BITS = 0x7f7f7f7f;
 
 /**
  * Answers as CsvParseDecoder does, cell by cell and fault by fault. Records are split into cells first, then read a column
@@ -21,6 +22,8 @@ export class DelimitedDecoder implements Decoder {
   readonly #layout: DelimitedLayout;
   readonly #columns: readonly CellColumn[];
   readonly #delimiter: number;
+  /** The delimiter in each byte of a word. */
+  readonly #delimiters: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
   /** The next quote in the run at or behind the record at hand; -1: not looked for. */
@@ -33,6 +36,7 @@ export class DelimitedDecoder implements Decoder {
     this.#layout = layout;
     this.#columns = readers.map((reader, c) => new CellColumn(reader, layout.columns[c]!));
     this.#delimiter = layout.delimiter.charCodeAt(0);
+    this.#delimiters = Math.imul(this.#delimiter, 0x01010101);
     this.#table = new CellTable(layout.fields);
   }
 
@@ -59,7 +63,7 @@ export class DelimitedDecoder implements Decoder {
       const start = spans[(from + r) * 2]! - run.base;
       const end = spans[(from + r) * 2 + 1]! - run.base;
       if (faults[from + r] !== RECORD_OK) table.states[r] = REJECTED;
-      else table.states[r] = run.isUtf8(start, end) ? this.#split(run.bytes, start, end, r) : DECLINED;
+      else table.states[r] = run.isUtf8(start, end) ? this.#split(run, start, end, r) : DECLINED;
       table.faults[r] = null;
     }
     this.#echo(rows, first, batch);
@@ -75,38 +79,37 @@ export class DelimitedDecoder implements Decoder {
   }
 
   /** Finds the fields of the record `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */
-  #split(bytes: Buffer, start: number, end: number, row: number): number {
+  #split({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     if (this.#quoteAt < start) {
       const at = bytes.indexOf(QUOTE, start);
       this.#quoteAt = at < 0 ? bytes.length : at;
     }
-    return this.#quoteAt >= end && this.#plain(bytes, start, end, row) ? SOUND : this.#general(bytes, start, end, row);
+    return this.#quoteAt >= end && this.#plain(view, start, end, row) ? SOUND : this.#general(bytes, start, end, row);
   }
 
-  /**
-   * Splits a record without quotes. Every byte is noted as the end of the field and the next byte overwrites it, unless it
-   * was one: no branch a byte, so none is mispredicted. false if the record has too many fields.
-   */
-  #plain(bytes: Uint8Array, start: number, end: number, row: number): boolean {
+  /** Splits a record without quotes, four bytes at a time; false if it has too many fields. */
+  #plain(view: DataView, start: number, end: number, row: number): boolean {
     const { starts, ends, width } = this.#table;
-    const delimiter = this.#delimiter;
-    const first = row * width;
-    const last = first + width;
-    let at = first;
-    for (let p = start; p < end; ) {
-      const stop = Math.min(end, p + TABLE_SLACK - 4);
-      for (; p < stop; p++) {
-        ends[at] = p;
-        at += ((bytes[p]! ^ delimiter) - 1) >>> 31;
+    const delimiters = this.#delimiters;
+    let at = row * width;
+    const last = at + width - 1;
+    let from = start;
+    for (let p = start; p < end; p += 4) {
+      // The bytes that are the delimiter are zero in `x` and have their highest bit set in `hits`.
+      const x = view.getInt32(p, true) ^ delimiters;
+      let hits = ~(((x & LOW_BITS) + LOW_BITS) | x | LOW_BITS);
+      for (; hits !== 0; hits &= hits - 1) {
+        const stop = p + ((31 - Math.clz32(hits & -hits)) >> 3);
+        if (stop >= end) break;
+        if (at >= last) return false;
+        starts[at] = from;
+        ends[at++] = stop;
+        from = stop + 1;
       }
-      if (at >= last) return false;
     }
-    ends[at] = end;
-    for (let cell = first, from = start; cell <= at; cell++) {
-      starts[cell] = from;
-      from = ends[cell]! + 1;
-    }
-    this.#fields[row] = at + 1 - first;
+    starts[at] = from;
+    ends[at++] = end;
+    this.#fields[row] = at - row * width;
     return true;
   }
 
