@@ -44,14 +44,16 @@ export class CsvParseDecoder implements Decoder {
       if (rows && rows.length === end - i) {
         for (let k = 0; k < rows.length; k++) this.#row(rows[k]!, i + k - from, batch);
       } else {
-        for (let k = i; k < end; k++) this.#single(bytes.subarray(spans[k * 2]!, spans[k * 2 + 1]!), k - from, batch);
+        for (let k = i; k < end; k++) this.decodeOne(block, k, k - from, batch);
       }
       i = end;
     }
   }
 
-  /** One record by itself: so that a fault csv-parse finds costs one row. */
-  #single(record: Buffer, row: number, batch: ColumnBatch): void {
+  /** Record `i` of a block by itself into row `row` of a batch under way: so that a fault csv-parse finds costs one row. */
+  decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
+    const start = block.spans[i * 2]!;
+    const record = Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start);
     if (!isUtf8(record)) {
       reject(batch, row, 'invalid_utf8', null, 'the record is not valid UTF-8');
       return;

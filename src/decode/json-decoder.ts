@@ -41,12 +41,16 @@ export class JsonDecoder implements Decoder {
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     beginBatch(batch, to - from);
-    const bytes = Buffer.from(block.slab);
     for (let i = from; i < to; i++) {
-      if (rejectFaulty(batch, i - from, block.faults[i]!)) continue;
-      const bad = this.#record(bytes.subarray(block.spans[i * 2]!, block.spans[i * 2 + 1]!), i - from, batch);
-      if (bad) reject(batch, i - from, bad.code, bad.column, bad.message);
+      if (!rejectFaulty(batch, i - from, block.faults[i]!)) this.decodeOne(block, i, i - from, batch);
     }
+  }
+
+  /** Record `i` of a block into row `row` of a batch under way. */
+  decodeOne(block: RecordSlice, i: number, row: number, batch: ColumnBatch): void {
+    const start = block.spans[i * 2]!;
+    const bad = this.#record(Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start), row, batch);
+    if (bad) reject(batch, row, bad.code, bad.column, bad.message);
   }
 
   #record(record: Buffer, row: number, batch: ColumnBatch): RecordFault | null {

@@ -1,5 +1,31 @@
 // A growing byte buffer that formatters write into, so that an answer is never a string in memory.
 
+/** Bytes that are the same in every row. */
+export type Fragment = Uint8Array;
+
+export const fragment = (text: string): Fragment => new Uint8Array(Buffer.from(text));
+
+/** Numbers below are written with whole-number arithmetic of 32 bits. */
+const SMALL = 1e9;
+
+/** Decimal digits of a whole number from 0 to 2^31 - 1. */
+export function digitsOf(value: number): number {
+  let digits = 1;
+  for (let limit = 10; value >= limit && digits < 10; limit *= 10) digits++;
+  return digits;
+}
+
+/** Writes the last `digits` digits of a whole number below 2^31; one past the last. */
+export function writeDigits(to: Uint8Array, at: number, value: number, digits: number): number {
+  let rest = value | 0;
+  for (let o = at + digits - 1; o >= at; o--) {
+    const q = (rest / 10) | 0;
+    to[o] = 48 + rest - q * 10;
+    rest = q;
+  }
+  return at + digits;
+}
+
 export class ByteWriter {
   #bytes: Buffer;
   length = 0;
@@ -48,18 +74,37 @@ export class ByteWriter {
     this.length += this.#bytes.write(text, this.length, 'utf8');
   }
 
+  /** Bytes made once and written often. */
+  fragment(bytes: Fragment): void {
+    const n = bytes.length;
+    const to = this.room(n);
+    const at = this.length;
+    for (let i = 0; i < n; i++) to[at + i] = bytes[i]!;
+    this.length = at + n;
+  }
+
   /** A whole number ≥ 0 below 2^53. */
   unsigned(value: number): void {
-    this.#reserve(16);
-    let digits = 1;
-    for (let limit = 10; value >= limit; limit *= 10) digits++;
-    let o = this.length + digits;
-    this.length = o;
+    const to = this.room(16);
+    if (value < SMALL) {
+      this.length = writeDigits(to, this.length, value, digitsOf(value));
+      return;
+    }
+    let digits = 10;
+    for (let limit = 1e10; value >= limit; limit *= 10) digits++;
+    let at = this.length + digits;
+    this.length = at;
     do {
       const q = Math.floor(value / 10);
-      this.#bytes[--o] = 48 + (value - q * 10);
+      to[--at] = 48 + (value - q * 10);
       value = q;
     } while (value > 0);
+  }
+
+  /** The bytes, with room for `n` more from `length` on; who writes them moves `length`. */
+  room(n: number): Uint8Array {
+    this.#reserve(n);
+    return this.#bytes;
   }
 
   #reserve(n: number): void {

@@ -4,10 +4,10 @@ import { type BatchInterpretation, INEXACT, type InterpretationSpec } from '../e
 import type { ColumnSpec } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
-import type { ByteWriter } from './byte-writer.ts';
+import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
-import { writeFloat32, writeFloat64 } from './number.ts';
+import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 
 /** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
 const FORMULA = /^[=+\-@\t\r]/;
@@ -28,6 +28,13 @@ export class DelimitedFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #delimiter: number;
   readonly #columns: readonly ColumnSpec[];
+  /** `true` and `false` with the delimiters around them, classes and decisions as fields. */
+  readonly #true: Fragment;
+  readonly #false: Fragment;
+  readonly #classes: readonly Fragment[];
+  readonly #decisions: ReadonlyMap<string, Fragment>;
+  /** What follows the prediction of a row without interpretation. */
+  readonly #end: Fragment;
   /** Empty fields between `row` and the error columns of a rejected row. */
   readonly #gap: string;
 
@@ -36,6 +43,12 @@ export class DelimitedFormatter implements Formatter {
     this.#interpreter = interpreter;
     this.#delimiter = spec.delimiter.charCodeAt(0);
     this.#columns = columns;
+    const d = spec.delimiter;
+    this.#true = fragment(`${d}true${d}`);
+    this.#false = fragment(`${d}false${d}`);
+    this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
+    this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
+    this.#end = fragment(`${d.repeat(3)}\n`);
     const between = DelimitedFormatter.answerColumns(interpreter).length;
     this.#gap = spec.delimiter.repeat(between + 1);
   }
@@ -90,7 +103,8 @@ export class DelimitedFormatter implements Formatter {
       if (batch.rejected[r] === 1 || !scores) this.#error(out, batch.rejections[next++]!);
       else {
         this.#answer(out, scores, r);
-        this.#after(out, interpretation, r, scores);
+        if (this.#spec.interpretation) this.#after(out, interpretation, r, scores);
+        else out.fragment(this.#end);
       }
     }
   }
@@ -116,37 +130,37 @@ export class DelimitedFormatter implements Formatter {
     const i = this.#interpreter;
     const d = this.#delimiter;
     const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
-    out.byte(d);
     if (i.task === 'binary') {
       const p = i.probability(scores, r);
-      out.ascii(p > 0.5 ? 'true' : 'false');
-      out.byte(d);
+      out.fragment(p > 0.5 ? this.#true : this.#false);
       number(out, p);
       if (i.hasPoints) {
         out.byte(d);
-        out.ascii(String(i.points(p)));
+        writeWhole(out, i.points(p));
       }
       if (i.hasDecisions) {
         out.byte(d);
-        out.utf8(quoteField(i.decision(p), this.#spec.delimiter));
+        out.fragment(this.#decisions.get(i.decision(p))!);
       }
     } else if (i.task === 'multiclass') {
       const top = i.top(scores, r);
-      out.utf8(neutralField(String(i.classes[top]), this.#spec.delimiter));
-      out.byte(d);
+      out.fragment(this.#classes[top]!);
       number(out, scores.values[r * scores.width + top]!);
       for (let c = 0; c < scores.width; c++) {
         out.byte(d);
         number(out, scores.values[r * scores.width + c]!);
       }
-    } else number(out, scores.values[r]!);
-    out.byte(d);
+    } else {
+      out.byte(d);
+      number(out, scores.values[r]!);
+    }
   }
 
   /** The error columns of a scored row, and its interpretation. */
   #after(out: ByteWriter, x: BatchInterpretation | null, r: number, scores: Scores): void {
     const d = this.#delimiter;
     const at = x?.at[r] ?? -1;
+    out.byte(d);
     if (at === INEXACT) {
       out.ascii(INEXACT_CODE);
       out.byte(d);

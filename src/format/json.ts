@@ -4,10 +4,17 @@ import { type BatchInterpretation, INEXACT } from '../explain/interpretation.ts'
 import type { ColumnSpec } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
-import type { ByteWriter } from './byte-writer.ts';
+import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
-import { writeFloat32, writeFloat64 } from './number.ts';
+import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+
+const ROW = fragment('"row":');
+const TRUE = fragment(',"prediction":true,"probability":');
+const FALSE = fragment(',"prediction":false,"probability":');
+const PROBABILITIES = fragment(',"probabilities":{');
+const POINTS = fragment(',"points":');
+const VALUE = fragment(',"value":');
 
 /** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
 const EVERYTHING = `${JSON.stringify('*')}:`;
@@ -30,6 +37,11 @@ export class JsonFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];
+  /** Per class: how an answer that predicts it begins, and its key among the probabilities. */
+  readonly #predictions: readonly Fragment[];
+  readonly #classKeys: readonly Fragment[];
+  /** Per decision. */
+  readonly #decisions: ReadonlyMap<string, Fragment>;
   readonly #lines: boolean;
   readonly #columns: readonly ColumnSpec[];
   /** `{"column":…,"value":` of each column. */
@@ -40,6 +52,9 @@ export class JsonFormatter implements Formatter {
     this.#interpreter = interpreter;
     this.#keys = spec.passthrough.map((n) => `${JSON.stringify(n)}:`);
     this.#classes = interpreter.classes.map((c) => JSON.stringify(c));
+    this.#predictions = this.#classes.map((c) => fragment(`,"prediction":${c},"probability":`));
+    this.#classKeys = interpreter.classes.map((c, i) => fragment(`${i > 0 ? ',' : ''}${JSON.stringify(String(c))}:`));
+    this.#decisions = new Map(interpreter.decisions.map((d) => [d, fragment(`,"decision":${JSON.stringify(d)}`)]));
     this.#lines = spec.format === 'ndjson';
     this.#columns = columns;
     this.#effectHeads = columns.map((c) => `{"column":${JSON.stringify(c.name)},"value":`);
@@ -56,16 +71,9 @@ export class JsonFormatter implements Formatter {
     for (let r = 0; r < batch.rows; r++) {
       if (!this.#lines && out.length > 0) out.byte(44);
       out.byte(123);
-      this.#keys.forEach((key, p) => {
-        const token = batch.passthrough[p]![r] ?? null;
-        if (token === null && this.#spec.passthroughIsJson) return;
-        if (key === EVERYTHING) {
-          if (token !== '') out.utf8(`${token},`);
-          return;
-        }
-        out.utf8(`${key}${token === null ? 'null' : this.#spec.passthroughIsJson ? token : JSON.stringify(token)},`);
-      });
-      out.ascii('"row":');
+      for (let p = 0; p < this.#keys.length; p++)
+        this.#passthrough(out, this.#keys[p]!, batch.passthrough[p]![r] ?? null);
+      out.fragment(ROW);
       out.unsigned(firstRow + r);
       if (batch.rejected[r] === 1 || !scores) out.utf8(errorOf(batch.rejections[next++]!));
       else {
@@ -77,28 +85,40 @@ export class JsonFormatter implements Formatter {
     }
   }
 
+  #passthrough(out: ByteWriter, key: string, token: string | null): void {
+    if (token === null && this.#spec.passthroughIsJson) return;
+    if (key === EVERYTHING) {
+      if (token !== '') out.utf8(`${token},`);
+      return;
+    }
+    out.utf8(`${key}${token === null ? 'null' : this.#spec.passthroughIsJson ? token : JSON.stringify(token)},`);
+  }
+
   #answer(out: ByteWriter, scores: Scores, r: number): void {
     const i = this.#interpreter;
     const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
     if (i.task === 'binary') {
       const p = i.probability(scores, r);
-      out.ascii(p > 0.5 ? ',"prediction":true,"probability":' : ',"prediction":false,"probability":');
+      out.fragment(p > 0.5 ? TRUE : FALSE);
       number(out, p);
-      if (i.hasPoints) out.ascii(`,"points":${i.points(p)}`);
-      if (i.hasDecisions) out.utf8(`,"decision":${JSON.stringify(i.decision(p))}`);
+      if (i.hasPoints) {
+        out.fragment(POINTS);
+        writeWhole(out, i.points(p));
+      }
+      if (i.hasDecisions) out.fragment(this.#decisions.get(i.decision(p))!);
     } else if (i.task === 'multiclass') {
       const { values, width } = scores;
       const top = i.top(scores, r);
-      out.utf8(`,"prediction":${this.#classes[top]},"probability":`);
+      out.fragment(this.#predictions[top]!);
       number(out, values[r * width + top]!);
-      out.ascii(',"probabilities":{');
+      out.fragment(PROBABILITIES);
       for (let c = 0; c < width; c++) {
-        out.utf8(`${c > 0 ? ',' : ''}${JSON.stringify(String(i.classes[c]))}:`);
+        out.fragment(this.#classKeys[c]!);
         number(out, values[r * width + c]!);
       }
       out.byte(125);
     } else {
-      out.ascii(',"value":');
+      out.fragment(VALUE);
       number(out, scores.values[r]!);
     }
   }

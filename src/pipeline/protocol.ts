@@ -1,17 +1,18 @@
 // What the main thread and the scoring workers say to each other.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
-import type { DelimitedLayout } from '../decode/csv-parse-decoder.ts';
-import type { JsonLayout } from '../decode/json-decoder.ts';
+import type { DecoderChoice, DecoderInput } from '../decode/create.ts';
 import type { OutputSpec } from '../format/formatter.ts';
 import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Verdict } from '../score/choose.ts';
 
-export type InputSpec = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
+export type InputSpec = DecoderInput;
 
 /** How the blocks of one stream are to be read and written; the same for all its blocks. */
 export interface StreamSpec {
   input: InputSpec;
   output: OutputSpec;
+  /** Default: fast. */
+  decoder?: DecoderChoice;
 }
 
 export interface WorkerInit {

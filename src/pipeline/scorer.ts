@@ -1,9 +1,8 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import type { ColumnBatch, ColumnData } from '../core/batch.ts';
 import { type ErrorDetail, SluiceError } from '../core/errors.ts';
-import { CsvParseDecoder } from '../decode/csv-parse-decoder.ts';
+import { createDecoder } from '../decode/create.ts';
 import { type Decoder, reject } from '../decode/decoder.ts';
-import { JsonDecoder } from '../decode/json-decoder.ts';
 import { createExplainer } from '../explain/create.ts';
 import { NotExplainable } from '../explain/explainer.ts';
 import { type BatchInterpretation, type InterpretationSpec, Interpretations } from '../explain/interpretation.ts';
@@ -164,10 +163,7 @@ export class Scorer {
     if (known) return known;
     if (!spec) throw new Error(`stream ${id} was never described`);
     const stream: Stream = {
-      decoder:
-        spec.input.format === 'json'
-          ? new JsonDecoder(this.#readers, spec.input.layout)
-          : new CsvParseDecoder(this.#readers, spec.input.layout),
+      decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? 'fast'),
       formatter: createFormatter(spec.output, this.model.manifest),
       interpretation: spec.output.interpretation,
       batch: {

@@ -80,6 +80,11 @@ export class Interpreter {
     return Math.round(this.#offset + this.#factor * Math.log(p / (1 - p)));
   }
 
+  /** All that `decision` can answer. */
+  get decisions(): string[] {
+    return [...this.#decisions.map((d) => d.name), ''];
+  }
+
   /** The first decision whose min_probability is reached, from the highest down; '' if none is. */
   decision(probability: number): string {
     for (const d of this.#decisions) if (probability >= d.min_probability) return d.name;

@@ -1,8 +1,9 @@
 // Numbers are the shortest decimals that read back to the same bits.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { Random } from '../../src/core/random.ts';
 import { ByteWriter } from '../../src/format/byte-writer.ts';
-import { shortestFloat32, writeFloat32 } from '../../src/format/number.ts';
+import { shortestFloat32, writeFloat32, writeWhole } from '../../src/format/number.ts';
 
 const written = (value: number): string => {
   const out = new ByteWriter();
@@ -43,6 +44,25 @@ test('every float32 reads back to itself and is as short as the shortest', () =>
   );
 });
 
+test('the bytes are those of the shortest text, for float32 of any bits and of few digits', () => {
+  const random = new Random();
+  random.seed(1, 1);
+  const value = new Float32Array(1);
+  const bits = new Uint32Array(value.buffer);
+  for (let i = 0; i < 60_000; i++) {
+    const u = random.uniform();
+    if (i % 3 === 0) bits[0] = u * 2 ** 32;
+    else if (i % 3 === 1) value[0] = (u - 0.3) ** (1 + (i % 23));
+    else {
+      value[0] = Number((u * 10 ** ((i % 25) - 14)).toPrecision(1 + (i % 9)));
+      bits[0] = bits[0]! + ((i % 7) - 3);
+    }
+    if (!Number.isFinite(value[0])) continue;
+    const text = written(value[0]!);
+    if (text !== shortestFloat32(value[0]!)) throw new Error(`${value[0]}: ${text}`);
+  }
+});
+
 test('whole numbers of any size', () => {
   const out = new ByteWriter(1);
   for (const n of [0, 9, 10, 99, 100, 12_345, 2 ** 53 - 1]) {
@@ -50,4 +70,9 @@ test('whole numbers of any size', () => {
     out.byte(32);
   }
   expect(out.view().toString()).toBe('0 9 10 99 100 12345 9007199254740991 ');
+  for (const n of [0, -0, 1, -1, 999_999_999, 1e9, 2147483647, 2147483648, -4294967296, 2 ** 53, 1e21, NaN, 10 ** 15]) {
+    out.length = 0;
+    writeWhole(out, n);
+    expect(out.view().toString()).toBe(String(n));
+  }
 });

@@ -1,0 +1,133 @@
+// Measures decoding and formatting of generated applications, ours against the references: node bench/decode.ts [rows]
+import path from 'node:path';
+import type { ColumnBatch } from '../src/core/batch.ts';
+import { createDecoder, type DecoderInput } from '../src/decode/create.ts';
+import type { Decoder, RecordSlice } from '../src/decode/decoder.ts';
+import { COLUMNS, generatePortfolio } from '../src/demo/generate.ts';
+import { ByteWriter } from '../src/format/byte-writer.ts';
+import { createFormatter } from '../src/format/create.ts';
+import type { OutputFormat } from '../src/format/formatter.ts';
+import { columnReaders } from '../src/model/column-reader.ts';
+import { Encoder } from '../src/model/encoder.ts';
+import { loadPackage } from '../src/model/package.ts';
+import { DelimitedScanner } from '../src/source/delimited-scanner.ts';
+import { RecordList } from '../src/source/record-scanner.ts';
+
+const CAPACITY = 512;
+const ROUNDS = 5;
+const rows = Number(process.argv[2] ?? 100_000);
+const { manifest } = await loadPackage(path.join(import.meta.dirname, '../src/bundled/credit-default/1'));
+const readers = columnReaders(manifest);
+const kinds = readers.map((r) => r.kind);
+const batch: ColumnBatch = {
+  capacity: CAPACITY,
+  rows: 0,
+  columns: kinds.map((kind) => ({
+    kind,
+    numbers: new Float64Array(CAPACITY),
+    codes: new Int32Array(CAPACITY),
+    texts: new Array<string | null>(CAPACITY).fill(null),
+  })),
+  rejected: new Uint8Array(CAPACITY),
+  rejections: [],
+  passthrough: [],
+};
+
+function recordsOf(bytes: Buffer, scanner: DelimitedScanner): RecordSlice {
+  const slab = new SharedArrayBuffer(bytes.length);
+  const view = Buffer.from(slab);
+  view.set(bytes);
+  const records = new RecordList();
+  scanner.scan(view, bytes.length, true, records);
+  return { slab, spans: records.spans.slice(0, records.count * 2), faults: records.faults.slice(0, records.count) };
+}
+
+/** CPU nanoseconds a row of the fastest of some rounds. */
+function measure(name: string, count: number, work: () => void): void {
+  let best = Infinity;
+  for (let round = 0; round < ROUNDS; round++) {
+    const began = process.cpuUsage();
+    work();
+    const used = process.cpuUsage(began);
+    best = Math.min(best, ((used.user + used.system) * 1000) / count);
+  }
+  console.log(`${name.padEnd(40)} ${best.toFixed(0).padStart(7)} ns a row`);
+}
+
+const decodeAll = (decoder: Decoder, block: RecordSlice) => () => {
+  const n = block.faults.length;
+  for (let from = 0; from < n; from += CAPACITY) decoder.decode(block, from, Math.min(n, from + CAPACITY), batch);
+};
+
+const csv = Buffer.concat([...generatePortfolio({ rows, seed: 7, dirty: true })]);
+const delimited = recordsOf(csv.subarray(csv.indexOf(10) + 1), new DelimitedScanner(44, 1 << 20));
+const toJson = (strings: boolean) => {
+  const lines = csv.toString().split('\n').slice(1, -1);
+  const text = lines.map((line) => {
+    const cells = line.split(',');
+    const members = COLUMNS.map((name, c) => {
+      const v = cells[c] ?? '';
+      const bare = kinds[manifest.columns.findIndex((m) => m.name === name)] !== 'category' && !strings;
+      return [name, v === '' ? null : !bare ? v : v === 'true' || v === 'false' ? v === 'true' : Number(v)];
+    });
+    return JSON.stringify(Object.fromEntries(members));
+  });
+  return recordsOf(Buffer.from(text.join('\n')), new DelimitedScanner(-1, 1 << 20, -1));
+};
+const csvInput: DecoderInput = {
+  format: 'delimited',
+  layout: {
+    delimiter: ',',
+    fields: COLUMNS.length,
+    columns: manifest.columns.map((c) => COLUMNS.indexOf(c.name)),
+    passthrough: [],
+  },
+};
+const jsonInput: DecoderInput = {
+  format: 'json',
+  layout: { passthrough: [], reserved: [], outcome: null, maxColumns: 1000 },
+};
+
+console.log(`${rows} rows of ${COLUMNS.length} columns, micro-batches of ${CAPACITY}`);
+measure('find records, delimited', delimited.faults.length, () => {
+  const records = new RecordList();
+  new DelimitedScanner(44, 1 << 20).scan(Buffer.from(delimited.slab), delimited.slab.byteLength, true, records);
+});
+const encoder = new Encoder(manifest, kinds, CAPACITY);
+for (const [name, block, input] of [
+  ['delimited', delimited, csvInput],
+  ['json, native values', toJson(false), jsonInput],
+  ['json, strings', toJson(true), jsonInput],
+] as const) {
+  for (const choice of ['fast', 'reference'] as const) {
+    measure(`decode ${name}, ${choice}`, block.faults.length, decodeAll(createDecoder(readers, input, choice), block));
+  }
+}
+createDecoder(readers, csvInput, 'fast').decode(delimited, 0, CAPACITY, batch);
+measure('encode', rows, () => {
+  for (let r = 0; r < rows; r += CAPACITY) encoder.encode(batch);
+});
+const scores = {
+  values: Float32Array.from({ length: CAPACITY * 2 }, (_, i) => (i % 2 ? 1 / (1 + i) : 1 - 1 / (2 + i))),
+  width: 2,
+};
+for (const [name, value] of [
+  ['probabilities', (i: number) => ((i * 0.6180339887) % 1) ** 2],
+  ['small probabilities', (i: number) => ((i * 0.6180339887) % 1) ** 12],
+] as const) {
+  for (let r = 0; r < CAPACITY; r++) {
+    scores.values[r * 2 + 1] = value(r);
+    scores.values[r * 2] = 1 - scores.values[r * 2 + 1]!;
+  }
+  for (const format of ['ndjson', 'csv'] as OutputFormat[]) {
+    const spec = { format, delimiter: ',', passthrough: [], passthroughIsJson: false, interpretation: null };
+    const formatter = createFormatter(spec, manifest);
+    const out = new ByteWriter();
+    measure(`format ${format}, ${name}`, rows, () => {
+      for (let r = 0; r < rows; r += CAPACITY) {
+        out.length = 0;
+        formatter.write(out, batch, scores, r + 1, null);
+      }
+    });
+  }
+}

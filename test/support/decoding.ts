@@ -1,0 +1,298 @@
+// Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
+import { type ColumnBatch, UNSEEN } from '../../src/core/batch.ts';
+import { Random } from '../../src/core/random.ts';
+import { createDecoder, type DecoderInput } from '../../src/decode/create.ts';
+import type { Decoder, RecordSlice } from '../../src/decode/decoder.ts';
+import { DelimitedDecoder } from '../../src/decode/delimited-decoder.ts';
+import { JsonBytesDecoder } from '../../src/decode/json-bytes-decoder.ts';
+import { ColumnReader } from '../../src/model/column-reader.ts';
+import type { ColumnSpec, InputSpec } from '../../src/model/manifest.ts';
+import { RecordList, type RecordScanner } from '../../src/source/record-scanner.ts';
+
+/** Records of a run by hand: `SLUICE_DIFFERENTIAL=1000000 npx vitest run test/decode`. */
+export const RECORDS = Number(process.env.SLUICE_DIFFERENTIAL ?? 30_000);
+
+const column = (spec: ColumnSpec, type: InputSpec['type'] = 'float32'): ColumnReader =>
+  new ColumnReader(spec, [{ name: spec.name, type, column: spec.name }]);
+
+/** One column of every sort a package can hold. */
+export const READERS: readonly ColumnReader[] = [
+  column({ name: 'amount', kind: 'number' }),
+  column({ name: 'ratio', kind: 'number', missing: { values: ['', 'NA', '-999', '1e3'] } }, 'float64'),
+  column({ name: 'count', kind: 'number', missing: { values: ['', 'null'], as: 'value', value: 0 } }, 'int64'),
+  column({ name: 'small', kind: 'number', range: [-100, 100], missing: { as: 'error' } }, 'int32'),
+  column({ name: 'flag', kind: 'boolean', missing: { values: ['', 'NA'] } }),
+  column({ name: 'näme', kind: 'boolean', true_values: ['J', '+', '1.0'], false_values: ['N', '-', '"'] }),
+  column({
+    name: 'city',
+    kind: 'category',
+    codes: { Zürich: 3, 東京: 1, 'a,b;c': 7, 'q"q': 0, 'two\nlines': 9, '😀': 2 },
+  }),
+  column({
+    name: 'a"b',
+    kind: 'category',
+    values: ['x', 'y', 'NA', ' x'],
+    missing: { values: ['NA'] },
+    unseen: 'missing',
+  }),
+  column({
+    name: 'level',
+    kind: 'category',
+    codes: { 1: 1, 2: 2, '-7': 3, '1.0': 4, true: 5, 1e21: 6 },
+    unseen: 'value',
+    unseen_value: -1,
+  }),
+  column({ name: 'note', kind: 'text' }, 'string'),
+  column({ name: 'free', kind: 'category', missing: { values: ['', '0'], as: 'error' } }, 'string'),
+];
+
+export const NUMBERS = [
+  ...['0', '-0', '+0', '1', '+1', '-1', '12.5', '.5', '5.', '.', '-.5', '+.', '', ' 1', '1 ', '1_000', '1,5', '0x1F'],
+  ...['1e3', '1E3', '1e+3', '1e-3', '1e', 'e3', '1e+', '1e400', '-1e400', '1e-400', '0.1e-320', '4.9e-324', '2.4e-324'],
+  ...['123456789012345678', '9007199254740993', '9007199254740992', '9007199254740991', '900719925474099267'],
+  ...['0.1', '0.30000000000000004', '1.7976931348623157e308', '1.7976931348623159e308', '3.4028235677973366e38'],
+  ...[
+    '3.4028235677973365e38',
+    '00012',
+    '0.0000000000000000000000001',
+    '10000000000000000000000',
+    '1e22',
+    '1e23',
+    '8.5e22',
+  ],
+  ...[
+    '99',
+    '100',
+    '100.5',
+    '101',
+    '-100',
+    '-101',
+    '2147483647',
+    '2147483648',
+    'NaN',
+    'Infinity',
+    '-Infinity',
+    '1n',
+    '٣',
+  ],
+  ...[
+    '-999',
+    '-999.0',
+    'NA',
+    'null',
+    '1.0',
+    '--1',
+    '+-1',
+    '1e5.',
+    '1.2.3',
+    '12345678901234567890123',
+    '0.1234567890123456789',
+  ],
+];
+const WORDS = [
+  ...[
+    'true',
+    'false',
+    'True',
+    'FALSE',
+    '1',
+    '0',
+    'J',
+    'N',
+    '+',
+    '-',
+    '"',
+    'tru',
+    'truee',
+    'NA',
+    '',
+    'x',
+    'y',
+    ' x',
+    'X',
+  ],
+  ...['Zürich', 'Zurich', '東京', '東', 'a,b;c', 'q"q', 'two\nlines', 'two\r\nlines', '😀', 'é', '\u00e9', 'e\u0301'],
+  ...['1.0', '2', '-7', '1e21', '\0', 'a\0b', '\ufeff', ' ', '\t', '|', ';', "'", '\\', 'constructor', '__proto__'],
+];
+/** Values that a sound row has, a column. */
+const GOOD: readonly (readonly string[])[] = [
+  ['17800', '0.5', '1e5', '123.456', ''],
+  ['0.1', '-999', 'NA', '12345.678901234567', '1e-7'],
+  ['5', '-3', '9007199254740991', 'null', ''],
+  ['1', '-100', '100', '0'],
+  ['true', 'false', 'NA', '0', ''],
+  ['J', 'N', '+', '"', ''],
+  ['Zürich', '東京', 'q"q', '😀', 'two\nlines', 'a,b;c', ''],
+  ['x', 'y', 'NA', 'unknown'],
+  ['1', '2', '-7', 'other', 'true', ''],
+  ['', 'a note', 'ö', 'with "quotes"', 'with, comma'],
+  ['anything', '1', '😀'],
+];
+
+/** Draws from a seeded sequence. */
+export class Draw extends Random {
+  constructor(seed: number) {
+    super();
+    this.seed(seed, 1);
+  }
+  below(n: number): number {
+    return Math.floor(this.uniform() * n);
+  }
+  of<T>(values: readonly T[]): T {
+    return values[this.below(values.length)]!;
+  }
+  /** A number as text: digits, point and exponent anywhere. */
+  number(): string {
+    const digits = (n: number) => Array.from({ length: this.below(n + 1) }, () => this.below(10)).join('');
+    const sign = this.of(['', '', '', '-', '+']);
+    const text = `${sign}${digits(this.of([3, 10, 20]))}${this.of(['', '.', '.'])}${digits(this.of([2, 9, 19]))}`;
+    return this.chance(0.7) ? text : `${text}${this.of(['e', 'E'])}${this.of(['', '-', '+'])}${digits(3)}`;
+  }
+  /** What column `c` of READERS holds: usually sound, `odd` of the time anything. */
+  cell(c: number, odd: number): string {
+    if (!this.chance(odd)) return this.of(GOOD[c]!);
+    return this.below(3) === 0 ? this.number() : this.of(this.chance(0.5) ? NUMBERS : WORDS);
+  }
+  /** A few bytes changed, put in or taken out. */
+  mutate(bytes: Buffer): Buffer {
+    let out = bytes;
+    for (let n = 1 + this.below(6); n > 0; n--) {
+      const at = this.below(out.length);
+      const byte = this.of([this.below(256), 34, 44, 92, 10, 13, 0, 0x80, 0xc3, 0xe6, 0xf0, 0xff, 123, 125, 58, 48]);
+      const how = this.below(3);
+      out = Buffer.concat([
+        out.subarray(0, at),
+        Buffer.from(how === 2 ? [] : [byte]),
+        out.subarray(how === 1 ? at : at + 1),
+      ]);
+    }
+    return out;
+  }
+}
+
+/** All records of `bytes` in one slab. */
+export function recordsIn(bytes: Uint8Array, scanner: RecordScanner): RecordSlice {
+  const slab = new SharedArrayBuffer(bytes.length + 16);
+  const view = Buffer.from(slab);
+  view.set(bytes);
+  const records = new RecordList();
+  scanner.scan(view, bytes.length, true, records);
+  return {
+    slab,
+    spans: records.spans.slice(0, records.count * 2),
+    faults: records.faults.slice(0, records.count),
+  };
+}
+
+export function newBatch(readers: readonly ColumnReader[], capacity: number, passthrough: number): ColumnBatch {
+  return {
+    capacity,
+    rows: 0,
+    columns: readers.map((r) => ({
+      kind: r.kind,
+      numbers: new Float64Array(capacity),
+      codes: new Int32Array(capacity),
+      texts: new Array<string | null>(capacity).fill(null),
+    })),
+    rejected: new Uint8Array(capacity),
+    rejections: [],
+    passthrough: Array.from({ length: passthrough }, () => new Array<string | null>(capacity).fill(null)),
+  };
+}
+
+export interface Found {
+  records: number;
+  rejected: number;
+  /** Left to the reference by the fast decoder. */
+  declined: number;
+}
+
+/** Records of many comparisons; neither sound nor rejected, neither read nor declined records may be missing. */
+export class Tally implements Found {
+  records = 0;
+  rejected = 0;
+  declined = 0;
+
+  add(found: Found): void {
+    this.records += found.records;
+    this.rejected += found.rejected;
+    this.declined += found.declined;
+  }
+
+  /** `declined`: most of the records that may be left to the reference. */
+  assertMixed(declined: number): void {
+    const share = { rejected: this.rejected / this.records, declined: this.declined / this.records };
+    const within = (v: number, most: number) => v > 0.001 && v < most;
+    if (!within(share.rejected, 0.6) || !within(share.declined, declined)) throw new Error(JSON.stringify(share));
+  }
+}
+
+/** Both decoders over the same records, `capacity` at a time; throws on the first difference. */
+export class Differential {
+  readonly #readers: readonly ColumnReader[];
+  readonly #fast: DelimitedDecoder | JsonBytesDecoder;
+  readonly #reference: Decoder;
+  readonly #passthrough: number;
+
+  constructor(readers: readonly ColumnReader[], input: DecoderInput, passthrough: number) {
+    this.#readers = readers;
+    const fast = createDecoder(readers, input, 'fast');
+    if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
+    this.#fast = fast;
+    this.#reference = createDecoder(readers, input, 'reference');
+    this.#passthrough = passthrough;
+  }
+
+  compare(block: RecordSlice, capacity: number): Found {
+    const before = Buffer.from(block.slab).toString('latin1');
+    const a = newBatch(this.#readers, capacity, this.#passthrough);
+    const b = newBatch(this.#readers, capacity, this.#passthrough);
+    const count = block.faults.length;
+    let rejected = 0;
+    const { declined } = this.#fast;
+    for (let from = 0; from < count; from += capacity) {
+      const to = Math.min(count, from + capacity);
+      this.#fast.decode(block, from, to, a);
+      this.#reference.decode(block, from, to, b);
+      const difference = differenceOf(a, b);
+      if (difference) {
+        const start = block.spans[(from + difference.row) * 2]!;
+        const record = Buffer.from(block.slab).subarray(start, block.spans[(from + difference.row) * 2 + 1]!);
+        throw new Error(`${difference.what} in ${JSON.stringify(record.toString('latin1'))}`);
+      }
+      rejected += b.rejections.length;
+    }
+    if (Buffer.from(block.slab).toString('latin1') !== before) throw new Error('a decoder wrote into the slab');
+    return { records: count, rejected, declined: this.#fast.declined - declined };
+  }
+}
+
+/** Where two batches differ, or null; cells of rejected rows are undefined. */
+function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: string } | null {
+  const show = (v: unknown) => (Object.is(v, -0) ? '-0' : JSON.stringify(v));
+  for (let r = 0; r < b.rows; r++) {
+    const fault = (x: ColumnBatch) => x.rejections.find((e) => e.index === r) ?? null;
+    if (a.rejected[r] !== b.rejected[r] || show(fault(a)) !== show(fault(b))) {
+      return { row: r, what: `rejected ${show(fault(a))} instead of ${show(fault(b))}` };
+    }
+    for (let p = 0; p < b.passthrough.length; p++) {
+      const [x, y] = [a.passthrough[p]![r], b.passthrough[p]![r]];
+      if (x !== y) return { row: r, what: `passthrough ${p}: ${show(x)} instead of ${show(y)}` };
+    }
+    if (b.rejected[r] === 1) continue;
+    for (let c = 0; c < b.columns.length; c++) {
+      const [x, y] = [cellOf(a, c, r), cellOf(b, c, r)];
+      if (!Object.is(x, y)) return { row: r, what: `column ${c}: ${show(x)} instead of ${show(y)}` };
+    }
+  }
+  if (a.rows !== b.rows || show(a.rejections) !== show(b.rejections))
+    return { row: 0, what: 'rejections out of order' };
+  return null;
+}
+
+function cellOf(batch: ColumnBatch, c: number, r: number): unknown {
+  const column = batch.columns[c]!;
+  if (column.kind === 'number') return column.numbers[r];
+  if (column.kind === 'text') return column.texts[r];
+  return column.codes[r] === UNSEEN ? `unseen ${column.texts[r]}` : column.codes[r];
+}
