@@ -187,10 +187,13 @@ function draftText(
   if (known?.unseen === 'error') {
     spec.values = [...known.values].filter((v) => v !== '');
     spec.unseen = 'error';
-    findings.info(`has ${spec.values.length} categories; the model fails on others, so they are rejected.`, name);
+    findings.info(
+      `has ${spec.values.length} categories; training refused others, so such applications are rejected.`,
+      name,
+    );
     return;
   }
-  if (known) {
+  if (known && known.values.length > 0) {
     const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
     if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
       findings.warn(
@@ -278,18 +281,27 @@ function draftMissing(
     return;
   }
   if (input.type === 'string') {
-    const extra = known?.values.filter((v) => !profile.distinct?.has(v) && MISSING_WORDS.has(v)) ?? [];
-    const other = known?.values.filter((v) => !profile.distinct?.has(v) && booleanWord(v) === undefined) ?? [];
+    const spare = known?.values.filter((v) => !profile.distinct?.has(v)) ?? [];
+    const marker = known?.marker;
+    const extra = [
+      ...(marker === undefined ? [] : [marker]),
+      ...spare.filter((v) => MISSING_WORDS.has(v) || WORDS.includes(v)),
+    ];
+    const other = spare.filter((v) => booleanWord(v) === undefined);
     const words = [...new Set([...extra, ...(gone > 0 ? other : []), ...WORDS])];
     draft.choices = words.map((value) => ({ as: 'value', value }));
-    if (known?.unseen === 'error' && extra.length === 0) {
+    // An encoder that fails on what it does not know was given something for missing values: the one word no row has.
+    const [only] = gone > 0 && other.length === 1 ? other : [];
+    if (known?.unseen === 'error' && extra.length === 0 && only === undefined) {
       set({ as: 'error' });
       return;
     }
     set(draft.choices[0]!);
     if (gone > 0 && known) {
       const word = words[0]!;
-      if (known.values.includes(word))
+      if (word === marker)
+        findings.info(`missing becomes ${JSON.stringify(word)}, which the model itself replaces.`, spec.name);
+      else if (known.values.includes(word))
         findings.info(
           `missing becomes ${JSON.stringify(word)}, which the model knows and the table does not hold.`,
           spec.name,

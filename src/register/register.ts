@@ -11,7 +11,7 @@ import { NotExplainable } from '../explain/explainer.ts';
 import type { Covers } from '../explain/trees.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { type OnnxModel, readOnnx } from '../onnx/model.ts';
-import { knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
+import { categoryKey, knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
 import type { Scores } from '../score/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { Probe } from '../score/probe.ts';
@@ -113,8 +113,16 @@ async function propose(
   const known = knownCategories(model.graph);
   const problems: string[] = [];
   const drafts = inputs.flatMap((input) =>
-    (input.columns ?? [input.column!]).map((name) =>
-      draftColumn(name, input, table.profiles.get(name)!, known.get(input.name), encoding, findings, problems),
+    (input.columns ?? [input.column!]).map((name, at) =>
+      draftColumn(
+        name,
+        input,
+        table.profiles.get(name)!,
+        known.get(categoryKey(input.name, at)),
+        encoding,
+        findings,
+        problems,
+      ),
     ),
   );
   if (problems.length > 0) throw refuse(problems.join('\n'));
