@@ -240,7 +240,10 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
   const widths = new Map<string, number>();
   for (const i of graph.inputs) {
     const width = i.type.kind === 'tensor' ? i.type.shape?.[1] : undefined;
-    widths.set(i.name, i.type.kind === 'tensor' && i.type.shape?.length === 1 ? 1 : typeof width === 'number' ? width : 0);
+    widths.set(
+      i.name,
+      i.type.kind === 'tensor' && i.type.shape?.length === 1 ? 1 : typeof width === 'number' ? width : 0,
+    );
   }
   const follow = (from: Follow, found: Partial<KnownCategories>, depth: number): void => {
     for (const [, n] of consumers.get(from.tensor) ?? []) {
