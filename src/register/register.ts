@@ -688,6 +688,7 @@ function likelyCauses(
       `the trees were trained on float64 values that float32 cannot hold (${inexact.map((d) => d.spec.name).join(', ')}), so decisions flip near thresholds: train on X.astype("float32")`,
     );
   }
+  causes.push('a setting of the training library that its exporter leaves out (docs/models.md lists those known)');
   causes.push('the encoding differs from training: order of columns, codes, what missing became (--encoding)');
   causes.push('the predictions are those of another model, other rows or another class (--positive-class)');
   return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
