@@ -25,6 +25,7 @@ interface AddFlags {
   delimiter?: string;
   task?: 'binary' | 'multiclass' | 'regression' | 'score';
   output?: 'probability' | 'log_odds';
+  scores?: string;
   description?: string;
   requireBatchInvariance?: boolean;
   alias?: string;
@@ -72,6 +73,7 @@ export function addModelCommand(program: Command): void {
       new Option('--task <task>', 'default: found out').choices(['binary', 'multiclass', 'regression', 'score']),
     )
     .addOption(new Option('--output <kind>', 'what the scores are').choices(['probability', 'log_odds']))
+    .option('--scores <output>', 'the output of the graph that carries the scores (default: found out)')
     .option('--description <text>')
     .option('--require-batch-invariance', 'refuse a model whose bits change with the batch size')
     .option('--alias <alias>', 'point this alias to the new version')
@@ -147,6 +149,11 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
   const tolerance = flags.tolerance === undefined ? undefined : Number(flags.tolerance);
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
   const delimiter = flags.delimiter === undefined ? undefined : (DELIMITER_WORDS[flags.delimiter] ?? flags.delimiter);
+  if (delimiter !== undefined && delimiter.length !== 1)
+    throw new SluiceError(
+      'usage',
+      `--delimiter takes one of ${Object.keys(DELIMITER_WORDS).join(', ')}, or one character`,
+    );
   const proposal = await proposePackage({
     onnxFile,
     trainingFile: flags.trainingData,
@@ -155,7 +162,8 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
     ...(delimiter === undefined ? {} : { delimiter }),
     ...(flags.description === undefined ? {} : { description: flags.description }),
     ...(flags.outcome === undefined ? {} : { outcome: flags.outcome }),
-    ...(flags.ignore === undefined ? {} : { ignore: flags.ignore.split(',') }),
+    ...(flags.ignore === undefined ? {} : { ignore: flags.ignore.split(',').map((c) => c.trim()) }),
+    ...(flags.scores === undefined ? {} : { scores: flags.scores }),
     ...(flags.encoding === undefined ? {} : { encoding: await readEncoding(flags.encoding) }),
     ...(flags.task === undefined ? {} : { task: flags.task }),
     ...(flags.positiveClass === undefined ? {} : { positiveClass: flags.positiveClass }),

@@ -49,23 +49,26 @@ export class Hybrids {
     this.#inputs = others.map((i) => ({ ...i, data: emptyLike(i.data, paddedRows(BATCH) * i.width) }));
   }
 
-  /** The row that takes the columns with `takes(column)` from row `x` of `inputs`, the others from row `z` of the others. */
-  async ask(
+  /**
+   * The row that takes the columns with `takes(column)` from row `x` of `inputs`, the others from row `z` of the others. What it
+   * returns must be awaited, if anything: a promise for every question would cost more than the model.
+   */
+  ask(
     inputs: readonly EncodedInput[],
     x: number,
     z: number,
     takes: (column: number) => boolean,
     then: (answer: Float64Array) => void,
-  ): Promise<void> {
+  ): Promise<void> | undefined {
     const to = this.#waiting.length;
     for (const [i, own] of this.#inputs.entries()) copyRow(this.#others[i]!.data, z, own.data, to, own.width);
-    this.#places.forEach((list, column) => {
-      if (!takes(column)) return;
-      for (const { input, at } of list)
+    for (let column = 0; column < this.#places.length; column++) {
+      if (!takes(column)) continue;
+      for (const { input, at } of this.#places[column]!)
         copyCell(inputs[input]!.data, x, this.#inputs[input]!.data, to, inputs[input]!.width, at);
-    });
+    }
     this.#waiting.push(then);
-    if (this.#waiting.length === BATCH) await this.flush();
+    return this.#waiting.length === BATCH ? this.flush() : undefined;
   }
 
   async flush(): Promise<void> {
@@ -146,24 +149,32 @@ export function exactExplainer(asking: Asking): Explainer {
           const players = differing(asking, inputs, x, z);
           const k = players.length;
           const answers = new Float64Array(2 ** k * outputs);
+          const bit = new Int32Array(columns).fill(31);
+          players.forEach((c, j) => {
+            bit[c] = j;
+          });
           for (let set = 0; set < 2 ** k; set++) {
-            await hybrids.ask(
+            const full = hybrids.ask(
               inputs,
               x,
               z,
-              (c) => players.includes(c) && ((set >>> players.indexOf(c)) & 1) === 1,
+              (c) => ((set >>> bit[c]!) & 1) === 1,
               (answer) => answers.set(answer, set * outputs),
             );
+            if (full) await full;
           }
           await hybrids.flush();
+          const weights = Float64Array.from(
+            { length: k },
+            (_, size) => (factorial[size]! * factorial[k - size - 1]!) / factorial[k]!,
+          );
           for (let o = 0; o < outputs; o++) {
             if (z === 0) margins[i * outputs + o] = answers[(2 ** k - 1) * outputs + o]!;
             for (let j = 0; j < k; j++) {
               let sum = 0;
               for (let set = 0; set < 2 ** k; set++) {
                 if ((set >>> j) & 1) continue;
-                const size = bitCount(set);
-                const weight = (factorial[size]! * factorial[k - size - 1]!) / factorial[k]!;
+                const weight = weights[bitCount(set)]!;
                 sum += weight * (answers[(set | (1 << j)) * outputs + o]! - answers[set * outputs + o]!);
               }
               values[(i * outputs + o) * columns + players[j]!]! += sum / backgroundRows;
@@ -207,23 +218,26 @@ export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explai
         const at = i * outputs * columns;
         const squares = new Float64Array(outputs * columns);
         const seed = hashRow(inputs, x);
+        const drawn: Float64Array[] = [];
         for (let round = 0; round < rounds; round++) {
           for (let z = 0; z < backgroundRows; z++) {
             random.seed(seed, round * backgroundRows + z);
             const order = shuffled(differing(asking, inputs, x, z), random);
             const pair = new Float64Array(outputs * columns);
+            drawn.push(pair);
             for (const sequence of [order, order.toReversed()]) {
-              const taken = new Set<number>();
+              const place = new Int32Array(columns).fill(columns);
+              sequence.forEach((c, k) => {
+                place[c] = k;
+              });
               const before = new Float64Array(outputs);
               for (let step = 0; step <= sequence.length; step++) {
                 const player = sequence[step - 1];
-                if (player !== undefined) taken.add(player);
-                const now = new Set(taken);
-                await hybrids.ask(
+                const full = hybrids.ask(
                   inputs,
                   x,
                   z,
-                  (c) => now.has(c),
+                  (c) => place[c]! < step,
                   (answer) => {
                     for (let o = 0; o < outputs; o++) {
                       if (player !== undefined) pair[o * columns + player]! += (answer[o]! - before[o]!) / 2;
@@ -232,13 +246,16 @@ export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explai
                     }
                   },
                 );
+                if (full) await full;
               }
             }
-            await hybrids.flush();
-            for (let k = 0; k < pair.length; k++) {
-              values[at + k]! += pair[k]!;
-              squares[k]! += pair[k]! ** 2;
-            }
+          }
+        }
+        await hybrids.flush();
+        for (const pair of drawn) {
+          for (let k = 0; k < pair.length; k++) {
+            values[at + k]! += pair[k]!;
+            squares[k]! += pair[k]! ** 2;
           }
         }
         const n = rounds * backgroundRows;

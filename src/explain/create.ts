@@ -2,7 +2,7 @@
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { readOnnx } from '../onnx/model.ts';
-import { traceModel } from '../onnx/trace.ts';
+import { type Trace, type TracedHeads, traceHeads } from '../onnx/trace.ts';
 import type { Evaluator } from '../score/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { Unsupported } from '../trees/grow.ts';
@@ -10,6 +10,7 @@ import { placesOf, scoreBackground } from './background.ts';
 import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';
+import { sumExplainer } from './sum.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 
 export interface ExplainerOptions {
@@ -53,23 +54,54 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
   // One output a class: any of them leads to the sums inside.
   const output = [manifest.onnx.probabilities ?? manifest.onnx.value ?? ''].flat().at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
-  const trace = (() => {
-    let found: ReturnType<typeof traceModel> | null = null;
-    return () => {
-      found ??= traceModel(readOnnx(options.bytes), output, new Map(shapes.map((s) => [s.name, s.width])));
-      if (!found.trace) throw new NotExplainable(found.reason);
-      return found.trace;
+  const heads = (() => {
+    let found: ReturnType<typeof traceHeads> | null = null;
+    return (): TracedHeads => {
+      found ??= traceHeads(readOnnx(options.bytes), output, new Map(shapes.map((s) => [s.name, s.width])));
+      if (!found.traced) throw new NotExplainable(found.reason);
+      return found.traced;
     };
   })();
+  const trace = (): Trace => {
+    const [first, ...more] = heads().heads;
+    if (more.length > 0) throw new NotExplainable(`the model is made of ${more.length + 1} models`);
+    return first!.trace;
+  };
+  const average = (method: 'tree_interventional' | 'linear'): Explainer => {
+    const { heads: parts, linear } = heads();
+    const trees = parts.some((p) => p.trace.head.kind === 'trees');
+    if (trees !== (method === 'tree_interventional'))
+      throw new NotExplainable(trees ? 'the model is not linear' : 'the model is no tree ensemble');
+    if (!linear) throw new NotExplainable(`${parts.length} models are combined in a way that is no average`);
+    return sumExplainer(
+      parts.map((p) => p.weight),
+      (i, link) => {
+        const part = parts[i]!.trace;
+        return part.head.kind === 'trees'
+          ? treeExplainer(part, shapes, places, interpreter, background, null, link)
+          : linearExplainer(part, shapes, places, interpreter, background, link);
+      },
+      places.length,
+      interpreter,
+      background,
+    );
+  };
+  const several = (): boolean => heads().heads.length > 1;
   const explainer =
-    attempt('tree_interventional', () => treeExplainer(trace(), shapes, places, interpreter, background, null)) ??
+    attempt('tree_interventional', () =>
+      several()
+        ? average('tree_interventional')
+        : treeExplainer(trace(), shapes, places, interpreter, background, null),
+    ) ??
     (covers || named === 'tree_path_dependent'
       ? attempt('tree_path_dependent', () => {
           if (!covers) throw new NotExplainable('the package ships no covers.json');
           return treeExplainer(trace(), shapes, places, interpreter, background, covers);
         })
       : null) ??
-    attempt('linear', () => linearExplainer(trace(), shapes, places, interpreter, background));
+    attempt('linear', () =>
+      several() ? average('linear') : linearExplainer(trace(), shapes, places, interpreter, background),
+    );
   if (explainer) return { explainer, reasons };
   const asking = { evaluator, interpreter, places, background };
   if (named === 'exact' || (named === undefined && places.length <= EXACT_COLUMNS)) {

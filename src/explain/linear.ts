@@ -6,7 +6,7 @@ import type { Interpreter } from '../score/prediction.ts';
 import { CategoryKeys, categorySlot, categoryValues } from '../trees/slots.ts';
 import type { Background, Place } from './background.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
-import { answersOf, findLink, marginsOf } from './link.ts';
+import { answersOf, findLink, type LinkFinder, marginsOf } from './link.ts';
 
 /** Adds what some features contribute to `out[target * columns + column]`. */
 type Part = (inputs: readonly EncodedInput[], row: number, out: Float64Array) => void;
@@ -18,6 +18,7 @@ export function linearExplainer(
   places: readonly (readonly Place[])[],
   interpreter: Interpreter,
   background: Background,
+  linkOf: LinkFinder = findLink,
 ): Explainer {
   const { head, features } = trace;
   if (head.kind !== 'linear') throw new NotExplainable('the model is not linear');
@@ -83,7 +84,7 @@ export function linearExplainer(
     answersOf(interpreter, background.scores, r, answer);
     answers.push(answer);
   }
-  const link = findLink(interpreter, sums, answers);
+  const link = linkOf(interpreter, sums, answers);
   const { outputs } = link;
   contributions.set(mean);
   const base = new Float64Array(outputs);

@@ -51,6 +51,12 @@ export function distance(a: Float64Array, b: Float64Array): number {
   return worst;
 }
 
+export type LinkFinder = (
+  interpreter: Interpreter,
+  sums: readonly Float64Array[],
+  answers: readonly Float64Array[],
+) => Link;
+
 /**
  * Finds the link on rows whose sums and answers are known.
  * @throws NotExplainable when none fits
@@ -74,6 +80,15 @@ export function findLink(
       add('probability', 'identity', [unit(t, -1)], [1]);
     }
     if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
+    // Calibration by a sigmoid: a · sum + b in log-odds.
+    const sound = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
+    for (let t = targets - 1; t >= 0 && sound.length > 2; t--) {
+      const line = lineThrough(
+        sound.map((r) => sums[r]![t]!),
+        sound.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
+      );
+      if (line) add('log_odds', 'logistic', [unit(t, line[0])], [line[1]]);
+    }
   } else if (interpreter.task === 'multiclass' && targets === outputs) {
     const each = Array.from({ length: targets }, (_, t) => unit(t));
     add('log_odds', 'softmax', each, new Array<number>(outputs).fill(0));

@@ -10,7 +10,7 @@ import type { Background, Place } from './background.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
 import { interventional, pathDependent } from './fills.ts';
 import { LeafGames } from './leaf-games.ts';
-import { answersOf, findLink, marginsOf } from './link.ts';
+import { answersOf, findLink, type LinkFinder, marginsOf } from './link.ts';
 import { SlotStates } from './slot-states.ts';
 
 /** Rows explained at once. */
@@ -30,6 +30,7 @@ export function treeExplainer(
   interpreter: Interpreter,
   background: Background,
   covers: Covers | null,
+  linkOf: LinkFinder = findLink,
 ): Explainer {
   if (trace.head.kind !== 'trees') throw new NotExplainable('the model is no tree ensemble');
   const { node } = trace.head;
@@ -79,7 +80,7 @@ export function treeExplainer(
     answersOf(interpreter, background.scores, r, answer);
     answers.push(answer);
   }
-  const link = findLink(interpreter, sums, answers);
+  const link = linkOf(interpreter, sums, answers);
   const baseSums = Float64Array.from(rest);
   games.visit(states.states, (game, _mask, from, end) => {
     let share: number;

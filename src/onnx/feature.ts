@@ -11,6 +11,8 @@ export type Step =
   | { op: 'cast'; type: FeatureType }
   /** `replaced` (NaN: a missing value) becomes `value`. */
   | { op: 'impute'; type: FeatureType; replaced: number; value: number }
+  /** A text becomes another: an imputer's word for a missing value. */
+  | { op: 'replace'; type: 'string'; from: string; to: string }
   /** (x - offset) * scale, as ai.onnx.ml Scaler computes it. */
   | { op: 'scale'; type: 'float32'; from: FeatureType; offset: number; scale: number }
   /** x ∘ by; `swapped`: by ∘ x. */
@@ -62,6 +64,7 @@ export function applyStep(step: Step, x: Cell): Cell {
       ? 1
       : 0;
   }
+  if (step.op === 'replace') return x === step.from ? step.to : x;
   if (step.op === 'map') return step.table.get(x) ?? step.otherwise;
   const n = x as number;
   switch (step.op) {

@@ -1,7 +1,15 @@
 // What must be known and changed before a graph can be served: refusals, ZipMap taken out, classes, roles of the outputs.
 import { SluiceError } from '../core/errors.ts';
-import { allNodes, allTensors, type ElementType, type Graph, type Node, type OnnxModel } from './model.ts';
-import { concat, integerField, lengthField, Message } from './wire.ts';
+import {
+  allNodes,
+  allTensors,
+  type Dimension,
+  type ElementType,
+  type Graph,
+  type Node,
+  type OnnxModel,
+} from './model.ts';
+import { concat, lengthField, Message } from './wire.ts';
 
 export type ClassLabel = string | number;
 
@@ -42,8 +50,15 @@ export function refusals(model: OnnxModel): string[] {
     } else if (!FEEDABLE.has(i.type.element)) {
       reasons.push(`input ${i.name} is ${i.type.element}: export with float32, float64, int64, int32, bool or string`);
     }
+    if (i.type.kind === 'tensor' && i.type.shape) reasons.push(...shapeProblems(i.name, i.type.shape));
   }
   if (model.graph.inputs.length === 0) reasons.push('it has no inputs');
+  const chance = [...allNodes(model.graph)].find((n) => n.domain === '' && RANDOM.test(n.op));
+  if (chance) {
+    reasons.push(
+      `it draws random numbers (${chance.op}), so the same application gets other scores each time: export it in evaluation mode`,
+    );
+  }
   const zips = new Set(zipMaps(model.graph).map((z) => z.output));
   for (const o of model.graph.outputs) {
     if (o.type.kind === 'tensor') {
@@ -57,6 +72,29 @@ export function refusals(model: OnnxModel): string[] {
     }
   }
   return reasons;
+}
+
+const RANDOM = /^(Random(Normal|Uniform)(Like)?|Bernoulli|Multinomial)$/;
+
+/** Rows are the first dimension and columns the second; nothing else can be filled from a table. */
+function shapeProblems(name: string, shape: readonly Dimension[]): string[] {
+  const [rows] = shape;
+  if (shape.length === 0) {
+    return [
+      `input ${name} is a single value and no column of applications (a switch such as training?): make it a constant of the graph`,
+    ];
+  }
+  if (shape.length > 2) {
+    return [
+      `input ${name} has ${shape.length} dimensions: applications are tables, export it as [rows, columns] and reshape inside the graph`,
+    ];
+  }
+  if (typeof rows === 'number' && rows > 1) {
+    return [
+      `input ${name} takes exactly ${rows} rows at once: leave the number of rows open when exporting (torch.onnx.export: dynamic_axes={'${name}': {0: 'rows'}}; initial types: [None, columns])`,
+    ];
+  }
+  return [];
 }
 
 export interface ZipMapInfo {
@@ -118,18 +156,14 @@ export function withoutZipMap(model: OnnxModel): ServableGraph {
       const z = g.number === 12 ? byOutputField.get(g.from) : undefined;
       if (!z) inner.push(bytes.subarray(g.from, g.end));
       else if (!present.has(z.tensor)) {
-        inner.push(lengthField(12, floatMatrix(z.tensor)));
+        // A name alone: ONNX Runtime finds out the type, which is double where the inputs are.
+        inner.push(lengthField(12, lengthField(1, z.tensor)));
         present.add(z.tensor);
       }
     }
     pieces.push(lengthField(7, concat(inner)));
   }
   return { bytes: concat(pieces), renamed };
-}
-
-/** ValueInfoProto of a float tensor whose shape is left open. */
-function floatMatrix(name: string): Uint8Array {
-  return concat([lengthField(1, name), lengthField(2, lengthField(1, integerField(1, 1)))]);
 }
 
 /** Operators that hand a tensor on as it is, but for type and shape. */
@@ -179,44 +213,93 @@ export function looksIsotonic(graph: Graph): boolean {
   );
 }
 
-/** Categories that the encoders behind a string input know; null where the graph does not show them. */
+/** Categories that the encoders behind a column of texts know; null where the graph does not show them. */
 export interface KnownCategories {
   values: readonly string[];
   /** What the graph does with other texts: 'ignore' (all zeros, or a default), 'error', or 'unknown'. */
   unseen: 'ignore' | 'error' | 'unknown';
+  /** The text that an imputer in the graph takes for a missing value. */
+  marker?: string;
 }
 
-/** Follows every string input to the encoder of its text. */
+/** A column of a tensor; null: the tensor is one column, or is taken as a whole. */
+interface Follow {
+  tensor: string;
+  column: number | null;
+}
+
+/** Deepest chain of nodes between an input and its encoder. */
+const MAX_FOLLOW = 12;
+
+/** Follows every column of a string input to the encoder of its text; the key is `categoryKey`. */
 export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategories> {
-  const found = new Map<string, KnownCategories>();
   const consumers = Map.groupBy(
     graph.nodes.flatMap((n) => n.inputs.map((i) => [i, n] as const)),
     ([i]) => i,
   );
-  const follow = (tensor: string, depth: number): KnownCategories | null => {
-    for (const [, n] of consumers.get(tensor) ?? []) {
-      if (n.op === 'OneHotEncoder') {
-        const values = n.attributes.get('cats_strings')?.strings ?? [];
-        if (values.length > 0) {
-          const zeros = n.attributes.get('zeros');
-          return { values, unseen: zeros === undefined || zeros.i === 1 ? 'ignore' : 'error' };
+  const widths = new Map<string, number>();
+  for (const i of graph.inputs) {
+    const width = i.type.kind === 'tensor' ? i.type.shape?.[1] : undefined;
+    widths.set(
+      i.name,
+      i.type.kind === 'tensor' && i.type.shape?.length === 1 ? 1 : typeof width === 'number' ? width : 0,
+    );
+  }
+  const follow = (from: Follow, found: Partial<KnownCategories>, depth: number): void => {
+    for (const [, n] of consumers.get(from.tensor) ?? []) {
+      const onward = (column = from.column): void => {
+        if (depth < MAX_FOLLOW) follow({ tensor: n.outputs[0] ?? '', column }, found, depth + 1);
+      };
+      const alone = from.column === null;
+      const texts = n.attributes.get(n.op === 'OneHotEncoder' ? 'cats_strings' : 'keys_strings')?.strings ?? [];
+      if (n.op === 'OneHotEncoder' && alone && texts.length > 0) {
+        const zeros = n.attributes.get('zeros');
+        found.values ??= texts;
+        found.unseen ??= zeros === undefined || zeros.i === 1 ? 'ignore' : 'error';
+      } else if (n.op === 'LabelEncoder' && alone && texts.length > 0) {
+        const marks = (consumers.get(n.outputs[0] ?? '') ?? []).some(([, next]) => isCondition(next, consumers));
+        if (marks && texts.length === 1) found.marker = texts[0]!;
+        else {
+          found.values ??= texts;
+          // Exporters write the number of unknown categories; without one, training refused them.
+          found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
         }
-      }
-      if (n.op === 'LabelEncoder') {
-        const values = n.attributes.get('keys_strings')?.strings ?? [];
-        if (values.length > 0) return { values, unseen: 'ignore' };
-      }
-      if (depth < 6 && PASSING.test(n.op)) {
-        const next = follow(n.outputs[0] ?? '', depth + 1);
-        if (next) return next;
-      }
+      } else if (n.op === 'Concat') {
+        const at = n.inputs.indexOf(from.tensor);
+        const before = n.inputs.slice(0, at).map((i) => widths.get(i) ?? 0);
+        if (alone && before.every((w) => w > 0)) onward(before.reduce((a, b) => a + b, 0));
+      } else if (n.op === 'Gather' || n.op === 'ArrayFeatureExtractor') {
+        const picked = graph.initializers.get(n.inputs[1] ?? '')?.numbers() ?? [];
+        if (n.inputs[0] === from.tensor && picked.length === 1 && picked[0] === (from.column ?? 0)) onward(null);
+      } else if (PASSING.test(n.op) || (n.op === 'Where' && n.inputs[2] === from.tensor)) onward();
     }
-    return null;
   };
+  const known = new Map<string, KnownCategories>();
   for (const i of graph.inputs) {
     if (i.type.kind !== 'tensor' || i.type.element !== 'string') continue;
-    const known = follow(i.name, 0);
-    if (known) found.set(i.name, known);
+    const width = widths.get(i.name) || 1;
+    for (let column = 0; column < width; column++) {
+      const found: Partial<KnownCategories> = {};
+      follow({ tensor: i.name, column: width > 1 ? column : null }, found, 0);
+      if (!found.values && found.marker === undefined) continue;
+      const { values = [], unseen = 'unknown' } = found;
+      known.set(categoryKey(i.name, column), { ...found, values, unseen });
+    }
   }
-  return found;
+  return known;
+}
+
+export const categoryKey = (input: string, column: number): string => `${column} ${input}`;
+
+const hasDefault = (n: Node): boolean =>
+  ['default_int64', 'default_float', 'default_string', 'default_tensor'].some((a) => n.attributes.has(a));
+
+/** A node that makes the condition of a Where: 1 for the texts an imputer replaces. */
+function isCondition(n: Node, consumers: ReadonlyMap<string, readonly (readonly [string, Node])[]>): boolean {
+  if (n.op === 'Where') return true;
+  const [first] = n.outputs;
+  return (
+    n.op === 'Cast' &&
+    (consumers.get(first ?? '') ?? []).some(([, next]) => next.op === 'Where' && next.inputs[0] === first)
+  );
 }

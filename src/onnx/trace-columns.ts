@@ -25,6 +25,10 @@ interface Call {
   columns(input: number): Columns;
   /** null: not given, or not a constant. */
   constant(input: number): Tensor | null;
+  /** The text a chain of nodes makes of constants; null: it is no constant. */
+  text(input: number): string | null;
+  /** The trace explains answers that ONNX Runtime gave: rows on which the graph fails never come. */
+  answered: boolean;
 }
 type Trace = (call: Call) => Columns;
 
@@ -107,18 +111,20 @@ const unsqueeze: Trace = (call) => {
 };
 
 const pick = (x: Columns, picked: readonly number[]): Columns => {
-  if (x.dims.length !== 1) throw new Untraceable('columns of a nested tensor');
+  if (x.dims.slice(0, -1).some((d) => d !== 1)) throw new Untraceable('columns of a nested tensor');
   const features = picked.map((i) => x.features[i < 0 ? i + x.features.length : i]);
   if (features.some((f) => f === undefined)) throw new Untraceable('a column that is not there');
-  return { features: features as Feature[], dims: [features.length], type: x.type };
+  return { features: features as Feature[], dims: [...x.dims.slice(0, -1), features.length], type: x.type };
 };
 
 const gather: Trace = (call) => {
   const axis = attribute(call, 'axis')?.i ?? 0;
   const indices = call.constant(1);
-  if (!indices || (axis !== 1 && axis !== -1)) throw new Untraceable('a Gather of rows');
-  const x = pick(call.columns(0), indices.numbers());
-  return indices.dims.length === 0 ? { ...x, dims: [] } : x;
+  if (!indices || axis === 0) throw new Untraceable('a Gather of rows');
+  const from = call.columns(0);
+  if (axis !== -1 && axis !== from.dims.length) throw new Untraceable('a Gather that is not of columns');
+  const x = pick(from, indices.numbers());
+  return indices.dims.length === 0 ? { ...x, dims: x.dims.slice(0, -1) } : x;
 };
 
 const extract: Trace = (call) => {
@@ -172,7 +178,7 @@ const oneHot: Trace = (call) => {
   const x = call.columns(0);
   const texts = attribute(call, 'cats_strings')?.strings ?? [];
   const categories: readonly Cell[] = x.type === 'string' ? texts : (attribute(call, 'cats_int64s')?.ints ?? []);
-  if ((attribute(call, 'zeros')?.i ?? 1) !== 1)
+  if ((attribute(call, 'zeros')?.i ?? 1) !== 1 && !call.answered)
     throw new Untraceable('a OneHotEncoder that fails on unknown categories');
   if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
   limited(x.features.length * categories.length);
@@ -241,6 +247,7 @@ const arithmetic =
 /** Where(IsNaN(x), constant, x), as exporters write an imputation. */
 const where: Trace = (call) => {
   const [condition, value, x] = [call.columns(0), call.constant(1), call.columns(2)];
+  if (x.type === 'string') return whereText(call, condition, x);
   const isMissing = condition.features.every((f, i) => {
     const of = x.features[i];
     const steps = f.steps.slice(0, -1);
@@ -262,6 +269,32 @@ const where: Trace = (call) => {
     value: broadcast(values, i, x.features.length),
   }));
 };
+
+/** Where(x is a word, constant, x) on texts, as exporters write SimpleImputer: LabelEncoder(word → 1, else 0), Cast to bool. */
+function whereText(call: Call, condition: Columns, x: Columns): Columns {
+  const to = call.text(1);
+  const [flag] = condition.features;
+  const [text] = x.features;
+  if (to === null || !flag || !text || condition.features.length !== 1 || x.features.length !== 1)
+    throw new Untraceable('a Where that is not an imputation');
+  const [map, cast, ...more] = flag.steps.slice(text.steps.length);
+  const same =
+    flag.source?.input === text.source?.input &&
+    flag.source?.column === text.source?.column &&
+    text.steps.every((s, i) => s === flag.steps[i]);
+  if (
+    !same ||
+    map?.op !== 'map' ||
+    map.otherwise !== 0 ||
+    cast?.op !== 'cast' ||
+    cast.type !== 'bool' ||
+    more.length > 0
+  )
+    throw new Untraceable('a Where that is not an imputation');
+  const marked = [...map.table].filter(([, v]) => v !== 0).map(([k]) => String(k));
+  const features = [marked.reduce((f, from) => extend(f, { op: 'replace', type: 'string', from, to }), text)];
+  return { ...x, features };
+}
 
 const clip: Trace = (call) => {
   const x = call.columns(0);

@@ -44,6 +44,8 @@ interface Context {
   opset: number;
   widths: ReadonlyMap<string, number>;
   known: Map<string, Columns>;
+  /** See `Call.answered`. */
+  answered: boolean;
 }
 
 /**
@@ -55,18 +57,127 @@ export function traceModel(
   output: string,
   widths: ReadonlyMap<string, number> = new Map(),
 ): TraceResult {
-  if (model.functions.length > 0) return { trace: null, reason: 'the model defines functions of its own' };
-  const producers = new Map<string, Node>();
-  for (const n of model.graph.nodes) for (const o of n.outputs) if (o !== '') producers.set(o, n);
-  const opset = model.opsets.get('') ?? 1;
+  if (model.functions.length > 0) return { trace: null, reason: FUNCTIONS };
   try {
-    const context = { graph: model.graph, producers, opset, widths, known: new Map<string, Columns>() };
-    return { trace: traceHead(context, output, []), reason: null };
+    return { trace: traceHead(contextOf(model, widths, false), output, []), reason: null };
   } catch (e) {
     if (e instanceof Untraceable) return { trace: null, reason: e.message };
     throw e;
   }
 }
+
+const FUNCTIONS = 'the model defines functions of its own';
+
+function contextOf(model: OnnxModel, widths: ReadonlyMap<string, number>, answered: boolean): Context {
+  const producers = new Map<string, Node>();
+  for (const n of model.graph.nodes) for (const o of n.outputs) if (o !== '') producers.set(o, n);
+  const opset = model.opsets.get('') ?? 1;
+  return { graph: model.graph, producers, opset, widths, known: new Map<string, Columns>(), answered };
+}
+
+/** The models behind an output, for explanation: what they answer together is compared with what was answered. */
+export interface TracedHeads {
+  /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
+  heads: readonly { trace: Trace; weight: number }[];
+  linear: boolean;
+}
+
+/**
+ * Traces every tree ensemble and linear model that the output is made of, past operators that native evaluation does not
+ * know: Concat of both classes, Exp and Div of a calibration, averages of several models.
+ */
+export function traceHeads(
+  model: OnnxModel,
+  output: string,
+  widths: ReadonlyMap<string, number>,
+): { traced: TracedHeads; reason: null } | { traced: null; reason: string } {
+  if (model.functions.length > 0) return { traced: null, reason: FUNCTIONS };
+  const c = contextOf(model, widths, true);
+  const heads = new Map<string, { trace: Trace; weight: number }>();
+  let linear = true;
+  let steps = 0;
+  const isConstant = (name: string): boolean => constantOrNull(c, name) !== undefined;
+  const walk = (name: string, weight: number): void => {
+    if (++steps > MAX_HEAD_STEPS) throw new Untraceable('too many steps after the model');
+    const node = c.producers.get(name);
+    if (!node) throw new Untraceable(`output ${name} comes from no node`);
+    const computed = node.inputs.filter((i) => i !== '' && !isConstant(i));
+    const number = (): number => {
+      const [by, ...more] = constant(c, node.inputs.find((i) => isConstant(i)) ?? '').numbers();
+      if (by === undefined || more.length > 0) linear = false;
+      return by ?? 1;
+    };
+    const product = computed.length === 1 ? c.producers.get(computed[0]!) : undefined;
+    if (isHead(node) || (node.op === 'Add' && product?.op === 'MatMul')) {
+      const known = heads.get(name);
+      if (known) known.weight += weight;
+      else heads.set(name, { trace: traceHead(c, name, []), weight });
+      return;
+    }
+    switch (node.op) {
+      case 'Identity':
+      case 'ZipMap':
+      case 'Cast':
+      case 'Reshape':
+      case 'Squeeze':
+      case 'Unsqueeze':
+      case 'Flatten':
+      case 'Gather':
+      case 'ArrayFeatureExtractor':
+      case 'Slice':
+        walk(node.inputs[0]!, weight);
+        return;
+      case 'Sum':
+      case 'Add':
+        for (const i of computed) walk(i, weight);
+        return;
+      case 'Sub':
+        for (const i of computed) walk(i, i === node.inputs[0] ? weight : -weight);
+        return;
+      case 'Mul':
+      case 'Div':
+        if (computed.length === 1 && computed[0] === node.inputs[0]) {
+          walk(computed[0]!, node.op === 'Mul' ? weight * number() : weight / number());
+          return;
+        }
+        if (computed.length === 1 && node.op === 'Mul') {
+          walk(computed[0]!, weight * number());
+          return;
+        }
+        break;
+      case 'Concat': {
+        // Both classes side by side: the last is the one whose models are followed; one above the other: what is averaged.
+        const axis = node.attributes.get('axis')?.i ?? 0;
+        if (axis === 0) for (const i of computed) walk(i, weight / computed.length);
+        else if (computed.length === 2) walk(computed[1]!, weight);
+        else throw new Untraceable('Concat after the model');
+        return;
+      }
+      case 'ReduceMean':
+        walk(node.inputs[0]!, weight);
+        return;
+    }
+    linear = false;
+    if (!PASSED.has(node.op)) throw new Untraceable(`${node.op} after the model`);
+    for (const i of computed) walk(i, weight);
+  };
+  try {
+    walk(output, 1);
+    if (heads.size === 0) throw new Untraceable('the output comes from no model');
+    return { traced: { heads: [...heads.values()], linear }, reason: null };
+  } catch (e) {
+    if (e instanceof Untraceable) return { traced: null, reason: e.message };
+    throw e;
+  }
+}
+
+const MAX_HEAD_STEPS = 2_000;
+/** Operators on scores whose effect shows when the answers are compared. */
+const PASSED = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
+const isHead = (n: Node): boolean =>
+  /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(
+    n.op,
+  );
 
 /** Longest run of nodes after the model, and deepest nesting before it. */
 const MAX_STEPS = 64;
@@ -263,6 +374,8 @@ function traceColumns(c: Context, name: string, depth: number): Columns {
     opset: c.opset,
     columns: (i) => columnsOf(c, node.inputs[i]!, depth + 1),
     constant: (i) => (node.inputs[i] ? (constantOrNull(c, node.inputs[i]) ?? null) : null),
+    text: (i) => (node.inputs[i] ? constantText(c, node.inputs[i]) : null),
+    answered: c.answered,
   });
 }
 
@@ -273,6 +386,17 @@ function constantOrNull(c: Context, name: string): Tensor | undefined {
     (c.producers.get(name)?.op === 'Constant' ? c.producers.get(name)!.attributes.get('value')?.tensor : null);
   if (tensor?.external) throw new Untraceable('constants lie in another file');
   return tensor ?? undefined;
+}
+
+/** A constant text, also as exporters write it: a LabelEncoder of a constant number. */
+function constantText(c: Context, name: string): string | null {
+  const stored = constantOrNull(c, name);
+  if (stored) return stored.element === 'string' && stored.strings().length === 1 ? stored.strings()[0]! : null;
+  const node = c.producers.get(name);
+  const key = node?.op === 'LabelEncoder' ? constantOrNull(c, node.inputs[0]!)?.numbers() : undefined;
+  if (!node || key?.length !== 1) return null;
+  const at = (node.attributes.get('keys_int64s')?.ints ?? []).indexOf(key[0]!);
+  return node.attributes.get('values_strings')?.strings[at] ?? node.attributes.get('default_string')?.s ?? null;
 }
 
 function constant(c: Context, name: string): Tensor {

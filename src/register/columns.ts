@@ -39,7 +39,17 @@ export function assignColumns(
   options: ColumnOptions,
   findings: Findings,
 ): InputSpec[] {
-  const taken = new Set([options.outcome, ...options.ignore]);
+  for (const name of options.ignore) {
+    if (table.header.includes(name) || name === '') continue;
+    throw refuse(`--ignore names ${name}, which the training table does not have (it has ${table.header.join(', ')})`);
+  }
+  const named = new Set([...(options.encoding.order ?? []), ...Object.values(options.encoding.inputs ?? {}).flat()]);
+  const index = table.header.filter((h) => isIndex(h, table) && !named.has(h));
+  for (const h of index)
+    findings.info(
+      `The column ${h === '' ? 'without a name' : h} numbers the rows, as pandas writes its index; it is left out.`,
+    );
+  const taken = new Set([options.outcome, ...options.ignore, ...index]);
   const candidates = table.header.filter((h) => !taken.has(h));
   const assigned = inputs.map((input): InputSpec => {
     const base = { name: input.name, type: input.type as InputSpec['type'] };
@@ -51,7 +61,7 @@ export function assignColumns(
       if (unknown.length > 0) throw refuse(`the training table has no column ${unknown.join(', ')}`);
       if (input.width !== null && input.width !== columns.length) {
         throw refuse(
-          `input ${input.name} takes ${plural(input.width, 'column')}, the table offers ${columns.length} (${columns.join(', ')}): name those the model does not use with --ignore, or give their order in --encoding`,
+          `input ${input.name} takes ${plural(input.width, 'column')}, the table offers ${columns.length} (${columns.join(', ')}): ${mismatch(columns, input.width, table, options)}`,
         );
       }
       if (!named && !options.encoding.order) {
@@ -78,6 +88,29 @@ export function assignColumns(
   const unused = candidates.filter((c) => !used.has(c));
   if (unused.length > 0) findings.info(`The model does not use ${unused.join(', ')}; applications are sent without.`);
   return assigned;
+}
+
+/** The index that pandas' to_csv writes as a column of its own. */
+function isIndex(name: string, table: TrainingTable): boolean {
+  const p = table.profiles.get(name);
+  return p !== undefined && /^$|^Unnamed: 0$/.test(name) && p.wholeNumbers === table.rows;
+}
+
+/** What to do about a table with another number of columns than the matrix. */
+function mismatch(columns: readonly string[], width: number, table: TrainingTable, options: ColumnOptions): string {
+  if (columns.every((c) => /^[+-]?(\d+\.?\d*|\.\d+)?$|^(true|false)$/i.test(c)))
+    return 'the first line looks like data, but it has to hold the names of the columns';
+  if (columns.length < width) {
+    return 'columns are missing: the table must have every column the model was trained on. If categories were one-hot encoded in Python, export the encoder together with the model as a pipeline';
+  }
+  const outcome = options.outcome === null ? 'name the outcome among them with --outcome, ' : '';
+  const texts = columns.filter((c) => {
+    const p = table.profiles.get(c)!;
+    return p.texts > 0 && !Object.hasOwn(options.encoding.codes, c);
+  });
+  const hint =
+    texts.length > 0 ? ` (${texts.join(', ')} hold${texts.length === 1 ? 's' : ''} texts without codes)` : '';
+  return `${outcome}name those the model does not use with --ignore${hint}, or give their order in --encoding`;
 }
 
 const plain = (name: string): string => name.replace(/[^A-Za-z0-9]+/g, '_').toLowerCase();
@@ -107,10 +140,16 @@ export function draftColumn(
       name,
     );
   }
-  if (codes) {
+  const flags = codes && values > 0 && profile.booleans === values ? flagCodes(codes) : null;
+  if (flags) {
+    spec.kind = 'boolean';
+    booleanWords(spec, profile);
+    [spec.false_as, spec.true_as] = flags;
+    findings.info(`true becomes ${flags[1]} and false ${flags[0]}.`, name);
+  } else if (codes) {
     spec.kind = 'category';
-    spec.codes = { ...codes };
-    checkCodes(name, codes, profile, findings);
+    spec.codes = { ...codes, ...respelled(codes, profile) };
+    checkCodes(name, spec.codes, profile, findings);
     applyUnseen(spec, encoding, findings);
   } else if (asTexts) {
     draftText(spec, profile, known, encoding, findings);
@@ -130,7 +169,7 @@ export function draftColumn(
     }
   } else if (profile.grouped > 0 && profile.booleans + profile.texts === 0) {
     problems.push(
-      `column ${name}: ${plural(profile.grouped, 'value')} with spaces or separators inside; write plain decimal numbers`,
+      `column ${name}: ${plural(profile.grouped, 'value')} with spaces or separators inside, or decimal commas; write plain decimal numbers`,
     );
   } else if (values === 0) {
     findings.warn('is empty in the training table: nothing can be said about its values', name);
@@ -150,7 +189,7 @@ export function draftColumn(
     );
   }
   const draft = { spec, input, profile, choices: [] as MissingChoice[], open: false };
-  draftMissing(draft, known, encoding, findings);
+  draftMissing(draft, known, encoding, findings, problems);
   return draft;
 }
 
@@ -187,10 +226,13 @@ function draftText(
   if (known?.unseen === 'error') {
     spec.values = [...known.values].filter((v) => v !== '');
     spec.unseen = 'error';
-    findings.info(`has ${spec.values.length} categories; the model fails on others, so they are rejected.`, name);
+    findings.info(
+      `has ${spec.values.length} categories; training refused others, so such applications are rejected.`,
+      name,
+    );
     return;
   }
-  if (known) {
+  if (known && known.values.length > 0) {
     const unknown = [...(profile.distinct?.keys() ?? [])].filter((v) => !known.values.includes(v));
     if (unknown.length > 0 && unknown.length === profile.distinct?.size) {
       findings.warn(
@@ -211,6 +253,38 @@ function booleanWords(spec: ColumnSpec, profile: ColumnProfile): void {
   const seen = [...(profile.distinct?.keys() ?? [])];
   spec.true_values = [...new Set([...DEFAULT_TRUE, ...seen.filter((v) => booleanWord(v) === true)])];
   spec.false_values = [...new Set([...DEFAULT_FALSE, ...seen.filter((v) => booleanWord(v) === false)])];
+}
+
+/** What false and true become, if the codes are those of booleans. */
+function flagCodes(codes: Record<string, number>): [number, number] | null {
+  const of = (b: boolean) => Object.entries(codes).filter(([k]) => booleanWord(k) === b);
+  const [no, yes] = [of(false), of(true)];
+  if (no.length !== 1 || yes.length !== 1 || Object.keys(codes).length !== 2) return null;
+  return [no[0]![1], yes[0]![1]];
+}
+
+/** Codes of whole numbers that the table spells another way: 10.0 for 10, as pandas does where a column has gaps. */
+function respelled(codes: Record<string, number>, profile: ColumnProfile): Record<string, number> {
+  const byNumber = new Map(Object.entries(codes).map(([k, c]) => [k.trim() === '' ? Number.NaN : Number(k), c]));
+  return Object.fromEntries(
+    [...(profile.distinct?.keys() ?? [])].flatMap((cell) => {
+      if (Object.hasOwn(codes, cell) || !/^-?[1-9]?\d*(\.0*)?$/.test(cell)) return [];
+      const code = byNumber.get(Number(cell));
+      return code === undefined ? [] : [[cell, code] as const];
+    }),
+  );
+}
+
+/** Columns the encoding speaks of and the table does not have. @throws SluiceError registration_refused */
+export function checkNames(encoding: EncodingFile, header: readonly string[]): void {
+  for (const part of ['codes', 'missing', 'unseen', 'booleans'] as const) {
+    const unknown = Object.keys(encoding[part]).filter((c) => c !== '*' && !header.includes(c));
+    if (unknown.length > 0) {
+      throw refuse(
+        `--encoding names ${unknown.join(', ')} in ${part}, which the training table does not have (it has ${header.join(', ')})`,
+      );
+    }
+  }
 }
 
 function checkCodes(name: string, codes: Record<string, number>, profile: ColumnProfile, findings: Findings): void {
@@ -263,6 +337,7 @@ function draftMissing(
   known: KnownCategories | undefined,
   encoding: EncodingFile,
   findings: Findings,
+  problems: string[],
 ): void {
   const { spec, input, profile } = draft;
   const { values } = spec.missing!;
@@ -274,22 +349,35 @@ function draftMissing(
   if (rule !== undefined) {
     if (rule === 'error') set({ as: 'error' });
     else if (rule === 'nan' && input.type !== 'string') set({ as: 'nan' });
-    else set({ as: 'value', value: rule });
+    else if (spec.codes && typeof rule === 'string') {
+      // A category in place of a missing value: what reaches the model is its code.
+      if (Object.hasOwn(spec.codes, rule)) set({ as: 'value', value: spec.codes[rule]! });
+      else problems.push(`column ${spec.name}: --encoding says missing becomes ${rule}, which has no code`);
+    } else set({ as: 'value', value: rule });
     return;
   }
   if (input.type === 'string') {
-    const extra = known?.values.filter((v) => !profile.distinct?.has(v) && MISSING_WORDS.has(v)) ?? [];
-    const other = known?.values.filter((v) => !profile.distinct?.has(v) && booleanWord(v) === undefined) ?? [];
+    const spare = known?.values.filter((v) => !profile.distinct?.has(v)) ?? [];
+    const marker = known?.marker;
+    const extra = [
+      ...(marker === undefined ? [] : [marker]),
+      ...spare.filter((v) => MISSING_WORDS.has(v) || WORDS.includes(v)),
+    ];
+    const other = spare.filter((v) => booleanWord(v) === undefined);
     const words = [...new Set([...extra, ...(gone > 0 ? other : []), ...WORDS])];
     draft.choices = words.map((value) => ({ as: 'value', value }));
-    if (known?.unseen === 'error' && extra.length === 0) {
+    // An encoder that fails on what it does not know was given something for missing values: the one word no row has.
+    const [only] = gone > 0 && other.length === 1 ? other : [];
+    if (known?.unseen === 'error' && extra.length === 0 && only === undefined) {
       set({ as: 'error' });
       return;
     }
     set(draft.choices[0]!);
     if (gone > 0 && known) {
       const word = words[0]!;
-      if (known.values.includes(word))
+      if (word === marker)
+        findings.info(`missing becomes ${JSON.stringify(word)}, which the model itself replaces.`, spec.name);
+      else if (known.values.includes(word))
         findings.info(
           `missing becomes ${JSON.stringify(word)}, which the model knows and the table does not hold.`,
           spec.name,

@@ -34,7 +34,7 @@ type Json = Record<string, unknown>;
 export async function readEncoding(file: string): Promise<EncodingFile> {
   let value: unknown;
   try {
-    value = JSON.parse(await readFile(file, 'utf8'));
+    value = JSON.parse(withoutNaN(await readFile(file, 'utf8')));
   } catch (cause) {
     throw new SluiceError('usage', `--encoding ${file}: ${cause instanceof Error ? cause.message : cause}`, { cause });
   }
@@ -43,8 +43,10 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
   const parts = Object.keys(value).filter((k) => PARTS.includes(k));
   const flat = parts.length === 0;
   const unknown = Object.keys(value).filter((k) => !PARTS.includes(k));
-  if (!flat && unknown.length > 0) throw bad(file, `${unknown[0]} is none of ${PARTS.join(', ')}`);
-  const raw = flat ? { codes: value } : value;
+  if (!flat && unknown.length > 0)
+    throw bad(file, `${unknown[0]} is none of ${PARTS.join(', ')} (code maps of columns stand in codes)`);
+  const raw: Json = flat ? { codes: value } : value;
+  const missing = mapOf(file, 'missing', raw.missing ?? {}, (v, at) => scalar(file, at, v));
   return {
     ...(raw.order === undefined ? {} : { order: texts(file, 'order', raw.order) }),
     ...(raw.inputs === undefined
@@ -52,8 +54,8 @@ export async function readEncoding(file: string): Promise<EncodingFile> {
       : {
           inputs: mapOf(file, 'inputs', raw.inputs, (v, at) => (typeof v === 'string' ? [v] : texts(file, at, v))),
         }),
-    codes: mapOf(file, 'codes', raw.codes ?? {}, (v, at) => codeMap(file, at, v)),
-    missing: mapOf(file, 'missing', raw.missing ?? {}, (v, at) => scalar(file, at, v)),
+    codes: codesOf(file, raw.codes ?? {}, missing),
+    missing,
     unseen: mapOf(file, 'unseen', raw.unseen ?? {}, (v, at) => scalar(file, at, v) as UnseenRule),
     booleans: mapOf(file, 'booleans', raw.booleans ?? {}, (v, at) => {
       if (!Array.isArray(v) || v.length !== 2) throw bad(file, `${at} must be [false, true]`);
@@ -81,7 +83,7 @@ function fromFeatures(file: string, value: Json): EncodingFile {
     const { column } = f;
     order.push(column);
     if (typeof f.name === 'string' && !value.features) inputs[f.name] = [column];
-    if (isMap(f.codes)) codes[column] = codeMap(file, column, f.codes);
+    if (f.codes !== undefined && f.codes !== null) Object.assign(codes, codesOf(file, { [column]: f.codes }, missing));
     if (f.missing !== undefined) missing[column] = scalar(file, `${column}.missing`, f.missing);
     if (f.unseen !== undefined) unseen[column] = scalar(file, `${column}.unseen`, f.unseen) as UnseenRule;
     if (f.true !== undefined && f.false !== undefined) {
@@ -107,14 +109,54 @@ function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: s
   return Object.fromEntries(Object.entries(v).map(([k, x]) => [k, read(x, `${at}.${k}`)]));
 }
 
-function codeMap(file: string, at: string, v: unknown): Record<string, number> {
-  // A list means the codes 0, 1, 2, …
-  if (Array.isArray(v) && v.every((x) => typeof x === 'string')) return Object.fromEntries(v.map((x, i) => [x, i]));
-  return mapOf(file, at, v, (x, inner) => {
-    if (typeof x !== 'number' || !Number.isFinite(x)) throw bad(file, `${inner} must be a number`);
-    return x;
+/** Keys by which Python names a missing value among the categories of a map. */
+const MISSING_KEYS = new Set(['', 'nan', 'NaN', 'None', 'null', '<NA>']);
+
+/** Code maps by column. What they say of a missing value goes to `missing`, unless something stands there. */
+function codesOf(
+  file: string,
+  v: unknown,
+  missing: Record<string, MissingRule>,
+): Record<string, Record<string, number>> {
+  return mapOf(file, 'codes', v, (map, at) => {
+    const { codes, gone } = codeMap(file, at, map);
+    const column = at.slice('codes.'.length);
+    if (gone !== undefined && !Object.hasOwn(missing, column)) missing[column] = gone;
+    return codes;
   });
 }
+
+function codeMap(file: string, at: string, v: unknown): { codes: Record<string, number>; gone?: MissingRule } {
+  // A list means the codes 0, 1, 2, …; numbers and booleans are spelled as pandas writes them, null has no code.
+  if (Array.isArray(v)) {
+    const spelled = v.map((x) => (typeof x === 'boolean' ? (x ? 'True' : 'False') : x));
+    if (!spelled.every((x) => x === null || typeof x === 'string' || typeof x === 'number'))
+      throw bad(file, `${at} must be a list of categories`);
+    return { codes: Object.fromEntries(spelled.flatMap((x, i) => (x === null ? [] : [[String(x), i]]))) };
+  }
+  if (!isMap(v)) throw bad(file, `${at} must map categories to numbers`);
+  const entries = Object.entries(v);
+  const code = (x: unknown): number | null =>
+    typeof x === 'number' || (typeof x === 'string' && x.trim() !== '' && Number.isFinite(Number(x)))
+      ? Number(x)
+      : null;
+  // dict(enumerate(categories)) stands the other way round.
+  const turned =
+    entries.length > 0 && entries.every(([k, x]) => /^\d+$/.test(k) && typeof x === 'string' && code(x) === null);
+  const codes: Record<string, number> = {};
+  let gone: MissingRule | undefined;
+  for (const [key, x] of turned ? entries.map(([k, c]) => [c as string, Number(k)] as const) : entries) {
+    const n = code(x);
+    if (MISSING_KEYS.has(key) && (n !== null || x === null)) gone = n ?? 'nan';
+    else if (n !== null && Number.isFinite(n)) codes[key] = n;
+    else throw bad(file, `${at}.${key} must be a number`);
+  }
+  return gone === undefined ? { codes } : { codes, gone };
+}
+
+/** Python's json.dumps writes NaN, which is no JSON: it means null. */
+const withoutNaN = (text: string): string =>
+  text.replace(/"(?:[^"\\]|\\.)*"|\bNaN\b/g, (token) => (token === 'NaN' ? 'null' : token));
 
 function scalar(file: string, at: string, v: unknown): MissingRule {
   if (v === null) return 'nan';

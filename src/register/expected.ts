@@ -49,7 +49,10 @@ export async function readExpected(file: string): Promise<ExpectedTable> {
   if (rows.length === 0) throw new SluiceError('usage', `${file} is empty`);
   const bare = rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
   const header = bare ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
-  return { file, header, rows: bare ? rows : rows.slice(1) };
+  // pandas' to_csv writes its index as a first column without a name.
+  const body = bare ? rows : rows.slice(1);
+  const indexed = !bare && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
+  return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 
 /** Finds the columns that carry the predictions. @throws SluiceError usage naming what was looked for */

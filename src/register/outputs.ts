@@ -14,6 +14,8 @@ export interface OutputOptions {
   outcome: string | null;
   /** Values of the outcome column in the training table. */
   outcomes: readonly string[];
+  /** The output that carries the scores; default: found out. */
+  scores?: string;
 }
 
 export type OutputPart = Pick<Manifest, 'task' | 'onnx'> &
@@ -36,10 +38,14 @@ export function describeOutputs(
   const zips = new Map(zipMaps(model.graph).map((z) => [z.output, z]));
   const names = model.graph.outputs.map((o) => o.name).filter((n) => results.has(n));
   const widthOf = (n: string) => results.get(n)!.data.length / rows;
-  const floats = names.filter((n) => {
+  const allFloats = names.filter((n) => {
     const d = results.get(n)!.data;
     return d instanceof Float32Array || d instanceof Float64Array;
   });
+  if (options.scores !== undefined && !allFloats.includes(options.scores)) {
+    throw refuse(`--scores ${options.scores} is no output of scores (there are ${allFloats.join(', ') || 'none'})`);
+  }
+  const floats = options.scores === undefined ? allFloats : [options.scores];
   const labels = names.filter((n) => {
     const d = results.get(n)!.data;
     return (Array.isArray(d) || d instanceof BigInt64Array || d instanceof Int32Array) && widthOf(n) === 1;
@@ -49,25 +55,52 @@ export function describeOutputs(
   const label = labels[0] === undefined ? {} : { label: labels[0] };
   for (const z of zips.keys()) findings.info(`ZipMap is taken out of the graph: ${z} is served as a tensor.`);
   const classes = classesOf(model.graph);
-  const wide = floats.find((n) => zips.has(n)) ?? floats.find((n) => widthOf(n) > 1);
+  const two = classes === null ? fromOutcomes(options.outcomes, 1) : null;
+  const share = floats.filter((n) => widthOf(n) === 1 && isShare(results.get(n)!));
+  // One score in 0…1 for an outcome of two values: the probability of one of them, as neural networks are exported.
+  const lone = two !== null && share.length === 1 ? share[0]! : undefined;
+  const wide =
+    floats.find((n) => zips.has(n)) ??
+    floats.find((n) => widthOf(n) > 1 && addsToOne(results.get(n)!, widthOf(n))) ??
+    (lone === undefined ? floats.find((n) => widthOf(n) > 1) : undefined);
   const oneEach =
     classes !== null && floats.length === classes.length && floats.length > 1 && floats.every((n) => widthOf(n) === 1);
   const classifier = options.task
     ? options.task === 'binary' || options.task === 'multiclass'
-    : wide !== undefined || oneEach || (classes !== null && labels.length > 0);
+    : wide !== undefined ||
+      oneEach ||
+      (classes !== null && labels.length > 0) ||
+      lone !== undefined ||
+      (two !== null && options.output !== undefined);
   if (!classifier) {
     const task = options.task ?? (labels.length > 0 ? 'score' : 'regression');
     if (floats.length > 1)
-      findings.warn(`the model has ${floats.length} outputs (${floats.join(', ')}); ${floats[0]} is served`);
+      throw refuse(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
+    if (options.task === undefined && two !== null && labels.length === 0 && isLogit(results.get(floats[0]!)!)) {
+      throw refuse(
+        `the outcome ${options.outcome} has two values (${two.join(', ')}), but ${floats[0]} goes beyond 0…1 and cannot be a probability: --output log_odds if it is what the sigmoid would be taken of, --task score or --task regression to serve it as it is`,
+      );
+    }
     const value = floats[0]!;
     if (widthOf(value) !== 1) throw refuse(`output ${value} has ${widthOf(value)} values a row; one is served`);
     findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
     return { task, onnx: { ...onnx, ...label, value }, output: { kind: 'value' } };
   }
-  const probabilities = wide ?? (oneEach ? floats : floats[0]!);
+  if (wide === undefined && !oneEach && lone === undefined && floats.length > 1)
+    throw refuse(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
+  const probabilities = wide ?? (oneEach ? floats : (lone ?? floats[0]!));
+  if (lone !== undefined && options.task === undefined && classes === null && wide === undefined) {
+    findings.assumed(
+      `output ${lone} lies in 0…1 and the outcome has two values: it is taken as a probability (--task regression to serve it as a value)`,
+    );
+  }
   const width = Array.isArray(probabilities) ? probabilities.length : widthOf(probabilities);
   const known = classes ?? fromOutcomes(options.outcomes, width);
-  if (!known) throw refuse(`the graph does not say which classes its ${width} scores belong to`);
+  if (!known) {
+    throw refuse(
+      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${options.outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${options.outcome} has not as many values`}${allFloats.length > 1 ? `; is another output wanted (--scores, there are ${allFloats.join(', ')})?` : ''}`,
+    );
+  }
   if (width !== 1 && known.length !== width)
     throw refuse(`the model answers with ${width} scores for ${known.length} classes`);
   if (!classes)
@@ -94,7 +127,25 @@ export function describeOutputs(
 function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] | null {
   const sorted = [...outcomes].sort();
   if (sorted.length !== Math.max(2, width)) return null;
-  return sorted.every((v) => /^-?\d+$/.test(v)) ? sorted.map(Number).sort((a, b) => a - b) : sorted;
+  // pandas writes 0.0 and 1.0 where a column once held NaN.
+  return sorted.every((v) => /^-?\d+(\.0*)?$/.test(v)) ? sorted.map(Number).sort((a, b) => a - b) : sorted;
+}
+
+const isShare = ({ data }: OutputTensor): boolean =>
+  (data as Float32Array).every((v: number) => Number.isNaN(v) || (v >= 0 && v <= 1));
+
+/** Log-odds stay below this; scorecard points do not. */
+const LARGEST_LOGIT = 30;
+const isLogit = ({ data }: OutputTensor): boolean =>
+  (data as Float32Array).every((v: number) => Number.isNaN(v) || Math.abs(v) < LARGEST_LOGIT);
+
+function addsToOne({ data }: OutputTensor, width: number): boolean {
+  const values = data as Float32Array;
+  for (let at = 0; at < values.length; at += width) {
+    const sum = values.subarray(at, at + width).reduce((a, b) => a + b, 0);
+    if (Math.abs(sum - 1) > 1e-3) return false;
+  }
+  return isShare({ data, dims: [] });
 }
 
 const GOOD = [
@@ -111,6 +162,9 @@ const GOOD = [
   'accepted',
   'positive',
   'performing',
+  'fully paid',
+  'fully_paid',
+  'current',
 ];
 const BAD = [
   'bad',
@@ -124,7 +178,14 @@ const BAD = [
   'negative',
   'not_ok',
   'charged_off',
+  'charged off',
+  'late',
+  'overdue',
+  'fraud',
 ];
+/** Names of outcome columns in which 1 is the bad outcome. */
+const BAD_OUTCOME =
+  /(^|[\W_])(is_?)?(bad|defaults?|defaulted|fraud|arrears|delinq\w*|charged?_?off|write_?off|npl|overdue|dpd\d*)(_?flag|_?ind)?($|[\W_])/i;
 
 function positiveOf(classes: readonly ClassLabel[], options: OutputOptions, findings: Findings): ClassLabel {
   if (options.positiveClass !== undefined) {
@@ -136,6 +197,12 @@ function positiveOf(classes: readonly ClassLabel[], options: OutputOptions, find
   const outcome = options.outcome ?? 'the outcome';
   const one = classes.find((c) => String(c) === '1');
   if (one !== undefined && classes.some((c) => String(c) === '0' || String(c) === '-1')) {
+    if (BAD_OUTCOME.test(outcome)) {
+      const other = classes.find((c) => c !== one);
+      throw refuse(
+        `1 of ${outcome} looks like the bad outcome. Decisions and reasons take a high probability as good, so say what is wanted: --positive-class ${other} serves the probability that it does not happen, --positive-class ${one} that it does`,
+      );
+    }
     findings.info(`The probability is that of class 1 of ${outcome}.`);
     return one;
   }

@@ -11,7 +11,7 @@ import { NotExplainable } from '../explain/explainer.ts';
 import type { Covers } from '../explain/trees.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { type OnnxModel, readOnnx } from '../onnx/model.ts';
-import { knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
+import { categoryKey, knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
 import type { Scores } from '../score/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { Probe } from '../score/probe.ts';
@@ -24,7 +24,14 @@ import {
 } from '../score/sample-scorer.ts';
 import type { OutputTensor } from '../score/session.ts';
 import { computeBaseline } from './baseline.ts';
-import { assignColumns, type DraftColumn, draftColumn, type MissingChoice, tellExactness } from './columns.ts';
+import {
+  assignColumns,
+  checkNames,
+  type DraftColumn,
+  draftColumn,
+  type MissingChoice,
+  tellExactness,
+} from './columns.ts';
 import { type EncodingFile, NO_ENCODING } from './encoding-file.ts';
 import { compare, difference, type Expected, type ExpectedTable, expectedFor } from './expected.ts';
 import { Findings, plural } from './findings.ts';
@@ -45,6 +52,8 @@ export interface RegisterOptions {
   task?: Manifest['task'];
   positiveClass?: string;
   output?: 'probability' | 'log_odds';
+  /** The output of the graph that carries the scores; default: found out. */
+  scores?: string;
   /** Predictions of the training library, row by row for the training table. */
   expected?: ExpectedTable;
   /** Other applications the predictions belong to. */
@@ -68,8 +77,24 @@ export interface Proposal {
 const SCORED_ROWS = 5000;
 const SELF_TEST_ROWS = 200;
 const BACKGROUND_ROWS = 100;
+/** Rounding stays below this; beyond, rows see each other. */
+const NEIGHBOURS = 1e-4;
 const BENCH_ROWS = 512;
 const BENCH_MS = 700;
+
+/** First bytes of what people take for an ONNX file. */
+const NOT_ONNX: readonly (readonly [string, string])[] = [
+  ['version https://git-lfs', 'a Git LFS pointer (git lfs pull fetches the file itself)'],
+  ['PK', 'a zip archive (PyTorch, Keras or skops?)'],
+  ['\x80\x03', 'a Python pickle'],
+  ['\x80\x04', 'a Python pickle'],
+  ['\x80\x05', 'a Python pickle'],
+  ['<', 'a web page or XML (PMML?)'],
+  ['{', 'JSON (a model of XGBoost or CatBoost?)'],
+  ['tree\n', 'a text model of LightGBM'],
+  ['\x89HDF', 'an HDF5 file (Keras?)'],
+  ['\x1f\x8b', 'compressed'],
+];
 
 const refuse = (text: string): SluiceError => new SluiceError('registration_refused', text);
 
@@ -81,6 +106,8 @@ export async function proposePackage(options: RegisterOptions): Promise<Proposal
   const bytes = await readFile(options.onnxFile).catch((cause) => {
     throw new SluiceError('input_not_found', `${options.onnxFile} cannot be opened`, { cause });
   });
+  const other = NOT_ONNX.find(([magic]) => bytes.subarray(0, 64).toString('latin1').startsWith(magic));
+  if (other) throw new SluiceError('model_invalid', `${options.onnxFile} is ${other[1]}, not an ONNX file`);
   const model = readOnnx(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refuse(reasons.join('\n'));
@@ -103,6 +130,7 @@ async function propose(
   findings: Findings,
 ): Promise<Proposal> {
   const encoding = options.encoding ?? NO_ENCODING;
+  checkNames(encoding, table.header);
   const outcome = outcomeOf(options, table, findings);
   const inputs = assignColumns(
     probe.opened.inputs,
@@ -113,8 +141,16 @@ async function propose(
   const known = knownCategories(model.graph);
   const problems: string[] = [];
   const drafts = inputs.flatMap((input) =>
-    (input.columns ?? [input.column!]).map((name) =>
-      draftColumn(name, input, table.profiles.get(name)!, known.get(input.name), encoding, findings, problems),
+    (input.columns ?? [input.column!]).map((name, at) =>
+      draftColumn(
+        name,
+        input,
+        table.profiles.get(name)!,
+        known.get(categoryKey(input.name, at)),
+        encoding,
+        findings,
+        problems,
+      ),
     ),
   );
   if (problems.length > 0) throw refuse(problems.join('\n'));
@@ -145,6 +181,7 @@ async function propose(
     ...(options.task ? { task: options.task } : {}),
     ...(options.positiveClass === undefined ? {} : { positiveClass: options.positiveClass }),
     ...(options.output ? { output: options.output } : {}),
+    ...(options.scores === undefined ? {} : { scores: options.scores }),
   };
   const outputs = describeOutputs(model, first.results, first.rows, outputOptions, findings);
   const sha256 = createHash('sha256').update(bytes).digest('hex');
@@ -186,24 +223,32 @@ async function propose(
   const scores = await scoreRows(probe, final, encoded);
   const values = checkScores(final, scores, encoded, findings);
   const outcomeRate = compareWithOutcome(final, table, sample, values, findings);
+  compareWithValues(final, table, sample, values, findings);
   if (looksIsotonic(model.graph)) {
     findings.warn(
       'looks isotonic-calibrated: exporters write steps that differ from the training library by up to 0.05; calibrate with method="sigmoid", or check with --expected',
     );
   }
-  const selfTest = test
-    ? { ...(await runSelfTest(probe, final, test, tolerance)), source: 'the training library' }
-    : null;
+  const tested = test ? await runSelfTest(probe, final, test, tolerance) : null;
+  const selfTest = tested?.result ?? null;
   if (!test)
     findings.warn(
       'was not compared with predictions of the training library (--expected): a wrong encoding would not be noticed',
     );
   if (selfTest && !selfTest.passed) {
-    throw new SluiceError('self_test_failed', `${selfTestText(selfTest)}\n${likelyCauses(model, table, ordered)}`);
+    throw new SluiceError(
+      'self_test_failed',
+      `${selfTestText(selfTest)}\n${likelyCauses(model, table, ordered, tellTale(final, test!, tested!.scores))}`,
+    );
   }
   const batchInvariance = await checkBatchInvariance(probe, final, encoded);
   if (!isInvariant(batchInvariance)) {
     const text = `scores change with the batch size by up to ${batchInvariance.largest}`;
+    if (batchInvariance.largest > NEIGHBOURS) {
+      throw refuse(
+        `${text}: what an application gets depends on the others beside it, or on chance. Some node mixes rows (a mean or a maximum over the batch, BatchNormalization in training mode) or draws random numbers: export the model in evaluation mode`,
+      );
+    }
     if (options.requireBatchInvariance) throw refuse(text);
     findings.warn(text);
   }
@@ -271,8 +316,21 @@ async function firstRun(
   const single = probe.opened.inputs.some((i) => i.single);
   const n = single ? 1 : encoded.rows;
   const outputs = [...probe.opened.outputs];
-  const [tensors] = await probe.run(encoded.inputs, [[0, n]], outputs);
+  const [tensors] = await probe.run(encoded.inputs, [[0, n]], outputs).catch((cause) => {
+    if (!(cause instanceof SluiceError) || cause.code !== 'model_failed') throw cause;
+    throw refuse(
+      `the model fails on the first rows of the training table: ${cause.message}\n${failureCauses(cause.message)}`,
+    );
+  });
   return { results: new Map(outputs.map((o, i) => [o, tensors![i]!])), rows: n };
+}
+
+/** What a graph that loads and does not run is known for. */
+function failureCauses(message: string): string {
+  if (/feature|Gemm|MatMul|dimension|shape|TreeEnsemble/i.test(message)) {
+    return 'A step hands on another number of features than the next one takes: the exporter left a part of the pipeline out (skl2onnx does so with SimpleImputer(add_indicator=True)). Check that onnxruntime runs the file in Python, and export that step in another way, such as a column of its own for "was missing".';
+  }
+  return 'Check that onnxruntime runs the file in Python on the same rows.';
 }
 
 /** Feeds a missing value in each column that would become NaN; where the model answers with NaN it cannot take it. */
@@ -490,7 +548,18 @@ function compareWithOutcome(
   if (hits === 0) return null;
   const rate = hits / answers.length;
   const mean = values.reduce((a, b) => a + b, 0) / values.length;
-  if (Math.abs(mean - rate) > Math.abs(mean - (1 - rate)) + 0.05) {
+  const backwards =
+    rate < 1 && values.length === answers.length
+      ? wrongWay(
+          answers.map((a) => meansClass(a, positive)),
+          values,
+        )
+      : null;
+  if (backwards !== null) {
+    findings.warn(
+      `rows with ${manifest.outcome} = ${positive} score ${backwards[0].toFixed(3)} on average and the others ${backwards[1].toFixed(3)}: this looks like the probability of the other class (--positive-class), or a wrong encoding`,
+    );
+  } else if (Math.abs(mean - rate) > Math.abs(mean - (1 - rate)) + 0.05) {
     findings.warn(
       `the mean probability is ${mean.toFixed(3)}, the share of ${manifest.outcome} = ${positive} is ${rate.toFixed(3)}: this looks like the probability of the other class`,
     );
@@ -500,6 +569,57 @@ function compareWithOutcome(
     );
   }
   return rate;
+}
+
+/** Mean scores of the positive rows and of the others, if the model ranks them the wrong way round. */
+function wrongWay(positive: readonly boolean[], values: readonly number[]): [number, number] | null {
+  const sums = [0, 0];
+  const counts = [0, 0];
+  let squares = 0;
+  positive.forEach((p, i) => {
+    sums[p ? 0 : 1]! += values[i]!;
+    counts[p ? 0 : 1]!++;
+    squares += values[i]! ** 2;
+  });
+  const [a, b] = [sums[0]! / counts[0]!, sums[1]! / counts[1]!];
+  const mean = (sums[0]! + sums[1]!) / positive.length;
+  const deviation = Math.sqrt(Math.max(0, squares / positive.length - mean ** 2));
+  // Four standard errors: noise does not get there.
+  return b - a > 4 * deviation * Math.sqrt(1 / counts[0]! + 1 / counts[1]!) ? [a, b] : null;
+}
+
+const LINKS: readonly (readonly [string, string, (v: number) => number])[] = [
+  ['exp', 'its logarithm (some exporters of Poisson, gamma and Tweedie models leave the exponential out)', Math.exp],
+  ['expm1', 'its log1p', Math.expm1],
+  ['square', 'its square root (LightGBM reg_sqrt)', (v) => v * v],
+  ['logistic', 'its log-odds (XGBoost reg:logistic is exported without the sigmoid)', (v) => 1 / (1 + Math.exp(-v))],
+];
+
+/** A regression that explains its own training table worse than a constant: exported without its last step, or wrongly fed. */
+function compareWithValues(
+  manifest: Manifest,
+  table: TrainingTable,
+  sample: TrainingTable['sample'],
+  values: readonly number[],
+  findings: Findings,
+): void {
+  if (manifest.task !== 'regression' || manifest.outcome === undefined || values.length !== sample.length) return;
+  const field = table.header.indexOf(manifest.outcome);
+  const answers = sample.map((s) => (s.fields[field] === '' ? Number.NaN : Number(s.fields[field])));
+  const known = answers.map((_, i) => i).filter((i) => Number.isFinite(answers[i]!));
+  if (known.length < 20) return;
+  const mean = known.reduce((a, i) => a + answers[i]!, 0) / known.length;
+  const spread = known.reduce((a, i) => a + (answers[i]! - mean) ** 2, 0);
+  const explained = (f: (v: number) => number) =>
+    1 - known.reduce((a, i) => a + (answers[i]! - f(values[i]!)) ** 2, 0) / spread;
+  const own = explained((v) => v);
+  if (!(spread > 0) || own >= 0) return;
+  const [best] = LINKS.map(([, words, f]) => ({ words, share: explained(f) })).sort((a, b) => b.share - a.share);
+  findings.warn(
+    best && best.share > 0 && best.share > own + 0.1
+      ? `the values do not look like ${manifest.outcome} but like ${best.words}: as they are, a constant would fit the training table better. Check with --expected`
+      : `the values fit ${manifest.outcome} worse than a constant would: another encoding, another order of columns, or another outcome. Check with --expected`,
+  );
 }
 
 /** true if a cell of the outcome column says this class: the same text, number, or 1 and 0 as words. */
@@ -515,11 +635,47 @@ async function runSelfTest(probe: Probe, manifest: Manifest, test: Expectation, 
     throw refuse('every row of the self-test is rejected by the encoding rules');
   const scores = await scoreRows(probe, manifest, encoded);
   const result = compare(manifest, scores, encoded.rejected, test.expected, test.rowOf, tolerance);
-  return { ...result, tolerance, passed: result.beyond === 0 && result.rows > 0 };
+  const { values, width } = scores;
+  return {
+    result: { ...result, tolerance, passed: result.beyond === 0 && result.rows > 0, source: 'the training library' },
+    scores: { values: values.slice(), width },
+  };
 }
 
-function likelyCauses(model: OnnxModel, table: TrainingTable, drafts: readonly DraftColumn[]): string {
-  const causes: string[] = [];
+/** What the predictions themselves give away: another class, labels in place of probabilities, rounding. */
+function tellTale(manifest: Manifest, test: Expectation, scores: Scores): string[] {
+  const { expected } = test;
+  if (expected.classes.length !== 1 || expected.classes[0] !== -1) return [];
+  const want = test.rowOf.map((r) => expected.values[r]!);
+  const known = want.map((_, i) => i).filter((i) => Number.isFinite(want[i]!));
+  const interpreter = new Interpreter(manifest);
+  const binary = manifest.task === 'binary';
+  const got = (i: number) => (binary ? interpreter.probability(scores, i) : interpreter.value(scores, i));
+  const within = (f: (v: number) => number, d: number) =>
+    known.every((i) => Math.abs(f(got(i)) - want[i]!) <= d * Math.max(1, Math.abs(want[i]!)));
+  if (binary) {
+    const [other] = manifest.classes!.filter((c) => c !== manifest.positive_class);
+    if (within((v) => 1 - v, 1e-5)) return [`the predictions are those of class ${other}: --positive-class ${other}`];
+    if (known.every((i) => want[i] === 0 || want[i] === 1))
+      return ['the predictions are classes, no probabilities: save predict_proba'];
+  }
+  for (const [, words, f] of LINKS)
+    if (within(f, 1e-4)) return [`the model does not answer with what the library predicts but with ${words}`];
+  const digits = known.reduce((n, i) => Math.max(n, (String(want[i]).split('.')[1] ?? '').length), 0);
+  if (digits <= 5 && within((v) => v, 0.6 * 10 ** -digits))
+    return [
+      `the predictions are rounded to ${digits} digits: save them as they are, or say --tolerance ${10 ** -digits}`,
+    ];
+  return [];
+}
+
+function likelyCauses(
+  model: OnnxModel,
+  table: TrainingTable,
+  drafts: readonly DraftColumn[],
+  told: readonly string[],
+): string {
+  const causes: string[] = [...told];
   if (looksIsotonic(model.graph)) {
     causes.push('isotonic calibration is exported wrongly by up to 0.05: calibrate with method="sigmoid"');
   }
@@ -532,9 +688,23 @@ function likelyCauses(model: OnnxModel, table: TrainingTable, drafts: readonly D
       `the trees were trained on float64 values that float32 cannot hold (${inexact.map((d) => d.spec.name).join(', ')}), so decisions flip near thresholds: train on X.astype("float32")`,
     );
   }
+  causes.push('a setting of the training library that its exporter leaves out (docs/models.md lists those known)');
   causes.push('the encoding differs from training: order of columns, codes, what missing became (--encoding)');
   causes.push('the predictions are those of another model, other rows or another class (--positive-class)');
   return `Likely causes:\n${causes.map((c) => `  - ${c}`).join('\n')}\nA larger --tolerance accepts the difference and records it.`;
+}
+
+function readCovers(text: string): Covers {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new SluiceError('usage', `--covers: ${cause instanceof Error ? cause.message : cause}`, { cause });
+  }
+  const lists = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.values(value) : [];
+  if (lists.length === 0 || !lists.every((l) => Array.isArray(l) && l.every((n) => typeof n === 'number')))
+    throw new SluiceError('usage', '--covers takes {"<tree id>": [training rows at node 0, 1, …]}');
+  return value as Covers;
 }
 
 interface Checked {
@@ -559,7 +729,7 @@ async function chooseExplanation(
   const explain: NonNullable<Manifest['explain']> = { background: 'background.csv' };
   let covers: Covers | null = null;
   if (options.covers) {
-    covers = JSON.parse(options.covers) as Covers;
+    covers = readCovers(options.covers);
     files.set('covers.json', options.covers);
     explain.covers = 'covers.json';
     explain.method = 'tree_path_dependent';

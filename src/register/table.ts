@@ -43,6 +43,8 @@ export interface ColumnProfile {
   booleans: number;
   /** Cells that are none of these. */
   texts: number;
+  /** true: a text is not UTF-8. */
+  broken: boolean;
   min: number;
   max: number;
   /** Numbers that float32 cannot hold exactly. */
@@ -91,6 +93,7 @@ export async function readTable(file: string, delimiter?: string): Promise<Train
     for await (const record of parser as AsyncIterable<string[]>) {
       if (header.length === 0) {
         header = record;
+        if (header.some((h) => h.includes('\ufffd'))) throw notUtf8(file, 'its header');
         const twice = header.find((h, i) => header.indexOf(h) !== i);
         if (twice !== undefined)
           throw new SluiceError('training_data_invalid', `${file}: column ${twice} is there twice`);
@@ -106,6 +109,8 @@ export async function readTable(file: string, delimiter?: string): Promise<Train
       }
       rows++;
     }
+    const broken = profiles.find((p) => p.broken);
+    if (broken) throw notUtf8(file, `column ${broken.name}`);
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -123,6 +128,24 @@ export async function readTable(file: string, delimiter?: string): Promise<Train
   };
 }
 
+const notUtf8 = (file: string, where: string): SluiceError =>
+  new SluiceError(
+    'training_data_invalid',
+    `${file}: ${where} holds bytes that are not UTF-8: write the table anew with to_csv(encoding="utf-8")`,
+  );
+
+/** First bytes of files that are no delimited text, and what they are. */
+const FORMATS: readonly (readonly [string, string])[] = [
+  ['\x1f\x8b', 'compressed with gzip: unpack it first'],
+  ['\x28\xb5\x2f\xfd', 'compressed with zstd: unpack it first'],
+  ['PK', 'a zip archive or an Excel workbook: save the table as CSV'],
+  ['PAR1', 'a Parquet file: write the table with to_csv'],
+  ['ARROW1', 'an Arrow file: write the table with to_csv'],
+  ['\x80', 'a pickle: write the table with to_csv'],
+  ['[{', 'JSON: write the table with to_csv'],
+  ['{', 'JSON: write the table with to_csv'],
+];
+
 const newProfile = (name: string): ColumnProfile => ({
   name,
   missing: new Map(),
@@ -132,6 +155,7 @@ const newProfile = (name: string): ColumnProfile => ({
   grouped: 0,
   booleans: 0,
   texts: 0,
+  broken: false,
   min: Infinity,
   max: -Infinity,
   inexact: 0,
@@ -161,7 +185,10 @@ function count(p: ColumnProfile, cell: string): void {
     }
   } else if (GROUPED.test(cell)) p.grouped++;
   else if (BOOLEAN_WORDS.has(cell)) p.booleans++;
-  else p.texts++;
+  else {
+    p.texts++;
+    if (cell.includes('\ufffd')) p.broken = true;
+  }
 }
 
 /** Cells that carry a value. */
@@ -181,6 +208,9 @@ async function guessDelimiter(file: string): Promise<string> {
   }
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(1 << 16), 0, 1 << 16, 0);
+    const head = buffer.toString('latin1', 0, 16);
+    const format = FORMATS.find(([magic]) => head.startsWith(magic));
+    if (format) throw new SluiceError('training_data_invalid', `${file} is ${format[1]}`);
     const line = buffer.toString('utf8', 0, bytesRead).split(/\r?\n|\r/, 1)[0]!;
     const parts = (d: string) => line.split(d).length;
     return [',', '\t', ';', '|'].reduce((best, d) => (parts(d) > parts(best) ? d : best));

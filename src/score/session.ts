@@ -62,7 +62,10 @@ export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
   const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
   const inputs = session.inputMetadata.map((m): SessionInput => {
     const shape = m.isTensor ? m.shape : [];
-    const width = shape.length < 2 ? 1 : shape[1];
+    // A file that says nothing of the shape leaves the width open; one dimension is one column.
+    const declared = model.graph.inputs.find((i) => i.name === m.name)?.type;
+    const unknown = declared?.kind === 'tensor' && declared.shape === null;
+    const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
     return {
       name: m.name,
       type: m.isTensor ? m.type : 'no tensor',
@@ -111,7 +114,15 @@ export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
   };
 }
 
-const message = (cause: unknown): string => (cause instanceof Error ? cause.message.split('\n')[0]! : String(cause));
+/** The first line of what ONNX Runtime says, without its own source files and signatures. */
+function message(cause: unknown): string {
+  const line = cause instanceof Error ? cause.message.split('\n')[0]! : String(cause);
+  const node = /while running (\w+) node/.exec(line);
+  const [, told] = /Status Message: (.*)$/.exec(line) ?? [];
+  if (!node || told === undefined) return line;
+  const text = told.replace(/^\/\S+:\d+ /, '').replace(/^.*\) (?:const )?(?:\[with .*?\] )?(?=[A-Z'"\w])/, '');
+  return `${node[1]} fails: ${text.trim().slice(0, 300)}`;
+}
 
 /** What mends failures to load that exporters are known for. */
 function hint(cause: unknown): string {

@@ -133,9 +133,19 @@ export function categorySlot(f: Feature, key: CategoryKey, features: readonly Fe
     g.steps.slice(0, key.prefix).every((s, i) => s === f.steps[i]);
   for (const g of features) {
     if (!same(g)) continue;
-    const step = g.steps[key.prefix];
-    const named: Iterable<Cell> = step?.op === 'equals' ? [step.category] : step?.op === 'map' ? step.table.keys() : [];
-    for (const category of named) if (!categories.has(category)) categories.set(category, categories.size + 1);
+    for (const step of g.steps.slice(key.prefix)) {
+      const named: Iterable<Cell> =
+        step.op === 'equals'
+          ? [step.category]
+          : step.op === 'map'
+            ? step.table.keys()
+            : step.op === 'replace'
+              ? [step.from]
+              : [];
+      for (const category of named) if (!categories.has(category)) categories.set(category, categories.size + 1);
+      // After a replacement the text is still a text, and what comes next names further ones.
+      if (step.op !== 'replace') break;
+    }
   }
   return {
     kind: 'category',
