@@ -2,10 +2,8 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type RegistryOptions, registryOptions } from '../config/registry-options.ts';
+import type { RegistryOptions } from '../config/registry-options.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
-import { FolderRegistry } from '../registry/folder.ts';
-import { isRemote, openRemote } from '../registry/open.ts';
 import type { Registry } from '../registry/registry.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, rejected: 3 } as const;
@@ -18,7 +16,7 @@ export const BUNDLED_MODELS = fileURLToPath(new URL('../bundled/', import.meta.u
  * `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two default to $SLUICE_REGISTRY_OPTIONS__….
  * @throws SluiceError usage
  */
-export function openRegistry(
+export async function openRegistry(
   address: string | undefined,
   options: {
     create?: boolean;
@@ -26,9 +24,15 @@ export function openRegistry(
     tell?: (text: string) => void;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
-): Registry {
+): Promise<Registry> {
   const named = address ?? process.env.SLUICE_REGISTRY;
-  if (named !== undefined && isRemote(named)) {
+  // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
+  const { FolderRegistry } = await import('../registry/folder.ts');
+  if (named !== undefined && /^[a-z][a-z0-9+.-]+:\/\//i.test(named)) {
+    const [{ openRemote }, { registryOptions }] = await Promise.all([
+      import('../registry/open.ts'),
+      import('../config/registry-options.ts'),
+    ]);
     return openRemote(named, {
       options: options.remote ?? registryOptions(process.env),
       env: process.env,

@@ -120,7 +120,7 @@ type Say = (check: string, state: Finding['state'], message: string) => void;
 
 async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, look: Look, say: Say): Promise<void> {
   await look('registry', async () => {
-    const registry = openRegistry(
+    const registry = await openRegistry(
       flags.registry ?? config?.registry,
       config ? { remote: config.registry_options } : {},
     );

@@ -38,7 +38,7 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
   const name = flags.delimiter ?? (/\.(tsv|tab)$/i.test(file) ? 'tab' : 'comma');
   if (!Object.hasOwn(DELIMITERS, name))
     throw new SluiceError('usage', `--delimiter takes one of ${Object.keys(DELIMITERS).join(', ')}`);
-  const model = await openRegistry(flags.registry).resolve(flags.model);
+  const model = await (await openRegistry(flags.registry)).resolve(flags.model);
   const source = await openFile(file);
   const { signal, dispose } = signalled();
   let answer: ExplainedRow;

@@ -87,7 +87,7 @@ export function addModelCommand(program: Command): void {
     .option(...registryFlag)
     .option(...jsonFlag)
     .action(async (flags: { registry?: string; json?: boolean }) => {
-      const models = await openRegistry(flags.registry).list();
+      const models = await (await openRegistry(flags.registry)).list();
       if (flags.json) return out(JSON.stringify({ models }));
       for (const m of models) {
         const aliases = Object.entries(m.aliases).map(([a, v]) => `${a}=${v}`);
@@ -130,7 +130,7 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
       import('../register/report.ts'),
       import('../config/yaml-document.ts'),
     ]);
-  const registry = openRegistry(flags.registry, { create: true });
+  const registry = await openRegistry(flags.registry, { create: true });
   const id =
     flags.id ??
     path
@@ -198,7 +198,7 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
 
 async function show(ref: string, flags: { registry?: string; json?: boolean }): Promise<void> {
   const [{ describeModel }] = await Promise.all([import('../register/describe.ts')]);
-  const registry = openRegistry(flags.registry);
+  const registry = await openRegistry(flags.registry);
   const model = await registry.resolve(ref);
   const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
   const description = {
@@ -227,7 +227,7 @@ async function verify(ref: string, flags: { registry?: string; json?: boolean })
   ]);
   const model: ModelPackage = existsSync(path.join(ref, 'model.yaml'))
     ? await loadPackage(ref)
-    : await openRegistry(flags.registry).resolve(ref);
+    : await (await openRegistry(flags.registry)).resolve(ref);
   const report = await verifyPackage(model);
   out(flags.json ? JSON.stringify(report) : reportMarkdown(report));
   if (report.selfTest && !report.selfTest.passed)
@@ -243,7 +243,7 @@ async function moveAlias(
   if (alias === undefined || (version === undefined) === (flags.remove !== true)) {
     throw new SluiceError('usage', 'model alias takes id@alias and a version, or id@alias --remove');
   }
-  const registry: Registry = openRegistry(flags.registry);
+  const registry: Registry = await openRegistry(flags.registry);
   if (version !== undefined) {
     const model = await registry.resolve(`${id}:${version}`);
     const { tryPackage } = await import('../register/verify.ts');

@@ -76,14 +76,14 @@ export function addRunCommands(program: Command): void {
     .action(replay);
 }
 
-function hostFor(
+async function hostFor(
   pipeline: Pipeline | null,
   registry: string | undefined,
   metrics: Metrics,
   tryOut?: (m: never) => Promise<void>,
-): ModelHost {
+): Promise<ModelHost> {
   return new ModelHost({
-    registry: openRegistry(registry, { tell, onLookup: (outcome) => metrics.lookups.inc({ outcome }) }),
+    registry: await openRegistry(registry, { tell, onLookup: (outcome) => metrics.lookups.inc({ outcome }) }),
     workers: pipeline?.score.workers ?? defaultWorkers(),
     engine: pipeline?.score.evaluator ?? 'auto',
     max: 4,
@@ -110,7 +110,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const pipeline = await readPipeline(file);
   const metrics = new Metrics();
   const { tryPackage } = await import('../register/verify.ts');
-  const host = hostFor(pipeline, flags.registry, metrics, tryPackage as (m: never) => Promise<void>);
+  const host = await hostFor(pipeline, flags.registry, metrics, tryPackage as (m: never) => Promise<void>);
   const context: RunContext = { name: path.basename(file).replace(/\.ya?ml$/i, ''), host, metrics, tell };
   let running: RunningPipeline | null = null;
   const server =
@@ -166,7 +166,7 @@ function tellProgress(running: RunningPipeline, began: number): void {
 }
 
 async function lint(files: string[], flags: { registry?: string }): Promise<void> {
-  const registry = openRegistry(flags.registry);
+  const registry = await openRegistry(flags.registry);
   const problems: string[] = [];
   for (const file of files) {
     try {
@@ -193,7 +193,11 @@ async function test(files: string[], flags: { registry?: string }): Promise<void
   let passed = 0;
   for (const file of files) {
     const pipeline = await readPipeline(file);
-    const host = hostFor({ ...pipeline, score: { ...pipeline.score, workers: 1 } }, flags.registry, new Metrics());
+    const host = await hostFor(
+      { ...pipeline, score: { ...pipeline.score, workers: 1 } },
+      flags.registry,
+      new Metrics(),
+    );
     try {
       for (const { name, failure } of await runPipelineTests(pipeline, host)) {
         out(`${failure === null ? 'passed' : 'FAILED'} ${file}: ${name}${failure === null ? '' : `: ${failure}`}`);

@@ -87,7 +87,7 @@ export async function score(file: string, options: ScoreOptions): Promise<number
     throw new SluiceError('usage', 'the output is the input');
   }
   const rejectsPath = options.rejects ?? (toStdout ? undefined : `${options.output}.rejects.csv`);
-  const model = await openRegistry(options.registry).resolve(options.model);
+  const model = await (await openRegistry(options.registry)).resolve(options.model);
   const source = file === '-' ? fromStream(process.stdin) : await openFile(file, options.readBytes);
   let sink: ByteSink;
   try {

@@ -33,7 +33,7 @@ export function addServeCommand(program: Command): void {
       // Loaded here, so that the other commands do not pay for a web server.
       const { serve } = await import('../http/serve.ts');
       const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
-      const registry = openRegistry(flags.registry ?? config.registry, {
+      const registry = await openRegistry(flags.registry ?? config.registry, {
         remote: config.registry_options,
         tell,
         onLookup: (outcome) => lookups.hear(outcome),
