@@ -82,6 +82,11 @@ export function describeOutputs(
       );
     }
     const value = floats[0]!;
+    if (options.task === undefined && options.outcome === null && share.includes(value)) {
+      findings.warn(
+        `output ${value} lies in 0…1 and is served as a value because no outcome column is named: if it is a probability, say --outcome, or --task binary`,
+      );
+    }
     if (widthOf(value) !== 1) throw refuse(`output ${value} has ${widthOf(value)} values a row; one is served`);
     findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
     return { task, onnx: { ...onnx, ...label, value }, output: { kind: 'value' } };
@@ -95,7 +100,8 @@ export function describeOutputs(
     );
   }
   const width = Array.isArray(probabilities) ? probabilities.length : widthOf(probabilities);
-  const known = classes ?? fromOutcomes(options.outcomes, width);
+  const bare = options.outcome === null && options.task === 'binary' && width <= 2 ? [0, 1] : null;
+  const known = classes ?? fromOutcomes(options.outcomes, width) ?? bare;
   if (!known) {
     throw refuse(
       `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${options.outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${options.outcome} has not as many values`}${allFloats.length > 1 ? `; is another output wanted (--scores, there are ${allFloats.join(', ')})?` : ''}`,
@@ -103,7 +109,9 @@ export function describeOutputs(
   }
   if (width !== 1 && known.length !== width)
     throw refuse(`the model answers with ${width} scores for ${known.length} classes`);
-  if (!classes)
+  if (known === bare)
+    findings.assumed('neither the graph nor a column names the classes; they are taken to be 0 and 1');
+  else if (!classes)
     findings.assumed(`the graph names no classes; those of the outcome column are taken in order: ${known.join(', ')}`);
   const task = known.length === 2 ? 'binary' : 'multiclass';
   const served: OutputPart = {

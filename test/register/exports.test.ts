@@ -137,6 +137,17 @@ describe('graphs of neural networks', () => {
     });
   });
 
+  test('without an outcome column it is a value with a warning, or a probability if that is said', async () => {
+    const bare = file(`a,b\n${lines(60, (i) => `${i % 17},${i % 5}`)}\n`);
+    const { manifest, report } = await propose(net([SIGMOID], ['p']), bare);
+    expect(manifest.task).toBe('regression');
+    expect(report.findings.map((f) => f.text).join()).toMatch(
+      /if it is a probability, say --outcome, or --task binary/,
+    );
+    const { manifest: said } = await propose(net([SIGMOID], ['p']), bare, { task: 'binary' });
+    expect(said).toMatchObject({ task: 'binary', classes: [0, 1], positive_class: 1 });
+  });
+
   test('raw scores for such an outcome are asked about, not served as values', async () => {
     await expect(propose(net([], ['z']), table('ok'))).rejects.toThrow(/--output log_odds/);
     const { manifest } = await propose(net([], ['z']), table('ok'), { output: 'log_odds' });
