@@ -19,6 +19,9 @@ import { Interpreter } from '../score/prediction.ts';
 import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
+/** Ways of asking that are kept ready. */
+const MAX_KINDS = 32;
+
 interface Stream {
   decoder: Decoder;
   formatter: Formatter;
@@ -35,6 +38,7 @@ export class Scorer {
   readonly #columns: ColumnData[];
   readonly #capacity: number;
   readonly #streams = new Map<number, Stream>();
+  readonly #kinds = new Map<string, Stream>();
   readonly #writer = new ByteWriter(0);
   #interpretations: Promise<Interpretations> | null = null;
 
@@ -162,7 +166,17 @@ export class Scorer {
     const known = this.#streams.get(id);
     if (known) return known;
     if (!spec) throw new Error(`stream ${id} was never described`);
-    const stream: Stream = {
+    // Requests that ask for the same share what was made for the first of them: jobs of a worker run one after the other.
+    const kind = JSON.stringify(spec);
+    const stream = this.#kinds.get(kind) ?? this.#makeStream(spec);
+    if (this.#kinds.size >= MAX_KINDS) this.#kinds.clear();
+    this.#kinds.set(kind, stream);
+    this.#streams.set(id, stream);
+    return stream;
+  }
+
+  #makeStream(spec: StreamSpec): Stream {
+    return {
       decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? 'fast'),
       formatter: createFormatter(spec.output, this.model.manifest),
       interpretation: spec.output.interpretation,
@@ -175,7 +189,5 @@ export class Scorer {
         passthrough: spec.output.passthrough.map(() => new Array<string | null>(this.#capacity).fill(null)),
       },
     };
-    this.#streams.set(id, stream);
-    return stream;
   }
 }
