@@ -157,7 +157,7 @@ const generate = async (spec: LoadSpec): Promise<LoadResult> =>
 async function withWrk(spec: LoadSpec): Promise<LoadResult> {
   const script = path.join(folder(CACHE, 'outputs'), 'wrk.lua');
   const quoted = (text: string): string => `[==[${text}]==]`;
-  const headers = Object.entries(spec.headers).map(([k, v]) => `wrk.headers[${quoted(k)}] = ${quoted(v)}`);
+  const headers = Object.entries(spec.headers).map(([k, v]) => `wrk.headers[ ${quoted(k)} ] = ${quoted(v)}`);
   writeFileSync(
     script,
     `wrk.method = "POST"

@@ -7,7 +7,7 @@ const BAR = 20;
 const GAP = 5;
 const HEAD = 40;
 
-const escape = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+const xml = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
 
 /** A block a model; bars are medians, thin lines reach from the fastest to the slowest run. */
 export function plot(result: ScoreResult): string {
@@ -24,12 +24,12 @@ export function plot(result: ScoreResult): string {
     ];
     const longest = Math.max(...bars.map((b) => b.max));
     const x = (seconds: number): number => LABELS + (seconds / longest) * (WIDTH - LABELS - 70);
-    parts.push(`<text class="title" x="10" y="${y + 16}">${escape(m.name)}</text>`);
+    parts.push(`<text class="title" x="10" y="${y + 16}">${xml(m.name)}</text>`);
     y += HEAD - 14;
     for (const b of bars) {
       const middle = y + BAR / 2;
       parts.push(
-        `<text x="${LABELS - 8}" y="${middle + 4}" text-anchor="end">${escape(b.name)}</text>`,
+        `<text x="${LABELS - 8}" y="${middle + 4}" text-anchor="end">${xml(b.name)}</text>`,
         `<rect class="${b.kind}" x="${LABELS}" y="${y}" width="${(x(b.median) - LABELS).toFixed(1)}" height="${BAR}"/>`,
         `<line x1="${x(b.min).toFixed(1)}" x2="${x(b.max).toFixed(1)}" y1="${middle}" y2="${middle}"/>`,
         `<text x="${(Math.max(x(b.median), x(b.max)) + 6).toFixed(1)}" y="${middle + 4}">${b.median.toFixed(2)} s</text>`,
