@@ -59,9 +59,18 @@ else {
   // Each part says where and when it was measured: parts can be measured again alone.
   const where = (): Promise<Benchmarks['score']['machine']> => machine(python);
   if (only.includes('score')) {
-    const result = await benchScore({ program, python, models: chosen, rows, rounds, cores });
-    results.score = { machine: await where(), ...result };
-    write(results);
+    await benchScore({
+      program,
+      python,
+      models: chosen,
+      rows,
+      rounds,
+      cores,
+      onRound: async (result) => {
+        results.score = { machine: await where(), ...result };
+        write(results);
+      },
+    });
   }
   if (only.includes('http')) {
     const result = await benchHttp({ program, input, rows, rounds, quick: values.quick, trained: python !== null });

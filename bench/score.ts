@@ -40,10 +40,12 @@ export interface Setting {
   rows: number;
   rounds: number;
   cores: number;
+  /** Hears what there is after each round: on a busy machine a run may be ended before its time. */
+  onRound: (result: ScoreResult) => Promise<void>;
 }
 
 /** @throws Error when a contender fails or its probabilities are not those of the others */
-export async function benchScore(setting: Setting): Promise<ScoreResult> {
+export async function benchScore(setting: Setting): Promise<void> {
   const { program, rows, rounds, cores } = setting;
   const input = await applications(program, rows);
   const outputs = folder(CACHE, 'outputs');
@@ -81,19 +83,23 @@ export async function benchScore(setting: Setting): Promise<ScoreResult> {
         throw new Error(`${model}: probabilities differ from those of the others: ${found.join(', ')}`);
       }
     }
+    await setting.onRound(resultSoFar(round + 1));
   }
   if (setting.python === null) warn('no Python: only contenders in Node were measured');
-  const models = setting.models.map(
-    (model): ModelResult => ({
-      model,
-      name: nameOf(model),
-      contenders: list
-        .filter((c) => c.takes(model))
-        .map((c) => resultOf(c, usages.get(`${model} ${c.name}`)!, differences.get(`${model} ${c.name}`)!)),
-      ideal: idealOf(ideals.get(model)!),
-    }),
-  );
-  return { rows, rounds, load, models };
+
+  function resultSoFar(done: number): ScoreResult {
+    const models = setting.models.map(
+      (model): ModelResult => ({
+        model,
+        name: nameOf(model),
+        contenders: list
+          .filter((c) => c.takes(model))
+          .map((c) => resultOf(c, usages.get(`${model} ${c.name}`)!, differences.get(`${model} ${c.name}`)!)),
+        ideal: idealOf(ideals.get(model)!),
+      }),
+    );
+    return { rows, rounds: done, load, models };
+  }
 }
 
 const fileOf = (outputs: string, model: string, c: Contender): string =>
