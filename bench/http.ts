@@ -9,13 +9,14 @@ import { codesOf } from './codes.ts';
 import { sluice } from './contenders.ts';
 import type { LoadResult, LoadSpec } from './load.ts';
 import { BUNDLED, CACHE, environment, NODE, nameOf, type Program } from './prepare.ts';
-import { folder, measure, run, type Spread, say, spread, warn } from './run.ts';
+import { folder, measure, median, run, type Spread, say, spread, warn } from './run.ts';
 import { type Server, startFastapi, startMlserver, startSluice } from './servers.ts';
 
 export interface HttpResult {
   model: string;
   name: string;
   rows: number;
+  rounds: number;
   load: number;
   upload: {
     bytes: number;
@@ -33,10 +34,19 @@ export interface SingleResult {
   /** What made the load at full speed. */
   client: string;
   connections: number;
+  /** Medians of the rounds. */
   full: LoadResult;
-  /** Requests a CPU second of the server at full load, the load generator not counted. */
+  /** Requests a CPU second of the server at full load, the load generator not counted; median of the rounds. */
   requestsPerCpuSecond: number | null;
   half: LoadResult;
+}
+
+/** A server that runs, and how it is asked for one application. */
+interface Target {
+  name: string;
+  what: string;
+  server: Server;
+  spec: LoadSpec;
 }
 
 export interface HttpSetting {
@@ -52,102 +62,116 @@ export interface HttpSetting {
 const CONNECTIONS = 16;
 
 export async function benchHttp(setting: HttpSetting): Promise<HttpResult> {
-  const { program, input, rows, trained } = setting;
+  const { program, input, rows, rounds, trained } = setting;
   const model = trained ? 'bench-lightgbm' : BUNDLED;
-  const seconds = setting.quick ? 3 : 10;
   const load = loadavg()[0]!;
-  const single: SingleResult[] = [];
   const application = await firstApplication(input);
-  const server = await startSluice(program);
-  let upload: HttpResult['upload'];
+  const servers: Server[] = [];
   try {
-    const path = `/api/v1/scoring/predict.json?modelId=${model}`;
+    const server = await startSluice(program);
+    servers.push(server);
     const body = JSON.stringify([application.object]);
-    const expected = await ask(server, path, body);
-    say(`one application: ${expected}`);
+    const at = `/api/v1/scoring/predict.json?modelId=${model}`;
+    say(`one application: ${await ask(server, at, body)}`);
     const what = 'HTTPS, one JSON object of 23 named values a request, checked and encoded by the server';
-    single.push(await oneByOne('sluice', what, server, path, body, seconds));
-    upload = await uploads(setting, server, model);
+    const targets = [target('sluice', what, server, at, body)];
+    if (trained) targets.push(...(await peers(model, application.floats, servers)));
+    const single = await oneByOne(targets, rounds, setting.quick ? 3 : 8);
+    // The peers are idle by now.
+    const upload = await uploads(setting, server, model);
+    return { model, name: nameOf(model), rows, rounds, load, upload, single };
   } finally {
-    await server.stop();
+    for (const s of servers) await s.stop();
   }
-  if (trained) single.push(...(await peers(model, application.floats, seconds)));
-  return { model, name: nameOf(model), rows, load, upload, single };
 }
 
-async function peers(model: string, floats: readonly (number | null)[], seconds: number): Promise<SingleResult[]> {
-  const results: SingleResult[] = [];
+/** Starts what Python users would start; pushes to `servers` what has to be stopped. */
+async function peers(model: string, floats: readonly number[], servers: Server[]): Promise<Target[]> {
+  const targets: Target[] = [];
   const mlserver = await environment('venv-http', 'requirements-http.txt', 'MLServer');
   const python = mlserver ?? (await environment('venv-http', 'requirements-fastapi.txt', 'the stand-in for MLServer'));
   if (mlserver === null) warn('MLServer is not installed: FastAPI with ONNX Runtime stands in for it');
   else {
     const server = await startMlserver(mlserver, model);
-    try {
-      // NaN is not JSON: an application without missing values is asked about.
-      const tensor = { name: 'input', shape: [1, floats.length], datatype: 'FP32', data: floats };
-      const what = 'its LightGBM runtime, REST without TLS, no worker process; the client sends 23 encoded floats';
-      const path = `/v2/models/${model}/infer`;
-      results.push(await oneByOne('MLServer', what, server, path, JSON.stringify({ inputs: [tensor] }), seconds));
-    } finally {
-      await server.stop();
-    }
+    servers.push(server);
+    const tensor = { name: 'input', shape: [1, floats.length], datatype: 'FP32', data: floats };
+    const what =
+      'its LightGBM runtime with one thread, REST without TLS, the model in the process of the server; ' +
+      'the client sends 23 encoded floats';
+    targets.push(target('MLServer', what, server, `/v2/models/${model}/infer`, JSON.stringify({ inputs: [tensor] })));
   }
   if (python !== null) {
     const server = await startFastapi(python, model);
-    try {
-      const what =
-        'uvicorn, one process, without TLS, ONNX Runtime with one thread; the client sends 23 encoded floats';
-      const body = JSON.stringify({ rows: [floats] });
-      results.push(await oneByOne('FastAPI + onnxruntime', what, server, '/predict', body, seconds));
-    } finally {
-      await server.stop();
-    }
+    servers.push(server);
+    const what = 'uvicorn, one process, without TLS, ONNX Runtime with one thread; the client sends 23 encoded floats';
+    targets.push(target('FastAPI + onnxruntime', what, server, '/predict', JSON.stringify({ rows: [floats] })));
   }
-  return results;
+  return targets;
 }
 
-async function oneByOne(
-  name: string,
-  what: string,
-  server: Server,
-  at: string,
-  body: string,
-  seconds: number,
-): Promise<SingleResult> {
-  const spec: LoadSpec = {
-    url: server.url + at,
-    headers: { ...server.headers, 'content-type': 'application/json' },
-    body,
-    connections: CONNECTIONS,
-    rate: 0,
-    seconds,
-  };
-  // Once to warm up: code is compiled after some thousand requests.
-  await generate({ ...spec, seconds: Math.min(seconds, 3) });
-  const before = server.cpuSeconds();
-  const wrk = spawnSync('wrk', ['-v']).error === undefined;
-  const full = await (wrk ? withWrk(spec) : generate(spec));
-  const after = server.cpuSeconds();
-  const cpu = before === null || after === null ? null : after - before;
-  // The generator's own second of warming up is in the CPU time of the server, too.
-  const counted = wrk ? full.requests : (full.requests / seconds) * (seconds + 1);
-  const half = await generate({ ...spec, rate: Math.max(1, full.requestsPerSecond / 2) });
-  const result = {
-    name,
-    what,
-    client: wrk ? 'wrk' : 'bench/load.ts',
-    connections: CONNECTIONS,
-    full,
-    requestsPerCpuSecond: cpu === null || cpu === 0 ? null : counted / cpu,
-    half,
-  };
-  if (full.errors + half.errors > 0) throw new Error(`${name}: ${full.errors + half.errors} requests failed`);
-  say(
-    `${name}: ${full.requestsPerSecond.toFixed(0)} requests/s, p50 ${full.p50Ms.toFixed(2)} ms, p99 ${full.p99Ms.toFixed(2)} ms; ` +
-      `at half load p50 ${half.p50Ms.toFixed(2)} ms, p99 ${half.p99Ms.toFixed(2)} ms`,
-  );
-  return result;
+function target(name: string, what: string, server: Server, at: string, body: string): Target {
+  const headers = { ...server.headers, 'content-type': 'application/json' };
+  const spec = { url: server.url + at, headers, body, connections: CONNECTIONS, rate: 0, seconds: 0 };
+  return { name, what, server, spec };
 }
+
+/** Full load in turn, round by round, then half of each one's median. @throws Error when a request fails */
+async function oneByOne(targets: readonly Target[], rounds: number, seconds: number): Promise<SingleResult[]> {
+  const wrk = spawnSync('wrk', ['-v']).error === undefined;
+  // Code is compiled after some thousand requests.
+  for (const t of targets) await generate({ ...t.spec, seconds });
+  const full = new Map<Target, { result: LoadResult; perCpuSecond: number | null }[]>(targets.map((t) => [t, []]));
+  const half = new Map<Target, LoadResult[]>(targets.map((t) => [t, []]));
+  for (let round = 0; round < rounds; round++) {
+    for (const t of targets) {
+      const before = t.server.cpuSeconds();
+      const spec = { ...t.spec, seconds };
+      const result = await (wrk ? withWrk(spec) : generate(spec));
+      const after = t.server.cpuSeconds();
+      // The generator's own second of warming up is in the CPU time of the server, too.
+      const requests = wrk ? result.requests : (result.requests / seconds) * (seconds + 1);
+      const perCpuSecond = before === null || after === null || after === before ? null : requests / (after - before);
+      full.get(t)!.push({ result, perCpuSecond });
+      if (result.errors > 0) throw new Error(`${t.name}: ${result.errors} requests failed`);
+    }
+  }
+  const fullOf = (t: Target): LoadResult => middle(full.get(t)!.map((f) => f.result));
+  for (let round = 0; round < rounds; round++) {
+    for (const t of targets) {
+      const result = await generate({ ...t.spec, seconds, rate: Math.max(1, fullOf(t).requestsPerSecond / 2) });
+      if (result.errors > 0) throw new Error(`${t.name}: ${result.errors} requests failed`);
+      half.get(t)!.push(result);
+    }
+  }
+  return targets.map((t): SingleResult => {
+    const perCpu = full.get(t)!.flatMap((f) => (f.perCpuSecond === null ? [] : [f.perCpuSecond]));
+    const client = wrk ? 'wrk' : 'bench/load.ts';
+    const r = {
+      name: t.name,
+      what: t.what,
+      client,
+      connections: CONNECTIONS,
+      full: fullOf(t),
+      half: middle(half.get(t)!),
+    };
+    say(
+      `${t.name}: ${r.full.requestsPerSecond.toFixed(0)} requests/s, p50 ${r.full.p50Ms.toFixed(2)} ms, p99 ${r.full.p99Ms.toFixed(2)} ms; ` +
+        `at half load p50 ${r.half.p50Ms.toFixed(2)} ms, p99 ${r.half.p99Ms.toFixed(2)} ms`,
+    );
+    return { ...r, requestsPerCpuSecond: perCpu.length > 0 ? median(perCpu) : null };
+  });
+}
+
+const middle = (results: readonly LoadResult[]): LoadResult => {
+  const of = (key: keyof LoadResult): number => median(results.map((r) => r[key]));
+  return {
+    requestsPerSecond: of('requestsPerSecond'),
+    p50Ms: of('p50Ms'),
+    p99Ms: of('p99Ms'),
+    requests: of('requests'),
+    errors: of('errors'),
+  };
+};
 
 const generate = async (spec: LoadSpec): Promise<LoadResult> =>
   JSON.parse(

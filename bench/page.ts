@@ -40,6 +40,16 @@ npm run bench -- --compare main        # this checkout against another commit, b
 Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`. Data, models and Python environments are made once, in
 \`.cache/bench/\`. Without Python the peers are skipped, and said to be.`;
 
+/** Said above the numbers, not below them. */
+function busy(m: Machine, load: readonly number[]): string {
+  const most = Math.max(...load, m.load[0]!);
+  if (most <= m.cores) return '';
+  return (
+    `**Measured on a busy machine** (load average up to ${most.toFixed(1)} on ${m.cores} cores by other work): wall times and what follows from ` +
+    'them are stretched and uneven; CPU seconds and memory are the numbers to read.\n\n'
+  );
+}
+
 function measured(m: Machine, load: readonly number[]): string {
   const versions = Object.entries(m.versions).map(([name, version]) => `${name} ${version}`);
   return (
@@ -52,7 +62,7 @@ function scorePart(s: Benchmarks['score']): string {
   const list = new Map(s.models.flatMap((m) => m.contenders.map((c) => [c.name, c.what] as const)));
   return `## A file: ${whole(s.rows)} rows × 23 columns, CSV to NDJSON
 
-![wall seconds of all contenders](benchmarks.svg)
+${busy(s.machine, s.load)}![wall seconds of all contenders](benchmarks.svg)
 
 Medians of ${s.rounds} round${s.rounds === 1 ? '' : 's'}, in brackets the fastest and the slowest run. Whole processes: start, loading and checking the model, and
 the imports of Python included. CPU is user and system time of all threads and children. “× sluice” above 1: slower than Sluice, or more memory.
@@ -124,11 +134,11 @@ function httpPart(h: Benchmarks['http']): string {
   ];
   return `## Over HTTP: ${h.name}
 
-${upload}
+${busy(h.machine, [h.load])}${upload}
 
 One application a request, ${first.connections} keep-alive connections. Full load: each connection asks again when it was answered (${first.client}). Half load:
 half as many requests a second, at even distances, latency counted from when a request was due (\`bench/load.ts\`). The load generator runs
-beside the server on the same ${h.machine.cores} cores.
+beside the server on the same ${h.machine.cores} cores. Medians of ${h.rounds} round${h.rounds === 1 ? '' : 's'} in turn.
 
 ${table(head, rows)}
 
@@ -155,7 +165,7 @@ function explainPart(e: Benchmarks['explain']): string {
   });
   return `## Interpretation
 
-Effects of 23 columns on single applications. Sluice computes interventional effects: exact, against a background of ${e.backgroundRows} applications, which
+${busy(e.machine, [e.load])}Effects of 23 columns on single applications. Sluice computes interventional effects: exact, against a background of ${e.backgroundRows} applications, which
 costs more than path-dependent effects and answers another question; those are here because they are what the libraries give quickly.
 Rows per second of CPU time, not of wall time.
 
@@ -173,6 +183,8 @@ const HOW = `## How it is measured
   page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`).
 - **Right**: every output must have every row in its place, and on 2,000 rows spread over the file every probability must be within 1e-5 of the
   middle of all contenders, else the benchmark fails. “Largest difference” is that distance.
+- **CPU time** is the steadier number on a shared machine. Wall times there depend on who else runs, and on the number of threads among which
+  the system deals out the cores.
 - **Sluice** is the built program (\`npm run build\`), its defaults but for the number of workers.
 
 ## What is not comparable

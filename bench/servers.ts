@@ -56,7 +56,10 @@ export async function startMlserver(python: string, model: string): Promise<Serv
     parameters: { uri: path.join(MODELS, `${model}.txt`) },
   };
   writeFileSync(path.join(folder, 'model-settings.json'), JSON.stringify(runtime));
-  const child = start([path.join(path.dirname(python), 'mlserver'), 'start', folder], folder);
+  const child = start([path.join(path.dirname(python), 'mlserver'), 'start', folder], folder, {
+    // One application gains nothing from threads, and loses by starting them.
+    OMP_NUM_THREADS: '1',
+  });
   const server = { url: `http://127.0.0.1:${port}`, headers: {}, ...control(child) };
   await ready(server.url, `/v2/models/${model}/ready`, child);
   return server;
@@ -72,9 +75,9 @@ export async function startFastapi(python: string, model: string): Promise<Serve
   return server;
 }
 
-function start(args: readonly string[], cwd: string): ChildProcess {
+function start(args: readonly string[], cwd: string, env: Record<string, string> = {}): ChildProcess {
   const [program, ...rest] = args as [string, ...string[]];
-  const child = spawn(program, rest, { cwd, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(program, rest, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
   child.stdout!.resume();
   child.stderr!.resume();
   return child;
