@@ -180,7 +180,8 @@ const HOW = `## How it is measured
   fastest way they know (Enum, Categorical). Models are trained on 200,000 other rows (seed 11) rounded to float32, and registered with
   \`sluice model add\`, which checks them against predictions of the libraries that trained them.
 - **Interleaved**: in each round all contenders run one after the other, each round in another order; medians over rounds. Files are in the
-  page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`).
+  page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`; without Python
+  each process says it of itself, and children do not count).
 - **Right**: every output must have every row in its place, and on 2,000 rows spread over the file every probability must be within 1e-5 of the
   middle of all contenders, else the benchmark fails. “Largest difference” is that distance.
 - **CPU time** is the steadier number on a shared machine. Wall times there depend on who else runs, and on the number of threads among which
@@ -190,7 +191,8 @@ const HOW = `## How it is measured
 ## What is not comparable
 
 - Sluice checks every value, gives line, column and reason of what it cannot read, takes mixed line ends and a file beyond the memory, writes
-  under a temporary name and flushes to the disk. The peers do none of it: an unknown category ends their run.
+  under a temporary name and flushes to the disk. The peers do none of it: an unknown category ends the run of polars and DuckDB, and is
+  silently missing to pandas.
 - Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows at each start, up to 0.6 s; that is in its times. It matters in small
   files and not in large ones.
 - The Python peers use ONNX Runtime with one thread a core; with several, its scores depend on the batch. Sluice gives the same bits always.
