@@ -30,9 +30,14 @@ const SHOWN = [
   'xgboost',
 ];
 
-export async function machine(python: string | null): Promise<Machine> {
+/** The checkout that was built; asked for when the build is made, not when a part has ended hours later. */
+export async function commitOf(): Promise<string> {
   const git = (...args: string[]) => run({ args: ['git', ...args], cwd: ROOT }).catch(() => '');
   const changed = (await git('status', '--porcelain', '--untracked-files=no', '--', 'src', 'bench')) !== '';
+  return (await git('rev-parse', '--short', 'HEAD')).trim() + (changed ? ' with changes' : '');
+}
+
+export async function machine(python: string | null, commit: string): Promise<Machine> {
   const npm = (name: string): string =>
     (JSON.parse(readFileSync(path.join(ROOT, 'node_modules', name, 'package.json'), 'utf8')) as { version: string })
       .version;
@@ -53,7 +58,7 @@ export async function machine(python: string | null): Promise<Machine> {
   }
   return {
     date: new Date().toISOString().slice(0, 10),
-    commit: (await git('rev-parse', '--short', 'HEAD')).trim() + (changed ? ' with changes' : ''),
+    commit,
     cpu: cpus()[0]?.model.trim() ?? 'unknown',
     cores: cpus().length,
     memoryBytes: totalmem(),

@@ -6,7 +6,7 @@ import { parseArgs } from 'node:util';
 import { compareWith } from './compare.ts';
 import { benchExplain } from './explain.ts';
 import { benchHttp } from './http.ts';
-import { machine } from './machine.ts';
+import { commitOf, machine } from './machine.ts';
 import { type Benchmarks, page } from './page.ts';
 import { plot } from './plot.ts';
 import { applications, BUNDLED, build, CACHE, environment, models, REGISTRY, ROOT } from './prepare.ts';
@@ -24,6 +24,8 @@ const { values } = parseArgs({
     compare: { type: 'string' },
     /** Folder of the three files; default docs, and .cache/bench/quick with --quick. */
     out: { type: 'string' },
+    /** What readers of the page should know about this run. */
+    note: { type: 'string' },
   },
 });
 const PARTS = ['score', 'http', 'explain'] as const;
@@ -42,6 +44,7 @@ const cores = availableParallelism();
 const out = values.out ?? (values.quick ? path.join(CACHE, 'quick') : path.join(ROOT, 'docs'));
 
 folder(REGISTRY);
+const commit = await commitOf();
 const program = await build(ROOT);
 const python = await environment('venv', 'requirements.txt', 'every Python peer');
 if (python !== null) await models(program, python);
@@ -55,9 +58,12 @@ else {
     ? (JSON.parse(readFileSync(path.join(out, 'benchmarks.json'), 'utf8')) as Benchmarks)
     : {};
   const results: Partial<Benchmarks> = { ...before };
+  // What was said about parts that are all measured again does not hold any more.
+  if (values.note !== undefined) results.note = values.note;
+  else if (only.length === PARTS.length) delete results.note;
   const input = await applications(program, rows);
   // Each part says where and when it was measured: parts can be measured again alone.
-  const where = (): Promise<Benchmarks['score']['machine']> => machine(python);
+  const where = (): Promise<Benchmarks['score']['machine']> => machine(python, commit);
   if (only.includes('score')) {
     await benchScore({
       program,

@@ -5,6 +5,8 @@ import type { Machine } from './machine.ts';
 import type { ModelResult, ScoreResult } from './score.ts';
 
 export interface Benchmarks {
+  /** About this run, by whoever made it. */
+  note?: string;
   score: { machine: Machine } & ScoreResult;
   http: { machine: Machine } & HttpResult;
   explain: { machine: Machine } & ExplainResult;
@@ -20,7 +22,14 @@ function table(head: readonly string[], rows: readonly (readonly string[])[]): s
 }
 
 export function page(b: Partial<Benchmarks>): string {
-  return `${[HEAD, b.score && scorePart(b.score), b.http && httpPart(b.http), b.explain && explainPart(b.explain), HOW]
+  return `${[
+    HEAD,
+    b.note,
+    b.score && scorePart(b.score),
+    b.http && httpPart(b.http),
+    b.explain && explainPart(b.explain),
+    HOW,
+  ]
     .filter((part) => part !== undefined)
     .join('\n\n')}\n`;
 }
@@ -37,7 +46,7 @@ npm run bench -- --only score          # or http, explain: measures a part again
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
-Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`. Data, models and Python environments are made once, in
+Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`, \`--note TEXT\`. Data, models and Python environments are made once, in
 \`.cache/bench/\`. Without Python the peers are skipped, and said to be.`;
 
 /** Said above the numbers, not below them. */
