@@ -1,0 +1,66 @@
+// The explainer alone, floats ready in memory, one thread: effects of as many applications as there is time for.
+//   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS
+
+import { createExplainer } from '../src/explain/create.ts';
+import { readModelBytes } from '../src/model/model-file.ts';
+import { readBackground } from '../src/pipeline/background.ts';
+import { chooseEvaluator } from '../src/score/choose.ts';
+import { matrixOf } from './matrix.ts';
+import { openModel } from './models.ts';
+
+export interface Explained {
+  name: string;
+  rows: number;
+  cpuSeconds: number;
+  seconds: number;
+  /** Of the first applications, to compare. */
+  effects: number[][];
+}
+
+const BATCH = 512;
+const COMPARED = 100;
+
+const [reference, input, most, limit] = process.argv.slice(2) as [string, string, string, string];
+const model = await openModel(reference);
+const matrix = await matrixOf(model, input);
+const bytes = await readModelBytes(model);
+const { manifest } = model;
+const { evaluator } = await chooseEvaluator(bytes, manifest, 'auto');
+const { background, covers } = await readBackground(model);
+const { explainer } = await createExplainer({ bytes, manifest, evaluator, background, covers });
+const { name, type, columns } = manifest.inputs[0]!;
+const width = columns!.length;
+const total = Math.min(Number(most), matrix.length / width);
+const names = manifest.columns.map((c) => c.name);
+const effects: number[][] = [];
+
+async function explain(from: number): Promise<number> {
+  const n = Math.min(BATCH, total - from);
+  const data = matrix.slice(from * width, (from + BATCH) * width);
+  const rows = Array.from({ length: n }, (_, i) => i);
+  const { values } = await explainer.explain([{ name, type, width, data }], rows);
+  // Effects are in the order of the package's columns; they are compared in that of the matrix.
+  for (let r = 0; r < n && effects.length < COMPARED; r++) {
+    effects.push(columns!.map((c) => values[r * names.length + names.indexOf(c)]!));
+  }
+  return n;
+}
+
+await explain(0);
+effects.length = 0;
+const began = performance.now();
+const before = process.cpuUsage();
+const used = (): number => {
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1e6;
+};
+let rows = 0;
+while (rows < total && used() < Number(limit)) rows += await explain(rows);
+const result: Explained = {
+  name: `sluice, the explainer alone (${explainer.method})`,
+  rows,
+  cpuSeconds: used(),
+  seconds: (performance.now() - began) / 1000,
+  effects,
+};
+process.stdout.write(JSON.stringify(result));

@@ -1,0 +1,100 @@
+// `npm run bench`: Sluice against what else could do the work, on this machine; writes docs/benchmarks.*.
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import path from 'node:path';
+import { parseArgs } from 'node:util';
+import { compareWith } from './compare.ts';
+import { benchExplain } from './explain.ts';
+import { benchHttp } from './http.ts';
+import { commitOf, machine } from './machine.ts';
+import { type Benchmarks, page } from './page.ts';
+import { plot } from './plot.ts';
+import { applications, BUNDLED, build, CACHE, environment, models, REGISTRY, ROOT } from './prepare.ts';
+import { folder, metersChildren, say, warn } from './run.ts';
+import { benchScore } from './score.ts';
+
+const { values } = parseArgs({
+  options: {
+    rows: { type: 'string' },
+    rounds: { type: 'string' },
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    /** Only these models, comma-separated. */
+    models: { type: 'string' },
+    compare: { type: 'string' },
+    /** Folder of the three files; default docs, and .cache/bench/quick with --quick. */
+    out: { type: 'string' },
+    /** What readers of the page should know about this run. */
+    note: { type: 'string' },
+  },
+});
+const PARTS = ['score', 'http', 'explain'] as const;
+const only = values.only?.split(',') ?? [...PARTS];
+for (const part of only) {
+  if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
+}
+const number = (text: string | undefined, otherwise: number): number => {
+  const n = text === undefined ? otherwise : Number(text);
+  if (!Number.isInteger(n) || n < 1) throw new Error(`${text} is no whole number from 1`);
+  return n;
+};
+const rows = number(values.rows, values.quick ? 100_000 : 1_000_000);
+const rounds = number(values.rounds, values.quick ? 1 : values.compare === undefined ? 3 : 5);
+const cores = availableParallelism();
+const out = values.out ?? (values.quick ? path.join(CACHE, 'quick') : path.join(ROOT, 'docs'));
+
+folder(REGISTRY);
+const commit = await commitOf();
+const program = await build(ROOT);
+const python = await environment('venv', 'requirements.txt', 'every Python peer');
+if (python !== null) await models(program, python);
+if (!metersChildren) warn('no python3 to measure with: processes are measured by themselves, children do not count');
+const scored = python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic'];
+const chosen = values.models?.split(',') ?? scored;
+
+if (values.compare !== undefined) await compareWith(values.compare, { program, models: chosen, rows, rounds, cores });
+else {
+  const before: Partial<Benchmarks> = existsSync(path.join(out, 'benchmarks.json'))
+    ? (JSON.parse(readFileSync(path.join(out, 'benchmarks.json'), 'utf8')) as Benchmarks)
+    : {};
+  const results: Partial<Benchmarks> = { ...before };
+  // What was said about parts that are all measured again does not hold any more.
+  if (values.note !== undefined) results.note = values.note;
+  else if (only.length === PARTS.length) delete results.note;
+  const input = await applications(program, rows);
+  // Each part says where and when it was measured: parts can be measured again alone.
+  const where = (): Promise<Benchmarks['score']['machine']> => machine(python, commit);
+  if (only.includes('score')) {
+    await benchScore({
+      program,
+      python,
+      models: chosen,
+      rows,
+      rounds,
+      cores,
+      onRound: async (result) => {
+        results.score = { machine: await where(), ...result };
+        write(results);
+      },
+    });
+  }
+  if (only.includes('http')) {
+    const result = await benchHttp({ program, input, rows, rounds, quick: values.quick, trained: python !== null });
+    results.http = { machine: await where(), ...result };
+    write(results);
+  }
+  if (only.includes('explain')) {
+    const result = await benchExplain({ program, python, quick: values.quick, input, cores });
+    results.explain = { machine: await where(), ...result };
+    write(results);
+  }
+}
+
+function write(results: Partial<Benchmarks>): void {
+  mkdirSync(out, { recursive: true });
+  const file = (name: string) => path.join(out, name);
+  writeFileSync(file('benchmarks.json'), `${JSON.stringify(results, null, 2)}\n`);
+  writeFileSync(file('benchmarks.md'), page(results));
+  if (results.score) writeFileSync(file('benchmarks.svg'), plot(results.score));
+  say(`→ ${path.relative(process.cwd(), out)}/benchmarks.{md,json,svg}`);
+}

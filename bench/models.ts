@@ -1,0 +1,8 @@
+// Opens the models of the benchmarks: those trained for them, and the bundled one.
+
+import { openRegistry } from '../src/commands/common.ts';
+import type { ModelPackage } from '../src/model/package.ts';
+import { REGISTRY } from './prepare.ts';
+
+export const openModel = async (reference: string): Promise<ModelPackage> =>
+  (await openRegistry(REGISTRY)).resolve(reference);

@@ -1,0 +1,209 @@
+// docs/benchmarks.md from the numbers: tables, where they come from, and what they do not say.
+import type { ExplainResult } from './explain.ts';
+import type { HttpResult } from './http.ts';
+import type { Machine } from './machine.ts';
+import type { ModelResult, ScoreResult } from './score.ts';
+
+export interface Benchmarks {
+  /** About this run, by whoever made it. */
+  note?: string;
+  score: { machine: Machine } & ScoreResult;
+  http: { machine: Machine } & HttpResult;
+  explain: { machine: Machine } & ExplainResult;
+}
+
+const whole = (n: number): string => Math.round(n).toLocaleString('en');
+const megabytes = (bytes: number): string => whole(bytes / 1e6);
+const times = (ratio: number): string => `${ratio.toFixed(2)} ×`;
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...rows.map(line)].join('\n');
+}
+
+export function page(b: Partial<Benchmarks>): string {
+  return `${[
+    HEAD,
+    b.note,
+    b.score && scorePart(b.score),
+    b.http && httpPart(b.http),
+    b.explain && explainPart(b.explain),
+    HOW,
+  ]
+    .filter((part) => part !== undefined)
+    .join('\n\n')}\n`;
+}
+
+const HEAD = `# Benchmarks
+
+Written by \`npm run bench\`; the numbers are in [benchmarks.json](benchmarks.json), too. Absolute times are those of one machine,
+shared with other work; ratios carry over better.
+
+\`\`\`sh
+npm run bench                          # everything: about half an hour, needs python3 for the peers
+npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
+npm run bench -- --only score          # or http, explain: measures a part again, the others stay as they are
+npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
+\`\`\`
+
+Further options: \`--rows\`, \`--rounds\`, \`--models bench-lightgbm,…\`, \`--out FOLDER\`, \`--note TEXT\`. Data, models and Python environments are made once, in
+\`.cache/bench/\`. Without Python the peers are skipped, and said to be.`;
+
+/** Said above the numbers, not below them. */
+function busy(m: Machine, load: readonly number[]): string {
+  const most = Math.max(...load, m.load[0]!);
+  if (most <= m.cores) return '';
+  return (
+    `**Measured on a busy machine** (load average up to ${most.toFixed(1)} on ${m.cores} cores by other work): wall times and what follows from ` +
+    'them are stretched and uneven; CPU seconds and memory are the numbers to read.\n\n'
+  );
+}
+
+function measured(m: Machine, load: readonly number[]): string {
+  const versions = Object.entries(m.versions).map(([name, version]) => `${name} ${version}`);
+  return (
+    `${m.date}, commit ${m.commit}; ${m.cpu}, ${m.cores} cores, ${whole(m.memoryBytes / 2 ** 30)} GiB, ${m.system}; ` +
+    `load average before: ${load.map((l) => l.toFixed(1)).join(', ')}. ${versions.join(', ')}.`
+  );
+}
+
+function scorePart(s: Benchmarks['score']): string {
+  const list = new Map(s.models.flatMap((m) => m.contenders.map((c) => [c.name, c.what] as const)));
+  return `## A file: ${whole(s.rows)} rows × 23 columns, CSV to NDJSON
+
+${busy(s.machine, s.load)}![wall seconds of all contenders](benchmarks.svg)
+
+Medians of ${s.rounds} round${s.rounds === 1 ? '' : 's'}, in brackets the fastest and the slowest run. Whole processes: start, loading and checking the model, and
+the imports of Python included. CPU is user and system time of all threads and children. “× sluice” above 1: slower than Sluice, or more memory.
+
+${s.models.map((m) => modelPart(m, s.rows)).join('\n\n')}
+
+Who takes part:
+
+${[...list].map(([name, what]) => `- **${name}**: ${what}`).join('\n')}
+
+${measured(s.machine, s.load)}`;
+}
+
+function modelPart(m: ModelResult, rows: number): string {
+  const [first] = m.contenders as [ModelResult['contenders'][number]];
+  const body = m.contenders.map((c) => [
+    c.name,
+    `${c.seconds.median.toFixed(2)} (${c.seconds.min.toFixed(2)}–${c.seconds.max.toFixed(2)})`,
+    c === first ? '' : times(c.seconds.median / first.seconds.median),
+    whole(rows / c.seconds.median),
+    c.cpuSeconds.median.toFixed(2),
+    c === first ? '' : times(c.cpuSeconds.median / first.cpuSeconds.median),
+    megabytes(c.peakBytes.median),
+    c === first ? '' : times(c.peakBytes.median / first.peakBytes.median),
+    c.difference.toExponential(0),
+  ]);
+  const head = ['', 'wall s', '× sluice', 'rows/s', 'CPU s', '× sluice', 'peak MB', '× sluice', 'largest difference'];
+  const i = m.ideal;
+  const ideal = i
+    ? `\n\nThe ideal, ${i.seconds.median.toFixed(2)} s: the same evaluator (${i.evaluator}) with the floats ready in memory on ${i.workers} cores ` +
+      `${i.evaluateSeconds.toFixed(2)} s, reading the file ${i.readSeconds.toFixed(2)} s, writing and flushing the answer ${i.writeSeconds.toFixed(2)} s. ` +
+      `Sluice takes ${times(first.seconds.median / i.seconds.median)} as long.`
+    : '';
+  return `### ${m.name[0]!.toUpperCase()}${m.name.slice(1)}\n\n${table(head, body)}${ideal}`;
+}
+
+function httpPart(h: Benchmarks['http']): string {
+  const u = h.upload;
+  const upload = u
+    ? `The same file of ${whole(h.rows)} rows (${megabytes(u.bytes)} MB), CSV to CSV: as an upload over HTTPS to \`serve --dev\` with ${u.client} ` +
+      `${u.httpSeconds.median.toFixed(2)} s (${whole(h.rows / u.httpSeconds.median)} rows/s), with \`sluice score\` ${u.fileSeconds.median.toFixed(2)} s ` +
+      `(${whole(h.rows / u.fileSeconds.median)} rows/s): ${times(u.httpSeconds.median / u.fileSeconds.median)}` +
+      `${u.serverCpuSeconds ? `; the server took ${u.serverCpuSeconds.median.toFixed(2)} CPU seconds` : ''}. The server is warm and ` +
+      'has its model loaded, the command starts anew each time; the client takes its share of the same cores.'
+    : 'The upload was not measured: no curl.';
+  const [first] = h.single as [HttpResult['single'][number]];
+  const ms = (n: number): string => n.toFixed(2);
+  const rows = h.single.map((s) => [
+    s.name,
+    whole(s.full.requestsPerSecond),
+    s === first ? '' : times(first.full.requestsPerSecond / s.full.requestsPerSecond),
+    s.requestsPerCpuSecond === null ? '' : whole(s.requestsPerCpuSecond),
+    ms(s.full.p50Ms),
+    ms(s.full.p99Ms),
+    whole(s.half.requestsPerSecond),
+    ms(s.half.p50Ms),
+    ms(s.half.p99Ms),
+  ]);
+  const head = [
+    '',
+    'requests/s, full load',
+    'sluice ÷ this',
+    'requests a CPU second of the server',
+    'p50 ms',
+    'p99 ms',
+    'requests/s, half load',
+    'p50 ms',
+    'p99 ms',
+  ];
+  return `## Over HTTP: ${h.name}
+
+${busy(h.machine, [h.load])}${upload}
+
+One application a request, ${first.connections} keep-alive connections. Full load: each connection asks again when it was answered (${first.client}). Half load:
+half as many requests a second, at even distances, latency counted from when a request was due (\`bench/load.ts\`). The load generator runs
+beside the server on the same ${h.machine.cores} cores. Medians of ${h.rounds} round${h.rounds === 1 ? '' : 's'} in turn.
+
+${table(head, rows)}
+
+${h.single.map((s) => `- **${s.name}**: ${s.what}`).join('\n')}
+
+The peers have it easier: no TLS, no key, no names, no check of values; their clients must know the codes of the categories.
+
+${measured(h.machine, [h.load])}`;
+}
+
+function explainPart(e: Benchmarks['explain']): string {
+  const parts = e.models.map((m) => {
+    const own = m.results[1]!;
+    const rows = m.results.map((r) => [
+      r.name,
+      whole(r.rowsPerCpuSecond),
+      r === own ? '' : times(own.rowsPerCpuSecond / r.rowsPerCpuSecond),
+      whole(r.rows),
+      r.difference === null ? '' : r.difference.toExponential(0),
+      r.what,
+    ]);
+    const head = ['', 'rows a CPU second', 'explainer ÷ this', 'rows measured', 'largest difference', ''];
+    return `### ${m.name}\n\n${table(head, rows)}`;
+  });
+  return `## Interpretation
+
+${busy(e.machine, [e.load])}Effects of 23 columns on single applications. Sluice computes interventional effects: exact, against a background of ${e.backgroundRows} applications, which
+costs more than path-dependent effects and answers another question; those are here because they are what the libraries give quickly.
+Rows per second of CPU time, not of wall time.
+
+${parts.join('\n\n')}
+
+${measured(e.machine, [e.load])}`;
+}
+
+const HOW = `## How it is measured
+
+- **Data**: \`sluice generate --clean\`, seed 7: missing values in nine columns, no unseen category, so that the peers may read categories the
+  fastest way they know (Enum, Categorical). Models are trained on 200,000 other rows (seed 11) rounded to float32, and registered with
+  \`sluice model add\`, which checks them against predictions of the libraries that trained them.
+- **Interleaved**: in each round all contenders run one after the other, each round in another order; medians over rounds. Files are in the
+  page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`; without Python
+  each process says it of itself, and children do not count).
+- **Right**: every output must have every row in its place, and on 2,000 rows spread over the file every probability must be within 1e-5 of the
+  middle of all contenders, else the benchmark fails. “Largest difference” is that distance.
+- **CPU time** is the steadier number on a shared machine. Wall times there depend on who else runs, and on the number of threads among which
+  the system deals out the cores.
+- **Sluice** is the built program (\`npm run build\`), its defaults but for the number of workers.
+
+## What is not comparable
+
+- Sluice checks every value, gives line, column and reason of what it cannot read, takes mixed line ends and a file beyond the memory, writes
+  under a temporary name and flushes to the disk. The peers do none of it: an unknown category ends the run of polars and DuckDB, and is
+  silently missing to pandas.
+- Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows at each start, up to 0.6 s; that is in its times. It matters in small
+  files and not in large ones.
+- The Python peers use ONNX Runtime with one thread a core; with several, its scores depend on the batch. Sluice gives the same bits always.
+- Peers print numbers their own way: pandas ten decimals, DuckDB floats as doubles, polars and Sluice the shortest float32.
+- Peak memory of a process is what the system saw resident, shared libraries and cached pages of mapped files included.`;

@@ -1,0 +1,323 @@
+"""The Python side of the benchmarks: training the models, and the contenders written as their users would write them.
+
+    python peers.py train --training-data train.csv --folder models
+    python peers.py score polars|pandas|duckdb|polars-lightgbm --model NAME --models DIR --input FILE --output FILE
+    python peers.py explain --model NAME --models DIR --rows FILE --background FILE --seconds S
+    python peers.py meter REPORT COMMAND...     runs a command; wall, CPU and peak memory of it and its children as JSON
+    python peers.py serve --models DIR --model NAME --port N     the HTTP stand-in: FastAPI and ONNX Runtime
+
+Nothing is imported before it is needed: what a contender does not use must not cost it time or memory.
+"""
+import argparse
+import json
+import os
+import sys
+import time
+
+NUMBERS = ["amount", "term", "income", "monthly_payment", "pt_income"]
+CATEGORIES = ["source_type", "remittance_type", "occupation_type", "marital_status",
+              "credit_product_id", "verificator_id", "partner_id"]
+CHUNK = 50_000
+
+
+def codes_of(models):
+    with open(os.path.join(models, "codes.json")) as f:
+        encoding = json.load(f)
+    return encoding["order"], {c: list(m) for c, m in encoding["codes"].items()}
+
+
+def session(models, model, threads=0):
+    """0 threads: one a core, as ONNX Runtime itself decides."""
+    import onnxruntime as ort
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    return ort.InferenceSession(os.path.join(models, model + ".onnx"), options)
+
+
+def predictor(models, model):
+    s = session(models, model)
+    name = s.get_inputs()[0].name
+    return lambda X: s.run(["probabilities"], {name: X})[0][:, 1]
+
+
+# ---- scoring, file to file: {"row", "prediction", "probability"} a line ----
+
+def polars_frames(models, file):
+    """float32 matrices of CHUNK rows; categories are read as Enum, so that their codes come for nothing."""
+    import polars as pl
+    order, codes = codes_of(models)
+    schema = {c: pl.Enum(codes[c]) if c in codes else pl.Float64 if c in NUMBERS else pl.Boolean for c in order}
+    frame = pl.scan_csv(file, schema=schema).select(
+        [(pl.col(c).to_physical() if c in codes else pl.col(c)).cast(pl.Float32) for c in order])
+    for batch in frame.collect_batches(chunk_size=CHUNK, maintain_order=True):
+        yield batch.to_numpy(order="c")
+
+
+def score_polars(a, predict):
+    import polars as pl
+    n = 0
+    with open(a.output, "wb") as out:
+        for X in polars_frames(a.models, a.input):
+            p = predict(X)
+            pl.DataFrame({"row": range(n + 1, n + 1 + len(p)), "prediction": p > .5, "probability": p}).write_ndjson(out)
+            n += len(p)
+
+
+def score_lightgbm(a):
+    import lightgbm as lgb
+    booster = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
+    score_polars(a, booster.predict)
+
+
+def score_pandas(a, predict):
+    import numpy as np
+    import pandas as pd
+    order, codes = codes_of(a.models)
+    levels = {c: codes[c] if c in codes else ["false", "true"] for c in order if c not in NUMBERS}
+    n = 0
+    with open(a.output, "w") as out:
+        for frame in pd.read_csv(a.input, chunksize=CHUNK, dtype={c: pd.CategoricalDtype(v) for c, v in levels.items()}):
+            X = np.empty((len(frame), len(order)), np.float32)
+            for j, c in enumerate(order):
+                if c in levels:
+                    X[:, j] = frame[c].cat.codes
+                    X[X[:, j] < 0, j] = np.nan
+                else:
+                    X[:, j] = frame[c]
+            p = predict(X)
+            result = pd.DataFrame({"row": np.arange(n + 1, n + 1 + len(p)), "prediction": p > .5, "probability": p})
+            result.to_json(out, orient="records", lines=True)
+            n += len(p)
+
+
+def score_duckdb(a, predict):
+    import duckdb
+    import numpy as np
+    import pyarrow as pa
+    order, codes = codes_of(a.models)
+    text = lambda v: "'" + v.replace("'", "''") + "'"
+    con = duckdb.connect()
+    for c, levels in codes.items():
+        con.execute(f"create type e_{c} as enum ({', '.join(map(text, levels))})")
+    types = {c: f"e_{c}" if c in codes else "DOUBLE" if c in NUMBERS else "BOOLEAN" for c in order}
+    number = lambda c: f"enum_code({c})::FLOAT" if c in codes else f"{c}::FLOAT" if c in NUMBERS else f"{c}::INT::FLOAT"
+    columns = ", ".join(f"coalesce({number(c)}, 'nan'::FLOAT) as {c}" for c in order)
+    source = con.sql(f"select {columns} from read_csv({text(a.input)}, header=true, auto_detect=false, delim=',', "
+                     f"quote='\"', escape='\"', columns={types})")
+    parts = []
+    for batch in source.to_arrow_reader(CHUNK):
+        parts.append(predict(np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])))
+    p = np.concatenate(parts)
+    scored = pa.table({"row": np.arange(1, len(p) + 1), "prediction": p > .5, "probability": p})
+    con.register("scored", scored)
+    con.execute(f"copy (select * from scored) to {text(a.output)} (format json)")
+
+
+def score(a):
+    if a.contender == "polars-lightgbm":
+        return score_lightgbm(a)
+    run = {"polars": score_polars, "pandas": score_pandas, "duckdb": score_duckdb}[a.contender]
+    run(a, predictor(a.models, a.model))
+
+
+# ---- HTTP: the stand-in for MLServer, and what one writes first ----
+
+def serve(a):
+    import numpy as np
+    import uvicorn
+    from fastapi import FastAPI
+    from pydantic import BaseModel
+
+    class Rows(BaseModel):
+        rows: list[list[float]]
+
+    s = session(a.models, a.model, 1)
+    name = s.get_inputs()[0].name
+    app = FastAPI()
+
+    @app.get("/ready")
+    def ready():
+        return {}
+
+    @app.post("/predict")
+    async def predict(body: Rows):
+        p = s.run(["probabilities"], {name: np.array(body.rows, np.float32)})[0][:, 1]
+        return {"predictions": [{"row": i + 1, "prediction": bool(x > .5), "probability": float(x)} for i, x in enumerate(p)]}
+
+    uvicorn.run(app, host="127.0.0.1", port=a.port, log_level="error", access_log=False)
+
+
+# ---- the models ----
+
+def training_matrix(rows, order, codes):
+    """float32: numbers, 1/0 for booleans, codes for categories, NaN for missing."""
+    import numpy as np
+    X = np.empty((len(rows), len(order)), np.float32)
+    for j, c in enumerate(order):
+        if c in NUMBERS:
+            X[:, j] = rows[c].replace("", "nan").astype(float)
+        else:
+            known = {v: i for i, v in enumerate(codes[c] if c in CATEGORIES else ["false", "true"])}
+            X[:, j] = rows[c].map(known)
+    return X
+
+
+def train(a):
+    import numpy as np
+    import pandas as pd
+    import lightgbm as lgb
+    import xgboost as xgb
+    from onnxmltools import convert_lightgbm, convert_xgboost
+    from onnxmltools.convert.common.data_types import FloatTensorType as MlFloat
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import FloatTensorType
+    from sklearn.compose import ColumnTransformer
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+    os.makedirs(a.folder, exist_ok=True)
+    path = lambda name: os.path.join(a.folder, name)
+    wanted = lambda name: not os.path.exists(path(name + ".expected.csv"))
+    rows = pd.read_csv(a.training_data, dtype=str, keep_default_na=False)
+    order = [c for c in rows.columns if c != "ok"]
+    codes = {c: sorted(set(rows[c]) - {""}) for c in CATEGORIES}
+    with open(path("codes.json"), "w") as f:
+        json.dump({"order": order, "codes": {c: {v: i for i, v in enumerate(levels)} for c, levels in codes.items()}}, f)
+    X, y = training_matrix(rows, order, codes), (rows["ok"] == "true").astype(int).values
+    width, at = len(order), {c: i for i, c in enumerate(order)}
+    sample = slice(0, 2000)
+    rows[sample].drop(columns="ok").to_csv(path("sample.csv"), index=False, lineterminator="\n")
+
+    def save(name, onx, predict):
+        with open(path(name + ".onnx"), "wb") as f:
+            f.write(onx.SerializeToString())
+        pd.DataFrame({"probability": predict(X[sample])[:, 1]}).to_csv(path(name + ".expected.csv"), index=False)
+        print(name, os.path.getsize(path(name + ".onnx")), "bytes", flush=True)
+
+    if wanted("bench-lightgbm"):
+        m = lgb.LGBMClassifier(n_estimators=200, num_leaves=31, learning_rate=.05, random_state=1, n_jobs=2, verbose=-1)
+        m.fit(X.astype(np.float64), y)
+        m.booster_.save_model(path("bench-lightgbm.txt"))
+        onx = convert_lightgbm(m, initial_types=[("input", MlFloat([None, width]))], target_opset=15, zipmap=False,
+                               name="lightgbm")
+        save("bench-lightgbm", onx, lambda x: m.predict_proba(x.astype(np.float64)))
+
+    if wanted("bench-xgboost"):
+        g = xgb.XGBClassifier(n_estimators=200, grow_policy="lossguide", max_leaves=31, max_depth=0, learning_rate=.05,
+                              tree_method="hist", random_state=1, n_jobs=2).fit(X, y)
+        g.get_booster().save_model(path("bench-xgboost.json"))
+        onx = convert_xgboost(g, initial_types=[("input", MlFloat([None, width]))], target_opset=15, name="xgboost")
+        save("bench-xgboost", onx, g.predict_proba)
+
+    types = [("input", FloatTensorType([None, width]))]
+    if wanted("bench-forest"):
+        # Its own handling of NaN is exported wrongly, so missing becomes -1 in front of it.
+        f = make_pipeline(SimpleImputer(strategy="constant", fill_value=-1.0),
+                          RandomForestClassifier(500, max_leaf_nodes=255, random_state=1, n_jobs=2)).fit(X, y)
+        save("bench-forest", convert_sklearn(f, "forest", types, options={id(f): {"zipmap": False}}, target_opset=15),
+             f.predict_proba)
+
+    if wanted("bench-logistic"):
+        # One-hot over the codes of the same matrix: ONNX Runtime, the peers and Sluice are all fed the same floats.
+        flags = [c for c in order if c not in NUMBERS + CATEGORIES]
+        prepare = ColumnTransformer([
+            ("numbers", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), [at[c] for c in NUMBERS]),
+            ("flags", SimpleImputer(strategy="most_frequent"), [at[c] for c in flags]),
+            ("categories", make_pipeline(SimpleImputer(strategy="constant", fill_value=-1.0),
+                                         OneHotEncoder(handle_unknown="ignore")), [at[c] for c in CATEGORIES]),
+        ])
+        r = make_pipeline(prepare, LogisticRegression(max_iter=1000)).fit(X[:50_000], y[:50_000])
+        save("bench-logistic", convert_sklearn(r, "logistic", types, options={id(r): {"zipmap": False}}, target_opset=15),
+             r.predict_proba)
+
+
+# ---- interpretation: effects of single applications, as many as there is time for ----
+
+def explain(a):
+    import numpy as np
+    import pandas as pd
+    order, codes = codes_of(a.models)
+    matrix = lambda file, n: training_matrix(pd.read_csv(file, dtype=str, keep_default_na=False, nrows=n), order, codes)
+    X, background = matrix(a.rows, 20_000), matrix(a.background, None)
+    if a.model == "bench-lightgbm":
+        import lightgbm as lgb
+        model = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
+        own = "LightGBM pred_contrib", lambda x: model.predict(x, pred_contrib=True, num_threads=1)
+    else:
+        import xgboost as xgb
+        model = xgb.Booster(model_file=os.path.join(a.models, a.model + ".json"))
+        model.set_param({"nthread": 1})
+        own = "XGBoost pred_contribs", lambda x: model.predict(xgb.DMatrix(x), pred_contribs=True)
+    import shap
+    interventional = shap.TreeExplainer(model, background.astype(np.float64), feature_perturbation="interventional")
+    path = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
+    contenders = [
+        # Without the check that effects add up, which costs a prediction.
+        ("shap.TreeExplainer, interventional", 10, lambda x: interventional.shap_values(x.astype(np.float64), check_additivity=False)),
+        ("shap.TreeExplainer, path-dependent", 500, lambda x: path.shap_values(x.astype(np.float64), check_additivity=False)),
+        (own[0], 500, own[1]),
+    ]
+    results = []
+    for name, chunk, run in contenders:
+        run(X[:chunk])
+        effects, cpu, wall, done = [], time.process_time(), time.perf_counter(), 0
+        while time.process_time() - cpu < a.seconds and done < len(X):
+            got = np.asarray(run(X[done:done + chunk]))
+            if got.ndim == 3:
+                got = got[:, :, -1]
+            done += len(got)
+            if len(effects) < 100:
+                effects += got[:, :len(order)].tolist()
+        results.append({"name": name, "rows": done, "cpuSeconds": time.process_time() - cpu,
+                        "seconds": time.perf_counter() - wall, "effects": effects[:100]})
+    print(json.dumps(results))
+
+
+# ---- the command line ----
+
+def main():
+    if len(sys.argv) > 3 and sys.argv[1] == "meter":
+        return meter(sys.argv[2], sys.argv[3:])
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    sub = p.add_subparsers(required=True)
+    t = sub.add_parser("train")
+    t.add_argument("--training-data", required=True)
+    t.add_argument("--folder", required=True)
+    t.set_defaults(run=train)
+    s = sub.add_parser("score")
+    s.add_argument("contender", choices=["polars", "pandas", "duckdb", "polars-lightgbm"])
+    for name in ("--model", "--models", "--input", "--output"):
+        s.add_argument(name, required=True)
+    s.set_defaults(run=score)
+    h = sub.add_parser("serve")
+    for name in ("--model", "--models"):
+        h.add_argument(name, required=True)
+    h.add_argument("--port", type=int, required=True)
+    h.set_defaults(run=serve)
+    e = sub.add_parser("explain")
+    for name in ("--model", "--models", "--rows", "--background"):
+        e.add_argument(name, required=True)
+    e.add_argument("--seconds", type=float, required=True, help="CPU seconds a contender")
+    e.set_defaults(run=explain)
+    a = p.parse_args()
+    a.run(a)
+
+
+def meter(report, command):
+    """Semantics of `time -v`: the process and all children it waited for; memory is that of the largest one."""
+    began = time.perf_counter()
+    pid = os.posix_spawnp(command[0], command, os.environ)
+    _, status, usage = os.wait4(pid, 0)
+    result = {"seconds": time.perf_counter() - began, "userSeconds": usage.ru_utime, "systemSeconds": usage.ru_stime,
+              "peakBytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)}
+    with open(report, "w") as f:
+        json.dump(result, f)
+    sys.exit(os.waitstatus_to_exitcode(status))
+
+
+if __name__ == "__main__":
+    main()

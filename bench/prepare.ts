@@ -1,0 +1,116 @@
+// Makes what is measured, once, in .cache/bench: applications, models, the built program, Python environments.
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { folder, run, say, warn } from './run.ts';
+
+export const ROOT = path.resolve(import.meta.dirname, '..');
+export const CACHE = path.join(ROOT, '.cache', 'bench');
+export const MODELS = path.join(CACHE, 'models');
+export const REGISTRY = path.join(CACHE, 'registry');
+export const NODE = process.execPath;
+export const PEERS = path.join(import.meta.dirname, 'peers.py');
+
+const TRAINING_ROWS = 200_000;
+export const SEED = 7;
+const TRAINING_SEED = 11;
+
+/** Models that are trained here, and what stands in the tables for them. */
+export const TRAINED = {
+  'bench-lightgbm': 'LightGBM, 200 trees × 31 leaves',
+  'bench-forest': 'random forest (scikit-learn), 500 trees × 255 leaves',
+  'bench-logistic': 'logistic regression on one-hot columns (scikit-learn)',
+  'bench-xgboost': 'XGBoost, 200 trees × 31 leaves',
+} as const;
+export const BUNDLED = 'credit-default';
+export const nameOf = (model: string): string =>
+  (TRAINED as Record<string, string>)[model] ?? 'the bundled model: LightGBM, 180 trees × 31 leaves';
+
+export interface Program {
+  /** The command line of the built program. */
+  sluice: readonly string[];
+  folder: string;
+}
+
+/** Compiles a checkout: users run JavaScript, not TypeScript whose types are stripped at every start. */
+export async function build(root: string): Promise<Program> {
+  const out = folder(root, '.cache', 'bench', 'dist');
+  rmSync(out, { recursive: true });
+  const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+  await run({ args: [NODE, tsc, '-p', 'tsconfig.build.json', '--outDir', out], cwd: root });
+  await run({ args: [NODE, 'src/bundled/copy.ts', out], cwd: root });
+  return { sluice: [NODE, path.join(out, 'main.js')], folder: root };
+}
+
+/** A portfolio without unseen categories: the peers may read categories the fastest way they know. */
+export async function applications(program: Program, rows: number, outcome = false): Promise<string> {
+  folder(CACHE);
+  const file = path.join(CACHE, outcome ? `training-${rows}.csv` : `applications-${rows}.csv`);
+  if (existsSync(file)) return file;
+  say(`generating ${rows} applications`);
+  const seed = String(outcome ? TRAINING_SEED : SEED);
+  const partial = `${file}.making.csv`;
+  const args = ['generate', '--clean', '--rows', String(rows), '--seed', seed, '-o', partial];
+  await run({ args: [...program.sluice, ...args, ...(outcome ? ['--outcome'] : [])] });
+  renameSync(partial, file);
+  return file;
+}
+
+/** The interpreter of an environment with the pinned packages; null, and loudly so, where there is none. */
+export async function environment(name: string, requirements: string, purpose: string): Promise<string | null> {
+  const python = path.join(CACHE, name, 'bin', 'python');
+  const stamp = path.join(CACHE, name, 'installed');
+  const wanted = readFileSync(path.join(import.meta.dirname, requirements), 'utf8');
+  if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return python;
+  if (spawnSync('python3', ['--version']).status !== 0) {
+    warn(`no python3: ${purpose} is skipped`);
+    return null;
+  }
+  say(`installing ${wanted.trim().split('\n').join(', ')}`);
+  try {
+    await run({ args: ['python3', '-m', 'venv', path.join(CACHE, name)] });
+    await run({
+      args: [python, '-m', 'pip', 'install', '--quiet', '-r', path.join(import.meta.dirname, requirements)],
+    });
+  } catch (cause) {
+    warn(`${purpose} is skipped, its packages cannot be installed: ${(cause as Error).message}`);
+    return null;
+  }
+  writeFileSync(stamp, wanted);
+  return python;
+}
+
+/** Trains and registers what is not there yet, or was trained by an older recipe. */
+export async function models(program: Program, python: string): Promise<void> {
+  const recipe = createHash('sha256').update(
+    readFileSync(PEERS, 'utf8').split('# ---- the models ----')[1]!.split('# ----')[0]!,
+  );
+  const stamp = path.join(MODELS, `recipe-${recipe.digest('hex').slice(0, 16)}`);
+  if (existsSync(stamp)) return;
+  rmSync(MODELS, { recursive: true, force: true });
+  rmSync(REGISTRY, { recursive: true, force: true });
+  const training = await applications(program, TRAINING_ROWS, true);
+  say('training the models');
+  await run(
+    { args: [python, '-W', 'ignore', PEERS, 'train', '--training-data', training, '--folder', folder(MODELS)] },
+    true,
+  );
+  for (const id of Object.keys(TRAINED)) {
+    say(`registering ${id}`);
+    const file = (name: string) => path.join(MODELS, name);
+    const what = ['--id', id, '--training-data', training, '--outcome', 'ok', '--encoding', file('codes.json')];
+    const check = [
+      '--expected',
+      file(`${id}.expected.csv`),
+      '--expected-rows',
+      file('sample.csv'),
+      '--tolerance',
+      '1e-5',
+    ];
+    await run({
+      args: [...program.sluice, 'model', 'add', file(`${id}.onnx`), ...what, ...check, '--registry', REGISTRY],
+    });
+  }
+  writeFileSync(stamp, '');
+}
