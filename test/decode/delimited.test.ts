@@ -79,6 +79,18 @@ test('the same cells and faults as csv-parse in any bytes', () => {
   );
 });
 
+test('a character that is cut between two records side by side is no UTF-8 in either', () => {
+  const both = differential({ delimiter: ',', fields: 1, columns: READERS.map(() => 0), passthrough: [0] });
+  for (const text of ['né', 'éa', '東', 'a😀']) {
+    const bytes = Buffer.from(text);
+    const slab = new SharedArrayBuffer(bytes.length);
+    Buffer.from(slab).set(bytes);
+    for (let cut = 1; cut < bytes.length; cut++) {
+      both.compare({ slab, spans: Int32Array.of(0, cut, cut, bytes.length), faults: new Uint8Array(2) }, 2);
+    }
+  }
+});
+
 test.each([
   ['clean', {}],
   ['dirty', { faults: 400 }],

@@ -87,6 +87,20 @@ test('a dictionary finds its words and no others', () => {
   );
 });
 
+test('long words are told apart by what is between their ends', () => {
+  const dictionary = new Dictionary([
+    ['self_A_employed', 1],
+    ['self_B_employed', 2],
+    ['12345678', 3],
+  ]);
+  const find = (word: string) =>
+    dictionary.find(new DataView(new Uint8Array([...Buffer.from(word), 0, 0, 0, 0]).buffer), 0, word.length);
+  expect(['self_A_employed', 'self_B_employed', '12345678'].map(find)).toEqual([1, 2, 3]);
+  expect(['self_C_employed', 'self_A_emplo_ed', '12349678', '123455678'].map(find)).toEqual(
+    Array(4).fill(UNKNOWN_WORD),
+  );
+});
+
 test('the first code of a word stands', () => {
   const dictionary = new Dictionary([
     ['a', -1],
