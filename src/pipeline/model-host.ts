@@ -1,5 +1,5 @@
 // Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
-import { asSluiceError, type ErrorCode, type SluiceError } from '../core/errors.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelPackage } from '../model/package.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { EnginePolicy } from '../score/choose.ts';
@@ -68,6 +68,7 @@ export class ModelHost {
   readonly registry: Registry;
   readonly #options: ModelHostOptions;
   readonly #entries = new Map<string, Entry>();
+  #closed = false;
   /** What each reference serves now. */
   readonly #current = new Map<string, Entry>();
   readonly #loading = new Map<string, Promise<Entry>>();
@@ -83,7 +84,9 @@ export class ModelHost {
 
   /** The model a reference means, loaded. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
   async use(reference: string): Promise<HostedModel> {
-    const entry = await this.#entry(reference);
+    let entry = await this.#entry(reference);
+    // Between its choice and here another swap may have closed it.
+    while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
     entry.users++;
     let pool: WorkerPool;
     try {
@@ -100,6 +103,7 @@ export class ModelHost {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     const entries = [...this.#entries.values()];
     this.#entries.clear();
     this.#current.clear();
@@ -107,16 +111,19 @@ export class ModelHost {
   }
 
   async #entry(reference: string): Promise<Entry> {
-    const current = this.#current.get(reference);
+    if (this.#closed) throw new SluiceError('stopping', 'the models are being closed');
     let model: ModelPackage;
     try {
       model = await this.registry.resolve(reference);
     } catch (error) {
+      const current = this.#current.get(reference);
       const e = asSluiceError(error, 'registry_unavailable');
       if (!current || !KEEPS_OLD.has(e.code)) throw e;
       this.#report(reference, reference, e, current.model);
       return current;
     }
+    // Looked up after the wait: what was current before it may be closed by now.
+    const current = this.#current.get(reference);
     const key = keyOf(model);
     if (current?.key === key) {
       if (this.#stale.delete(reference)) this.#options.onCurrent?.(reference, model);
