@@ -63,7 +63,8 @@ export async function startProcess(registry: string): Promise<Omit<Service, 'run
   const folder = scratch();
   const { child, done } = start(
     ['serve', '--dev', '--port', '0', '--registry', registry, '--set', 'workers=1', `spill.folder=${folder}`],
-    { cwd: folder },
+    // A small heap: what may be collected is, and what grows is a leak.
+    { cwd: folder, env: { NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=4' } },
   );
   onTestFinished(async () => {
     child.kill('SIGTERM');
