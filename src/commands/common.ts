@@ -4,6 +4,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RegistryOptions } from '../config/registry-options.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { isRemote } from '../registry/address.ts';
 import type { Registry } from '../registry/registry.ts';
 
 export const EXIT = { done: 0, failed: 1, usage: 2, rejected: 3 } as const;
@@ -28,7 +29,7 @@ export async function openRegistry(
   const named = address ?? process.env.SLUICE_REGISTRY;
   // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
   const { FolderRegistry } = await import('../registry/folder.ts');
-  if (named !== undefined && /^[a-z][a-z0-9+.-]+:\/\//i.test(named)) {
+  if (named !== undefined && isRemote(named)) {
     const [{ openRemote }, { registryOptions }] = await Promise.all([
       import('../registry/open.ts'),
       import('../config/registry-options.ts'),

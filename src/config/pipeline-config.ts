@@ -79,6 +79,9 @@ const delimiter = Type.Optional(
     Type.Enum(['tab', 'comma', 'semicolon', 'pipe'], { description: 'of csv; default comma' }),
   ),
 );
+/** What the name of a file says unless it is said here. */
+const byName = <V extends string>(values: readonly V[]) =>
+  Type.Optional(Type.Unsafe<V>(Type.Enum([...values], { description: 'default: by the name of the file' })));
 const literal = <V extends string>(value: V) => Type.Unsafe<V>(Type.Enum([value]));
 
 /** Sources by type. */
@@ -105,16 +108,8 @@ export const SOURCES = {
     {
       type: literal('file'),
       path: text('file, or a pattern with * for several'),
-      format: Type.Optional(
-        Type.Unsafe<(typeof FILE_FORMATS_AND_PARQUET)[number]>(
-          Type.Enum([...FILE_FORMATS_AND_PARQUET], { description: 'default: by the name of the file' }),
-        ),
-      ),
-      compression: Type.Optional(
-        Type.Unsafe<(typeof COMPRESSIONS)[number]>(
-          Type.Enum([...COMPRESSIONS], { description: 'default: by the name of the file' }),
-        ),
-      ),
+      format: byName(FILE_FORMATS_AND_PARQUET),
+      compression: byName(COMPRESSIONS),
       delimiter,
     },
     closed,
@@ -151,16 +146,8 @@ export const SINKS = {
     {
       type: literal('file'),
       path: text('file; {name} is that of the input, {partition} and {offset} those of the first record'),
-      format: Type.Optional(
-        Type.Unsafe<(typeof FILE_FORMATS_AND_PARQUET)[number]>(
-          Type.Enum([...FILE_FORMATS_AND_PARQUET], { description: 'default: by the name of the file' }),
-        ),
-      ),
-      compression: Type.Optional(
-        Type.Unsafe<(typeof COMPRESSIONS)[number]>(
-          Type.Enum([...COMPRESSIONS], { description: 'default: by the name of the file' }),
-        ),
-      ),
+      format: byName(FILE_FORMATS_AND_PARQUET),
+      compression: byName(COMPRESSIONS),
       delimiter,
       roll_rows: whole(100_000, 'from a topic: a file is finished after so many rows'),
       roll_ms: whole(60_000, 'from a topic: or after so long'),

@@ -1,6 +1,7 @@
 // Picks the method for a model: exact where mathematics allows it, the next best where not, and says which.
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
+import { scoreOutputs } from '../model/model-file.ts';
 import { readOnnx } from '../onnx/model.ts';
 import { type Trace, type TracedHeads, traceHeads } from '../onnx/trace.ts';
 import type { Evaluator } from '../score/evaluator.ts';
@@ -52,7 +53,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
     }
   };
   // One output a class: any of them leads to the sums inside.
-  const output = [manifest.onnx.probabilities ?? manifest.onnx.value ?? ''].flat().at(-1)!;
+  const output = scoreOutputs(manifest).at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const heads = (() => {
     let found: ReturnType<typeof traceHeads> | null = null;

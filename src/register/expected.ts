@@ -125,8 +125,9 @@ export function compare(
   tolerance: number,
 ): Comparison {
   const result: Comparison = { rows: 0, beyond: 0, largest: 0, worst: -1, rejected: 0 };
+  const interpreter = new Interpreter(manifest);
   rowOf.forEach((row, i) => {
-    const d = difference(manifest, scores, i, expected, row);
+    const d = difference(interpreter, scores, i, expected, row);
     if (d === null) return;
     if (rejected.has(i)) {
       result.rejected++;
@@ -141,13 +142,13 @@ export function compare(
 
 /** Largest difference in row `i`; NaN when a score is NaN, null when nothing is expected. */
 export function difference(
-  manifest: Manifest,
+  interpreter: Interpreter,
   scores: Scores,
   i: number,
   expected: Expected,
   row: number,
 ): number | null {
-  const interpreter = new Interpreter(manifest);
+  const { task } = interpreter;
   let worst = 0;
   for (let j = 0; j < expected.classes.length; j++) {
     const want = expected.values[row * expected.classes.length + j]!;
@@ -156,11 +157,11 @@ export function difference(
     const got =
       c >= 0
         ? scores.values[i * scores.width + c]!
-        : manifest.task === 'binary'
+        : task === 'binary'
           ? interpreter.probability(scores, i)
-          : scores.values[i * scores.width]!;
+          : interpreter.value(scores, i);
     // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
-    const d = Math.abs(got - want) / (c < 0 && manifest.task !== 'binary' ? Math.max(1, Math.abs(want)) : 1);
+    const d = Math.abs(got - want) / (c < 0 && task !== 'binary' ? Math.max(1, Math.abs(want)) : 1);
     if (!(d <= worst)) worst = d;
   }
   return worst;

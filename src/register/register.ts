@@ -10,6 +10,7 @@ import { createExplainer } from '../explain/create.ts';
 import { NotExplainable } from '../explain/explainer.ts';
 import type { Covers } from '../explain/trees.ts';
 import type { Manifest } from '../model/manifest.ts';
+import { scoreOutputs } from '../model/model-file.ts';
 import { type OnnxModel, readOnnx } from '../onnx/model.ts';
 import { categoryKey, knownCategories, looksIsotonic, refusals } from '../onnx/serve.ts';
 import type { Scores } from '../score/evaluator.ts';
@@ -429,9 +430,10 @@ async function resolveMissing(
     );
     if (encoded.rejected.size === encoded.rows) return rows.length;
     const scores = await scoreRows(probe, m, encoded);
+    const interpreter = new Interpreter(m);
     let sum = 0;
     rows.forEach((r, i) => {
-      const d = encoded.rejected.has(i) ? 1 : difference(m, scores, i, test.expected, test.rowOf[r]!);
+      const d = encoded.rejected.has(i) ? 1 : difference(interpreter, scores, i, test.expected, test.rowOf[r]!);
       if (d !== null && !(d <= tolerance)) sum += Number.isNaN(d) ? 1 : Math.min(1, d);
     });
     return sum;
@@ -814,8 +816,7 @@ export async function measureSpeed(
   ms = BENCH_MS,
 ): Promise<Report['speed']> {
   const batchRows = Math.max(1, Math.min(BENCH_ROWS, encoded.rows));
-  const outputs = manifest.onnx.probabilities ?? manifest.onnx.value ?? '';
-  const { rowsPerSecond } = await probe.bench(encoded.inputs, batchRows, [outputs].flat(), ms);
+  const { rowsPerSecond } = await probe.bench(encoded.inputs, batchRows, scoreOutputs(manifest), ms);
   const { loadMs, memoryBytes } = probe.opened;
   return { rowsPerSecond: Math.round(rowsPerSecond), batchRows, loadMs, memoryBytes };
 }

@@ -19,9 +19,6 @@ export interface OpenRemoteOptions {
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** Everything else is a folder. */
-export const isRemote = (address: string): boolean => /^[a-z][a-z0-9+.-]+:\/\//i.test(address);
-
 /** Nothing is asked of the network yet. @throws SluiceError usage */
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
