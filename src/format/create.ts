@@ -3,21 +3,20 @@ import type { Manifest } from '../model/manifest.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { DelimitedFormatter } from './delimited.ts';
 import type { Formatter, Frame, OutputSpec } from './formatter.ts';
-import { JsonFormatter } from './json.ts';
+import { JsonFormatter, modelKeys } from './json.ts';
 
 export function createFormatter(spec: OutputSpec, manifest: Manifest): Formatter {
   const interpreter = new Interpreter(manifest);
   return spec.format === 'json' || spec.format === 'ndjson'
-    ? new JsonFormatter(spec, interpreter, manifest.columns)
+    ? new JsonFormatter(spec, interpreter, manifest)
     : new DelimitedFormatter(spec, interpreter, manifest.columns);
 }
 
 /** Head, separator and tail of an answer in this format. */
 export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
   if (spec.format === 'json') {
-    const ids = `"modelId":${JSON.stringify(manifest.id)},"modelVersion":${JSON.stringify(String(manifest.version))}`;
     return {
-      head: `{${ids},"predictions":[`,
+      head: `{${modelKeys(manifest)},"predictions":[`,
       separator: ',',
       tail: (t) => `],"summary":{"rows":${t.rows},"scored":${t.scored},"rejected":${t.rejected}}}\n`,
     };

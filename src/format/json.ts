@@ -1,7 +1,7 @@
 // Predictions as JSON objects, comma-separated (inside the array of an answer) or one a line (NDJSON).
 import type { ColumnBatch, Rejection } from '../core/batch.ts';
 import { type BatchInterpretation, INEXACT } from '../explain/interpretation.ts';
-import type { ColumnSpec } from '../model/manifest.ts';
+import type { ColumnSpec, Manifest } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
@@ -10,6 +10,7 @@ import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './inter
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 
 const ROW = fragment('"row":');
+const ERROR = fragment('{"error":');
 const TRUE = fragment(',"prediction":true,"probability":');
 const FALSE = fragment(',"prediction":false,"probability":');
 const PROBABILITIES = fragment(',"probabilities":{');
@@ -17,7 +18,7 @@ const POINTS = fragment(',"points":');
 const VALUE = fragment(',"value":');
 
 /** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
-const EVERYTHING = `${JSON.stringify('*')}:`;
+const EVERYTHING = '*';
 
 /** Keys of a prediction; a passthrough column of the same name would hide one of them. */
 export const ANSWER_KEYS = [
@@ -35,6 +36,8 @@ export const ANSWER_KEYS = [
 export class JsonFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
+  /** `{"modelId":…,"modelVersion":…`, where answers stand alone. */
+  readonly #head: Fragment | null;
   readonly #keys: readonly string[];
   readonly #classes: readonly string[];
   /** Per class: how an answer that predicts it begins, and its key among the probabilities. */
@@ -47,10 +50,11 @@ export class JsonFormatter implements Formatter {
   /** `{"column":…,"value":` of each column. */
   readonly #effectHeads: readonly string[];
 
-  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[]) {
+  constructor(spec: OutputSpec, interpreter: Interpreter, { id, version, columns }: Manifest) {
     this.#spec = spec;
     this.#interpreter = interpreter;
-    this.#keys = spec.passthrough.map((n) => `${JSON.stringify(n)}:`);
+    this.#head = spec.identity === 'model' ? fragment(`{${modelKeys({ id, version })}`) : null;
+    this.#keys = spec.passthrough.map((n) => (n === EVERYTHING ? n : `${JSON.stringify(n)}:`));
     this.#classes = interpreter.classes.map((c) => JSON.stringify(c));
     this.#predictions = this.#classes.map((c) => fragment(`,"prediction":${c},"probability":`));
     this.#classKeys = interpreter.classes.map((c, i) => fragment(`${i > 0 ? ',' : ''}${JSON.stringify(String(c))}:`));
@@ -70,13 +74,19 @@ export class JsonFormatter implements Formatter {
     let next = 0;
     for (let r = 0; r < batch.rows; r++) {
       if (!this.#lines && out.length > 0) out.byte(44);
-      out.byte(123);
-      for (let p = 0; p < this.#keys.length; p++)
-        this.#passthrough(out, this.#keys[p]!, batch.passthrough[p]![r] ?? null);
-      out.fragment(ROW);
-      out.unsigned(firstRow + r);
-      if (batch.rejected[r] === 1 || !scores) out.utf8(errorOf(batch.rejections[next++]!));
-      else {
+      const sound = batch.rejected[r] !== 1 && scores !== null;
+      if (this.#head) {
+        out.fragment(sound ? this.#head : ERROR);
+        if (sound) this.#passthrough(out, batch, r, ',', '');
+        else out.utf8(errorOf(batch.rejections[next++]!));
+      } else {
+        out.byte(123);
+        this.#passthrough(out, batch, r, '', ',');
+        out.fragment(ROW);
+        out.unsigned(firstRow + r);
+        if (!sound) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
+      }
+      if (sound) {
         this.#answer(out, scores, r);
         if (interpretation) this.#interpretation(out, batch, scores, r, interpretation);
       }
@@ -85,13 +95,17 @@ export class JsonFormatter implements Formatter {
     }
   }
 
-  #passthrough(out: ByteWriter, key: string, token: string | null): void {
-    if (token === null && this.#spec.passthroughIsJson) return;
-    if (key === EVERYTHING) {
-      if (token !== '') out.utf8(`${token},`);
-      return;
+  /** Members of the row's passthrough columns, each between `before` and `after`. */
+  #passthrough(out: ByteWriter, batch: ColumnBatch, r: number, before: string, after: string): void {
+    const isJson = this.#spec.passthroughIsJson;
+    for (let p = 0; p < this.#keys.length; p++) {
+      const key = this.#keys[p]!;
+      const token = batch.passthrough[p]![r] ?? null;
+      if (token === null && isJson) continue;
+      if (key !== EVERYTHING) {
+        out.utf8(`${before}${key}${token === null ? 'null' : isJson ? token : JSON.stringify(token)}${after}`);
+      } else if (token !== '') out.utf8(`${before}${token}${after}`);
     }
-    out.utf8(`${key}${token === null ? 'null' : this.#spec.passthroughIsJson ? token : JSON.stringify(token)},`);
   }
 
   #answer(out: ByteWriter, scores: Scores, r: number): void {
@@ -172,7 +186,11 @@ export class JsonFormatter implements Formatter {
   }
 }
 
+/** Members that say which model answers. */
+export const modelKeys = ({ id, version }: Pick<Manifest, 'id' | 'version'>): string =>
+  `"modelId":${JSON.stringify(id)},"modelVersion":${JSON.stringify(String(version))}`;
+
 function errorOf(e: Rejection): string {
   const column = e.column === null ? '' : `,"column":${JSON.stringify(e.column)}`;
-  return `,"error":{"code":"${e.code}"${column},"message":${JSON.stringify(e.message)}}`;
+  return `{"code":"${e.code}"${column},"message":${JSON.stringify(e.message)}}`;
 }

@@ -1,9 +1,9 @@
 // The compression codecs of Kafka that kafkajs lacks, in the framing that Java clients write and read.
 import { promisify } from 'node:util';
 import { zstdCompress, zstdDecompress } from 'node:zlib';
-import kafkajs from 'kafkajs';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
+import kafkajs from './kafkajs.ts';
 
 export type Compression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 

@@ -1,10 +1,10 @@
 // From the connection settings to a kafkajs client: addresses, TLS, login, time limits and where its log goes.
 import { readFileSync } from 'node:fs';
 import type { ConnectionOptions } from 'node:tls';
-import kafkajs, { type Kafka, type KafkaConfig, type LogEntry, type SASLOptions } from 'kafkajs';
+import type { Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
-import { repairClient } from './client-repairs.ts';
 import { registerCodecs } from './codecs.ts';
+import kafkajs from './kafkajs.ts';
 import type { KafkaLogEntry } from './observer.ts';
 
 /** A password is read when the client is made, from a file (one trailing line end is dropped) or the environment. */
@@ -53,7 +53,6 @@ const SAFE_FIELDS = ['broker', 'clientId', 'groupId', 'topic', 'partition', 'err
  * @throws SluiceError kafka_config when a file or variable cannot be read
  */
 export function kafkaClient(connection: KafkaConnection, onLog?: (entry: KafkaLogEntry) => void): Kafka {
-  repairClient();
   registerCodecs();
   if (connection.brokers.length === 0) throw new SluiceError('kafka_config', 'no broker address is given');
   const ssl = tlsOptions(connection.tls);

@@ -1,7 +1,7 @@
 // What an error of kafkajs means for a run: which code of the catalogue, and whether going on makes sense.
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
-import { OFFSET_LOST } from './client-repairs.ts';
 import { CODEC_FAILED } from './codecs.ts';
+import { OFFSET_LOST } from './kafkajs.ts';
 
 interface ClientError extends Error {
   type?: string;

@@ -51,8 +51,6 @@ export type Rejection = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
 const RECORD_OVERHEAD = 36;
 /** Same for one header. */
 const HEADER_OVERHEAD = 10;
-/** Head of a record batch of the v2 format, bytes. */
-export const BATCH_OVERHEAD = 61;
 
 /** Upper bound of the encoded size, bytes. */
 export function weightOf(record: Pick<OutgoingRecord, 'key' | 'value' | 'headers'>): number {

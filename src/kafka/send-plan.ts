@@ -1,13 +1,14 @@
 // How the records of a transaction are sent: to which partition, in which batches, and what is too large to be sent.
-import kafkajs, { type Message, type PartitionMetadata, type TopicMessages } from 'kafkajs';
+import type { Message, PartitionMetadata, TopicMessages } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, compressedSize } from './codecs.ts';
 import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
+import kafkajs from './kafkajs.ts';
 import { type OutgoingRecord, weightOf } from './records.ts';
 import type { TopicDirectory, TopicFacts } from './topic-directory.ts';
 
-/** kafkajs copies its list once a record, so batches are kept short: the cost grows with the square. */
-const MAX_BATCH_RECORDS = 1000;
+/** Keeps a request and the pause to encode it short. */
+const MAX_BATCH_RECORDS = 4000;
 /** Room for a header of a shortened dead letter and rounding, bytes. */
 const TRUNCATION_MARGIN = 128;
 

@@ -1,9 +1,10 @@
 // What is known about topics: partitions, the largest record they take, the committed and the first and last offsets.
-import kafkajs, { type Admin } from 'kafkajs';
+import type { Admin } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
 import { type KafkaConnection, kafkaClient } from './connection.ts';
 import { kafkaError } from './failures.ts';
-import { BATCH_OVERHEAD } from './records.ts';
+import kafkajs from './kafkajs.ts';
+import { BATCH_OVERHEAD } from './record-batch.ts';
 
 /** Default of a broker's message.max.bytes; taken when the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;

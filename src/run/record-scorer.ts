@@ -30,7 +30,10 @@ export interface RecordScorerOptions {
   maxColumns?: number;
 }
 
-const COMMA = 0x2c;
+const LF = 0x0a;
+/** Where `{"error":` differs from `{"modelId":`. */
+const FIRST_LETTER = 2;
+const E = 0x65;
 
 /** Streams are kept as long as the pool they belong to is the one a reference means. */
 export class RecordScorer {
@@ -69,14 +72,12 @@ export class RecordScorer {
       const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
       const parts = await stream.score({ seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length: at });
       const answers: RecordAnswer[] = [];
-      const head = Buffer.from(
-        `{"modelId":${JSON.stringify(model.manifest.id)},"modelVersion":${JSON.stringify(String(model.manifest.version))},`,
-      );
       for (const part of parts) {
-        const text = Buffer.from(part.output, 0, part.length);
+        // A copy of its own: the answers are parts of it, and the worker writes over what it is given back.
+        const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
         for (let from = 0; from < text.length; ) {
-          const end = text.indexOf(10, from);
-          answers.push(answerOf(text.subarray(from, end), answers.length + 1, head));
+          const end = text.indexOf(LF, from);
+          answers.push(answerOf(text.subarray(from, end)));
           from = end + 1;
         }
         pool.recycle(part.output);
@@ -106,6 +107,7 @@ export class RecordScorer {
         delimiter: ',',
         passthrough: passthrough === '*' ? ['*'] : passthrough,
         passthroughIsJson: true,
+        identity: 'model',
         interpretation,
       },
     };
@@ -115,27 +117,7 @@ export class RecordScorer {
   }
 }
 
-/** The line without its row number, which means nothing in a topic; rejected applications as their error. */
-function answerOf(line: Buffer, row: number, head: Buffer): RecordAnswer {
-  const key = Buffer.from(`"row":${row},`);
-  // What is echoed stands in front, and a quote inside of a text is escaped: the last place before the answer is the key.
-  const answer = Math.max(
-    line.lastIndexOf(`${key.toString()}"prediction":`),
-    line.lastIndexOf(`${key.toString()}"value":`),
-    line.lastIndexOf(`${key.toString()}"error":`),
-  );
-  const after = answer + key.length;
-  if (line.subarray(after, after + 8).equals(ERROR)) {
-    const error = (JSON.parse(line.toString('utf8')) as { error: RecordAnswer['error'] }).error;
-    return { value: null, error };
-  }
-  const front = line.subarray(1, answer);
-  return {
-    value: Buffer.concat(
-      front.at(-1) === COMMA || front.length === 0 ? [head, front, line.subarray(after)] : [head, line.subarray(after)],
-    ),
-    error: null,
-  };
+function answerOf(line: Buffer): RecordAnswer {
+  if (line[FIRST_LETTER] !== E) return { value: line, error: null };
+  return { value: null, error: (JSON.parse(line.toString('utf8')) as RecordAnswer).error };
 }
-
-const ERROR = Buffer.from('"error":');

@@ -82,11 +82,12 @@ export async function startTopicPipeline(pipeline: Pipeline, context: RunContext
     );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
-    batch.records.forEach((record, i) => {
+    const marks = marksOf(model, batch);
+    for (const [i, record] of batch.records.entries()) {
       const answer = answers[i]!;
       if (answer.error && pipeline.on_invalid !== 'report') rejected.push(reject(pipeline, record, answer.error));
-      else outputs.push(predictionOf(record, answer, model, sink, format));
-    });
+      else outputs.push(predictionOf(record, answer, model, sink, format, marks));
+    }
     metrics.scoring.observe({ model: model.ref }, (performance.now() - began) / 1000);
     metrics.rows.inc({ model: model.ref, outcome: 'scored' }, outputs.length);
     if (rejected.length > 0) metrics.rows.inc({ model: model.ref, outcome: 'rejected' }, rejected.length);
@@ -130,6 +131,15 @@ export async function startTopicPipeline(pipeline: Pipeline, context: RunContext
   };
 }
 
+/** Headers that are the same for all predictions of a micro-batch. */
+const marksOf = ({ manifest }: ModelPackage, { topic, partition }: MicroBatch) => ({
+  'sluice-model-id': Buffer.from(manifest.id),
+  'sluice-model-version': Buffer.from(String(manifest.version)),
+  'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
+  'sluice-source-topic': Buffer.from(topic),
+  'sluice-source-partition': Buffer.from(String(partition)),
+});
+
 /** A prediction keeps key, headers and order of its application and says which model made it, from which record. */
 function predictionOf(
   record: IncomingRecord,
@@ -137,6 +147,7 @@ function predictionOf(
   model: ModelPackage,
   sink: KafkaSink,
   format: RecordFormat,
+  marks: ReturnType<typeof marksOf>,
 ): OutgoingRecord {
   const { manifest } = model;
   const value =
@@ -145,15 +156,7 @@ function predictionOf(
   const base = answerTo(record, format.encode(value), { timestamp: sink.timestamp });
   return {
     ...base,
-    headers: {
-      ...base.headers,
-      'sluice-model-id': Buffer.from(manifest.id),
-      'sluice-model-version': Buffer.from(String(manifest.version)),
-      'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
-      'sluice-source-topic': Buffer.from(record.topic),
-      'sluice-source-partition': Buffer.from(String(record.partition)),
-      'sluice-source-offset': Buffer.from(String(record.offset)),
-    },
+    headers: { ...base.headers, ...marks, 'sluice-source-offset': Buffer.from(String(record.offset)) },
   };
 }
 
