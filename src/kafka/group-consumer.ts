@@ -76,7 +76,7 @@ export class GroupConsumer {
       heartbeatIntervalMs: Math.max(100, Math.floor(sessionTimeoutMs / 10)),
       rebalanceTimeoutMs: 60_000,
       fetchBytes: 1024 * 1024,
-      fetchWaitMs: 100,
+      fetchWaitMs: 250,
       metadataMaxAgeMs: 30_000,
       ...options,
       sessionTimeoutMs,
