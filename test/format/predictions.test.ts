@@ -4,6 +4,7 @@ import type { ColumnBatch } from '../../src/core/batch.ts';
 import { ByteWriter } from '../../src/format/byte-writer.ts';
 import { createFormatter } from '../../src/format/create.ts';
 import { quoteField } from '../../src/format/delimited.ts';
+import type { OutputSpec } from '../../src/format/formatter.ts';
 import { shortestFloat32 } from '../../src/format/number.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
 
@@ -32,7 +33,13 @@ const points = (p: number) => {
 const decision = (p: number) => (Math.fround(p) >= 0.8 ? 'approve, "gladly"' : Math.fround(p) >= 0.3 ? 'Prüfung' : '');
 
 /** Rows of an answer, the second one rejected. */
-function write(manifest: Manifest, format: 'ndjson' | 'csv', width: number, delimiter = ','): string[] {
+function write(
+  manifest: Manifest,
+  format: 'ndjson' | 'csv',
+  width: number,
+  delimiter = ',',
+  rest: Partial<OutputSpec> = {},
+): string[] {
   const rows = values.length / width;
   const batch: ColumnBatch = {
     capacity: rows,
@@ -42,7 +49,7 @@ function write(manifest: Manifest, format: 'ndjson' | 'csv', width: number, deli
     rejections: [{ index: 1, code: 'bad_number', column: 'größe', message: 'not a number' }],
     passthrough: [Array.from({ length: rows }, (_, r) => (r === 0 ? null : `id"${r}`))],
   };
-  const spec = { format, delimiter, passthrough: ['id'], passthroughIsJson: false, interpretation: null };
+  const spec = { format, delimiter, passthrough: ['id'], passthroughIsJson: false, interpretation: null, ...rest };
   const out = new ByteWriter(1);
   createFormatter(spec, manifest).write(out, batch, { values, width }, 99_999_999, null);
   return out.view().toString().split('\n').slice(0, -1);
@@ -85,4 +92,19 @@ test('regression', () => {
   const json = [...values].map((v, r) => (r === 1 ? REJECTED : `${head(r)},"value":${number(v)}}`));
   expect(write(REGRESSION, 'ndjson', 1)).toEqual(json);
   expect(write(REGRESSION, 'csv', 1, '|').at(-1)).toBe(`"id""7"|100000006|123456.79|||`);
+});
+
+test('where a prediction stands alone the model stands in it, and a rejected application is nothing but its error', () => {
+  const model = '{"modelId":"m","modelVersion":"1"';
+  const json = [...values].map((v, r) =>
+    r === 1
+      ? '{"error":{"code":"bad_number","column":"größe","message":"not a number"}}'
+      : `${model},"id":${r === 0 ? 'null' : JSON.stringify(`id"${r}`)},"value":${number(v)}}`,
+  );
+  expect(write(REGRESSION, 'ndjson', 1, ',', { identity: 'model' })).toEqual(json);
+  // JSON in: a missing key is left out, all keys together are a fragment.
+  const given = (passthrough: string) =>
+    write(REGRESSION, 'ndjson', 1, ',', { identity: 'model', passthrough: [passthrough], passthroughIsJson: true });
+  expect(given('id')[0]).toBe(`${model},"value":${number(values[0]!)}}`);
+  expect(given('*')[2]).toBe(`${model},id"2,"value":${number(values[2]!)}}`);
 });
