@@ -128,7 +128,7 @@ async function add(onnxFile: string, flags: AddFlags): Promise<void> {
       import('../register/encoding-file.ts'),
       import('../register/expected.ts'),
       import('../register/report.ts'),
-      import('../config/yaml-document.ts'),
+      import('../config/yaml.ts'),
     ]);
   const registry = await openRegistry(flags.registry, { create: true });
   const id =

@@ -4,7 +4,8 @@ import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { stringify } from 'yaml';
 import { SluiceError } from '../core/errors.ts';
-import { formatProblem, parseYaml } from './yaml-document.ts';
+import { formatProblem } from './yaml.ts';
+import { parseYaml } from './yaml-document.ts';
 
 export interface ConfigSources {
   /** YAML file; faults in it are told as file:line:column. */

@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import { type Static, type TSchema, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { SluiceError } from '../core/errors.ts';
-import { formatProblem, type Problem, parseYaml } from './yaml-document.ts';
+import { formatProblem, type Problem } from './yaml.ts';
+import { parseYaml } from './yaml-document.ts';
 
 const closed = { additionalProperties: false };
 const text = (description: string) => Type.String({ minLength: 1, description });

@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
 import { SluiceError } from '../core/errors.ts';
-import { didYouMean } from './yaml-document.ts';
+import { didYouMean } from '../core/names.ts';
 
 const closed = { additionalProperties: false };
 const text = (description: string) => Type.Optional(Type.String({ description }));

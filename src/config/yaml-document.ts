@@ -2,50 +2,18 @@
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
-import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, stringify } from 'yaml';
+import { isCollection, isMap, isScalar, type Node, type Pair } from 'yaml';
+import { didYouMean } from '../core/names.ts';
+import { type Problem, readYaml, type Validated } from './yaml.ts';
 
 // The default of 8 would hide faults that people then mend one run after the other.
 Settings.Set({ maxErrors: 100 });
 
-export interface Problem {
-  file: string;
-  line: number;
-  column: number;
-  message: string;
-}
-
-/** `file:line:column message`, the form editors and people jump to. */
-export const formatProblem = (p: Problem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
-
-export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Problem[] };
-
-/**
- * Parses `text` and checks it against `schema`.
- * YAML 1.2 core schema, duplicate keys refused, aliases bounded. Keys are the text that stands there: YAML writers leave
- * `008:` unquoted, and a category must not lose its zeros.
- */
+/** Reads `text` and checks it against `schema`. */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
-  const counter = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: counter,
-    uniqueKeys: true,
-    strict: true,
-    stringKeys: true,
-    merge: true,
-  });
-  const at = (offset: number, message: string): Problem => {
-    const { line, col } = counter.linePos(offset);
-    return { file, line: Math.max(1, line), column: Math.max(1, col), message };
-  };
-  if (document.errors.length > 0) {
-    return { ok: false, problems: document.errors.map((e) => at(e.pos[0], e.message.split('\n')[0] ?? e.message)) };
-  }
-  let value: unknown;
-  try {
-    value = document.toJS({ maxAliasCount: 100 });
-  } catch (error) {
-    return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
-  }
+  const read = readYaml(file, text);
+  if (!read.ok) return read;
+  const { value, contents, at } = read;
   if (Value.Check(schema, value)) return { ok: true, value: value as Static<S> };
 
   const problems: Problem[] = [];
@@ -54,7 +22,7 @@ export function parseYaml<S extends TSchema>(file: string, text: string, schema:
     const id = `${path.join('/')} ${message}`;
     if (seen.has(id)) return;
     seen.add(id);
-    problems.push(at(offsetOf(document.contents, path, ofKey), message));
+    problems.push(at(offsetOf(contents, path, ofKey), message));
   };
   for (const e of Value.Errors(schema, value)) {
     const path = e.instancePath.split('/').slice(1).map(unescapePointer);
@@ -129,41 +97,6 @@ function propertiesAt(schema: TSchema, path: string[]): Record<string, TSchema> 
   return Object.assign({}, ...schemasAt(schema, path).map((s) => s.properties ?? {})) as Record<string, TSchema>;
 }
 
-/** A value as YAML that `parseYaml` reads back: texts that look like numbers or words are quoted, small maps stay on a line. */
-export function formatYaml(value: unknown): string {
-  return stringify(value, { lineWidth: 0, defaultStringType: 'PLAIN', aliasDuplicateObjects: false });
-}
-
 function literalsAt(schema: TSchema, path: string[]): string[] {
   return schemasAt(schema, path).flatMap((s) => ('const' in s ? [String(s.const)] : (s.enum ?? []).map(String)));
-}
-
-/** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
-export function didYouMean(word: string, known: Iterable<string>): string {
-  let best = '';
-  let distance = Math.max(2, Math.floor(word.length / 3)) + 1;
-  for (const k of known) {
-    const d = editDistance(word.toLowerCase(), k.toLowerCase());
-    if (d < distance) [best, distance] = [k, d];
-  }
-  return best === '' ? '' : ` (did you mean ${best}?)`;
-}
-
-/** Levenshtein distance, two rows of the table. */
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      row.push(
-        Math.min(
-          previous[j]! + 1,
-          row[j - 1]! + 1,
-          previous[j - 1]! + (a.charCodeAt(i - 1) === b.charCodeAt(j - 1) ? 0 : 1),
-        ),
-      );
-    }
-    previous = row;
-  }
-  return previous[b.length]!;
 }

@@ -5,7 +5,8 @@ import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from 'typebox';
 import { stringify } from 'yaml';
-import { formatProblem, parseYaml } from '../config/yaml-document.ts';
+import { formatProblem } from '../config/yaml.ts';
+import { parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';
 
 export const SCOPES = ['predict', 'interpret', 'jobs', 'models:read', 'models:write', 'metrics'] as const;

@@ -1,9 +1,10 @@
 // Loads one model package (the folder of one version), checks its hash and that its parts fit together.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { formatProblem, parseYaml } from '../config/yaml-document.ts';
+import { formatProblem, readYaml, type Validated } from '../config/yaml.ts';
 import { SluiceError } from '../core/errors.ts';
-import { type Manifest, ManifestSchema } from './manifest.ts';
+import type { Manifest } from './manifest.ts';
+import { isManifest } from './manifest-check.ts';
 import type { ModelPackage } from './model-file.ts';
 
 export type { ModelPackage } from './model-file.ts';
@@ -23,7 +24,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   } catch (cause) {
     throw new SluiceError('model_invalid', `${file} cannot be read`, { cause });
   }
-  const parsed = parseYaml(file, text, ManifestSchema);
+  const parsed = await parseManifest(file, text);
   if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
   const problems = inconsistencies(parsed.value);
   if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
@@ -32,6 +33,18 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
     manifest: parsed.value,
     ref: `${parsed.value.id}:${versionOf(parsed.value)}`,
   };
+}
+
+/** The schema and what reads it cost 30 MB and a tenth of a second: they are loaded to say what is wrong. */
+async function parseManifest(file: string, text: string): Promise<Validated<Manifest>> {
+  const read = readYaml(file, text);
+  if (!read.ok) return read;
+  if (isManifest(read.value)) return { ok: true, value: read.value };
+  const [{ parseYaml }, { ManifestSchema }] = await Promise.all([
+    import('../config/yaml-document.ts'),
+    import('./manifest.ts'),
+  ]);
+  return parseYaml(file, text, ManifestSchema);
 }
 
 /** What the schema cannot say: names that refer to each other, kinds that fit their inputs. */

@@ -2,7 +2,7 @@
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { formatYaml } from '../config/yaml-document.ts';
+import { formatYaml } from '../config/yaml.ts';
 import { loadPackage } from '../model/package.ts';
 import type { Registry } from '../registry/registry.ts';
 import type { Proposal } from './register.ts';

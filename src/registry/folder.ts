@@ -1,14 +1,12 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml.
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { Type } from 'typebox';
-import { didYouMean, formatProblem, formatYaml, parseYaml } from '../config/yaml-document.ts';
+import { formatYaml } from '../config/yaml.ts';
 import { SluiceError } from '../core/errors.ts';
+import { didYouMean } from '../core/names.ts';
 import { loadPackage, type ModelPackage, versionOf } from '../model/package.ts';
+import { readAliases } from './aliases.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
-
-/** aliases.yaml: alias → version. */
-export const AliasesSchema = Type.Record(Type.String(), Type.Union([Type.String(), Type.Integer()]));
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
@@ -159,9 +157,7 @@ async function readEntry(folder: string, id: string): Promise<ModelEntry | null>
   } catch {
     return { id, versions, aliases: {} };
   }
-  const parsed = parseYaml(file, text === '' ? '{}' : text, AliasesSchema);
-  if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
-  return { id, versions, aliases: Object.fromEntries(Object.entries(parsed.value).map(([k, v]) => [k, String(v)])) };
+  return { id, versions, aliases: readAliases(file, text) };
 }
 
 async function subfolders(folder: string): Promise<string[]> {

@@ -2,8 +2,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { didYouMean, parseYaml } from '../config/yaml-document.ts';
+import { parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';
+import { didYouMean } from '../core/names.ts';
 import { ManifestSchema } from '../model/manifest.ts';
 import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
 import { unavailable } from './http-client.ts';

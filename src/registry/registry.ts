@@ -1,6 +1,7 @@
 // What a registry of models is, whatever keeps it, and what a reference means in it.
-import { didYouMean } from '../config/yaml-document.ts';
+
 import { SluiceError } from '../core/errors.ts';
+import { didYouMean } from '../core/names.ts';
 import type { ModelPackage } from '../model/package.ts';
 
 export interface Reference {

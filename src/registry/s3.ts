@@ -3,10 +3,11 @@ import { createHash, randomUUID } from 'node:crypto';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { didYouMean, formatProblem, formatYaml, parseYaml } from '../config/yaml-document.ts';
+import { formatYaml } from '../config/yaml.ts';
 import { SluiceError } from '../core/errors.ts';
+import { didYouMean } from '../core/names.ts';
+import { readAliases } from './aliases.ts';
 import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
-import { AliasesSchema } from './folder.ts';
 import { unavailable } from './http-client.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
@@ -200,9 +201,7 @@ export class S3Store implements Store {
     const key = `${this.#prefix}${id}/${ALIASES}`;
     const found = await this.#client.get(key);
     if (!found) return { aliases: {}, etag: null, lastMoves: [] };
-    const parsed = parseYaml(key, found.text.trim() === '' ? '{}' : found.text, AliasesSchema);
-    if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
-    const aliases = Object.fromEntries(Object.entries(parsed.value).map(([k, v]) => [k, String(v)]));
+    const aliases = readAliases(key, found.text);
     const comment = found.text.split('\n').find((l) => l.startsWith(LAST_MOVES));
     return { aliases, etag: found.etag, lastMoves: comment ? readMoves(comment.slice(LAST_MOVES.length)) : [] };
   }

@@ -2,7 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
 import type { Pipeline } from '../config/pipeline-config.ts';
-import { formatProblem, parseYaml } from '../config/yaml-document.ts';
+import { formatProblem } from '../config/yaml.ts';
+import { parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../pipeline/model-host.ts';
 import { RecordScorer } from './record-scorer.ts';

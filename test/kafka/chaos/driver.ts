@@ -1,8 +1,11 @@
 // Drives two members of a group through kills, stops and broken brokers while records flow, then counts every record.
 import { type ChildProcess, fork } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message } from 'kafkajs';
+import { generatePortfolio } from '../../../src/demo/generate.ts';
 import type { KafkaCounters } from '../../../src/kafka/observer.ts';
 import type { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { addPartitions } from '../../support/kafka/topics.ts';
@@ -30,6 +33,9 @@ export interface ChaosOptions {
   transactionTimeoutMs?: number;
   /** false shows what happens without. */
   fencing?: boolean;
+  /** The processor with an echo (default), or `sluice run` with a model: each record is then an application. */
+  member?: 'echo' | 'pipeline';
+  delivery?: 'exactly_once' | 'at_least_once';
   /** Longest time for the group to finish after the last event, ms. */
   patienceMs?: number;
   log?: (line: string) => void;
@@ -86,8 +92,12 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     transactionRows: options.batchRows ?? 100,
     transactionTimeoutMs: options.transactionTimeoutMs ?? 20_000,
     fencing: options.fencing ?? true,
+    delivery: options.delivery ?? 'exactly_once',
     workMs: options.workMs ?? 60,
   };
+  const applications = options.member === 'pipeline' ? someApplications() : [{}];
+  const [meanMs, warmUpMs] =
+    options.member === 'pipeline' ? [{ ...MEAN_MS, kill: 4_000 }, 6_000] : [MEAN_MS, WARM_UP_MS];
   const events: Event[] = [
     ...Array<Event>(options.kills ?? 0).fill('kill'),
     ...Array<Event>(options.stops ?? 0).fill('stop'),
@@ -100,13 +110,21 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     [events[i], events[j]] = [events[j]!, events[i]!];
   }
 
-  const crew = new Crew(settings);
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-chaos-'));
+  const crew = new Crew(
+    options.member === 'pipeline'
+      ? () =>
+          fork(path.resolve(import.meta.dirname, '../../../src/main.ts'), ['run', pipelineFile(folder, settings)], {
+            stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+          })
+      : () => fork(path.join(import.meta.dirname, 'worker.ts'), [JSON.stringify(settings)]),
+  );
   crew.hire('A');
   crew.hire('B');
-  const feedMs = WARM_UP_MS + events.reduce((sum, event) => sum + MEAN_MS[event], 0);
-  const fed = feed(cluster, input, records, feedMs, () => partitions);
+  const feedMs = warmUpMs + events.reduce((sum, event) => sum + meanMs[event], 0);
+  const fed = feed(cluster, input, applications, records, feedMs, () => partitions);
   fed.catch(() => {});
-  await sleep(WARM_UP_MS);
+  await sleep(warmUpMs);
   let brokers = 0;
   for (const [i, event] of events.entries()) {
     const who = random() < 0.5 ? 'A' : 'B';
@@ -115,7 +133,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
       crew.kill(who);
       await sleep(200 + random() * 600);
       crew.hire(who);
-      await sleep(600 + random() * 1_200);
+      await sleep(meanMs.kill - MEAN_MS.kill + 600 + random() * 1_200);
     } else if (event === 'stop') {
       crew.signal(who, 'SIGSTOP');
       await sleep(sessionTimeoutMs + 1_200 + random() * 1_000);
@@ -143,6 +161,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
   await fed;
   const finished = await untilRead(cluster, name, input, records, options.patienceMs ?? 60_000);
   await crew.dismissAll();
+  rmSync(folder, { recursive: true, force: true });
   const tally = await countAnswers(cluster, input, output, records);
   const count = (event: Event) => events.filter((e) => e === event).length;
   return {
@@ -162,6 +181,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
 async function feed(
   cluster: KafkaCluster,
   topic: string,
+  applications: readonly object[],
   records: number,
   ms: number,
   partitions: () => number,
@@ -181,7 +201,12 @@ async function feed(
       const messages = sequence.map((): Message[] => []);
       for (; id < due; id++) {
         const partition = id % sequence.length;
-        const value = JSON.stringify({ id, p: partition, n: sequence[partition]!++ });
+        const value = JSON.stringify({
+          ...applications[id % applications.length],
+          id,
+          p: partition,
+          n: sequence[partition]!++,
+        });
         messages[partition]!.push({ key: String(id), value, partition, headers: { id: String(id) } });
       }
       // One partition a request: kafkajs forgets some of several when a leader moves in between.
@@ -196,6 +221,34 @@ async function feed(
   } finally {
     await producer.disconnect();
   }
+}
+
+/** Applications without missing cells, as text: JSON takes both. */
+function someApplications(): object[] {
+  const text = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, dirty: false })]).toString();
+  const [names, ...lines] = text
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split(','));
+  return lines.map((cells) => Object.fromEntries(names!.map((name, i) => [name, cells[i] || null])));
+}
+
+/** A pipeline that does what the echo does, with a model in between. */
+function pipelineFile(folder: string, s: WorkerSettings): string {
+  const file = path.join(folder, 'chaos.yaml');
+  writeFileSync(
+    file,
+    `model: credit-default
+source: { type: kafka, topic: ${s.topic}, group: ${s.group} }
+score: { batch_rows: ${s.batchRows}, batch_wait_ms: 10, workers: 1, passthrough: [id, p, n] }
+sink: { type: kafka, topic: ${s.outputTopic} }
+delivery: ${s.delivery}
+transaction_rows: ${s.transactionRows}
+transaction_timeout_ms: ${s.transactionTimeoutMs}
+kafka: { brokers: ["${s.connection.brokers.join('","')}"], session_timeout_ms: ${s.sessionTimeoutMs} }
+`,
+  );
+  return file;
 }
 
 /** Whether the group has committed everything within `ms`. */
@@ -221,16 +274,16 @@ async function untilRead(
 
 /** The worker processes by name; who dies by itself is replaced. */
 class Crew {
-  readonly #settings: WorkerSettings;
+  readonly #begin: () => ChildProcess;
   readonly #workers = new Map<string, ChildProcess>();
   readonly #reports = new Map<number, KafkaCounters>();
 
-  constructor(settings: WorkerSettings) {
-    this.#settings = settings;
+  constructor(begin: () => ChildProcess) {
+    this.#begin = begin;
   }
 
   hire(name: string): void {
-    const worker = fork(path.join(import.meta.dirname, 'worker.ts'), [JSON.stringify(this.#settings)]);
+    const worker = this.#begin();
     this.#workers.set(name, worker);
     worker.on('message', (counters) => this.#reports.set(worker.pid!, counters as KafkaCounters));
     worker.once('exit', () => {

@@ -1,0 +1,28 @@
+// aliases.yaml: alias → version.
+import { isMap, isScalar } from 'yaml';
+import { formatProblem, type Problem, readYaml } from '../config/yaml.ts';
+import { SluiceError } from '../core/errors.ts';
+
+/** Versions as text. @throws SluiceError model_invalid with every fault found, each as file:line:column */
+export function readAliases(file: string, text: string): Record<string, string> {
+  const read = readYaml(file, text);
+  if (!read.ok) throw faulty(read.problems);
+  const { contents, at } = read;
+  if (contents === null || (isScalar(contents) && contents.value === null)) return {};
+  if (!isMap(contents)) throw faulty([at(contents.range?.[0] ?? 0, 'the document must be a map of alias to version')]);
+  const aliases: Record<string, string> = {};
+  const problems: Problem[] = [];
+  for (const [alias, version] of Object.entries(read.value as Record<string, unknown>)) {
+    if (typeof version === 'string' || Number.isInteger(version)) aliases[alias] = String(version);
+    else {
+      const pair = contents.items.find((p) => isScalar(p.key) && String(p.key.value) === alias);
+      const place = isScalar(pair?.key) ? (pair.key.range?.[0] ?? 0) : 0;
+      problems.push(at(place, `${alias} must name a version: a text or a whole number`));
+    }
+  }
+  if (problems.length > 0) throw faulty(problems);
+  return aliases;
+}
+
+const faulty = (problems: readonly Problem[]): SluiceError =>
+  new SluiceError('model_invalid', problems.map(formatProblem).join('\n'));
