@@ -9,6 +9,7 @@ import type { ModelPackage } from '../model/package.ts';
 import { count, Progress } from '../monitor/progress.ts';
 import type { RunCounts } from '../pipeline/run-stream.ts';
 import { type ScoreFileResult, scoreFile } from '../pipeline/score-file.ts';
+import { Probe } from '../score/probe.ts';
 import { openFileSink, openStreamSink } from '../sink/file.ts';
 import type { ByteSink } from '../sink/sink.ts';
 import { type ByteSource, fromStream, openFile } from '../source/file.ts';
@@ -76,6 +77,16 @@ export function addScoreCommand(program: Command): void {
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
 export async function score(file: string, options: ScoreOptions): Promise<number> {
+  // The process that compares evaluators starts while the model is looked up.
+  if (options.evaluator !== 'onnxruntime') Probe.prepare();
+  try {
+    return await scoreWith(file, options);
+  } finally {
+    Probe.dismiss();
+  }
+}
+
+async function scoreWith(file: string, options: ScoreOptions): Promise<number> {
   const delimiter = inputDelimiter(file, options.delimiter);
   const output = outputFormat(options.output, options.format, delimiter);
   if (options.onInvalid !== 'report' && options.onInvalid !== 'fail') {

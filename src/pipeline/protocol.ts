@@ -3,7 +3,7 @@ import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { DecoderChoice, DecoderInput } from '../decode/create.ts';
 import type { OutputSpec } from '../format/formatter.ts';
 import type { ModelPackage } from '../model/model-file.ts';
-import type { EnginePolicy, Verdict } from '../score/choose.ts';
+import type { EnginePolicy, Judgement } from '../score/choose.ts';
 
 export type InputSpec = DecoderInput;
 
@@ -15,11 +15,13 @@ export interface StreamSpec {
   decoder?: DecoderChoice;
 }
 
-export interface WorkerInit {
+/** The first message: what a worker serves. It is started before that is known. */
+export interface OpenModel {
+  type: 'open';
   model: ModelPackage;
   batchRows: number;
   policy: EnginePolicy;
-  verdict: Verdict | null;
+  judged: Judgement | null;
 }
 
 /** Records `from`..`to - 1` of a block, to be scored by one worker. */
@@ -39,7 +41,7 @@ export interface ScoreJob {
   recycled: ArrayBuffer | null;
 }
 
-export type ToWorker = ScoreJob | { type: 'forget'; stream: number } | { type: 'stop' };
+export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; stream: number } | { type: 'stop' };
 
 export interface ScoredPart {
   rows: number;

@@ -13,8 +13,9 @@ import { rejectLine } from '../format/rejects.ts';
 import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { Encoder } from '../model/encoder.ts';
 import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
-import { chooseEvaluator, type EnginePolicy, type Verdict } from '../score/choose.ts';
+import { chooseEvaluator, type EnginePolicy, type Judgement } from '../score/choose.ts';
 import type { Evaluator, Scores } from '../score/evaluator.ts';
+import { openNative } from '../score/native/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
 import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
@@ -61,14 +62,16 @@ export class Scorer {
     }));
   }
 
-  /** Loads the model file of a package. @throws SluiceError model_invalid | model_hash_mismatch */
+  /** Opens the compiled model of `judged`, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
   static async open(
     model: ModelPackage,
     batchRows: number,
     policy: EnginePolicy = 'onnxruntime',
-    verdict: Verdict | null = null,
+    judged: Judgement | null = null,
   ): Promise<Scorer> {
-    const { evaluator } = await chooseEvaluator(await readModelBytes(model), model.manifest, policy, verdict);
+    if (judged?.plan) return new Scorer(model, openNative(judged.plan), batchRows);
+    const bytes = await readModelBytes(model);
+    const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, judged?.verdict);
     return new Scorer(model, evaluator, batchRows);
   }
 

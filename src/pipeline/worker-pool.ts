@@ -3,9 +3,9 @@ import { Worker } from 'node:worker_threads';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelPackage } from '../model/model-file.ts';
-import type { EnginePolicy, Verdict } from '../score/choose.ts';
-import { verdictFor } from '../score/verdict.ts';
-import type { FromWorker, ScoredPart, StreamSpec, ToWorker, WorkerInit } from './protocol.ts';
+import type { EnginePolicy, Judgement } from '../score/choose.ts';
+import { judge } from '../score/verdict.ts';
+import type { FromWorker, OpenModel, ScoredPart, StreamSpec, ToWorker } from './protocol.ts';
 
 export interface PoolOptions {
   model: ModelPackage;
@@ -97,7 +97,8 @@ export class WorkerPool {
   #failure: SluiceError | null = null;
   #closing = false;
   evaluator = '';
-  #verdict: Verdict | null = null;
+  /** Found out while the first workers start. */
+  #judged: Promise<Judgement | null>;
 
   private constructor(options: PoolOptions, events: PoolEvents) {
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
@@ -111,14 +112,19 @@ export class WorkerPool {
       ...options,
     };
     this.#events = events;
+    this.#judged = judge(this.#options.model, this.#options.engine);
+    this.#judged.catch(() => {});
   }
 
   /** Starts the workers and waits until each has loaded the model. @throws SluiceError model_invalid | model_hash_mismatch */
   static async start(options: PoolOptions, events: PoolEvents = {}): Promise<WorkerPool> {
     const pool = new WorkerPool(options, events);
     try {
-      pool.#verdict = await verdictFor(options.model, pool.#options.engine);
-      await Promise.all(Array.from({ length: options.workers }, () => pool.#spawn()));
+      const started = Promise.all(Array.from({ length: options.workers }, () => pool.#spawn()));
+      started.catch(() => {});
+      // Why the model cannot be used says more than that a worker was ended for it.
+      await pool.#judged;
+      await started;
     } catch (error) {
       await pool.close();
       throw error;
@@ -185,20 +191,23 @@ export class WorkerPool {
 
   #spawn(): Promise<void> {
     const { model, batchRows, engine } = this.#options;
-    const init: WorkerInit = { model, batchRows, policy: engine, verdict: this.#verdict };
     const worker = new Worker(this.#options.entry, {
-      workerData: init,
       execArgv: [],
       resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: this.#options.heapMb },
     });
     const member: Member = { worker, ready: false, jobs: [], knows: new Set(), timer: undefined, lastError: '' };
     this.#members.push(member);
+    const open = (judged: Judgement | null): void => {
+      worker.postMessage({ type: 'open', model, batchRows, policy: engine, judged } satisfies OpenModel);
+    };
+    this.#judged.then(open, () => {});
     return new Promise((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {
         if (message.type === 'ready') {
           member.ready = true;
           this.evaluator = message.evaluator;
           resolve();
+          this.#dispatch();
         } else if (message.type === 'failed') {
           const error = new SluiceError(message.code, message.message);
           this.#failAll(error);
@@ -227,9 +236,10 @@ export class WorkerPool {
   }
 
   #dispatch(): void {
-    while (this.#turn.length > 0 && this.#members.length > 0) {
-      const member = this.#members.reduce((a, b) => (b.jobs.length < a.jobs.length ? b : a));
-      if (member.jobs.length >= JOBS_A_WORKER) return;
+    while (this.#turn.length > 0) {
+      let member: Member | null = null;
+      for (const m of this.#members) if (m.ready && m.jobs.length < (member?.jobs.length ?? JOBS_A_WORKER)) member = m;
+      if (!member) return;
       const stream = this.#turn.shift()!;
       const job = stream.queue.shift()!;
       if (stream.queue.length > 0) this.#turn.push(stream);

@@ -1,30 +1,33 @@
 // A worker thread: loads one model version and scores what it is sent, one job after the other.
-import { parentPort, workerData } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { asSluiceError } from '../core/errors.ts';
-import type { FromWorker, ScoreJob, ToWorker, WorkerInit } from './protocol.ts';
+import type { FromWorker, OpenModel, ScoreJob, ToWorker } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
 /** Runs the worker's side of the protocol on this thread; `intercept` sees every job before it is scored. */
 export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
   const port = parentPort!;
-  const { model, batchRows, policy, verdict } = workerData as WorkerInit;
   const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer);
-  let scorer: Scorer;
-  try {
-    scorer = await Scorer.open(model, batchRows, policy, verdict);
-  } catch (error) {
-    const e = asSluiceError(error, 'model_invalid');
-    post({ type: 'failed', code: e.code, message: e.message });
-    port.close();
-    return;
-  }
+  let scorer: Scorer | null = null;
+  const open = async ({ model, batchRows, policy, judged }: OpenModel): Promise<void> => {
+    try {
+      scorer = await Scorer.open(model, batchRows, policy, judged);
+      post({ type: 'ready', evaluator: scorer.evaluator.name });
+    } catch (error) {
+      const e = asSluiceError(error, 'model_invalid');
+      post({ type: 'failed', code: e.code, message: e.message });
+      port.close();
+    }
+  };
   let tail = Promise.resolve();
   const handle = async (message: ToWorker): Promise<void> => {
-    if (message.type === 'forget') scorer.forget(message.stream);
+    if (message.type === 'open') await open(message);
     else if (message.type === 'stop') {
-      await scorer.evaluator.close();
+      await scorer?.evaluator.close();
       port.close();
-    } else {
+    } else if (!scorer) return;
+    else if (message.type === 'forget') scorer.forget(message.stream);
+    else {
       await intercept?.(message);
       try {
         const part = await scorer.score(message);
@@ -38,5 +41,4 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   port.on('message', (message: ToWorker) => {
     tail = tail.then(() => handle(message));
   });
-  post({ type: 'ready', evaluator: scorer.evaluator.name });
 }

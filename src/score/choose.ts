@@ -6,7 +6,7 @@ import { readOnnx } from '../onnx/model.ts';
 import { checkEnsembles } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/grow.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
-import { compileNative, type NativeEvaluator } from './native/evaluator.ts';
+import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/evaluator.ts';
 import { Probe } from './native/probe.ts';
 import type { InputShape } from './native/source.ts';
 
@@ -29,9 +29,15 @@ export interface Verdict {
   readonly reason: string | null;
 }
 
-export interface Choice {
-  readonly evaluator: Evaluator;
+/** What one process found out and compiled for others. */
+export interface Judgement {
   readonly verdict: Verdict;
+  /** Of a native verdict, where the model was compiled for it. */
+  readonly plan: NativePlan | null;
+}
+
+export interface Choice extends Judgement {
+  readonly evaluator: Evaluator;
 }
 
 /** Rows of a comparison, and the time after which it ends with fewer: large forests are slow in ONNX Runtime. */
@@ -79,24 +85,27 @@ export async function chooseEvaluator(
     return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };
   };
   if (policy === 'onnxruntime') {
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: general('the configuration says so') };
+    const verdict = general('the configuration says so');
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
     general(known.reason ?? 'a comparison said so');
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: known };
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: known, plan: null };
   }
   let native: NativeEvaluator;
+  let plan: NativePlan;
   try {
     if (typeof output !== 'string') throw new Unsupported('the scores are in several outputs');
-    native = compileNative(model, output, shapes);
+    plan = planNative(model, output, shapes);
+    native = openNative(plan);
   } catch (e) {
     if (e instanceof SluiceError) throw e;
     // A fault of ours is a reason too: the model can still be served.
     const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why };
+    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why, plan: null };
   }
-  if (known) return { evaluator: native, verdict: known };
+  if (known) return { evaluator: native, verdict: known, plan };
 
   const reference = await openOnnxRuntime(bytes, manifest);
   let keep = false;
@@ -106,9 +115,9 @@ export async function chooseEvaluator(
     if (!agree) {
       const verdict = general(said.reason ?? 'scores differ', said);
       keep = true;
-      return { evaluator: reference, verdict };
+      return { evaluator: reference, verdict, plan: null };
     }
-    return { evaluator: native, verdict: { key, engine: 'native', ...said } };
+    return { evaluator: native, verdict: { key, engine: 'native', ...said }, plan };
   } finally {
     if (!keep) await reference.close();
   }

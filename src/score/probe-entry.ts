@@ -23,9 +23,9 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { evaluator, verdict } = await chooseEvaluator(request.bytes, request.manifest, request.policy);
+    const { evaluator, verdict, plan } = await chooseEvaluator(request.bytes, request.manifest, request.policy);
     await evaluator.close();
-    return { type: 'judged', verdict };
+    return { type: 'judged', verdict, plan };
   }
   if (!session) throw new SluiceError('model_invalid', 'no model is open');
   if (request.type === 'run') {

@@ -2,7 +2,7 @@
 import type { ErrorCode } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
-import type { EnginePolicy, Verdict } from './choose.ts';
+import type { EnginePolicy, Judgement } from './choose.ts';
 import type { OutputTensor, SessionInput } from './session.ts';
 
 export type ProbeRequest =
@@ -24,6 +24,6 @@ export type ProbeAnswer =
   | { type: 'ready' }
   | ({ type: 'opened' } & ProbeOpened)
   | { type: 'ran'; results: OutputTensor[][] }
-  | { type: 'judged'; verdict: Verdict }
+  | ({ type: 'judged' } & Judgement)
   | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
   | { type: 'failed'; code: ErrorCode; message: string };

@@ -3,7 +3,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
-import type { EnginePolicy, Verdict } from './choose.ts';
+import type { EnginePolicy, Judgement } from './choose.ts';
 import type { ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 import type { OutputTensor } from './session.ts';
 
@@ -25,9 +25,9 @@ export class Probe {
    * @throws SluiceError model_invalid: damaged, refused, crashed or hung
    */
   static async open(bytes: Uint8Array, limitMs = 30_000): Promise<Probe> {
-    const child = start();
+    const child = take();
     try {
-      await answerOf(child, 'ready', START_MS);
+      await ready.get(child);
       const opened = await ask(child, { type: 'open', bytes }, 'opened', limitMs);
       return new Probe(child, opened, limitMs);
     } catch (error) {
@@ -37,7 +37,8 @@ export class Probe {
   }
 
   /**
-   * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it.
+   * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it, and so does that
+   * of compiling the model.
    * @throws SluiceError model_invalid
    */
   static async verdict(
@@ -45,14 +46,30 @@ export class Probe {
     manifest: Manifest,
     policy: EnginePolicy,
     limitMs = 120_000,
-  ): Promise<Verdict> {
-    const child = start();
+  ): Promise<Judgement> {
+    const child = take();
     try {
-      await answerOf(child, 'ready', START_MS);
-      return (await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs)).verdict;
+      await ready.get(child);
+      const { verdict, plan } = await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs);
+      return { verdict, plan };
     } finally {
       child.kill('SIGKILL');
     }
+  }
+
+  /** Starts a process that the next probe takes, so that its start passes beside other work. */
+  static prepare(): void {
+    if (prepared) return;
+    prepared = start();
+    // It must not keep a process alive that does not come to ask it.
+    prepared.unref();
+    prepared.channel?.unref();
+  }
+
+  /** Ends a prepared process that nobody took. */
+  static dismiss(): void {
+    prepared?.kill('SIGKILL');
+    prepared = null;
   }
 
   /** Runs each range of rows by itself; per range the tensors of `outputs`. @throws SluiceError model_failed | model_invalid */
@@ -79,13 +96,30 @@ export class Probe {
   }
 }
 
+let prepared: ChildProcess | null = null;
+
+/** Processes → whether they said that they are ready, from their start on. */
+const ready = new WeakMap<ChildProcess, Promise<unknown>>();
+
+function take(): ChildProcess {
+  const child = prepared ?? start();
+  prepared = null;
+  child.ref();
+  child.channel?.ref();
+  return child;
+}
+
 function start(): ChildProcess {
   const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
-  return fork(new URL(own, import.meta.url), {
+  const child = fork(new URL(own, import.meta.url), {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     execArgv: ['--max-old-space-size=1024', '--disable-warning=ExperimentalWarning'],
   });
+  const said = answerOf(child, 'ready', START_MS);
+  said.catch(() => {});
+  ready.set(child, said);
+  return child;
 }
 
 async function ask<T extends ProbeAnswer['type']>(

@@ -20,11 +20,10 @@ export class Arena {
     return this.#end;
   }
 
-  /** The memory, filled. */
-  build(): WebAssembly.Memory {
-    // One page more: vector loads near the end stay inside.
-    const memory = new WebAssembly.Memory({ initial: Math.ceil(this.#end / 65_536) + 1 });
-    for (const write of this.#writes) write(memory.buffer);
-    return memory;
+  /** What the memory holds from address 0 on. */
+  build(): Uint8Array<ArrayBuffer> {
+    const memory = new ArrayBuffer(this.#end);
+    for (const write of this.#writes) write(memory);
+    return new Uint8Array(memory);
   }
 }

@@ -38,7 +38,7 @@ function softmaxZero(values: Float64Array, round: (x: number) => number): void {
 }
 
 /** Transform of two values and more. */
-function postTransform(e: Ensemble): PostTransform {
+function postTransform(e: Finishing): PostTransform {
   const round = e.double ? (x: number): number => x : f;
   switch (e.postTransform) {
     case 'NONE':
@@ -80,15 +80,34 @@ function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolea
   return always;
 }
 
+/** What the way from sums to scores depends on: plain data. */
+export interface Finishing
+  extends Pick<
+    Ensemble,
+    'kind' | 'double' | 'targets' | 'aggregate' | 'postTransform' | 'base' | 'allPositive' | 'named'
+  > {
+  trees: number;
+  /** Targets that have weights. */
+  has: readonly boolean[];
+}
+
 /**
  * @param leavesOf leaves of every tree, as nodes of the ensemble
  * @throws Unsupported
  */
-export function finisher(e: Ensemble, leavesOf: readonly (readonly number[])[]): Finish {
+export function finishing(e: Ensemble, leavesOf: readonly (readonly number[])[]): Finishing {
+  const { kind, double, targets, aggregate, postTransform, base, allPositive, named } = e;
   const has = weighted(e, leavesOf);
-  if (e.targets === 1) return single(e, has[0]!, leavesOf.length);
+  const trees = leavesOf.length;
+  return { kind, double, targets, aggregate, postTransform, base: [...base], allPositive, named, trees, has };
+}
+
+/** @throws Unsupported */
+export function finisher(e: Finishing): Finish {
+  const { has } = e;
+  if (e.targets === 1) return single(e, has[0]!);
   if (e.kind === 'classifier' && e.targets === 2 && !has[1] && e.base.length < 2) return binary(e);
-  const n = leavesOf.length;
+  const n = e.trees;
   const round = e.double ? (x: number): number => x : f;
   const base = baseOf(e, has);
   const transform = postTransform(e);
@@ -114,7 +133,7 @@ export function finisher(e: Ensemble, leavesOf: readonly (readonly number[])[]):
 }
 
 /** Base value of every target. A classifier of many classes adds as many as are given, the others all or none. */
-function baseOf(e: Ensemble, has: readonly boolean[]): number[] {
+function baseOf(e: Finishing, has: readonly boolean[]): number[] {
   const base = new Array<number>(e.targets).fill(0);
   const all = e.base.length === e.targets;
   const some = e.kind === 'classifier' && (e.targets > 2 || (e.targets === 2 && has[1] === true));
@@ -123,14 +142,14 @@ function baseOf(e: Ensemble, has: readonly boolean[]): number[] {
 }
 
 /** One target: only PROBIT is applied. */
-function single(e: Ensemble, has: boolean, trees: number): Finish {
+function single(e: Finishing, has: boolean): Finish {
   if (e.kind === 'classifier' || !has) throw new Unsupported('a classifier of one class');
   const round = e.double ? (x: number): number => x : f;
   const base = e.base[0] ?? 0;
   return (sums, _, rows, out) => {
     for (let r = 0; r < rows; r++) {
       let v = sums[r]!;
-      if (e.aggregate === 'AVERAGE') v = round(v / trees);
+      if (e.aggregate === 'AVERAGE') v = round(v / e.trees);
       v = round(v + base);
       out[r] = e.postTransform === 'PROBIT' ? probit(f(v)) : v;
     }
@@ -138,7 +157,7 @@ function single(e: Ensemble, has: boolean, trees: number): Finish {
 }
 
 /** Two classes, weights for the first only, which stand for the second. */
-function binary(e: Ensemble): Finish {
+function binary(e: Finishing): Finish {
   if (e.postTransform === 'PROBIT' || e.named !== 1) throw new Unsupported('two classes in an unusual form');
   const round = e.double ? (x: number): number => x : f;
   const base = e.base[0] ?? 0;

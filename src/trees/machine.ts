@@ -32,20 +32,122 @@ export interface MachineOptions {
   kernel?: Kernel;
 }
 
+/** Bytes of a page of WebAssembly memory. */
+const PAGE = 65_536;
 /** Tables beyond this fall out of every cache, and the walk is faster. Bytes. */
 const MAX_TABLES = 32 * 1_048_576;
 /** Nodes beyond this are left to ONNX Runtime. Bytes of all memory. */
 const MAX_MEMORY = 512 * 1_048_576;
 
 /** A call of a kernel; `four` is the one for whole groups of four rows, where there is one of its own. */
-interface Call {
+export interface Call {
   one: string;
   four: string | null;
   args: readonly number[];
 }
 
-export class TreeMachine {
+/** A compiled ensemble as plain data: another thread or process makes a machine of it in a moment. */
+export interface MachineImage {
   readonly kernel: Kernel;
+  readonly capacity: number;
+  readonly targets: number;
+  /** What sums start with. */
+  readonly start: number;
+  /** Precision of the numbers, and that of the sums. */
+  readonly double: boolean;
+  readonly doubleSums: boolean;
+  /** Address and numbers a row of every region. */
+  readonly regions: readonly { at: number; width: number }[];
+  readonly states: number;
+  readonly stateWidth: number;
+  readonly sums: number;
+  readonly calls: readonly Call[];
+  /** The WebAssembly module. */
+  readonly code: Uint8Array;
+  /** What its memory holds from address 0 on. */
+  readonly memory: Uint8Array;
+}
+
+/** @throws Unsupported */
+export function compileMachine(
+  e: Ensemble,
+  trees: readonly Tree[],
+  plan: SlotPlan,
+  options: MachineOptions,
+): MachineImage {
+  const { capacity, double } = options;
+  const truths = new Map<object, Truth>();
+  for (const t of trees) for (const b of t.branches) truths.set(b, plan.truth(b));
+  const lots = lotsOf(e, trees);
+  const tiles = tilesOf(lots, truths);
+  const tables = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
+  if (options.kernel === 'quickscorer' && tables > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
+  const kernel = options.kernel ?? (tables <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
+
+  // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
+  const lowest = new Map<number, number>();
+  const columns = {
+    high: (slot: number): number => slot,
+    low(slot: number): number {
+      if (!lowest.has(slot)) lowest.set(slot, plan.slots.length + lowest.size);
+      return lowest.get(slot)!;
+    },
+  };
+  const walked = kernel === 'walk' ? lots : [];
+  const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, truths, plan.slots, columns)));
+  const width = Math.max(1, plan.slots.length + lowest.size);
+
+  const arena = new Arena();
+  const regions = options.regions.map((w) => arena.take(capacity * w * (double ? 8 : 4)));
+  const states = arena.take(capacity * width * 2);
+  const sumSize = e.double ? 8 : 4;
+  const stride = capacity * sumSize;
+  const sums = arena.take(stride * e.targets);
+  const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
+  const calls: Call[] = [];
+  const records = rankRecords(arena, plan, options, regions, lowest);
+  if (records.count > 0) {
+    calls.push({ one: 'rank', four: null, args: [records.at, records.count, states, width * 2] });
+  }
+  if (kernel === 'quickscorer') {
+    const scratch = arena.take(SCRATCH);
+    for (const t of tiles!) {
+      const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
+      if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
+      const { active, end, leaves } = placeTile(arena, t, e, plan, truths);
+      calls.push({
+        one,
+        four,
+        args: [states, width * 2, sums + t.lot.target * stride, active, end, leaves, scratch],
+      });
+    }
+  }
+  for (const [i, lot] of walked.entries()) {
+    const one = walkKernelName(lot);
+    if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
+    for (const { roots, weights } of placeWalk(arena, lot, e, forests[i]!)) {
+      calls.push({ one, four: null, args: [states, width * 2, sums + lot.target * stride, roots, weights] });
+    }
+  }
+  if (arena.bytes > MAX_MEMORY) throw new Unsupported('the tables are too large');
+  return {
+    kernel,
+    capacity,
+    targets: e.targets,
+    start: neutral(e.aggregate),
+    double,
+    doubleSums: e.double,
+    regions: regions.map((at, i) => ({ at, width: options.regions[i]! })),
+    states,
+    stateWidth: width,
+    sums,
+    calls,
+    code: assemble([...kernels.values()]),
+    memory: arena.build(),
+  };
+}
+
+export class TreeMachine {
   /** Row-major numbers, `regions[i]` a row. */
   readonly regions: readonly (Float32Array | Float64Array)[];
   /** Row-major states, slot s at place s of a row; the caller writes those of category slots. */
@@ -61,73 +163,20 @@ export class TreeMachine {
   readonly #calls: readonly ((rows: number) => void)[];
   readonly #targets: number;
 
-  /** @throws Unsupported */
-  constructor(e: Ensemble, trees: readonly Tree[], plan: SlotPlan, options: MachineOptions) {
-    const { capacity, double } = options;
-    const truths = new Map<object, Truth>();
-    for (const t of trees) for (const b of t.branches) truths.set(b, plan.truth(b));
-    const lots = lotsOf(e, trees);
-    const tiles = tilesOf(lots, truths);
-    const tables = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
-    if (options.kernel === 'quickscorer' && tables > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
-    this.kernel = options.kernel ?? (tables <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
+  /** @throws Unsupported where there is no memory, or no SIMD */
+  constructor(image: MachineImage) {
+    const { capacity } = image;
+    const { memory, exports } = instantiate(image);
     this.capacity = capacity;
-    this.#targets = e.targets;
-    this.#start = neutral(e.aggregate);
-
-    // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
-    const lowest = new Map<number, number>();
-    const columns = {
-      high: (slot: number): number => slot,
-      low(slot: number): number {
-        if (!lowest.has(slot)) lowest.set(slot, plan.slots.length + lowest.size);
-        return lowest.get(slot)!;
-      },
-    };
-    const walked = this.kernel === 'walk' ? lots : [];
-    const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, truths, plan.slots, columns)));
-    const width = Math.max(1, plan.slots.length + lowest.size);
-
-    const arena = new Arena();
-    const regions = options.regions.map((w) => arena.take(capacity * w * (double ? 8 : 4)));
-    const states = arena.take(capacity * width * 2);
-    const sumSize = e.double ? 8 : 4;
-    const stride = capacity * sumSize;
-    const sums = arena.take(stride * e.targets);
-    const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
-    const calls: Call[] = [];
-    const records = rankRecords(arena, plan, options, regions, lowest);
-    if (records.count > 0)
-      calls.push({ one: 'rank', four: null, args: [records.at, records.count, states, width * 2] });
-    if (this.kernel === 'quickscorer') {
-      const scratch = arena.take(SCRATCH);
-      for (const t of tiles!) {
-        const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
-        if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
-        const { active, end, leaves } = placeTile(arena, t, e, plan, truths);
-        calls.push({
-          one,
-          four,
-          args: [states, width * 2, sums + t.lot.target * stride, active, end, leaves, scratch],
-        });
-      }
-    }
-    for (const [i, lot] of walked.entries()) {
-      const one = walkKernelName(lot);
-      if (!kernels.has(one)) kernels.set(one, walkKernel(lot, e, stride));
-      for (const { roots, weights } of placeWalk(arena, lot, e, forests[i]!)) {
-        calls.push({ one, four: null, args: [states, width * 2, sums + lot.target * stride, roots, weights] });
-      }
-    }
-    if (arena.bytes > MAX_MEMORY) throw new Unsupported('the tables are too large');
-    const { memory, exports } = instantiate(arena, [...kernels.values()]);
-    this.#calls = calls.map((c) => bind(c, exports, sumSize));
+    this.#targets = image.targets;
+    this.#start = image.start;
+    this.#calls = image.calls.map((c) => bind(c, exports, image.doubleSums ? 8 : 4));
     const view = (real: boolean, at: number, n: number): Float32Array | Float64Array =>
       real ? new Float64Array(memory.buffer, at, n) : new Float32Array(memory.buffer, at, n);
-    this.regions = regions.map((at, i) => view(double, at, capacity * options.regions[i]!));
-    this.states = new Uint16Array(memory.buffer, states, capacity * width);
-    this.stateWidth = width;
-    this.sums = view(e.double, sums, capacity * e.targets);
+    this.regions = image.regions.map(({ at, width }) => view(image.double, at, capacity * width));
+    this.states = new Uint16Array(memory.buffer, image.states, capacity * image.stateWidth);
+    this.stateWidth = image.stateWidth;
+    this.sums = view(image.doubleSums, image.sums, capacity * image.targets);
     this.bytes = memory.buffer.byteLength;
   }
 
@@ -171,14 +220,13 @@ function rankRecords(
 type Exports = Record<string, (...args: number[]) => void>;
 
 /** @throws Unsupported where there is no memory, or no SIMD */
-function instantiate(
-  arena: Arena,
-  functions: readonly WasmFunction[],
-): { memory: WebAssembly.Memory; exports: Exports } {
+function instantiate(image: MachineImage): { memory: WebAssembly.Memory; exports: Exports } {
   try {
-    const memory = arena.build();
-    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(assemble(functions)), { env: { memory } });
-    return { memory, exports };
+    // One page more: vector loads near the end stay inside.
+    const memory = new WebAssembly.Memory({ initial: Math.ceil(image.memory.length / PAGE) + 1 });
+    new Uint8Array(memory.buffer).set(image.memory);
+    const module = new WebAssembly.Module(new Uint8Array(image.code));
+    return { memory, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
   } catch (cause) {
     throw new Unsupported(`WebAssembly: ${(cause as Error).message}`, { cause });
   }

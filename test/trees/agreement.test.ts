@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Manifest } from '../../src/model/manifest.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
-import { compileNative } from '../../src/score/native/evaluator.ts';
+import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import type { Kernel } from '../../src/trees/machine.ts';
@@ -13,7 +13,7 @@ import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../
 async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel, batches = 2): Promise<string[]> {
   const rows = 144;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
-  const native = compileNative(readOnnx(bytes), 'scores', shapes, kernel);
+  const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes, kernel)));
   const reference = await openOnnxRuntime(bytes, manifest);
   const wrong: string[] = [];
   try {
@@ -131,7 +131,9 @@ test('more than 512 rows are cut into micro-batches that share memory', async ()
   const s: ForestSpec = { seed: 3, kind: 'classifier', trees: 40, leaves: 31, features: 5, targets: 3, weights: 'all', modes: LEQ, missing: true, base: 0, post: 'SOFTMAX' }; // biome-ignore format: one line
   const manifest = matrixManifest(s);
   const bytes = forestFile(s);
-  const native = compileNative(readOnnx(bytes), 'scores', [{ name: 'x', type: 'float32', width: 5 }]);
+  const native = openNative(
+    structuredClone(planNative(readOnnx(bytes), 'scores', [{ name: 'x', type: 'float32', width: 5 }])),
+  );
   const rows = 1_601;
   const inputs = new Probe(manifest, native.slots, rows).next();
   const reference = await openOnnxRuntime(bytes, manifest);

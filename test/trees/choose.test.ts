@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { loadPackage } from '../../src/model/package.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
 import { chooseEvaluator, compare, type Verdict } from '../../src/score/choose.ts';
-import { compileNative, type NativeEvaluator } from '../../src/score/native/evaluator.ts';
+import { type NativeEvaluator, openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import { type ForestSpec, forestFile, forestNode, matrixManifest } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
@@ -84,7 +84,7 @@ test('another exponential is close but not equal, and the verdict says so', asyn
 test('one wrong score in ten thousand rows is a disagreement', async () => {
   const bytes = forestFile(spec);
   const shapes = [{ name: 'x', type: 'float32' as const, width: spec.features }];
-  const native = compileNative(readOnnx(bytes), 'scores', shapes);
+  const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes)));
   const reference = await openOnnxRuntime(bytes, manifest);
   expect(await compare(native, reference, manifest)).toMatchObject({ agree: true, sameBits: true });
   let calls = 0;

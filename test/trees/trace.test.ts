@@ -6,7 +6,7 @@ import { loadPackage } from '../../src/model/package.ts';
 import { evaluateFeature } from '../../src/onnx/feature.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
 import { traceModel } from '../../src/onnx/trace.ts';
-import { compileNative } from '../../src/score/native/evaluator.ts';
+import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import type { Kernel } from '../../src/trees/machine.ts';
@@ -235,7 +235,7 @@ async function check(
   kernel?: Kernel,
 ): Promise<void> {
   const shapes = of.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
-  const native = compileNative(readOnnx(bytes), output, shapes, kernel);
+  const native = openNative(structuredClone(planNative(readOnnx(bytes), output, shapes, kernel)));
   const reference = await openOnnxRuntime(bytes, of);
   const rows = 480;
   const inputs = new Probe(of, native.slots, rows).next();

@@ -1,12 +1,12 @@
 // The native evaluator: a traced model compiled for this process, no ONNX Runtime behind it.
 import type { EncodedInput } from '../../model/encoder.ts';
 import type { OnnxModel } from '../../onnx/model.ts';
-import { traceModel } from '../../onnx/trace.ts';
+import { type OutputStep, type Trace, traceModel } from '../../onnx/trace.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import type { Kernel } from '../../trees/machine.ts';
 import type { Slot } from '../../trees/slots.ts';
 import type { Evaluator, Scores } from '../evaluator.ts';
-import { forestHead } from './forest.ts';
+import { type ForestPlan, forestHead, planForest } from './forest.ts';
 import { linearHead } from './linear.ts';
 import { outputOf } from './output.ts';
 import type { InputShape } from './source.ts';
@@ -24,21 +24,37 @@ export interface NativeEvaluator extends Evaluator {
 }
 
 /**
+ * A model compiled for native evaluation: plain data, so that one process compiles it and threads of others open it. Holds
+ * for the release that made it.
+ */
+export interface NativePlan {
+  readonly shapes: readonly InputShape[];
+  readonly head: ForestPlan | { readonly kind: 'linear'; readonly trace: Trace };
+  readonly output: readonly OutputStep[];
+}
+
+/**
  * Compiles the graph behind `output` for inputs of the given shapes, in this order.
  * @throws Unsupported with the reason why ONNX Runtime has to do it
  * @throws SluiceError model_invalid for a damaged ensemble
  */
-export function compileNative(
+export function planNative(
   model: OnnxModel,
   output: string,
   shapes: readonly InputShape[],
   kernel?: Kernel,
-): NativeEvaluator {
+): NativePlan {
   const { trace, reason } = traceModel(model, output, new Map(shapes.map((s) => [s.name, s.width])));
   if (!trace) throw new Unsupported(reason);
   const head =
-    trace.head.kind === 'trees' ? forestHead(trace, shapes, CAPACITY, kernel) : linearHead(trace, shapes, CAPACITY);
-  const end = outputOf(trace.output, head.width, head.double);
+    trace.head.kind === 'trees' ? planForest(trace, shapes, CAPACITY, kernel) : ({ kind: 'linear', trace } as const);
+  return { shapes, head, output: trace.output };
+}
+
+/** @throws Unsupported */
+export function openNative({ shapes, head: plan, output }: NativePlan): NativeEvaluator {
+  const head = plan.kind === 'trees' ? forestHead(plan, shapes) : linearHead(plan.trace, shapes, CAPACITY);
+  const end = outputOf(output, head.width, head.double);
   const make = (n: number): Float32Array | Float64Array => (head.double ? new Float64Array(n) : new Float32Array(n));
   const part = make(head.capacity * head.width);
   let values = make(0);

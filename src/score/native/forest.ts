@@ -1,16 +1,29 @@
-// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores.
+// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores. Compiled once, then plain data.
 import type { EncodedInput } from '../../model/encoder.ts';
 import type { Trace } from '../../onnx/trace.ts';
 import { readEnsemble } from '../../trees/ensemble.ts';
-import { finisher } from '../../trees/finish.ts';
+import { type Finishing, finisher, finishing } from '../../trees/finish.ts';
 import { growTrees, type Tree, Unsupported } from '../../trees/grow.ts';
-import { type Kernel, type NumberPlace, TreeMachine } from '../../trees/machine.ts';
-import { numberState, planSlots, type Slot } from '../../trees/slots.ts';
+import { compileMachine, type Kernel, type MachineImage, type NumberPlace, TreeMachine } from '../../trees/machine.ts';
+import { type NumberSlot, numberState, planSlots, type Slot } from '../../trees/slots.ts';
 import type { Head } from './head.ts';
 import { type Fill, type InputShape, inputOf, numberFill, plain, stateFill } from './source.ts';
 
+/** A compiled tree ensemble and the way to it from the inputs: plain data. */
+export interface ForestPlan {
+  readonly kind: 'trees';
+  readonly trees: number;
+  readonly slots: readonly Slot[];
+  /** Inputs that are copied whole: input and its region. */
+  readonly shared: readonly (readonly [input: number, region: number])[];
+  /** Number slots with a region of their own: slot and region. */
+  readonly own: readonly (readonly [slot: number, region: number])[];
+  readonly image: MachineImage;
+  readonly finishing: Finishing;
+}
+
 /** @throws Unsupported | SluiceError model_invalid */
-export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): Head {
+export function planForest(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): ForestPlan {
   if (trace.head.kind !== 'trees') throw new Unsupported('the model is no tree ensemble');
   const e = readEnsemble(trace.head.node);
   if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
@@ -22,7 +35,7 @@ export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
   if (double) e.double = true;
   const trees: Tree[] = growTrees(e);
-  const finish = finisher(
+  const last = finishing(
     e,
     trees.map((t) => t.leaves),
   );
@@ -31,34 +44,52 @@ export function forestHead(trace: Trace, shapes: readonly InputShape[], capacity
 
   const regions: number[] = [];
   const shared = new Map<number, number>();
-  const own: { slot: Slot & { kind: 'number' }; region: number }[] = [];
-  const places = plan.slots.map((slot): NumberPlace | undefined => {
+  const own: [slot: number, region: number][] = [];
+  const places = plan.slots.map((slot, s): NumberPlace | undefined => {
     if (slot.kind !== 'number') return undefined;
     const input = inputOf(shapes, slot.source);
     const asIs = plain(slot.feature);
     if (asIs === undefined || slot.source.type !== domain) {
       const region = regions.push(1) - 1;
-      own.push({ slot, region });
+      own.push([s, region]);
       return { region, offset: 0 };
     }
     if (!shared.has(input)) shared.set(input, regions.push(shapes[input]!.width) - 1);
     const missing = asIs.imputed === null ? {} : { missing: numberState(slot, asIs.imputed) };
     return { region: shared.get(input)!, offset: slot.source.column, ...missing };
   });
-  const machine = new TreeMachine(e, trees, plan, { double, capacity, regions, places, ...(kernel ? { kernel } : {}) });
+  const image = compileMachine(e, trees, plan, { double, capacity, regions, places, ...(kernel ? { kernel } : {}) });
+  return {
+    kind: 'trees',
+    trees: trees.length,
+    slots: plan.slots,
+    shared: [...shared],
+    own,
+    image,
+    finishing: last,
+  };
+}
+
+/** @throws Unsupported */
+export function forestHead(plan: ForestPlan, shapes: readonly InputShape[]): Head {
+  const { image, slots } = plan;
+  const finish = finisher(plan.finishing);
+  const machine = new TreeMachine(image);
   const fills: Fill[] = [
-    ...Array.from(shared, ([input, region]) => copy(input, shapes[input]!.width, machine.regions[region]!)),
-    ...own.map(({ slot, region }) => numberFill(slot.feature, shapes, machine.regions[region]!)),
-    ...plan.slots.flatMap((slot, s) =>
+    ...plan.shared.map(([input, region]) => copy(input, shapes[input]!.width, machine.regions[region]!)),
+    ...plan.own.map(([slot, region]) =>
+      numberFill((slots[slot] as NumberSlot).feature, shapes, machine.regions[region]!),
+    ),
+    ...slots.flatMap((slot, s) =>
       slot.kind === 'category' ? [stateFill(slot, shapes, machine.states, s, machine.stateWidth)] : [],
     ),
   ];
   return {
-    width: e.targets,
+    width: image.targets,
     double: false,
-    capacity,
-    slots: plan.slots,
-    description: `${trees.length} trees, ${machine.kernel}, ${Math.ceil(machine.bytes / 1024)} KiB`,
+    capacity: image.capacity,
+    slots,
+    description: `${plan.trees} trees, ${image.kernel}, ${Math.ceil(machine.bytes / 1024)} KiB`,
     score(inputs: readonly EncodedInput[], from, to, out) {
       for (const fill of fills) fill(inputs, from, to);
       machine.run(to - from);
