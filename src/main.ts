@@ -1,39 +1,16 @@
 #!/usr/bin/env node
-// The command line: each command is a file in commands/.
-import { Command, CommanderError } from 'commander';
-import { EXIT, tellError } from './commands/common.ts';
-import { VERSION } from './core/version.ts';
+// The program: makes Node keep the compiled code of its modules, then runs the command line.
+import { enableCompileCache } from 'node:module';
+import { homedir } from 'node:os';
+import path from 'node:path';
 
-type Add = (program: Command) => void;
+// In a folder of the user's own: the default is one that all users of the machine write to. Where it cannot be written
+// nothing is kept.
+const cache =
+  process.env.NODE_COMPILE_CACHE ??
+  path.join(process.env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'sluice', 'code');
+enableCompileCache(cache);
+// For the processes this one starts.
+process.env.NODE_COMPILE_CACHE = cache;
 
-/** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
-const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
-  [['score'], async () => (await import('./commands/score.ts')).addScoreCommand],
-  [['generate'], async () => (await import('./commands/generate.ts')).addGenerateCommand],
-  [['demo'], async () => (await import('./commands/demo.ts')).addDemoCommand],
-  [['serve'], async () => (await import('./commands/serve.ts')).addServeCommand],
-  [['explain'], async () => (await import('./commands/explain.ts')).addExplainCommand],
-  [['model'], async () => (await import('./commands/model.ts')).addModelCommand],
-  [['run', 'lint', 'test', 'dlq'], async () => (await import('./commands/run.ts')).addRunCommands],
-  [['keys'], async () => (await import('./commands/keys.ts')).addKeysCommand],
-  [['doctor'], async () => (await import('./commands/doctor.ts')).addDoctorCommand],
-];
-
-const program = new Command('sluice')
-  .description('bulk credit scoring: applications in, a prediction for every row out')
-  .version(VERSION)
-  .exitOverride()
-  .showHelpAfterError();
-const asked = COMMANDS.filter(([words]) => words.includes(process.argv[2] ?? ''));
-for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(program);
-for (const command of program.commands) {
-  command.exitOverride();
-  for (const inner of command.commands) inner.exitOverride();
-}
-
-try {
-  await program.parseAsync();
-} catch (error) {
-  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  else process.exitCode = tellError(error);
-}
+await import('./cli.ts');

@@ -1,5 +1,5 @@
 // YAML files as values, with the places of what stands in them.
-import { LineCounter, type Node, parseDocument, stringify } from 'yaml';
+import { isMap, isScalar, LineCounter, type Node, parseDocument, stringify } from 'yaml';
 
 export interface Problem {
   file: string;
@@ -14,7 +14,14 @@ export const formatProblem = (p: Problem): string => `${p.file}:${p.line}:${p.co
 export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Problem[] };
 
 export type ReadYaml =
-  | { ok: true; value: unknown; contents: Node | null; at: (offset: number, message: string) => Problem }
+  | {
+      ok: true;
+      value: unknown;
+      contents: Node | null;
+      at: (offset: number, message: string) => Problem;
+      /** A problem at a key of the outermost map. */
+      atKey: (key: string, message: string) => Problem;
+    }
   | { ok: false; problems: Problem[] };
 
 /**
@@ -43,7 +50,13 @@ export function readYaml(file: string, text: string): ReadYaml {
   } catch (error) {
     return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
   }
-  return { ok: true, value, contents: document.contents as Node | null, at };
+  const contents = document.contents as Node | null;
+  const atKey = (key: string, message: string): Problem => {
+    const pairs = isMap(contents) ? contents.items : [];
+    const found = pairs.map((p) => p.key).find((k) => isScalar(k) && String(k.value) === key);
+    return at((found as Node | undefined)?.range?.[0] ?? 0, message);
+  };
+  return { ok: true, value, contents, at, atKey };
 }
 
 /** A value as YAML that `readYaml` reads back: texts that look like numbers or words are quoted, small maps stay on a line. */

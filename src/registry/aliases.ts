@@ -1,5 +1,4 @@
 // aliases.yaml: alias → version.
-import { isMap, isScalar } from 'yaml';
 import { formatProblem, type Problem, readYaml } from '../config/yaml.ts';
 import { SluiceError } from '../core/errors.ts';
 
@@ -7,18 +6,15 @@ import { SluiceError } from '../core/errors.ts';
 export function readAliases(file: string, text: string): Record<string, string> {
   const read = readYaml(file, text);
   if (!read.ok) throw faulty(read.problems);
-  const { contents, at } = read;
-  if (contents === null || (isScalar(contents) && contents.value === null)) return {};
-  if (!isMap(contents)) throw faulty([at(contents.range?.[0] ?? 0, 'the document must be a map of alias to version')]);
+  const value = read.value ?? {};
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw faulty([read.at(0, 'the document must be a map of alias to version')]);
+  }
   const aliases: Record<string, string> = {};
   const problems: Problem[] = [];
-  for (const [alias, version] of Object.entries(read.value as Record<string, unknown>)) {
+  for (const [alias, version] of Object.entries(value)) {
     if (typeof version === 'string' || Number.isInteger(version)) aliases[alias] = String(version);
-    else {
-      const pair = contents.items.find((p) => isScalar(p.key) && String(p.key.value) === alias);
-      const place = isScalar(pair?.key) ? (pair.key.range?.[0] ?? 0) : 0;
-      problems.push(at(place, `${alias} must name a version: a text or a whole number`));
-    }
+    else problems.push(read.atKey(alias, `${alias} must name a version: a text or a whole number`));
   }
   if (problems.length > 0) throw faulty(problems);
   return aliases;

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../core/errors.ts';
 import type { Manifest } from '../model/manifest.ts';
-import { readOnnx } from '../onnx/model.ts';
-import { checkEnsembles } from '../trees/ensemble.ts';
+import type { OnnxModel } from '../onnx/model.ts';
+import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/grow.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/evaluator.ts';
@@ -51,8 +51,8 @@ export const TOLERANCE = 1e-6;
 const RULES = 1;
 
 /** Loaded when it is needed: a worker that evaluates natively must not pay for ONNX Runtime. */
-async function openOnnxRuntime(bytes: Uint8Array, manifest: Manifest): Promise<Evaluator> {
-  return (await import('./onnxruntime.ts')).openOnnxRuntime(bytes, manifest);
+async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
+  return (await import('./onnxruntime.ts')).openOnnxRuntime(model, manifest);
 }
 
 /**
@@ -66,9 +66,7 @@ export async function chooseEvaluator(
   policy: EnginePolicy = 'auto',
   verdict: Verdict | null = null,
 ): Promise<Choice> {
-  const model = readOnnx(bytes);
-  // A damaged ensemble would crash or hang ONNX Runtime.
-  checkEnsembles(model);
+  const model = readChecked(bytes);
   const shapes = manifest.inputs.map(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
@@ -86,12 +84,12 @@ export async function chooseEvaluator(
   };
   if (policy === 'onnxruntime') {
     const verdict = general('the configuration says so');
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict, plan: null };
+    return { evaluator: await openOnnxRuntime(model, manifest), verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
     general(known.reason ?? 'a comparison said so');
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: known, plan: null };
+    return { evaluator: await openOnnxRuntime(model, manifest), verdict: known, plan: null };
   }
   let native: NativeEvaluator;
   let plan: NativePlan;
@@ -103,11 +101,11 @@ export async function chooseEvaluator(
     if (e instanceof SluiceError) throw e;
     // A fault of ours is a reason too: the model can still be served.
     const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
-    return { evaluator: await openOnnxRuntime(bytes, manifest), verdict: why, plan: null };
+    return { evaluator: await openOnnxRuntime(model, manifest), verdict: why, plan: null };
   }
   if (known) return { evaluator: native, verdict: known, plan };
 
-  const reference = await openOnnxRuntime(bytes, manifest);
+  const reference = await openOnnxRuntime(model, manifest);
   let keep = false;
   try {
     const found = await compare(native, reference, manifest);

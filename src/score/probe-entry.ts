@@ -1,5 +1,6 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { readChecked } from '../trees/ensemble.ts';
 import { chooseEvaluator } from './choose.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
 import { type OnnxSession, openSession } from './session.ts';
@@ -13,7 +14,7 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
   if (request.type === 'open') {
     const before = process.memoryUsage.rss();
     const began = performance.now();
-    session = await openSession(request.bytes);
+    session = await openSession(readChecked(request.bytes));
     return {
       type: 'opened',
       inputs: session.inputs,

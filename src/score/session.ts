@@ -2,9 +2,8 @@
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
-import { readOnnx } from '../onnx/model.ts';
+import type { OnnxModel } from '../onnx/model.ts';
 import { refusals, withoutZipMap } from '../onnx/serve.ts';
-import { checkEnsembles } from '../trees/ensemble.ts';
 
 /** A tensor that came out: typed values and dimensions. */
 export interface OutputTensor {
@@ -36,12 +35,10 @@ export interface OnnxSession {
 
 /**
  * Opens a session with one thread: with more, scores depend on the size of the batch.
- * @throws SluiceError model_invalid when the graph is damaged, refused or does not load
+ * @param model from `readChecked`
+ * @throws SluiceError model_invalid when the graph is refused or does not load
  */
-export async function openSession(bytes: Uint8Array): Promise<OnnxSession> {
-  const model = readOnnx(bytes);
-  // ONNX Runtime crashes or loops on damaged trees.
-  checkEnsembles(model);
+export async function openSession(model: OnnxModel): Promise<OnnxSession> {
   const reasons = refusals(model);
   if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
   const graph = withoutZipMap(model);

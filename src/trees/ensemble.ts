@@ -1,6 +1,6 @@
 // Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
 import { SluiceError } from '../core/errors.ts';
-import { type Attribute, allNodes, type Node, type OnnxModel } from '../onnx/model.ts';
+import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/model.ts';
 
 /** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
 export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
@@ -59,20 +59,29 @@ export const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
 /**
- * Reads and checks every tree ensemble of a model, those in branches and loops too.
- * @throws SluiceError model_invalid with what is wrong with the first damaged one
+ * Reads a model and checks every tree ensemble of it, those in branches and loops too: ONNX Runtime crashes or loops on
+ * damaged ones.
+ * @throws SluiceError model_invalid with what is wrong with the file or the first damaged ensemble
  */
-export function checkEnsembles(model: OnnxModel): void {
+export function readChecked(bytes: Uint8Array): OnnxModel {
+  const model = readOnnx(bytes);
   for (const node of allNodes(model.graph)) if (isEnsemble(node)) readEnsemble(node);
+  return model;
 }
 
+const read = new WeakMap<Node, Ensemble>();
+
 /**
- * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5).
+ * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5), once a node.
  * @throws SluiceError model_invalid
  */
-export function readEnsemble(node: Node): Ensemble {
-  const ensemble = node.op === 'TreeEnsemble' ? readFlat(node) : readClassic(node);
-  checkShape(ensemble);
+export function readEnsemble(node: Node): Readonly<Ensemble> {
+  let ensemble = read.get(node);
+  if (!ensemble) {
+    ensemble = node.op === 'TreeEnsemble' ? readFlat(node) : readClassic(node);
+    checkShape(ensemble);
+    read.set(node, ensemble);
+  }
   return ensemble;
 }
 

@@ -67,6 +67,7 @@ const MAY_IMPORT: Record<string, string[]> = {
     'pipeline',
   ],
   commands: [
+    'score',
     'core',
     'kafka',
     'run',

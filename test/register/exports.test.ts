@@ -14,6 +14,7 @@ import type { Scores } from '../../src/score/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import { Interpreter } from '../../src/score/prediction.ts';
 import { encodeRows } from '../../src/score/sample-scorer.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import { buildOnnx, type GraphSpec, type NodeSpec } from '../support/onnx-build.ts';
 
 const EXPORTS = path.resolve('test/fixtures/exports');
@@ -63,7 +64,7 @@ describe('pipelines of scikit-learn', () => {
     const { manifest, files: parts, report } = await propose(at('model.onnx'), at('train.csv'));
     expect(report.interpretation).toMatchObject({ method, space });
     const bytes = parts.get('model.onnx') as Uint8Array;
-    const evaluator = await openOnnxRuntime(bytes, manifest);
+    const evaluator = await openOnnxRuntime(readChecked(bytes), manifest);
     const [header, ...rows] = parse(parts.get('background.csv') as string) as string[][];
     const fields = manifest.columns.map((c) => header!.indexOf(c.name));
     const encode = (part: string[][]) => encodeRows(manifest, part, fields);

@@ -8,6 +8,7 @@ import { proposePackage } from '../../src/register/register.ts';
 import type { Evaluator } from '../../src/score/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
 import { type EncodedRows, encodeRows } from '../../src/score/sample-scorer.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import { type Row, readRows, registerOptions, ZOO, type ZooModel } from './zoo.ts';
 
 export interface Explained extends ChosenExplainer {
@@ -21,7 +22,7 @@ export async function explainZoo(m: ZooModel, method?: NonNullable<Manifest['exp
   const { manifest, files } = await proposePackage(await registerOptions(m));
   const bytes = files.get('model.onnx') as Uint8Array;
   if (method) manifest.explain = { ...manifest.explain, method };
-  const evaluator = await openOnnxRuntime(bytes, manifest);
+  const evaluator = await openOnnxRuntime(readChecked(bytes), manifest);
   const encode = (rows: readonly Row[]) =>
     encodeRows(
       manifest,

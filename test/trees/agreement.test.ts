@@ -6,6 +6,7 @@ import { readOnnx } from '../../src/onnx/model.ts';
 import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import type { Kernel } from '../../src/trees/machine.ts';
 import { type ForestSpec, flatForestFile, forestFile, matrixManifest } from '../support/forest.ts';
 
@@ -14,7 +15,7 @@ async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel
   const rows = 144;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes, kernel)));
-  const reference = await openOnnxRuntime(bytes, manifest);
+  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
   const wrong: string[] = [];
   try {
     const probe = new Probe(manifest, native.slots, rows);
@@ -136,7 +137,7 @@ test('more than 512 rows are cut into micro-batches that share memory', async ()
   );
   const rows = 1_601;
   const inputs = new Probe(manifest, native.slots, rows).next();
-  const reference = await openOnnxRuntime(bytes, manifest);
+  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
   const expected = await reference.score(inputs, rows);
   expect([...native.scoreNow(inputs, rows).values]).toEqual([...expected.values]);
   await reference.close();

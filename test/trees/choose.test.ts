@@ -6,6 +6,7 @@ import { readOnnx } from '../../src/onnx/model.ts';
 import { chooseEvaluator, compare, type Verdict } from '../../src/score/choose.ts';
 import { type NativeEvaluator, openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import { type ForestSpec, forestFile, forestNode, matrixManifest } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
 
@@ -85,7 +86,7 @@ test('one wrong score in ten thousand rows is a disagreement', async () => {
   const bytes = forestFile(spec);
   const shapes = [{ name: 'x', type: 'float32' as const, width: spec.features }];
   const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes)));
-  const reference = await openOnnxRuntime(bytes, manifest);
+  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
   expect(await compare(native, reference, manifest)).toMatchObject({ agree: true, sameBits: true });
   let calls = 0;
   const wrong: Pick<NativeEvaluator, 'slots' | 'scoreNow'> = {

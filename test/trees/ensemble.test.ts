@@ -1,9 +1,8 @@
 // A damaged ensemble is refused before ONNX Runtime sees it.
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
-import { readOnnx } from '../../src/onnx/model.ts';
 import { chooseEvaluator } from '../../src/score/choose.ts';
-import { checkEnsembles } from '../../src/trees/ensemble.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import { type ForestSpec, forestFile, matrixManifest } from '../support/forest.ts';
 import { type AttributeValue, buildOnnx, type NodeSpec } from '../support/onnx-build.ts';
 
@@ -51,13 +50,13 @@ const damages: [string, (node: NodeSpec) => NodeSpec, RegExp][] = [
 ]; // biome-ignore format: a table
 
 test.each(damages)('%s is refused', (_, damage, reason) => {
-  const check = (): void => checkEnsembles(readOnnx(forestFile(spec, damage)));
+  const check = () => readChecked(forestFile(spec, damage));
   expect(check).toThrow(SluiceError);
   expect(check).toThrow(reason);
 });
 
 test('the undamaged ensemble is taken', () => {
-  expect(() => checkEnsembles(readOnnx(forestFile(spec)))).not.toThrow();
+  expect(() => readChecked(forestFile(spec))).not.toThrow();
 });
 
 test('a chain deeper than the stack of ONNX Runtime is refused', () => {
@@ -82,7 +81,7 @@ test('a chain deeper than the stack of ONNX Runtime is refused', () => {
     inputs: [{ name: 'x', type: 'float32', shape: [null, 1] }],
     outputs: [{ name: 'y', type: 'float32', shape: [null, 1] }],
   });
-  expect(() => checkEnsembles(readOnnx(bytes))).toThrow(/deep/);
+  expect(() => readChecked(bytes)).toThrow(/deep/);
 });
 
 test('the choice of an evaluator checks ensembles first, whatever the policy', async () => {

@@ -9,6 +9,7 @@ import { traceModel } from '../../src/onnx/trace.ts';
 import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
+import { readChecked } from '../../src/trees/ensemble.ts';
 import type { Kernel } from '../../src/trees/machine.ts';
 import { type ForestSpec, forestNode, manifestFor } from '../support/forest.ts';
 import {
@@ -236,7 +237,7 @@ async function check(
 ): Promise<void> {
   const shapes = of.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const native = openNative(structuredClone(planNative(readOnnx(bytes), output, shapes, kernel)));
-  const reference = await openOnnxRuntime(bytes, of);
+  const reference = await openOnnxRuntime(readChecked(bytes), of);
   const rows = 480;
   const inputs = new Probe(of, native.slots, rows).next();
   const expected = await reference.score(inputs, rows);

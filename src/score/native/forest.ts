@@ -25,15 +25,15 @@ export interface ForestPlan {
 /** @throws Unsupported | SluiceError model_invalid */
 export function planForest(trace: Trace, shapes: readonly InputShape[], capacity: number, kernel?: Kernel): ForestPlan {
   if (trace.head.kind !== 'trees') throw new Unsupported('the model is no tree ensemble');
-  const e = readEnsemble(trace.head.node);
-  if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
+  const file = readEnsemble(trace.head.node);
   const double = trace.type === 'float64';
+  const e = double ? { ...file, double } : file;
+  if (e.features > trace.features.length) throw new Unsupported('the trees ask for features the input does not have');
   // ONNX Runtime takes double attributes with double inputs only.
-  if (e.double && !double) throw new Unsupported('double thresholds for float features');
+  if (file.double && !double) throw new Unsupported('double thresholds for float features');
   // ONNX Runtime truncates a number before it looks it up in a large set, the standard does not.
   if (e.members.size > 0) throw new Unsupported('set tests of ai.onnx.ml 5');
   if (double && trace.head.node.op === 'TreeEnsemble') throw new Unsupported('scores in double precision');
-  if (double) e.double = true;
   const trees: Tree[] = growTrees(e);
   const last = finishing(
     e,

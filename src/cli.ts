@@ -1,0 +1,38 @@
+// The command line: each command is a file in commands/.
+import { Command, CommanderError } from 'commander';
+import { EXIT, tellError } from './commands/common.ts';
+import { VERSION } from './core/version.ts';
+
+type Add = (program: Command) => void;
+
+/** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
+const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
+  [['score'], async () => (await import('./commands/score.ts')).addScoreCommand],
+  [['generate'], async () => (await import('./commands/generate.ts')).addGenerateCommand],
+  [['demo'], async () => (await import('./commands/demo.ts')).addDemoCommand],
+  [['serve'], async () => (await import('./commands/serve.ts')).addServeCommand],
+  [['explain'], async () => (await import('./commands/explain.ts')).addExplainCommand],
+  [['model'], async () => (await import('./commands/model.ts')).addModelCommand],
+  [['run', 'lint', 'test', 'dlq'], async () => (await import('./commands/run.ts')).addRunCommands],
+  [['keys'], async () => (await import('./commands/keys.ts')).addKeysCommand],
+  [['doctor'], async () => (await import('./commands/doctor.ts')).addDoctorCommand],
+];
+
+const program = new Command('sluice')
+  .description('bulk credit scoring: applications in, a prediction for every row out')
+  .version(VERSION)
+  .exitOverride()
+  .showHelpAfterError();
+const asked = COMMANDS.filter(([words]) => words.includes(process.argv[2] ?? ''));
+for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(program);
+for (const command of program.commands) {
+  command.exitOverride();
+  for (const inner of command.commands) inner.exitOverride();
+}
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  else process.exitCode = tellError(error);
+}
