@@ -2,7 +2,7 @@
 import { type ColumnData, MISSING } from '../core/batch.ts';
 import type { CellFault, ColumnReader } from '../model/column-reader.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
-import { numberAt } from './number-bytes.ts';
+import { numberAt, readsAsNumber } from './number-bytes.ts';
 import type { RecordBytes } from './record-bytes.ts';
 
 /** What stands in a cell: a text, or one of the other types of JSON. */
@@ -84,10 +84,7 @@ export class CellColumn {
     const known = reader.kind === 'boolean' || reader.kind === 'category' ? reader.codes : [];
     this.#words = new Dictionary([...missing.map((word): [string, number] => [word, MISSING]), ...known]);
     this.#emptyIsMissing = reader.missingTexts.has('');
-    this.#wordsFirst = missing.some((word) => {
-      const bytes = Buffer.from(word);
-      return !Number.isNaN(numberAt(bytes, 0, bytes.length));
-    });
+    this.#wordsFirst = missing.some(readsAsNumber);
   }
 
   /** Reads the cells of the table's first `rows` rows into rows `first`.. of `out`; a row with a fault becomes REJECTED. */

@@ -4,21 +4,28 @@ import { RECORD_OK } from '../core/block.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
 import { CellColumn, CellTable, DECLINED, REJECTED, SOUND, TABLE_ROWS } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
-import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
-import { RecordBytes } from './record-bytes.ts';
+import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
+import { copyRun, isCut, RecordBytes } from './record-bytes.ts';
+import { RowKernel, UNUSUAL } from './row-kernel.ts';
 import { settle } from './settle.ts';
 
 const QUOTE = 34;
 const LOW_BITS = 0x7f7f7f7f;
+/** Rows the kernel takes at once, and the most bytes of them. */
+const KERNEL_ROWS = 512;
+const KERNEL_BYTES = 1024 * 1024;
 
 /**
  * Answers as CsvParseDecoder does, cell by cell and fault by fault. Records are split into cells first, then read a column
- * at a time, so that the first fault of a row is that of its first column in the order of the package.
+ * at a time, so that the first fault of a row is that of its first column in the order of the package. Usual rows are read by
+ * the kernel in one pass, and only what it leaves goes this way.
  */
 export class DelimitedDecoder implements Decoder {
   /** Records that were left to the reference decoder so far. */
   declined = 0;
   readonly #reference: CsvParseDecoder;
+  readonly #readers: readonly ColumnReader[];
+  readonly #kernel: RowKernel | null;
   readonly #layout: DelimitedLayout;
   readonly #columns: readonly CellColumn[];
   readonly #delimiter: number;
@@ -34,6 +41,8 @@ export class DelimitedDecoder implements Decoder {
   constructor(readers: readonly ColumnReader[], layout: DelimitedLayout) {
     this.#reference = new CsvParseDecoder(readers, layout);
     this.#layout = layout;
+    this.#readers = readers;
+    this.#kernel = RowKernel.open(readers, layout, KERNEL_ROWS);
     this.#columns = readers.map((reader, c) => new CellColumn(reader, layout.columns[c]!));
     this.#delimiter = layout.delimiter.charCodeAt(0);
     this.#delimiters = Math.imul(this.#delimiter, 0x01010101);
@@ -47,7 +56,47 @@ export class DelimitedDecoder implements Decoder {
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     beginBatch(batch, to - from);
-    for (let i = from; i < to; i += TABLE_ROWS) this.#rows(block, i, Math.min(to, i + TABLE_ROWS), i - from, batch);
+    for (let i = from; i < to; i += KERNEL_ROWS) {
+      const end = Math.min(to, i + KERNEL_ROWS);
+      if (!this.#usual(block, i, end, i - from, batch)) this.#unusual(block, i, end, i - from, batch);
+    }
+  }
+
+  /** Lets the kernel read what it can, and everything else be read the other way. false: nothing was read. */
+  #usual(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
+    const kernel = this.#kernel;
+    const { spans, faults } = block;
+    if (!kernel || spans[to * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) return false;
+    const rows = to - from;
+    const run = copyRun(block, from, to, (bytes) => kernel.room(bytes));
+    if (!run.valid) return false;
+    kernel.records(rows).set(spans.subarray(from * 2, to * 2));
+    const states = kernel.states(rows);
+    for (let r = 0; r < rows; r++) {
+      const start = spans[(from + r) * 2]! - run.base;
+      const end = spans[(from + r) * 2 + 1]! - run.base;
+      states[r] = faults[from + r] === RECORD_OK && !isCut(run.bytes, start, end) ? 0 : UNUSUAL;
+    }
+    kernel.run(rows, run.base, batch, first);
+    kernel.texts(rows, batch, first, (column, text, row) => {
+      const reader = this.#readers[column]!;
+      const fault = reader.readText(text, batch.columns[column]!, row);
+      if (fault) reject(batch, row, fault.code, reader.name, fault.message);
+    });
+    for (let r = 0; r < rows; r++) {
+      if (states[r] !== UNUSUAL) continue;
+      let end = r + 1;
+      while (end < rows && states[end] === UNUSUAL) end++;
+      this.#unusual(block, from + r, from + end, first + r, batch);
+      r = end;
+    }
+    return true;
+  }
+
+  #unusual(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
+    for (let i = from; i < to; i += TABLE_ROWS) {
+      this.#rows(block, i, Math.min(to, i + TABLE_ROWS), first + i - from, batch);
+    }
   }
 
   /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */

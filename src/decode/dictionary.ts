@@ -6,6 +6,8 @@ export const UNKNOWN_WORD = -(2 ** 31);
 /** Bytes behind a word that a look-up may touch. */
 export const WORD_SLACK = 4;
 
+/** Factor of what a hash is made of besides the first bytes. */
+export const HASH_LAST = 0x85ebca6b;
 /** Numbers a slot takes: first four bytes, last four, length (-1: empty slot), code. */
 const SLOT = 4;
 /** Words up to this length are told apart by their first and last four bytes alone. */
@@ -35,7 +37,8 @@ export class Dictionary {
   /** Per slot: where its word begins in `#words`. */
   readonly #starts: Int32Array;
   readonly #mask: number;
-  readonly #factor: number;
+  /** Of the hash function. */
+  readonly factor: number;
   readonly #words: DataView;
 
   /** The first code of a word stands. */
@@ -60,17 +63,29 @@ export class Dictionary {
       capacity *= 2;
       factor = bestFactor(words, capacity - 1);
     }
-    this.#factor = factor;
+    this.factor = factor;
     this.#mask = capacity - 1;
     this.#slots = new Int32Array(capacity * SLOT);
     this.#starts = new Int32Array(capacity);
     for (let s = 0; s < capacity; s++) this.#slots[s * SLOT + 2] = -1;
     for (const { first, last, length, code, at } of words) {
-      let slot = slotOf(first, last, length, this.#factor, this.#mask);
+      let slot = slotOf(first, last, length, this.factor, this.#mask);
       while (this.#slots[slot * SLOT + 2] !== -1) slot = (slot + 1) & this.#mask;
       this.#slots.set([first, last, length, code], slot * SLOT);
       this.#starts[slot] = at;
     }
+  }
+
+  /** The table: what `find` goes through from the slot of a hash on. */
+  slots(): ({ word: Uint8Array; code: number } | null)[] {
+    return Array.from({ length: this.#mask + 1 }, (_, slot) => {
+      const length = this.#slots[slot * SLOT + 2]!;
+      if (length < 0) return null;
+      return {
+        word: new Uint8Array(this.#words.buffer, this.#starts[slot]!, length),
+        code: this.#slots[slot * SLOT + 3]!,
+      };
+    });
   }
 
   /** The code of the word in bytes `start`..`end - 1`, or UNKNOWN_WORD. The view must go on for WORD_SLACK bytes. */
@@ -79,7 +94,7 @@ export class Dictionary {
     const length = end - start;
     const first = firstBytes(bytes, start, length);
     const last = lastBytes(bytes, end, length);
-    const slot = slotOf(first, last, length, this.#factor, this.#mask);
+    const slot = slotOf(first, last, length, this.factor, this.#mask);
     const s = slot * SLOT;
     if (slots[s] === first && slots[s + 1] === last && slots[s + 2] === length && length <= SHORT) return slots[s + 3]!;
     return slots[s + 2] === -1 ? UNKNOWN_WORD : this.#search(bytes, start, length, first, last, slot);
@@ -101,7 +116,7 @@ export class Dictionary {
     to: number,
   ): void {
     const slots = this.#slots;
-    const factor = this.#factor;
+    const factor = this.factor;
     const mask = this.#mask;
     for (let r = 0; r < rows; r++, at += step) {
       if (skip[r] !== 0) continue;
@@ -162,6 +177,6 @@ const lastBytes = (bytes: DataView, end: number, length: number): number =>
   length >= 4 ? bytes.getInt32(end - 4, true) : 0;
 
 function slotOf(first: number, last: number, length: number, factor: number, mask: number): number {
-  const hash = Math.imul(first ^ Math.imul(last + length, 0x85ebca6b), factor);
+  const hash = Math.imul(first ^ Math.imul(last + length, HASH_LAST), factor);
   return ((hash >>> 16) ^ hash) & mask;
 }

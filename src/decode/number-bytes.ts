@@ -1,14 +1,14 @@
 // Reads a decimal number from bytes as the double that JavaScript's Number() gives, without a string in between.
 
-const POINT = 46;
-const MINUS = 45;
-const PLUS = 43;
+export const POINT = 46;
+export const MINUS = 45;
+export const PLUS = 43;
 
 /** Powers of ten that a double holds exactly. */
-const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
+export const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 const LARGEST_POWER = 22;
 /** Any mantissa of so many digits is below 2^53. */
-const EXACT_DIGITS = 15;
+export const EXACT_DIGITS = 15;
 /** A mantissa of so many digits is the sum of two doubles. */
 const WIDE_DIGITS = 19;
 /** Exponents beyond this are all the same: zero or infinity. */
@@ -55,6 +55,12 @@ export function numberAt(bytes: Uint8Array, start: number, end: number): number 
   if (p < end || digits > EXACT_DIGITS) return scaled(bytes, start, end, p, digits, fraction, mantissa);
   const value = mantissa / POWERS[fraction]!;
   return negative ? -value : value;
+}
+
+/** true for a text that is such a number. */
+export function readsAsNumber(text: string): boolean {
+  const bytes = Buffer.from(text);
+  return !Number.isNaN(numberAt(bytes, 0, bytes.length));
 }
 
 /** A number with an exponent or with many digits. `at`: behind the mantissa, which has `digits` digits. */

@@ -1,7 +1,8 @@
 // What both tree kernels share: the order of additions, and the code that folds a leaf's weights into the sums.
+
+import type { WasmFunction } from '../core/wasm.ts';
 import type { Aggregate, Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
-import type { WasmFunction } from './wasm.ts';
 
 /** Trees that add to the same targets. Within a target, trees keep the order of the file, as ONNX Runtime adds them. */
 export interface Lot {

@@ -1,4 +1,6 @@
 // An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
+
+import { assemble, type WasmFunction } from '../core/wasm.ts';
 import { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
@@ -7,7 +9,6 @@ import { placeWalk, walkKernel, walkKernelName, walkNodes } from './node-walk.ts
 import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
 import type { SlotPlan, Truth } from './slots.ts';
-import { assemble, type WasmFunction } from './wasm.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 

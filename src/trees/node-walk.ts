@@ -1,10 +1,11 @@
 // The walk for trees with many leaves: eight trees at once through nodes of 8 bytes, without a branch to mispredict.
+
+import { WasmFunction } from '../core/wasm.ts';
 import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
 import { fold, type Lot, leafWeights, neutral } from './kernel.ts';
 import type { Slot, Truth } from './slots.ts';
-import { WasmFunction } from './wasm.ts';
 
 /** Trees that are walked at once: enough independent loads to keep a core busy. */
 export const GROUP = 8;

@@ -1,10 +1,11 @@
 // QuickScorer (Lucchese et al., SIGIR 2015) with a table for every state: the leaves a state rules out, as bit masks of
 // up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf.
+
+import { WasmFunction } from '../core/wasm.ts';
 import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import { fold, type Lot, leafWeights, neutral } from './kernel.ts';
 import type { SlotPlan, Truth } from './slots.ts';
-import { WasmFunction } from './wasm.ts';
 
 /** Vectors of a full tile: what stays in registers next to the loads. */
 const FULL = 8;

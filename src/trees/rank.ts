@@ -1,5 +1,5 @@
 // Numbers → states: a branch-free binary search among the thresholds of each feature, four rows at once.
-import { WasmFunction } from './wasm.ts';
+import { WasmFunction } from '../core/wasm.ts';
 
 /** Bytes of a record that describes one numeric slot to the rank kernel. */
 export const RANK_RECORD = 32;

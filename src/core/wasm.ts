@@ -1,15 +1,17 @@
-// A small WebAssembly assembler: just the instructions the tree evaluators use, emitted at load and specialised to a model.
-import { concat } from '../onnx/wire.ts';
+// A small WebAssembly assembler: just the instructions that decoders and tree evaluators use, emitted at load and specialised to
+// a model.
 
 export type WasmType = 'i32' | 'i64' | 'f32' | 'f64' | 'v128';
 const TYPE: Record<WasmType, number> = { i32: 0x7f, i64: 0x7e, f32: 0x7d, f64: 0x7c, v128: 0x7b };
 
 /** Plain instructions by name; numbers from the WebAssembly core specification. */
 const OPS = {
-  'i32.eqz': [0x45], 'i32.ne': [0x47], 'i32.lt_u': [0x49], 'i32.gt_u': [0x4b], 'i32.le_u': [0x4d], 'i32.ge_u': [0x4f],
+  'i32.eqz': [0x45], 'i32.eq': [0x46], 'i32.ne': [0x47], 'i32.lt_u': [0x49], 'i32.gt_u': [0x4b], 'i32.le_u': [0x4d], 'i32.ge_u': [0x4f],
   'f32.ne': [0x5c], 'f32.lt': [0x5d], 'f32.gt': [0x5e], 'f64.ne': [0x62], 'f64.lt': [0x63], 'f64.gt': [0x64],
   'i32.ctz': [0x68], 'i32.add': [0x6a], 'i32.sub': [0x6b], 'i32.mul': [0x6c], 'i32.and': [0x71], 'i32.or': [0x72],
-  'i32.xor': [0x73], 'i32.shl': [0x74], 'i32.shr_u': [0x76], 'i64.ctz': [0x7a], 'i64.shr_u': [0x88], 'f32.add': [0x92],
+  'i32.xor': [0x73], 'i32.shl': [0x74], 'i32.shr_u': [0x76], 'i64.ctz': [0x7a], 'i64.add': [0x7c], 'i64.mul': [0x7e], 'i64.shr_u': [0x88], 'f32.add': [0x92],
+  'f64.eq': [0x61], 'f64.le': [0x65], 'f64.ge': [0x66], 'f64.neg': [0x9a], 'f64.trunc': [0x9d], 'f64.div': [0xa3],
+  'f64.convert_i64_u': [0xba], 'i8x16.eq': [0xfd, 0x23], 'i8x16.bitmask': [0xfd, 0x64],
   'f64.add': [0xa0], 'i32.wrap_i64': [0xa7], 'i64.extend_i32_u': [0xad], select: [0x1b], 'v128.and': [0xfd, 0x4e],
 } as const; // biome-ignore format: the table reads better packed
 export type Op = keyof typeof OPS;
@@ -17,7 +19,7 @@ export type Op = keyof typeof OPS;
 /** Loads and stores: opcode and the exponent of the natural alignment. */
 const MEMORY = {
   'i32.load': [[0x28], 2], 'i64.load': [[0x29], 3], 'f32.load': [[0x2a], 2], 'f64.load': [[0x2b], 3],
-  'i32.load16_u': [[0x2f], 1], 'i32.store': [[0x36], 2], 'f32.store': [[0x38], 2], 'f64.store': [[0x39], 3],
+  'i32.load8_u': [[0x2d], 0], 'i32.store8': [[0x3a], 0], 'i32.load16_u': [[0x2f], 1], 'i32.store': [[0x36], 2], 'f32.store': [[0x38], 2], 'f64.store': [[0x39], 3],
   'i32.store16': [[0x3b], 1], 'v128.load': [[0xfd, 0x00], 4], 'v128.store': [[0xfd, 0x0b], 4],
 } as const; // biome-ignore format: the table reads better packed
 export type MemoryOp = keyof typeof MEMORY;
@@ -51,6 +53,8 @@ function signed(n: number): number[] {
 export class WasmFunction {
   readonly name: string;
   readonly params: readonly WasmType[];
+  /** Blocks that are open where the next instruction goes. */
+  #depth = 0;
   readonly #locals: WasmType[] = [];
   readonly #code: number[] = [];
 
@@ -95,6 +99,19 @@ export class WasmFunction {
     return this;
   }
 
+  f64(n: number): this {
+    const bytes = new Uint8Array(8);
+    new DataView(bytes.buffer).setFloat64(0, n, true);
+    this.#code.push(0x44, ...bytes);
+    return this;
+  }
+
+  /** A vector of sixteen times the same byte. */
+  bytes(byte: number): this {
+    this.#code.push(0xfd, 0x0c, ...new Array<number>(16).fill(byte));
+    return this;
+  }
+
   /** A vector of all ones. */
   ones(): this {
     this.#code.push(0xfd, 0x0c, ...new Array<number>(16).fill(255));
@@ -120,8 +137,10 @@ export class WasmFunction {
   /** Runs the body, then again as long as `again` leaves a non-zero number on the stack. */
   repeat(body: () => void, again: () => void): this {
     this.#code.push(0x03, 0x40);
+    this.#depth++;
     body();
     again();
+    this.#depth--;
     this.#code.push(0x0d, 0x00, 0x0b);
     return this;
   }
@@ -129,8 +148,30 @@ export class WasmFunction {
   /** Takes a number from the stack: the body runs if it is not zero. */
   when(body: () => void): this {
     this.#code.push(0x04, 0x40);
+    this.#depth++;
     body();
+    this.#depth--;
     this.#code.push(0x0b);
+    return this;
+  }
+
+  /** A body that `leave` and `leaveIf` with the label it is given go to the end of. */
+  block(body: (label: number) => void): this {
+    this.#code.push(0x02, 0x40);
+    body(++this.#depth);
+    this.#depth--;
+    this.#code.push(0x0b);
+    return this;
+  }
+
+  leave(label: number): this {
+    this.#code.push(0x0c, ...unsigned(this.#depth - label));
+    return this;
+  }
+
+  /** Takes a number from the stack: leaves if it is not zero. */
+  leaveIf(label: number): this {
+    this.#code.push(0x0d, ...unsigned(this.#depth - label));
     return this;
   }
 
@@ -147,7 +188,7 @@ export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBu
   const text = (s: string): number[] => [...unsigned(s.length), ...new TextEncoder().encode(s)];
   const vector = (items: number[][]): number[] => [...unsigned(items.length), ...items.flat()];
   const section = (id: number, content: number[]): number[] => [id, ...unsigned(content.length), ...content];
-  return concat(
+  return Uint8Array.from(
     [
       [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
       section(1, vector(functions.map((f) => [0x60, ...vector(f.params.map((p) => [TYPE[p]])), 0]))),
@@ -155,6 +196,6 @@ export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBu
       section(3, vector(functions.map((_, i) => unsigned(i)))),
       section(7, vector(functions.map((f, i) => [...text(f.name), 0, ...unsigned(i)]))),
       section(10, vector(functions.map((f) => f.body()))),
-    ].map((bytes) => Uint8Array.from(bytes)),
+    ].flat(),
   );
 }
