@@ -1,7 +1,7 @@
 // From sums to scores as ONNX Runtime does it, quirks included: base values, averages, post-transforms, the second class.
 // Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
 import type { Ensemble } from './ensemble.ts';
-import { expf, logistic, probit } from './float.ts';
+import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
 import { Unsupported } from './grow.ts';
 
 /** Writes scores of `rows` rows, `targets` a row, from sums that have `stride` entries a target. */
@@ -171,12 +171,22 @@ function binary(e: Finishing): Finish {
       }
     };
   }
-  const isLogistic = e.postTransform === 'LOGISTIC';
+  if (e.postTransform === 'LOGISTIC') {
+    return (sums, _, rows, out) => {
+      for (let r = 0; r < rows; r++) {
+        const v = f(round(sums[r]! + base));
+        // logistic(-v) and logistic(v), which share the exponential.
+        const larger = logisticOfMagnitude(v);
+        out[r * 2] = v > 0 ? 1 - larger : larger;
+        out[r * 2 + 1] = v < 0 ? 1 - larger : larger;
+      }
+    };
+  }
   return (sums, _, rows, out) => {
     for (let r = 0; r < rows; r++) {
       const v = round(sums[r]! + base);
-      out[r * 2] = isLogistic ? logistic(-f(v)) : -v;
-      out[r * 2 + 1] = isLogistic ? logistic(f(v)) : v;
+      out[r * 2] = -v;
+      out[r * 2 + 1] = v;
     }
   };
 }

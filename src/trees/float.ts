@@ -29,6 +29,12 @@ const POWERS = Float64Array.of(
   1.9152065613971474, 1.9571441241754002,
 ); // biome-ignore format: the table reads better packed
 
+const powerValue = new Float64Array(1);
+/** Its two halves, the one with the exponent second (all machines that run WebAssembly SIMD are little-endian). */
+const power = new Int32Array(powerValue.buffer);
+const EXPONENT_BIAS = 1023;
+const EXPONENT_AT = 20;
+
 const INVERSE = 46.16624130844683;
 const SHIFT = 6_755_399_441_055_744;
 const [C0, C1, C2] = [1.6938359250920212e-6, 0.00023459809789509004, 0.021660849396613134];
@@ -43,14 +49,17 @@ export function expf(x: number): number {
   const z = INVERSE * x;
   const k = z + SHIFT - SHIFT;
   const r = z - k;
-  const i = ((k % 32) + 32) % 32;
-  const scale = POWERS[i]! * 2 ** ((k - i) / 32);
-  return Math.fround(((C0 * r + C1) * (r * r) + (C2 * r + 1)) * scale);
+  // 2^(k/32): the fraction from the table, the rest as the exponent of a double.
+  power[1] = ((k >> 5) + EXPONENT_BIAS) << EXPONENT_AT;
+  return Math.fround(((C0 * r + C1) * (r * r) + (C2 * r + 1)) * (POWERS[k & 31]! * powerValue[0]!));
 }
+
+/** 1 / (1 + e^-|x|) in float32, step by step as ONNX Runtime's tree ensembles do. */
+export const logisticOfMagnitude = (x: number): number => Math.fround(1 / Math.fround(1 + expf(-Math.abs(x))));
 
 /** 1 / (1 + e^-x) in float32, step by step as ONNX Runtime's tree ensembles do. */
 export function logistic(x: number): number {
-  const v = Math.fround(1 / Math.fround(1 + expf(-Math.abs(x))));
+  const v = logisticOfMagnitude(x);
   return x < 0 ? Math.fround(1 - v) : v;
 }
 
