@@ -115,12 +115,8 @@ export function compileMachine(
     for (const t of tiles!) {
       const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
       if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
-      const { active, end, leaves } = placeTile(arena, t, e, plan, truths);
-      calls.push({
-        one,
-        four,
-        args: [states, width * 2, sums + t.lot.target * stride, active, end, leaves, scratch],
-      });
+      const placed = placeTile(arena, t, e, plan, truths);
+      calls.push({ one, four, args: [states, width * 2, sums + t.lot.target * stride, ...placed, scratch] });
     }
   }
   for (const [i, lot] of walked.entries()) {

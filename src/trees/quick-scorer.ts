@@ -1,12 +1,16 @@
 // QuickScorer (Lucchese et al., SIGIR 2015) with a table for every state: the leaves a state rules out, as bit masks of
-// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf.
+// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees
+// of a tile do not tell apart share a row of the table, so that the tables of a tile stay in the first cache.
 
 import { WasmFunction } from '../core/wasm.ts';
 import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
+import type { Branch } from './grow.ts';
 import { fold, type Lot, leafWeights, neutral } from './kernel.ts';
 import type { SlotPlan, Truth } from './slots.ts';
 
+/** A table that needs more rows than this share of the states has a row for each: the way through a map would cost more. */
+const MOST_ROWS = 0.7;
 /** Vectors of a full tile: what stays in registers next to the loads. */
 const FULL = 8;
 
@@ -56,16 +60,20 @@ export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.tree
 export const SCRATCH = 4 * FULL * 16;
 
 /**
- * tile…(rows, states, rowBytes, sums, active, end, leaves, scratch): adds the trees of a tile to the sums of every row,
- * `rows` a multiple of what the kernel takes at once. `active` to `end` are pairs of i32: byte offset of a slot's state
- * within a row, address of its table.
+ * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch): adds the trees of a tile to the sums
+ * of every row, `rows` a multiple of what the kernel takes at once. `direct` are pairs of i32: byte offset of a slot's state
+ * within a row, address of its table. `mapped` are triples: the same, and the address of the row of the table of each
+ * state (u16) last.
  */
 export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
   const { width } = t.lot;
-  const f = new WasmFunction(tileKernelName(t, atOnce), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, sums, active, end, leaves, scratch] = [0, 1, 2, 3, 4, 5, 6, 7] as const;
+  const f = new WasmFunction(tileKernelName(t, atOnce), [
+    ...(['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32'] as const),
+  ]);
+  const [rows, states, rowBytes, sums] = [0, 1, 2, 3] as const;
+  const [direct, directEnd, mapped, mappedEnd, leaves, scratch] = [4, 5, 6, 7, 8, 9] as const;
   const [slot, q] = [f.local('i32'), f.local('i32')];
   const masks = Array.from({ length: t.vectors }, () => f.local('v128'));
   const sets = Array.from({ length: atOnce }, () => Array.from({ length: width }, () => f.local(real)));
@@ -74,25 +82,33 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
     () => {
       for (let row = 0; row < atOnce; row++) {
         for (const m of masks) f.ones().set(m);
-        f.get(active).tee(slot).get(end).op('i32.ne');
-        f.when(() => {
-          f.repeat(
-            () => {
-              f.get(slot).memory('i32.load', 4);
-              f.get(states, slot).memory('i32.load').op('i32.add').memory('i32.load16_u');
-              f.i32(4 + Math.log2(t.vectors))
-                .op('i32.shl', 'i32.add')
-                .set(q);
-              for (const [i, m] of masks.entries())
-                f.get(m, q)
-                  .memory('v128.load', i * 16)
-                  .op('v128.and')
-                  .set(m);
-              f.bump(slot, 8);
-            },
-            () => f.get(slot, end).op('i32.ne'),
-          );
-        });
+        for (const [from, to, isMapped] of [
+          [direct, directEnd, false],
+          [mapped, mappedEnd, true],
+        ] as const) {
+          f.get(from).tee(slot).get(to).op('i32.ne');
+          f.when(() => {
+            f.repeat(
+              () => {
+                f.get(slot).memory('i32.load', 4);
+                f.get(states, slot).memory('i32.load').op('i32.add').memory('i32.load16_u');
+                if (isMapped) {
+                  f.i32(1).op('i32.shl').get(slot).memory('i32.load', 8).op('i32.add').memory('i32.load16_u');
+                }
+                f.i32(4 + Math.log2(t.vectors))
+                  .op('i32.shl', 'i32.add')
+                  .set(q);
+                for (const [i, m] of masks.entries())
+                  f.get(m, q)
+                    .memory('v128.load', i * 16)
+                    .op('v128.and')
+                    .set(m);
+                f.bump(slot, isMapped ? 12 : 8);
+              },
+              () => f.get(slot, to).op('i32.ne'),
+            );
+          });
+        }
         for (const [i, m] of masks.entries()) f.get(scratch, m).memory('v128.store', row * FULL * 16 + i * 16);
         f.get(states, rowBytes).op('i32.add').set(states);
       }
@@ -128,47 +144,72 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   return f;
 }
 
-/** Places the tables and leaves of a tile; gives the arguments of its kernel after `sums`. */
+/** Runs of states that no branch of a tile tells apart: first state of each, and the one past the last. */
+function runsOf(states: number, kind: 'number' | 'category', truths: readonly Truth[]): number[] {
+  const bounds = new Set([0, states]);
+  // NaN is a run of its own.
+  if (kind === 'number') bounds.add(states - 1);
+  for (const { ranges } of truths) {
+    for (const [from, to] of ranges) {
+      bounds.add(from);
+      bounds.add(to);
+    }
+  }
+  return [...bounds].sort((x, y) => x - y);
+}
+
+/** Places the tables and leaves of a tile; gives the arguments of its kernel between `sums` and `scratch`. */
 export function placeTile(
   arena: Arena,
   t: Tile,
   e: Ensemble,
   plan: SlotPlan,
   truths: ReadonlyMap<object, Truth>,
-): { active: number; end: number; leaves: number } {
-  const tables = new Map<number, number>();
-  for (const s of t.slots) {
-    const { states } = plan.slots[s]!;
-    tables.set(
-      s,
-      arena.take(states * t.vectors * 16, (memory, at) =>
-        new Uint32Array(memory, at, states * t.vectors * 4).fill(0xffffffff),
-      ),
-    );
+): number[] {
+  const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.slots.map((s) => [s, []]));
+  for (let tree = 0; tree < t.trees; tree++) {
+    for (const branch of t.lot.trees[t.from + tree]!.branches) {
+      const truth = truths.get(branch)!;
+      tests.get(truth.slot)!.push({ tree, branch, truth });
+    }
   }
-  // After the fills, which are written first.
-  arena.take(0, (memory) => {
-    for (let i = 0; i < t.trees; i++) {
-      for (const b of t.lot.trees[t.from + i]!.branches) {
-        const truth = truths.get(b)!;
-        const { kind, states } = plan.slots[truth.slot]!;
-        const table = new Uint32Array(memory, tables.get(truth.slot)!, states * t.vectors * 4);
-        const isTrue = new Uint8Array(states);
-        for (const [from, to] of truth.ranges) isTrue.fill(1, from, to);
-        if (kind === 'number') isTrue[states - 1] = truth.missing ? 1 : 0;
+  const direct: number[] = [];
+  const mapped: number[] = [];
+  for (const [s, own] of tests) {
+    const { kind, states } = plan.slots[s]!;
+    const bounds = runsOf(
+      states,
+      kind,
+      own.map((o) => o.truth),
+    );
+    const isDirect = bounds.length - 1 > states * MOST_ROWS;
+    const starts = isDirect ? Array.from({ length: states }, (_, state) => state) : bounds.slice(0, -1);
+    const words = t.vectors * 4;
+    const at = arena.take(starts.length * words * 4, (memory, to) => {
+      const table = new Uint32Array(memory, to, starts.length * words).fill(0xffffffff);
+      for (const { tree, branch, truth } of own) {
+        const isTrue = truthOf(starts, truth, kind === 'number' ? states - 1 : -1);
         for (let word = 0; word < t.bits / 32; word++) {
-          const keepYes = ~bitsOf(b.middle, b.end, word);
-          const keepNo = ~bitsOf(b.first, b.middle, word);
-          let p = i * (t.bits / 32) + word;
-          for (let s = 0; s < states; s++, p += t.vectors * 4) table[p]! &= isTrue[s] === 1 ? keepYes : keepNo;
+          const keepYes = ~bitsOf(branch.middle, branch.end, word);
+          const keepNo = ~bitsOf(branch.first, branch.middle, word);
+          let p = tree * (t.bits / 32) + word;
+          for (let i = 0; i < starts.length; i++, p += words) table[p]! &= isTrue[i] === 1 ? keepYes : keepNo;
         }
       }
+    });
+    if (isDirect) direct.push(s * 2, at);
+    else {
+      const map = arena.take(states * 2, (memory, to) => {
+        const rows = new Uint16Array(memory, to, states);
+        for (let i = 0; i + 1 < bounds.length; i++) rows.fill(i, bounds[i], bounds[i + 1]);
+      });
+      mapped.push(s * 2, at, map);
     }
-  });
-  const active = arena.take(t.slots.length * 8, (memory, at) => {
-    const pairs = new Int32Array(memory, at, t.slots.length * 2);
-    for (const [i, s] of t.slots.entries()) pairs.set([s * 2, tables.get(s)!], i * 2);
-  });
+  }
+  const list = (numbers: readonly number[]): [from: number, to: number] => {
+    const at = arena.take(numbers.length * 4, (memory, to) => new Int32Array(memory, to, numbers.length).set(numbers));
+    return [at, at + numbers.length * 4];
+  };
   const { width } = t.lot;
   const size = e.double ? 8 : 4;
   const count = t.trees * t.bits * width;
@@ -180,7 +221,20 @@ export function placeTile(
         values.set(leafWeights(e, t.lot, leaf), (i * t.bits + l) * width);
     }
   });
-  return { active, end: active + t.slots.length * 8, leaves };
+  return [...list(direct), ...list(mapped), leaves];
+}
+
+/** 1 for each of the ascending `states` in which the test is true; `missing` is the state of NaN, or -1. */
+function truthOf(states: readonly number[], { ranges, missing: whenMissing }: Truth, missing: number): Uint8Array {
+  const isTrue = new Uint8Array(states.length);
+  let r = 0;
+  for (let i = 0; i < states.length; i++) {
+    const state = states[i]!;
+    while (r < ranges.length && ranges[r]![1] <= state) r++;
+    if (state === missing) isTrue[i] = whenMissing ? 1 : 0;
+    else isTrue[i] = r < ranges.length && ranges[r]![0] <= state ? 1 : 0;
+  }
+  return isTrue;
 }
 
 /** Bits from..to-1 of a mask, as far as they lie in its 32-bit word number `word`. */
