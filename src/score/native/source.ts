@@ -27,34 +27,14 @@ export function inputOf(
   return at;
 }
 
-/**
- * Steps as one function of a number. The common ones are a closure each; a list of general steps goes through the
- * interpreter of feature programs.
- */
-function compose(steps: readonly Step[]): ((x: number) => number) | null {
-  if (steps.length === 0) return null;
-  const [first, second] = steps;
-  if (
-    steps.length === 2 &&
-    first?.op === 'impute' &&
-    Number.isNaN(first.replaced) &&
-    second?.op === 'scale' &&
-    second.from === 'float32'
-  ) {
-    const { value } = first;
-    const { offset, scale } = second;
-    return (x) => Math.fround(Math.fround((Number.isNaN(x) ? value : x) - offset) * scale);
-  }
-  if (steps.length === 1 && first?.op === 'impute' && Number.isNaN(first.replaced)) {
-    const { value } = first;
-    return (x) => (Number.isNaN(x) ? value : x);
-  }
-  return (x) => {
+/** Steps as one function of a number. */
+const compose =
+  (steps: readonly Step[]): ((x: number) => number) =>
+  (x) => {
     let cell: Cell = x;
     for (const s of steps) cell = applyStep(s, cell);
     return cell as number;
   };
-}
 
 /** Steps that change no number of their input's type. */
 const effective = (f: Feature): readonly Step[] =>
@@ -84,22 +64,50 @@ export function numberFill(f: Feature, shapes: readonly InputShape[], out: Float
   const { column } = f.source;
   const { width, type } = shapes[at]!;
   if (type === 'string') throw new Unsupported('text enters the model without an encoder');
-  const run = compose(effective(f));
+  const steps = effective(f);
+  const run = compose(steps);
   if (type === 'int64') {
     return (inputs, from, to) => {
       const data = inputs[at]!.data as BigInt64Array;
-      for (let r = from; r < to; r++) {
-        const x = Number(data[r * width + column]!);
-        out[r - from] = run ? run(x) : x;
+      for (let r = from; r < to; r++) out[r - from] = run(Number(data[r * width + column]!));
+    };
+  }
+  // The common ones have a loop each: a call a cell would cost more than the arithmetic.
+  const [first, second] = steps;
+  const value = first?.op === 'impute' && Number.isNaN(first.replaced) ? first.value : null;
+  if (steps.length === 0) {
+    return (inputs, from, to) => {
+      const data = inputs[at]!.data as Float32Array;
+      for (let r = from, p = from * width + column; r < to; r++, p += width) out[r - from] = data[p]!;
+    };
+  }
+  if (steps.length === 1 && value !== null) {
+    return (inputs, from, to) => {
+      const data = inputs[at]!.data as Float32Array;
+      for (let r = from, p = from * width + column; r < to; r++, p += width) {
+        const x = data[p]!;
+        out[r - from] = Number.isNaN(x) ? value : x;
+      }
+    };
+  }
+  if (steps.length === 2 && value !== null && second?.op === 'scale' && second.from === 'float32') {
+    const { offset, scale } = second;
+    return (inputs, from, to) => {
+      const data = inputs[at]!.data as Float32Array;
+      for (let r = from, p = from * width + column; r < to; r++, p += width) {
+        const x = data[p]!;
+        out[r - from] = Math.fround(Math.fround((Number.isNaN(x) ? value : x) - offset) * scale);
       }
     };
   }
   return (inputs, from, to) => {
     const data = inputs[at]!.data as Float32Array;
-    if (run) for (let r = from, p = from * width + column; r < to; r++, p += width) out[r - from] = run(data[p]!);
-    else for (let r = from, p = from * width + column; r < to; r++, p += width) out[r - from] = data[p]!;
+    for (let r = from, p = from * width + column; r < to; r++, p += width) out[r - from] = run(data[p]!);
   };
 }
+
+/** Whole numbers from 0 whose states are looked up in a table. */
+const MAX_TABLE = 65_536;
 
 /** Writes the states of a category slot to `out[offset]`, `stride` entries apart. @throws Unsupported */
 export function stateFill(
@@ -111,7 +119,7 @@ export function stateFill(
 ): Fill {
   const at = inputOf(shapes, slot.source);
   const { column } = slot.source;
-  const { width } = shapes[at]!;
+  const { width, type } = shapes[at]!;
   if (slot.states > 65_535) throw new Unsupported('too many categories');
   const { categories, before } = slot;
   if (!slot.whole) {
@@ -120,12 +128,29 @@ export function stateFill(
       for (let r = from, o = offset; r < to; r++, o += stride) out[o] = categories.get(data[r * width + column]!) ?? 0;
     };
   }
+  const general = (x: number): number => {
+    let cell: Cell = x;
+    for (const s of before) cell = applyStep(s, cell);
+    return categories.get(Math.trunc(cell as number)) ?? 0;
+  };
+  const largest = [...categories.keys()].reduce((m: number, c) => Math.max(m, c as number), 0);
+  const table = Uint16Array.from({ length: Math.min(MAX_TABLE, largest + 2) }, (_, x) => general(x));
+  const ofNaN = general(Number.NaN);
+  const stateOf = (x: number): number => {
+    const i = x | 0;
+    if (i === x && i > 0 && i < table.length) return table[i]!;
+    // The sign of a zero may matter to a step.
+    if (Object.is(x, 0)) return table[0]!;
+    return Number.isNaN(x) ? ofNaN : general(x);
+  };
+  if (type === 'int64') {
+    return (inputs, from, to) => {
+      const data = inputs[at]!.data as BigInt64Array;
+      for (let r = from, o = offset; r < to; r++, o += stride) out[o] = stateOf(Number(data[r * width + column]!));
+    };
+  }
   return (inputs, from, to) => {
-    const { data } = inputs[at]!;
-    for (let r = from, o = offset; r < to; r++, o += stride) {
-      let x: Cell = Number(data[r * width + column]);
-      for (const s of before) x = applyStep(s, x);
-      out[o] = categories.get(Math.trunc(x as number)) ?? 0;
-    }
+    const data = inputs[at]!.data as Float32Array;
+    for (let r = from, o = offset; r < to; r++, o += stride) out[o] = stateOf(data[r * width + column]!);
   };
 }
