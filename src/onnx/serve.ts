@@ -8,6 +8,7 @@ import {
   type Graph,
   type Node,
   type OnnxModel,
+  type ValueInfo,
 } from './model.ts';
 import { concat, lengthField, Message } from './wire.ts';
 
@@ -302,4 +303,24 @@ function isCondition(n: Node, consumers: ReadonlyMap<string, readonly (readonly 
     n.op === 'Cast' &&
     (consumers.get(first ?? '') ?? []).some(([, next]) => next.op === 'Where' && next.inputs[0] === first)
   );
+}
+
+/** A model as it is given to ONNX Runtime, and what must be known of it then: plain data. */
+export interface Servable {
+  bytes: Uint8Array;
+  /** Outputs that were ZipMaps → the tensors behind them. */
+  renamed: ReadonlyMap<string, string>;
+  inputs: readonly ValueInfo[];
+  outputs: readonly string[];
+}
+
+/**
+ * Takes ZipMap out of a model from `readChecked`.
+ * @throws SluiceError model_invalid when the graph is refused
+ */
+export function servable(model: OnnxModel): Servable {
+  const reasons = refusals(model);
+  if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
+  const { inputs, outputs } = model.graph;
+  return { ...withoutZipMap(model), inputs, outputs: outputs.map((o) => o.name) };
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { SluiceError } from '../core/errors.ts';
 import type { Manifest } from '../model/manifest.ts';
 import type { OnnxModel } from '../onnx/model.ts';
+import { servable } from '../onnx/serve.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/grow.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
@@ -40,6 +41,9 @@ export interface Choice extends Judgement {
   readonly evaluator: Evaluator;
 }
 
+/** Opens ONNX Runtime with a model that was read and checked. */
+export type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
+
 /** Rows of a comparison, and the time after which it ends with fewer: large forests are slow in ONNX Runtime. */
 const ROWS = 10_240;
 const BATCH = 512;
@@ -52,12 +56,13 @@ const RULES = 1;
 
 /** Loaded when it is needed: a worker that evaluates natively must not pay for ONNX Runtime. */
 async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
-  return (await import('./onnxruntime.ts')).openOnnxRuntime(model, manifest);
+  return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
 /**
  * Opens the evaluator for a model. With a `verdict` that fits nothing is compared, and where it names the native
- * evaluator ONNX Runtime is not even loaded with the model. With `native`, what cannot be native is an error.
+ * evaluator ONNX Runtime is not even loaded with the model. With `native`, what cannot be native is an error. `openAside`
+ * opens ONNX Runtime while the model is compiled here.
  * @throws SluiceError model_invalid
  */
 export async function chooseEvaluator(
@@ -65,6 +70,7 @@ export async function chooseEvaluator(
   manifest: Manifest,
   policy: EnginePolicy = 'auto',
   verdict: Verdict | null = null,
+  openAside: OpenReference | null = null,
 ): Promise<Choice> {
   const model = readChecked(bytes);
   const shapes = manifest.inputs.map(
@@ -77,6 +83,8 @@ export async function chooseEvaluator(
     .update(bytes)
     .update(JSON.stringify([RULES, policy === 'onnxruntime', shapes, manifest.inputs, output, missing]))
     .digest('hex');
+  let aside: Promise<Evaluator> | null = null;
+  const open = (): Promise<Evaluator> => aside ?? openOnnxRuntime(model, manifest);
   const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
     if (policy === 'native')
       throw new SluiceError('model_invalid', `the native evaluator cannot serve the model: ${reason}`);
@@ -84,12 +92,17 @@ export async function chooseEvaluator(
   };
   if (policy === 'onnxruntime') {
     const verdict = general('the configuration says so');
-    return { evaluator: await openOnnxRuntime(model, manifest), verdict, plan: null };
+    return { evaluator: await open(), verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
     general(known.reason ?? 'a comparison said so');
-    return { evaluator: await openOnnxRuntime(model, manifest), verdict: known, plan: null };
+    return { evaluator: await open(), verdict: known, plan: null };
+  }
+  if (openAside && !known) {
+    aside = openAside(model, manifest);
+    // Who does not wait for it does not need to know.
+    aside.catch(() => {});
   }
   let native: NativeEvaluator;
   let plan: NativePlan;
@@ -101,23 +114,23 @@ export async function chooseEvaluator(
     if (e instanceof SluiceError) throw e;
     // A fault of ours is a reason too: the model can still be served.
     const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
-    return { evaluator: await openOnnxRuntime(model, manifest), verdict: why, plan: null };
+    return { evaluator: await open(), verdict: why, plan: null };
   }
   if (known) return { evaluator: native, verdict: known, plan };
 
-  const reference = await openOnnxRuntime(model, manifest);
+  const other = await open();
   let keep = false;
   try {
-    const found = await compare(native, reference, manifest);
+    const found = await compare(native, other, manifest);
     const { agree, ...said } = found;
     if (!agree) {
       const verdict = general(said.reason ?? 'scores differ', said);
       keep = true;
-      return { evaluator: reference, verdict, plan: null };
+      return { evaluator: other, verdict, plan: null };
     }
     return { evaluator: native, verdict: { key, engine: 'native', ...said }, plan };
   } finally {
-    if (!keep) await reference.close();
+    if (!keep) await other.close();
   }
 }
 
@@ -143,13 +156,16 @@ export async function compare(
   while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
     const inputs = probe.next();
     let expected: Scores;
+    let own: Scores;
     try {
-      expected = await reference.score(inputs, BATCH);
+      const asked = reference.score(inputs, BATCH);
+      own = native.scoreNow(inputs, BATCH);
+      expected = await asked;
     } catch (e) {
       if (!(e instanceof SluiceError)) throw e;
       return { agree: false, rows, sameBits: false, maxDifference, reason: `a probe fails: ${e.message}` };
     }
-    const found = difference(native.scoreNow(inputs, BATCH), expected);
+    const found = difference(own, expected);
     rows += BATCH;
     if (found === null)
       return { agree: false, rows, sameBits: false, maxDifference, reason: 'the scores have another form' };

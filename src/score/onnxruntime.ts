@@ -3,7 +3,7 @@ import { SluiceError } from '../core/errors.ts';
 import { type EncodedInput, paddedRows } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
 import { scoreOutputs } from '../model/model-file.ts';
-import type { OnnxModel } from '../onnx/model.ts';
+import type { Servable } from '../onnx/serve.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
 
@@ -11,7 +11,7 @@ import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
  * Opens a session on a model that was read and checked. Scoring blocks its thread, so this belongs into a worker.
  * @throws SluiceError model_invalid when the graph does not load, or its inputs and outputs are not those of the package
  */
-export async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
+export async function openOnnxRuntime(model: Servable, manifest: Manifest): Promise<Evaluator> {
   const session = await openSession(model);
   const problems = mismatches(session, manifest);
   if (problems.length > 0) {

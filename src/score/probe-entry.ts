@@ -1,9 +1,14 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { servable } from '../onnx/serve.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import { chooseEvaluator } from './choose.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
-import { type OnnxSession, openSession } from './session.ts';
+import { openReference } from './reference.ts';
+import type { OnnxSession } from './session.ts';
+
+/** Bytes of a model for which a second thread takes less time than it costs. */
+const LARGE = 4 * 1024 * 1024;
 
 let session: OnnxSession | null = null;
 const answer = (message: ProbeAnswer): void => {
@@ -14,7 +19,8 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
   if (request.type === 'open') {
     const before = process.memoryUsage.rss();
     const began = performance.now();
-    session = await openSession(readChecked(request.bytes));
+    const { openSession } = await import('./session.ts');
+    session = await openSession(servable(readChecked(request.bytes)));
     return {
       type: 'opened',
       inputs: session.inputs,
@@ -24,7 +30,9 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { evaluator, verdict, plan } = await chooseEvaluator(request.bytes, request.manifest, request.policy);
+    const { bytes, manifest, policy } = request;
+    const reference = bytes.length > LARGE ? openReference : null;
+    const { evaluator, verdict, plan } = await chooseEvaluator(bytes, manifest, policy, null, reference);
     await evaluator.close();
     return { type: 'judged', verdict, plan };
   }

@@ -2,8 +2,7 @@
 import * as ort from 'onnxruntime-node';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
-import type { OnnxModel } from '../onnx/model.ts';
-import { refusals, withoutZipMap } from '../onnx/serve.ts';
+import type { Servable } from '../onnx/serve.ts';
 
 /** A tensor that came out: typed values and dimensions. */
 export interface OutputTensor {
@@ -35,13 +34,9 @@ export interface OnnxSession {
 
 /**
  * Opens a session with one thread: with more, scores depend on the size of the batch.
- * @param model from `readChecked`
- * @throws SluiceError model_invalid when the graph is refused or does not load
+ * @throws SluiceError model_invalid when the graph does not load
  */
-export async function openSession(model: OnnxModel): Promise<OnnxSession> {
-  const reasons = refusals(model);
-  if (reasons.length > 0) throw new SluiceError('model_invalid', reasons.join('; '));
-  const graph = withoutZipMap(model);
+export async function openSession(graph: Servable): Promise<OnnxSession> {
   let session: ort.InferenceSession;
   try {
     session = await ort.InferenceSession.create(graph.bytes, {
@@ -60,7 +55,7 @@ export async function openSession(model: OnnxModel): Promise<OnnxSession> {
   const inputs = session.inputMetadata.map((m): SessionInput => {
     const shape = m.isTensor ? m.shape : [];
     // A file that says nothing of the shape leaves the width open; one dimension is one column.
-    const declared = model.graph.inputs.find((i) => i.name === m.name)?.type;
+    const declared = graph.inputs.find((i) => i.name === m.name)?.type;
     const unknown = declared?.kind === 'tensor' && declared.shape === null;
     const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
     return {
@@ -77,7 +72,7 @@ export async function openSession(model: OnnxModel): Promise<OnnxSession> {
       .filter((m) => m.isTensor)
       .flatMap((m) => {
         const zip = original.get(m.name);
-        return zip === undefined || model.graph.outputs.some((o) => o.name === m.name)
+        return zip === undefined || graph.outputs.includes(m.name)
           ? [m.name, ...(zip === undefined ? [] : [zip])]
           : [zip];
       }),

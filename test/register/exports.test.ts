@@ -7,6 +7,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { placesOf, scoreBackground } from '../../src/explain/background.ts';
 import { exactExplainer } from '../../src/explain/coalitions.ts';
 import { createExplainer } from '../../src/explain/create.ts';
+import { servable } from '../../src/onnx/serve.ts';
 import { readEncoding } from '../../src/register/encoding-file.ts';
 import { readExpected } from '../../src/register/expected.ts';
 import { type Proposal, proposePackage, type RegisterOptions } from '../../src/register/register.ts';
@@ -64,7 +65,7 @@ describe('pipelines of scikit-learn', () => {
     const { manifest, files: parts, report } = await propose(at('model.onnx'), at('train.csv'));
     expect(report.interpretation).toMatchObject({ method, space });
     const bytes = parts.get('model.onnx') as Uint8Array;
-    const evaluator = await openOnnxRuntime(readChecked(bytes), manifest);
+    const evaluator = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
     const [header, ...rows] = parse(parts.get('background.csv') as string) as string[][];
     const fields = manifest.columns.map((c) => header!.indexOf(c.name));
     const encode = (part: string[][]) => encodeRows(manifest, part, fields);

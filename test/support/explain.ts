@@ -4,6 +4,7 @@ import path from 'node:path';
 import { type ChosenExplainer, createExplainer } from '../../src/explain/create.ts';
 import type { Covers } from '../../src/explain/trees.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
+import { servable } from '../../src/onnx/serve.ts';
 import { proposePackage } from '../../src/register/register.ts';
 import type { Evaluator } from '../../src/score/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
@@ -22,7 +23,7 @@ export async function explainZoo(m: ZooModel, method?: NonNullable<Manifest['exp
   const { manifest, files } = await proposePackage(await registerOptions(m));
   const bytes = files.get('model.onnx') as Uint8Array;
   if (method) manifest.explain = { ...manifest.explain, method };
-  const evaluator = await openOnnxRuntime(readChecked(bytes), manifest);
+  const evaluator = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const encode = (rows: readonly Row[]) =>
     encodeRows(
       manifest,

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Manifest } from '../../src/model/manifest.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
+import { servable } from '../../src/onnx/serve.ts';
 import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
@@ -15,7 +16,7 @@ async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel
   const rows = 144;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes, kernel)));
-  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
+  const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const wrong: string[] = [];
   try {
     const probe = new Probe(manifest, native.slots, rows);
@@ -137,7 +138,7 @@ test('more than 512 rows are cut into micro-batches that share memory', async ()
   );
   const rows = 1_601;
   const inputs = new Probe(manifest, native.slots, rows).next();
-  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
+  const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const expected = await reference.score(inputs, rows);
   expect([...native.scoreNow(inputs, rows).values]).toEqual([...expected.values]);
   await reference.close();

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { loadPackage } from '../../src/model/package.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
+import { servable } from '../../src/onnx/serve.ts';
 import { chooseEvaluator, compare, type Verdict } from '../../src/score/choose.ts';
 import { type NativeEvaluator, openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
@@ -86,7 +87,7 @@ test('one wrong score in ten thousand rows is a disagreement', async () => {
   const bytes = forestFile(spec);
   const shapes = [{ name: 'x', type: 'float32' as const, width: spec.features }];
   const native = openNative(structuredClone(planNative(readOnnx(bytes), 'scores', shapes)));
-  const reference = await openOnnxRuntime(readChecked(bytes), manifest);
+  const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   expect(await compare(native, reference, manifest)).toMatchObject({ agree: true, sameBits: true });
   let calls = 0;
   const wrong: Pick<NativeEvaluator, 'slots' | 'scoreNow'> = {

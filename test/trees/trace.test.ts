@@ -5,6 +5,7 @@ import type { InputSpec, Manifest } from '../../src/model/manifest.ts';
 import { loadPackage } from '../../src/model/package.ts';
 import { evaluateFeature } from '../../src/onnx/feature.ts';
 import { readOnnx } from '../../src/onnx/model.ts';
+import { servable } from '../../src/onnx/serve.ts';
 import { traceModel } from '../../src/onnx/trace.ts';
 import { openNative, planNative } from '../../src/score/native/evaluator.ts';
 import { Probe } from '../../src/score/native/probe.ts';
@@ -237,7 +238,7 @@ async function check(
 ): Promise<void> {
   const shapes = of.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const native = openNative(structuredClone(planNative(readOnnx(bytes), output, shapes, kernel)));
-  const reference = await openOnnxRuntime(readChecked(bytes), of);
+  const reference = await openOnnxRuntime(servable(readChecked(bytes)), of);
   const rows = 480;
   const inputs = new Probe(of, native.slots, rows).next();
   const expected = await reference.score(inputs, rows);
