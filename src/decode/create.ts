@@ -2,21 +2,22 @@
 import type { ColumnReader } from '../model/column-reader.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
-import { DelimitedDecoder } from './delimited-decoder.ts';
+import { DelimitedDecoder, KERNEL_AFTER } from './delimited-decoder.ts';
 import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
 export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
-export type DecoderChoice = 'fast' | 'reference';
+/** eager: what `fast` becomes after some rows, from the first on. */
+export type DecoderChoice = 'fast' | 'eager' | 'reference';
 
-/** Both choices give the same answers; the reference is there to test that. */
+/** All choices give the same answers; the reference is there to test that. */
 export function createDecoder(readers: readonly ColumnReader[], input: DecoderInput, choice: DecoderChoice): Decoder {
   if (input.format === 'json') {
-    return choice === 'fast' && JsonBytesDecoder.serves(readers, input.layout)
+    return choice !== 'reference' && JsonBytesDecoder.serves(readers, input.layout)
       ? new JsonBytesDecoder(readers, input.layout)
       : new JsonDecoder(readers, input.layout);
   }
-  return choice === 'fast' && DelimitedDecoder.serves(input.layout)
-    ? new DelimitedDecoder(readers, input.layout)
+  return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
+    ? new DelimitedDecoder(readers, input.layout, choice === 'eager' ? 0 : KERNEL_AFTER)
     : new CsvParseDecoder(readers, input.layout);
 }

@@ -12,6 +12,8 @@ import { settle } from './settle.ts';
 const QUOTE = 34;
 const LOW_BITS = 0x7f7f7f7f;
 /** Rows the kernel takes at once, and the most bytes of them. */
+/** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
+export const KERNEL_AFTER = 2048;
 const KERNEL_ROWS = 512;
 const KERNEL_BYTES = 1024 * 1024;
 
@@ -25,7 +27,9 @@ export class DelimitedDecoder implements Decoder {
   declined = 0;
   readonly #reference: CsvParseDecoder;
   readonly #readers: readonly ColumnReader[];
-  readonly #kernel: RowKernel | null;
+  #kernel: RowKernel | null = null;
+  /** Rows until the kernel is made; below 0: it was tried. */
+  #kernelIn: number;
   readonly #layout: DelimitedLayout;
   readonly #columns: readonly CellColumn[];
   readonly #delimiter: number;
@@ -38,11 +42,12 @@ export class DelimitedDecoder implements Decoder {
   /** Fields of each row of the table. */
   readonly #fields = new Int32Array(TABLE_ROWS);
 
-  constructor(readers: readonly ColumnReader[], layout: DelimitedLayout) {
+  /** `kernelAfter`: rows. */
+  constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, kernelAfter: number) {
     this.#reference = new CsvParseDecoder(readers, layout);
     this.#layout = layout;
     this.#readers = readers;
-    this.#kernel = RowKernel.open(readers, layout, KERNEL_ROWS);
+    this.#kernelIn = kernelAfter;
     this.#columns = readers.map((reader, c) => new CellColumn(reader, layout.columns[c]!));
     this.#delimiter = layout.delimiter.charCodeAt(0);
     this.#delimiters = Math.imul(this.#delimiter, 0x01010101);
@@ -56,6 +61,10 @@ export class DelimitedDecoder implements Decoder {
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     beginBatch(batch, to - from);
+    if (this.#kernelIn >= 0) {
+      this.#kernelIn -= to - from;
+      if (this.#kernelIn < 0) this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS);
+    }
     for (let i = from; i < to; i += KERNEL_ROWS) {
       const end = Math.min(to, i + KERNEL_ROWS);
       if (!this.#usual(block, i, end, i - from, batch)) this.#unusual(block, i, end, i - from, batch);

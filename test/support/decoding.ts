@@ -234,10 +234,11 @@ export class Tally implements Found {
   }
 }
 
-/** Both decoders over the same records, `capacity` at a time; throws on the first difference. */
+/** The decoders over the same records, `capacity` at a time; throws on the first difference. */
 export class Differential {
   readonly #readers: readonly ColumnReader[];
   readonly #fast: DelimitedDecoder | JsonBytesDecoder;
+  readonly #eager: Decoder;
   readonly #reference: Decoder;
   readonly #passthrough: number;
 
@@ -246,6 +247,7 @@ export class Differential {
     const fast = createDecoder(readers, input, 'fast');
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
     this.#fast = fast;
+    this.#eager = createDecoder(readers, input, 'eager');
     this.#reference = createDecoder(readers, input, 'reference');
     this.#passthrough = passthrough;
   }
@@ -259,13 +261,17 @@ export class Differential {
     const { declined } = this.#fast;
     for (let from = 0; from < count; from += capacity) {
       const to = Math.min(count, from + capacity);
-      this.#fast.decode(block, from, to, a);
       this.#reference.decode(block, from, to, b);
-      const difference = differenceOf(a, b);
-      if (difference) {
+      for (const [decoder, name] of [
+        [this.#fast, 'fast'],
+        [this.#eager, 'eager'],
+      ] as const) {
+        decoder.decode(block, from, to, a);
+        const difference = differenceOf(a, b);
+        if (!difference) continue;
         const start = block.spans[(from + difference.row) * 2]!;
         const record = Buffer.from(block.slab).subarray(start, block.spans[(from + difference.row) * 2 + 1]!);
-        throw new Error(`${difference.what} in ${JSON.stringify(record.toString('latin1'))}`);
+        throw new Error(`${name}: ${difference.what} in ${JSON.stringify(record.toString('latin1'))}`);
       }
       rejected += b.rejections.length;
     }
