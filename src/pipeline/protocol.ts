@@ -28,8 +28,9 @@ export interface OpenModel {
 export interface ScoreJob {
   type: 'score';
   job: number;
-  stream: number;
-  /** Sent with the first job of a stream to a worker. */
+  /** Number of `spec`: streams that are read and written alike share it. */
+  kind: number;
+  /** Sent with the first job of a kind to a worker. */
   spec: StreamSpec | null;
   slab: SharedArrayBuffer;
   spans: Int32Array;
@@ -41,7 +42,7 @@ export interface ScoreJob {
   recycled: ArrayBuffer | null;
 }
 
-export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; stream: number } | { type: 'stop' };
+export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number } | { type: 'stop' };
 
 export interface ScoredPart {
   rows: number;

@@ -20,6 +20,8 @@ export const DEFAULT_BLOCK_BYTES = 256 * 1024;
 export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
 const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
+/** Made once: an abort without a reason makes an error with a stack each time. */
+const OVER = new SluiceError('cancelled', 'the stream is over');
 
 export type InputFormat = { format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' };
 
@@ -126,7 +128,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
     throw error;
   } finally {
     options.signal?.removeEventListener('abort', onAbort);
-    stop.abort();
+    stop.abort(OVER);
     await cut.return();
   }
 }

@@ -20,10 +20,8 @@ import { Interpreter } from '../score/prediction.ts';
 import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
-/** Ways of asking that are kept ready. */
-const MAX_KINDS = 32;
-
-interface Stream {
+/** What is kept ready for streams of a kind. */
+interface Kind {
   decoder: Decoder;
   formatter: Formatter;
   batch: ColumnBatch;
@@ -38,8 +36,7 @@ export class Scorer {
   readonly #interpreter: Interpreter;
   readonly #columns: ColumnData[];
   readonly #capacity: number;
-  readonly #streams = new Map<number, Stream>();
-  readonly #kinds = new Map<string, Stream>();
+  readonly #kinds = new Map<number, Kind>();
   readonly #writer = new ByteWriter(0);
   #interpretations: Promise<Interpretations> | null = null;
 
@@ -75,14 +72,14 @@ export class Scorer {
     return new Scorer(model, evaluator, batchRows);
   }
 
-  forget(stream: number): void {
-    this.#streams.delete(stream);
+  forget(kind: number): void {
+    this.#kinds.delete(kind);
   }
 
   /** Scores the records of one job. @throws SluiceError model_failed */
   async score(job: ScoreJob): Promise<ScoredPart> {
     const began = performance.now();
-    const { decoder, formatter, batch, interpretation: wanted } = this.#stream(job.stream, job.spec);
+    const { decoder, formatter, batch, interpretation: wanted } = this.#kind(job.kind, job.spec);
     const out = this.#writer;
     if (job.recycled) out.reuse(job.recycled);
     const rows = job.faults.length;
@@ -165,20 +162,18 @@ export class Scorer {
     return scores;
   }
 
-  #stream(id: number, spec: StreamSpec | null): Stream {
-    const known = this.#streams.get(id);
-    if (known) return known;
-    if (!spec) throw new Error(`stream ${id} was never described`);
-    // Requests that ask for the same share what was made for the first of them: jobs of a worker run one after the other.
-    const kind = JSON.stringify(spec);
-    const stream = this.#kinds.get(kind) ?? this.#makeStream(spec);
-    if (this.#kinds.size >= MAX_KINDS) this.#kinds.clear();
-    this.#kinds.set(kind, stream);
-    this.#streams.set(id, stream);
-    return stream;
+  /** Jobs of a worker run one after the other, so streams of a kind can share what is made here. */
+  #kind(id: number, spec: StreamSpec | null): Kind {
+    let kind = this.#kinds.get(id);
+    if (!kind) {
+      if (!spec) throw new Error(`kind ${id} was never described`);
+      kind = this.#makeKind(spec);
+      this.#kinds.set(id, kind);
+    }
+    return kind;
   }
 
-  #makeStream(spec: StreamSpec): Stream {
+  #makeKind(spec: StreamSpec): Kind {
     return {
       decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? 'fast'),
       formatter: createFormatter(spec.output, this.model.manifest),

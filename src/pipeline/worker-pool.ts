@@ -39,6 +39,8 @@ const DEFAULT_HEAP_MB = 192;
 const MAX_DEATHS_IN_A_ROW = 40;
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
+/** Kinds of streams that are remembered. */
+const MAX_KINDS = 32;
 
 interface Job {
   id: number;
@@ -49,9 +51,16 @@ interface Job {
   reject: (error: unknown) => void;
 }
 
-interface Stream {
+/** Streams that are read and written alike. */
+interface Kind {
   id: number;
   spec: StreamSpec;
+  /** Open streams. */
+  users: number;
+}
+
+interface Stream {
+  kind: Kind;
   queue: Job[];
   /** Rows that brought workers down, or made the model throw. */
   guilty: number;
@@ -63,6 +72,7 @@ interface Member {
   ready: boolean;
   /** In the order the worker takes them: the first is the one it works on. */
   jobs: Job[];
+  /** Kinds it was told about. */
   knows: Set<number>;
   timer: NodeJS.Timeout | undefined;
   lastError: string;
@@ -75,7 +85,7 @@ export interface StreamHandle {
    * @throws SluiceError model_failed | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
-  /** Drops what is queued and forgets the stream. Idempotent. */
+  /** Drops what is queued. Idempotent. */
   close(): void;
 }
 
@@ -91,7 +101,8 @@ export class WorkerPool {
   readonly #free: ArrayBuffer[] = [];
   /** Streams with queued jobs, served in turn. */
   #turn: Stream[] = [];
-  #nextStream = 1;
+  readonly #kinds = new Map<string, Kind>();
+  #nextKind = 1;
   #nextJob = 1;
   #deathsInARow = 0;
   #failure: SluiceError | null = null;
@@ -147,7 +158,9 @@ export class WorkerPool {
   }
 
   open(spec: StreamSpec): StreamHandle {
-    const stream: Stream = { id: this.#nextStream++, spec, queue: [], guilty: 0, closed: false };
+    const kind = this.#kindOf(spec);
+    kind.users++;
+    const stream: Stream = { kind, queue: [], guilty: 0, closed: false };
     return {
       score: (block) =>
         new Promise((resolve, reject) => {
@@ -161,14 +174,31 @@ export class WorkerPool {
       close: () => {
         if (stream.closed) return;
         stream.closed = true;
+        kind.users--;
         const queue = stream.queue.splice(0);
         this.#turn = this.#turn.filter((s) => s !== stream);
         for (const job of queue) job.reject(new SluiceError('cancelled', 'the stream is closed'));
-        for (const m of this.#members) {
-          if (m.knows.delete(stream.id)) m.worker.postMessage({ type: 'forget', stream: stream.id } satisfies ToWorker);
-        }
       },
     };
+  }
+
+  /** Kinds nobody uses are forgotten when there are many: workers keep decoders and formatters for each. */
+  #kindOf(spec: StreamSpec): Kind {
+    const key = JSON.stringify(spec);
+    const known = this.#kinds.get(key);
+    if (known) return known;
+    if (this.#kinds.size >= MAX_KINDS) {
+      for (const [old, kind] of this.#kinds) {
+        if (kind.users > 0) continue;
+        this.#kinds.delete(old);
+        for (const m of this.#members) {
+          if (m.knows.delete(kind.id)) m.worker.postMessage({ type: 'forget', kind: kind.id } satisfies ToWorker);
+        }
+      }
+    }
+    const kind: Kind = { id: this.#nextKind++, spec, users: 0 };
+    this.#kinds.set(key, kind);
+    return kind;
   }
 
   /** Takes back the buffer of a part that has been written. */
@@ -253,8 +283,8 @@ export class WorkerPool {
     const message: ToWorker = {
       type: 'score',
       job: job.id,
-      stream: stream.id,
-      spec: member.knows.has(stream.id) ? null : stream.spec,
+      kind: stream.kind.id,
+      spec: member.knows.has(stream.kind.id) ? null : stream.kind.spec,
       slab: block.slab,
       spans: block.spans,
       faults: block.faults,
@@ -263,7 +293,7 @@ export class WorkerPool {
       firstByte: block.firstByte,
       recycled,
     };
-    member.knows.add(stream.id);
+    member.knows.add(stream.kind.id);
     member.jobs.push(job);
     member.worker.postMessage(message, recycled ? [recycled] : []);
     if (member.jobs.length === 1) this.#watch(member);

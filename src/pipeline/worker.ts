@@ -26,7 +26,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       await scorer?.evaluator.close();
       port.close();
     } else if (!scorer) return;
-    else if (message.type === 'forget') scorer.forget(message.stream);
+    else if (message.type === 'forget') scorer.forget(message.kind);
     else {
       await intercept?.(message);
       try {

@@ -3,9 +3,10 @@
 /** Records found in one slab, as growable typed arrays (reused for the next slab after `clear`). */
 export class RecordList {
   count = 0;
-  spans = new Int32Array(4096);
-  faults = new Uint8Array(2048);
-  lines = new Int32Array(2048);
+  // Small at first: most requests bring one application.
+  spans = new Int32Array(32);
+  faults = new Uint8Array(16);
+  lines = new Int32Array(16);
 
   /** `start`, `end`: bytes of the slab; `line`: physical line of the input, from 1. */
   add(start: number, end: number, fault: number, line: number): void {
@@ -22,7 +23,7 @@ export class RecordList {
   }
 
   #grow(): void {
-    const n = this.faults.length * 2;
+    const n = this.faults.length * 4;
     const spans = new Int32Array(n * 2);
     spans.set(this.spans);
     const faults = new Uint8Array(n);
