@@ -167,6 +167,7 @@ export async function predict(
       model,
       pool,
       chunks: body.chunks,
+      whole: body.takeWhole(),
       idleMs: IDLE_MS,
       blockBytes: blockBytes(request),
       signal: gone.signal,

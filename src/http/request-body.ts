@@ -7,6 +7,9 @@ import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../core/errors.ts';
 import { tooMany } from '../pipeline/score-stream.ts';
 
+/** Bodies up to this may be taken as a whole. */
+const SMALL_BYTES = 64 * 1024;
+
 export interface BodyOptions {
   maxBytes: number;
   maxExpandedBytes: number;
@@ -18,6 +21,8 @@ export interface BodyOptions {
 
 export interface RequestBody {
   readonly chunks: AsyncIterable<Uint8Array>;
+  /** All of a small body that is there already, once: `chunks` then hold nothing more. Else null. */
+  takeWhole(): Uint8Array | null;
   /** true once every byte of the request has been read. */
   ended(): boolean;
 }
@@ -37,7 +42,27 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
   const chunks =
     encoding === 'identity' ? bounded : capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
-  return { chunks, ended: () => raw.readableEnded || raw.complete };
+  const plain = encoding === 'identity' && source === raw;
+  return {
+    chunks,
+    takeWhole: () => (plain ? wholeBody(request, options) : null),
+    ended: () => raw.readableEnded || raw.complete,
+  };
+}
+
+/** Takes a small body off the stream if it has come as a whole, as those of single applications do; else leaves it alone. */
+function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: BodyOptions): Uint8Array | null {
+  const length = Number(headers['content-length'] ?? Number.NaN);
+  if (!(length > 0 && length <= SMALL_BYTES && length <= maxBytes) || raw.readableLength !== length) return null;
+  const whole = raw.read() as Uint8Array | null;
+  if (whole?.length !== length) {
+    if (whole) raw.unshift(whole);
+    return null;
+  }
+  onBytes?.(length);
+  // The stream ends when it is asked for more.
+  raw.read();
+  return whole;
 }
 
 /** The first file of a multipart body, as a stream; the handlers are there before anything is awaited. */

@@ -8,12 +8,12 @@ import { frameOf } from '../format/create.ts';
 import type { OutputFormat, OutputSpec } from '../format/formatter.ts';
 import { ANSWER_KEYS } from '../format/json.ts';
 import type { ModelPackage } from '../model/package.ts';
-import { cutBlocks } from '../source/block-cutter.ts';
+import { cutBlocks, cutWhole } from '../source/block-cutter.ts';
 import { DelimitedScanner } from '../source/delimited-scanner.ts';
 import { JsonScanner } from '../source/json-scanner.ts';
 import type { RecordScanner } from '../source/record-scanner.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
-import { type RunCounts, runStream } from './run-stream.ts';
+import { type RunCounts, runBlock, runStream } from './run-stream.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 256 * 1024;
@@ -39,6 +39,8 @@ export interface ScoreStreamOptions {
   model: ModelPackage;
   pool: WorkerPool;
   chunks: AsyncIterable<Uint8Array>;
+  /** The input, where it is there as a whole: small ones are answered sooner. `chunks` are not asked for then. */
+  whole?: Uint8Array | null;
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   passthrough: readonly string[] | '*';
@@ -63,39 +65,25 @@ export interface ScoreStreamOptions {
 export async function scoreStream(options: ScoreStreamOptions): Promise<RunCounts> {
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model);
+  if (options.whole) return scoreWhole(options, options.whole);
   // Two blocks a worker in the making, and as many read or waiting to be written.
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();
   const onAbort = () => stop.abort(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });
   if (options.signal?.aborted) onAbort();
-  let header: FittedHeader | null = null;
+  const header = new HeaderTaker(options);
   const cut = cutBlocks(options.chunks, {
     scanner: scannerFor(options),
     slabs,
     signal: stop.signal,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
-    ...(input.format === 'delimited'
-      ? {
-          onHeader: ({ bytes, fault }: { bytes: Buffer; fault: number }) => {
-            if (fault === RECORD_TOO_LONG) {
-              throw tooMany('row_bytes', options.limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
-            }
-            if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
-            header = fitHeader(bytes, {
-              manifest: options.model.manifest,
-              delimiter: input.delimiter,
-              passthrough: options.passthrough,
-              maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
-            });
-          },
-        }
-      : {}),
+    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
   });
   try {
     // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
     const first = await cut.next();
-    const spec = streamSpec(options, header);
+    const spec = streamSpec(options, header.fitted);
     const stream = pool.open(spec);
     try {
       return await runStream({
@@ -110,13 +98,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
         },
         stream,
         slabs,
-        frame: frameOf(spec.output, options.model.manifest),
-        write: options.write,
-        recycle: (buffer) => pool.recycle(buffer),
-        ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
-        ...(options.onPart ? { onPart: options.onPart } : {}),
-        ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
-        ...(options.signal ? { signal: options.signal } : {}),
+        ...writeOptions(options, spec),
       });
     } finally {
       stream.close();
@@ -131,6 +113,62 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
     stop.abort(OVER);
     await cut.return();
   }
+}
+
+/** An input that is there as a whole. */
+async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promise<RunCounts> {
+  const { pool, input, limits } = options;
+  const header = new HeaderTaker(options);
+  const block = cutWhole(whole, {
+    scanner: scannerFor(options),
+    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
+  });
+  if ((block?.faults.length ?? 0) > (limits?.maxRows ?? Infinity)) throw tooMany('rows', limits!.maxRows!);
+  const spec = streamSpec(options, header.fitted);
+  const stream = pool.open(spec);
+  try {
+    return await runBlock(block, { stream, ...writeOptions(options, spec) });
+  } finally {
+    stream.close();
+  }
+}
+
+/** Takes the header row of delimited text. */
+class HeaderTaker {
+  fitted: FittedHeader | null = null;
+  readonly #options: ScoreStreamOptions;
+
+  constructor(options: ScoreStreamOptions) {
+    this.#options = options;
+  }
+
+  /** @throws SluiceError limit_exceeded | header_mismatch | wrong_delimiter */
+  readonly take = ({ bytes, fault }: { bytes: Buffer; fault: number }): void => {
+    const { input, limits, model, passthrough } = this.#options;
+    if (input.format !== 'delimited') return;
+    if (fault === RECORD_TOO_LONG) {
+      throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
+    }
+    if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
+    this.fitted = fitHeader(bytes, {
+      manifest: model.manifest,
+      delimiter: input.delimiter,
+      passthrough,
+      maxColumns: limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+    });
+  };
+}
+
+function writeOptions(options: ScoreStreamOptions, spec: StreamSpec) {
+  return {
+    frame: frameOf(spec.output, options.model.manifest),
+    write: options.write,
+    recycle: (buffer: ArrayBuffer) => options.pool.recycle(buffer),
+    ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
+    ...(options.onPart ? { onPart: options.onPart } : {}),
+    ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
+    ...(options.signal ? { signal: options.signal } : {}),
+  };
 }
 
 /** @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with */

@@ -14,6 +14,25 @@ export interface CutOptions {
   idleMs?: number;
 }
 
+/**
+ * All records of an input that is there as a whole, as one block; null if there are none.
+ * @throws SluiceError invalid_encoding for UTF-16 text; whatever the scanner throws
+ */
+export function cutWhole(
+  input: Uint8Array,
+  { scanner, onHeader }: Pick<CutOptions, 'scanner' | 'onHeader'>,
+): Block | null {
+  const base = skipByteOrderMark(input, input.length);
+  const length = input.length - base;
+  const slab = new SharedArrayBuffer(Math.max(1, length));
+  const bytes = Buffer.from(slab);
+  bytes.set(base === 0 ? input : input.subarray(base));
+  const records = new RecordList();
+  scanner.scan(bytes, length, true, records);
+  if (onHeader && records.count > 0) takeHeader(bytes, records, onHeader);
+  return records.count === 0 ? null : blockOf(records, { seq: 0, slab, firstRow: 1, firstByte: base, length });
+}
+
 const IDLE = Symbol('idle');
 
 /**
@@ -52,26 +71,13 @@ export async function* cutBlocks(
     scanner.scan(bytes, filled, final, records);
     if (headerDue && records.count > 0) {
       headerDue = false;
-      options.onHeader!({
-        bytes: Buffer.from(bytes.subarray(records.spans[0]!, records.spans[1]!)),
-        fault: records.faults[0]!,
-      });
-      dropFirst(records);
+      takeHeader(bytes, records, options.onHeader!);
     }
   };
 
   /** The block of the records at hand; afterwards the slab belongs to the block. */
   const take = (): Block => {
-    const block: Block = {
-      seq: seq++,
-      slab,
-      spans: records.spans.slice(0, records.count * 2),
-      faults: records.faults.slice(0, records.count),
-      lines: records.lines.slice(0, records.count),
-      firstRow: rows + 1,
-      firstByte: base,
-      length: filled,
-    };
+    const block = blockOf(records, { seq: seq++, slab, firstRow: rows + 1, firstByte: base, length: filled });
     rows += records.count;
     owned = false;
     return block;
@@ -169,8 +175,20 @@ function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: 
   });
 }
 
-/** Drops the record that was the header. */
-function dropFirst(records: RecordList): void {
+const blockOf = (
+  records: RecordList,
+  rest: Pick<Block, 'seq' | 'slab' | 'firstRow' | 'firstByte' | 'length'>,
+): Block => ({
+  ...rest,
+  spans: records.spans.slice(0, records.count * 2),
+  faults: records.faults.slice(0, records.count),
+  lines: records.lines.slice(0, records.count),
+});
+
+/** Hands the first record over as the header. */
+function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<CutOptions['onHeader']>): void {
+  const [start, end] = [records.spans[0]!, records.spans[1]!];
+  onHeader({ bytes: Buffer.from(bytes.subarray(start, end)), fault: records.faults[0]! });
   records.spans.copyWithin(0, 2, records.count * 2);
   records.faults.copyWithin(0, 1, records.count);
   records.lines.copyWithin(0, 1, records.count);
@@ -178,7 +196,7 @@ function dropFirst(records: RecordList): void {
 }
 
 /** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. */
-function skipByteOrderMark(bytes: Buffer, filled: number): number {
+function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   const [a, b, c] = bytes;
   if (filled >= 2 && ((a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff))) {
     throw new SluiceError('invalid_encoding', 'the input is UTF-16; export it as UTF-8');
