@@ -37,6 +37,9 @@ export type MlflowModel = Static<typeof ModelSchema>;
 export type MlflowVersion = Static<typeof VersionSchema>;
 export type MlflowRun = Static<typeof RunSchema>['info'];
 
+/** Times an alias is set again that another set at the same moment. */
+const COLLISIONS = 5;
+
 /** A refusal of a call that was understood. */
 export class MlflowRefusal extends Error {
   readonly code: string;
@@ -137,8 +140,20 @@ export class MlflowClient {
   }
 
   async setAlias(name: string, alias: string, version: string | null): Promise<void> {
-    if (version !== null) await this.#send('POST', 'registered-models/alias', { name, alias, version });
-    else await this.#send('DELETE', 'registered-models/alias', { name, alias });
+    if (version === null) {
+      await this.#send('DELETE', 'registered-models/alias', { name, alias });
+      return;
+    }
+    for (let tried = 1; ; tried++) {
+      try {
+        await this.#send('POST', 'registered-models/alias', { name, alias, version });
+        return;
+      } catch (error) {
+        // MLflow looks whether the alias is there and then inserts it: of two who do so at once, its database refuses one.
+        const collided = error instanceof MlflowRefusal && /IntegrityError|UniqueViolation/i.test(error.message);
+        if (!collided || tried > COLLISIONS) throw error;
+      }
+    }
   }
 
   /** Files and folders right below a folder of artifacts; nothing when it is not there. */
