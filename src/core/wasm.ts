@@ -183,6 +183,22 @@ export class WasmFunction {
   }
 }
 
+/** Bytes of a page of memory. */
+export const PAGE = 65_536;
+
+export type WasmExports = Record<string, (...args: number[]) => void>;
+
+/**
+ * Loads an assembled module over a memory that begins with `image`. A page more: vector loads near the end stay inside.
+ * @throws RangeError where there is no memory, WebAssembly.CompileError where there is no SIMD
+ */
+export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAssembly.Memory; exports: WasmExports } {
+  const memory = new WebAssembly.Memory({ initial: Math.ceil(image.length / PAGE) + 1 });
+  new Uint8Array(memory.buffer).set(image);
+  const module = new WebAssembly.Module(new Uint8Array(code));
+  return { memory, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
+}
+
 /** Assembles functions over one imported memory (`env.memory`); every function is exported by its name. */
 export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
   const text = (s: string): number[] => [...unsigned(s.length), ...new TextEncoder().encode(s)];

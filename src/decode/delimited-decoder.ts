@@ -11,9 +11,9 @@ import { settle } from './settle.ts';
 
 const QUOTE = 34;
 const LOW_BITS = 0x7f7f7f7f;
-/** Rows the kernel takes at once, and the most bytes of them. */
 /** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
 export const KERNEL_AFTER = 2048;
+/** Rows the kernel takes at once, and the most bytes of them. */
 const KERNEL_ROWS = 512;
 const KERNEL_BYTES = 1024 * 1024;
 
@@ -84,7 +84,7 @@ export class DelimitedDecoder implements Decoder {
     for (let r = 0; r < rows; r++) {
       const start = spans[(from + r) * 2]! - run.base;
       const end = spans[(from + r) * 2 + 1]! - run.base;
-      states[r] = faults[from + r] === RECORD_OK && !isCut(run.bytes, start, end) ? 0 : UNUSUAL;
+      states[r] = faults[from + r] === RECORD_OK && !isCut(run.bytes, start, end) ? SOUND : UNUSUAL;
     }
     kernel.run(rows, run.base, batch, first);
     kernel.texts(rows, batch, first, (column, text, row) => {

@@ -1,29 +1,23 @@
 // Usual rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
+import { Arena } from '../core/arena.ts';
 import { type ColumnBatch, type ColumnData, MISSING } from '../core/batch.ts';
-import { assemble, WasmFunction } from '../core/wasm.ts';
+import { assemble, loadModule, PAGE, WasmFunction } from '../core/wasm.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
+import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { Dictionary, HASH_LAST } from './dictionary.ts';
 import { EXACT_DIGITS, MINUS, PLUS, POINT, POWERS, readsAsNumber } from './number-bytes.ts';
 
-/** What the kernel says of a row, and what it is told: rows that are not SOUND are left alone. */
-export const SOUND = 0;
+/** What the kernel says of a row that it leaves to others, and what it is told of those it shall not look at. */
 export const UNUSUAL = 1;
 
 const QUOTE = 34;
-const PAGE = 65_536;
 /** Vector loads may touch so many bytes behind the last record. */
 const SLACK = 32;
 /** Bytes of a slot of a dictionary: length (-1: empty), code, address of the word. */
 const SLOT_BYTES = 16;
 /** More fields make a function that takes longer to compile than it saves. */
 const MAX_FIELDS = 400;
-
-/** Where a cell lies that is read as a text: pairs of first byte and one past the last. */
-interface Spans {
-  readonly field: number;
-  readonly at: number;
-}
 
 /**
  * A row is usual if no field begins with a quote, numbers are plain decimals of up to 15 digits within the column's range, words
@@ -32,56 +26,53 @@ interface Spans {
  * nothing but the results goes through memory.
  */
 export class RowKernel {
-  /** Rows of a run. */
-  readonly capacity: number;
   readonly #memory: WebAssembly.Memory;
   readonly #run: (rows: number, shift: number) => void;
   readonly #bytesAt: number;
   readonly #recordsAt: number;
   readonly #statesAt: number;
   readonly #outputs: readonly { column: number; kind: ColumnData['kind']; at: number }[];
-  readonly #texts: readonly (Spans & { column: number })[];
-  readonly #echoes: readonly (Spans & { passthrough: number })[];
+  /** Where the cells lie that are read as texts: pairs of first byte and one past the last. */
+  readonly #texts: readonly { column: number; at: number }[];
+  readonly #echoes: readonly { passthrough: number; at: number }[];
   #all: Uint8Array;
   #buffer: Buffer;
 
   private constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, capacity: number) {
-    this.capacity = capacity;
-    const memory = new Layout();
-    const powers = memory.take(POWERS.length * 8, (to) =>
-      new Float64Array(to.buffer, to.byteOffset, POWERS.length).set(POWERS),
+    const arena = new Arena();
+    const powers = arena.take(POWERS.length * 8, (memory, at) =>
+      new Float64Array(memory, at, POWERS.length).set(POWERS),
     );
-    this.#recordsAt = memory.take(capacity * 8);
-    this.#statesAt = memory.take(capacity);
+    this.#recordsAt = arena.take(capacity * 8);
+    this.#statesAt = arena.take(capacity);
     const plans: Field[] = Array.from({ length: layout.fields }, () => ({ spans: [] }));
     const outputs: { column: number; kind: ColumnData['kind']; at: number }[] = [];
-    const texts: (Spans & { column: number })[] = [];
+    const texts: { column: number; at: number }[] = [];
     for (const [column, reader] of readers.entries()) {
       const field = layout.columns[column]!;
       const { kind } = reader;
       if (kind === 'text') {
-        const at = memory.take(capacity * 8);
+        const at = arena.take(capacity * 8);
         plans[field]!.spans.push(at);
-        texts.push({ column, field, at });
+        texts.push({ column, at });
         continue;
       }
-      const at = memory.take(capacity * (kind === 'number' ? 8 : 4));
+      const at = arena.take(capacity * (kind === 'number' ? 8 : 4));
       outputs.push({ column, kind, at });
-      plans[field]!.model = { reader, at, words: placeWords(memory, reader) };
+      plans[field]!.model = { reader, at, words: placeWords(arena, reader) };
     }
     this.#outputs = outputs;
     this.#texts = texts;
     this.#echoes = layout.passthrough.map((field, passthrough) => {
-      const at = memory.take(capacity * 8);
+      const at = arena.take(capacity * 8);
       plans[field]!.spans.push(at);
-      return { passthrough, field, at };
+      return { passthrough, at };
     });
-    this.#bytesAt = memory.take(0);
+    this.#bytesAt = arena.take(0);
     const places = { records: this.#recordsAt, states: this.#statesAt, powers };
     const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), places)]);
-    this.#memory = new WebAssembly.Memory({ initial: Math.ceil((this.#bytesAt + PAGE) / PAGE) });
-    memory.write(this.#memory.buffer);
-    const { exports } = new WebAssembly.Instance(new WebAssembly.Module(code), { env: { memory: this.#memory } });
+    const { memory, exports } = loadModule(code, arena.build());
+    this.#memory = memory;
     this.#run = exports.rows!;
     this.#all = new Uint8Array(this.#memory.buffer);
     this.#buffer = Buffer.from(this.#memory.buffer);
@@ -158,24 +149,6 @@ export class RowKernel {
   }
 }
 
-/** Memory in the making. */
-class Layout {
-  // Address 0 stays free.
-  #end = 64;
-  readonly #writes: ((memory: ArrayBuffer) => void)[] = [];
-
-  take(bytes: number, write?: (to: Uint8Array<ArrayBuffer>) => void): number {
-    const at = this.#end;
-    this.#end = Math.ceil((at + bytes) / 64) * 64;
-    if (write) this.#writes.push((memory) => write(new Uint8Array(memory, at, bytes)));
-    return at;
-  }
-
-  write(memory: ArrayBuffer): void {
-    for (const write of this.#writes) write(memory);
-  }
-}
-
 interface Words {
   at: number;
   mask: number;
@@ -196,7 +169,7 @@ interface Model {
 }
 
 /** The words of a column that are no fault: those with a code, and those for missing values where one may be missing. */
-function placeWords(memory: Layout, reader: ColumnReader): Words | null {
+function placeWords(arena: Arena, reader: ColumnReader): Words | null {
   const probe: ColumnData = { kind: reader.kind, numbers: new Float64Array(1), codes: new Int32Array(1), texts: [] };
   const mayMiss = reader.readMissing(probe, 0) === null;
   const known = reader.kind === 'number' ? [] : [...reader.codes];
@@ -209,23 +182,20 @@ function placeWords(memory: Layout, reader: ColumnReader): Words | null {
   if (entries.length === 0) return null;
   const dictionary = new Dictionary(entries);
   const slots = dictionary.slots();
-  const words = memory.take(
-    slots.reduce((n, s) => n + (s ? padded(s.word) : 0), 0),
-    (to) => {
-      let at = 0;
-      for (const slot of slots) {
-        if (!slot) continue;
-        to.set(slot.word, at);
-        at += padded(slot.word);
-      }
-    },
-  );
-  const at = memory.take(slots.length * SLOT_BYTES, (to) => {
-    const table = new Int32Array(to.buffer, to.byteOffset, slots.length * 4);
-    let word = words;
+  // Side by side: fewer lines of the cache than an address of its own for each.
+  let size = 0;
+  const offsets = slots.map((slot) => {
+    const offset = size;
+    if (slot) size += padded(slot.word);
+    return offset;
+  });
+  const words = arena.take(size, (memory, to) => {
+    for (const [i, slot] of slots.entries()) if (slot) new Uint8Array(memory, to + offsets[i]!).set(slot.word);
+  });
+  const at = arena.take(slots.length * SLOT_BYTES, (memory, to) => {
+    const table = new Int32Array(memory, to, slots.length * 4);
     for (const [i, slot] of slots.entries()) {
-      table.set(slot ? [slot.word.length, slot.code, word] : [-1, 0, 0], i * 4);
-      if (slot) word += padded(slot.word);
+      table.set(slot ? [slot.word.length, slot.code, words + offsets[i]!] : [-1, 0, 0], i * 4);
     }
   });
   return { at, mask: slots.length - 1, factor: dictionary.factor };

@@ -1,8 +1,7 @@
 // Opens a remote registry by its address: `s3://bucket/prefix`, `mlflow+https://host`.
 import { readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
-import path from 'node:path';
 import type { RegistryOptions } from '../config/registry-options.ts';
+import { cacheFolder } from '../core/cache-folder.ts';
 import { SluiceError } from '../core/errors.ts';
 import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
@@ -23,7 +22,7 @@ export interface OpenRemoteOptions {
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
   return new RemoteRegistry(openStore(address, options, env), {
-    cacheFolder: options.cache_folder ?? path.join(env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'sluice'),
+    cacheFolder: options.cache_folder ?? cacheFolder(env),
     cacheMaxBytes: options.cache_max_bytes,
     refreshMs: options.refresh_ms,
     ...(open.behind ? { behind: open.behind } : {}),

@@ -1,7 +1,7 @@
 // An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
 
-import { assemble, type WasmFunction } from '../core/wasm.ts';
-import { Arena } from './arena.ts';
+import { Arena } from '../core/arena.ts';
+import { assemble, loadModule, type WasmExports, type WasmFunction } from '../core/wasm.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
@@ -33,8 +33,6 @@ export interface MachineOptions {
   kernel?: Kernel;
 }
 
-/** Bytes of a page of WebAssembly memory. */
-const PAGE = 65_536;
 /** Tables beyond this fall out of every cache, and the walk is faster. Bytes. */
 const MAX_TABLES = 32 * 1_048_576;
 /** Nodes beyond this are left to ONNX Runtime. Bytes of all memory. */
@@ -214,23 +212,17 @@ function rankRecords(
   return { at, count: records.length };
 }
 
-type Exports = Record<string, (...args: number[]) => void>;
-
 /** @throws Unsupported where there is no memory, or no SIMD */
-function instantiate(image: MachineImage): { memory: WebAssembly.Memory; exports: Exports } {
+function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
   try {
-    // One page more: vector loads near the end stay inside.
-    const memory = new WebAssembly.Memory({ initial: Math.ceil(image.memory.length / PAGE) + 1 });
-    new Uint8Array(memory.buffer).set(image.memory);
-    const module = new WebAssembly.Module(new Uint8Array(image.code));
-    return { memory, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
+    return loadModule(image.code, image.memory);
   } catch (cause) {
     throw new Unsupported(`WebAssembly: ${(cause as Error).message}`, { cause });
   }
 }
 
 /** A call with its first arguments (rows, states, bytes of a row of states, sums) moved to where rows are left over. */
-function bind(call: Call, exports: Exports, sumSize: number): (rows: number) => void {
+function bind(call: Call, exports: WasmExports, sumSize: number): (rows: number) => void {
   const one = exports[call.one]!;
   if (call.four === null) return (rows) => one(rows, ...call.args);
   const four = exports[call.four]!;

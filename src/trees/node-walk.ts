@@ -1,7 +1,7 @@
 // The walk for trees with many leaves: eight trees at once through nodes of 8 bytes, without a branch to mispredict.
 
+import type { Arena } from '../core/arena.ts';
 import { WasmFunction } from '../core/wasm.ts';
-import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
 import { fold, type Lot, leafWeights, neutral } from './kernel.ts';

@@ -2,8 +2,8 @@
 // up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees
 // of a tile do not tell apart share a row of the table, so that the tables of a tile stay in the first cache.
 
+import type { Arena } from '../core/arena.ts';
 import { WasmFunction } from '../core/wasm.ts';
-import type { Arena } from './arena.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Branch } from './grow.ts';
 import { fold, type Lot, leafWeights, neutral } from './kernel.ts';

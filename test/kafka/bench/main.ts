@@ -5,13 +5,13 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { parsePipeline } from '../../../src/config/pipeline-config.ts';
-import { generatePortfolio } from '../../../src/demo/generate.ts';
 import { TransactionalProcessor } from '../../../src/kafka/processor.ts';
 import { answerTo } from '../../../src/kafka/records.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { ModelHost } from '../../../src/pipeline/model-host.ts';
 import { FolderRegistry } from '../../../src/registry/folder.ts';
 import { startPipeline } from '../../../src/run/run.ts';
+import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { measure } from './measure.ts';
 
@@ -39,14 +39,7 @@ async function fill(cluster: KafkaCluster): Promise<string> {
   const topic = await cluster.createTopic('bench-in', PARTITIONS);
   const producer = cluster.client().producer();
   await producer.connect();
-  const [names, ...lines] = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, dirty: false })])
-    .toString()
-    .trimEnd()
-    .split('\n')
-    .map((l) => l.split(','));
-  const applications = lines.map((cells) =>
-    JSON.stringify(Object.fromEntries(names!.map((n, i) => [n, cells[i] || null]))),
-  );
+  const applications = someApplications().map((a) => JSON.stringify(a));
   for (let i = 0; i < records; i += 1000) {
     const partition = (i / 1000) % PARTITIONS;
     const messages = applications.map((value, j) => ({

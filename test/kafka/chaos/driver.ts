@@ -5,8 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message } from 'kafkajs';
-import { generatePortfolio } from '../../../src/demo/generate.ts';
 import type { KafkaCounters } from '../../../src/kafka/observer.ts';
+import { someApplications } from '../../support/kafka/applications.ts';
 import type { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { addPartitions } from '../../support/kafka/topics.ts';
 import { countAnswers, type Tally } from './tally.ts';
@@ -221,16 +221,6 @@ async function feed(
   } finally {
     await producer.disconnect();
   }
-}
-
-/** Applications without missing cells, as text: JSON takes both. */
-function someApplications(): object[] {
-  const text = Buffer.concat([...generatePortfolio({ rows: 1000, seed: 7, dirty: false })]).toString();
-  const [names, ...lines] = text
-    .trimEnd()
-    .split('\n')
-    .map((line) => line.split(','));
-  return lines.map((cells) => Object.fromEntries(names!.map((name, i) => [name, cells[i] || null])));
 }
 
 /** A pipeline that does what the echo does, with a model in between. */

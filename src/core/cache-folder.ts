@@ -1,0 +1,7 @@
+// Where what can be made again is kept on disk.
+import { homedir } from 'node:os';
+import path from 'node:path';
+
+/** `$XDG_CACHE_HOME/sluice`, or `~/.cache/sluice`. @throws Error when the user has no home */
+export const cacheFolder = (env: Record<string, string | undefined>): string =>
+  path.join(env.XDG_CACHE_HOME ?? path.join(homedir(), '.cache'), 'sluice');
