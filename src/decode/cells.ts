@@ -1,6 +1,8 @@
 // Cells that were found but not yet read: where they lie in the bytes, and how a column of the model reads them.
 import { type ColumnData, MISSING } from '../core/batch.ts';
+import { RECORD_OK } from '../core/block.ts';
 import type { CellFault, ColumnReader } from '../model/column-reader.ts';
+import type { RecordSlice } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
 import { numberAt, readsAsNumber } from './number-bytes.ts';
 import type { RecordBytes } from './record-bytes.ts';
@@ -24,7 +26,7 @@ export const TABLE_ROWS = 128;
 /** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
 export class CellTable {
   readonly width: number;
-  /** Set before cells are read, with `load`. */
+  /** Set before cells are read, by `fill`. */
   bytes: Buffer = Buffer.alloc(0);
   view: DataView = new DataView(this.bytes.buffer);
   /** First byte and one past the last byte of a cell. */
@@ -45,10 +47,28 @@ export class CellTable {
     this.types = new Uint8Array(TABLE_ROWS * width);
   }
 
-  /** Takes the run of records that the cells are part of. */
-  load(run: RecordBytes): void {
+  /**
+   * Takes records `from`..`to - 1` of a block into `run` and as rows 0.. of the table. `find` notes the cells of the record
+   * `bytes[start..end)` of the run as row `row`: SOUND or DECLINED.
+   */
+  fill(
+    run: RecordBytes,
+    block: RecordSlice,
+    from: number,
+    to: number,
+    find: (start: number, end: number, row: number) => number,
+  ): void {
+    const { spans, faults } = block;
+    run.load(block, from, to);
     this.bytes = run.bytes;
     this.view = run.view;
+    for (let row = 0; row < to - from; row++) {
+      const start = spans[(from + row) * 2]! - run.base;
+      const end = spans[(from + row) * 2 + 1]! - run.base;
+      if (faults[from + row] !== RECORD_OK) this.states[row] = REJECTED;
+      else this.states[row] = run.isUtf8(start, end) ? find(start, end, row) : DECLINED;
+      this.faults[row] = null;
+    }
   }
 
   refuse(row: number, fault: CellFault, column: string | null): void {

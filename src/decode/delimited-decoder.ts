@@ -2,7 +2,7 @@
 import type { ColumnBatch } from '../core/batch.ts';
 import { RECORD_OK } from '../core/block.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
-import { CellColumn, CellTable, DECLINED, REJECTED, SOUND, TABLE_ROWS } from './cells.ts';
+import { CellColumn, CellTable, DECLINED, SOUND, TABLE_ROWS } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
 import { copyRun, isCut, RecordBytes } from './record-bytes.ts';
@@ -110,20 +110,11 @@ export class DelimitedDecoder implements Decoder {
 
   /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
   #rows(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
-    const { spans, faults } = block;
     const table = this.#table;
     const run = this.#run;
     const rows = to - from;
-    run.load(block, from, to);
-    table.load(run);
     this.#quoteAt = -1;
-    for (let r = 0; r < rows; r++) {
-      const start = spans[(from + r) * 2]! - run.base;
-      const end = spans[(from + r) * 2 + 1]! - run.base;
-      if (faults[from + r] !== RECORD_OK) table.states[r] = REJECTED;
-      else table.states[r] = run.isUtf8(start, end) ? this.#split(run, start, end, r) : DECLINED;
-      table.faults[r] = null;
-    }
+    table.fill(run, block, from, to, (start, end, row) => this.#split(run, start, end, row));
     this.#echo(rows, first, batch);
     for (let r = 0; r < rows; r++) {
       const fields = this.#fields[r]!;

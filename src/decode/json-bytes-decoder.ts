@@ -1,20 +1,7 @@
 // Decodes JSON objects from their bytes, without an object a record; what is unusual goes to the reference decoder.
 import type { ColumnBatch } from '../core/batch.ts';
-import { RECORD_OK } from '../core/block.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
-import {
-  CellColumn,
-  CellTable,
-  DECLINED,
-  FALSE,
-  NULL,
-  NUMBER,
-  REJECTED,
-  SOUND,
-  TABLE_ROWS,
-  TEXT,
-  TRUE,
-} from './cells.ts';
+import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, SOUND, TABLE_ROWS, TEXT, TRUE } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
@@ -90,19 +77,10 @@ export class JsonBytesDecoder implements Decoder {
 
   /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
   #rows(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
-    const { spans, faults } = block;
     const table = this.#table;
     const run = this.#run;
     const rows = to - from;
-    run.load(block, from, to);
-    table.load(run);
-    for (let r = 0; r < rows; r++) {
-      const start = spans[(from + r) * 2]! - run.base;
-      const end = spans[(from + r) * 2 + 1]! - run.base;
-      if (faults[from + r] !== RECORD_OK) table.states[r] = REJECTED;
-      else table.states[r] = run.isUtf8(start, end) ? this.#walk(run, start, end, r) : DECLINED;
-      table.faults[r] = null;
-    }
+    table.fill(run, block, from, to, (start, end, row) => this.#walk(run, start, end, row));
     this.#echo(rows, first, batch);
     for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.read(table, rows, batch.columns[c]!, first);
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
