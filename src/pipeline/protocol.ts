@@ -42,7 +42,7 @@ export interface ScoreJob {
   recycled: ArrayBuffer | null;
 }
 
-export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number } | { type: 'stop' };
+export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
 
 export interface ScoredPart {
   rows: number;

@@ -22,10 +22,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   let tail = Promise.resolve();
   const handle = async (message: ToWorker): Promise<void> => {
     if (message.type === 'open') await open(message);
-    else if (message.type === 'stop') {
-      await scorer?.evaluator.close();
-      port.close();
-    } else if (!scorer) return;
+    else if (!scorer) return;
     else if (message.type === 'forget') scorer.forget(message.kind);
     else {
       await intercept?.(message);
