@@ -99,14 +99,17 @@ async function scoreWith(file: string, options: ScoreOptions): Promise<number> {
   }
   const rejectsPath = options.rejects ?? (toStdout ? undefined : `${options.output}.rejects.csv`);
   const model = await (await openRegistry(options.registry)).resolve(options.model);
-  const source = file === '-' ? fromStream(process.stdin) : await openFile(file, options.readBytes);
-  let sink: ByteSink;
-  try {
-    sink = toStdout ? openStreamSink(process.stdout, 'standard output') : await openFileSink(options.output);
-  } catch (error) {
-    await source.close();
-    throw error;
-  }
+  const open = async (): Promise<{ source: ByteSource; sink: ByteSink }> => {
+    const source = file === '-' ? fromStream(process.stdin) : await openFile(file, options.readBytes);
+    try {
+      const sink = toStdout ? openStreamSink(process.stdout, 'standard output') : await openFileSink(options.output);
+      return { source, sink };
+    } catch (error) {
+      await source.close();
+      throw error;
+    }
+  };
+  let { source, sink } = await open();
   const { signal, dispose } = signalled();
   let counts: RunCounts = { rows: 0, scored: 0, rejected: 0, rejectedByCode: {}, details: [] };
   const progress = options.quiet ? null : new Progress(process.stderr, () => progressState(source, counts));
@@ -116,6 +119,10 @@ async function scoreWith(file: string, options: ScoreOptions): Promise<number> {
       model,
       source,
       sink,
+      again: async () => {
+        ({ source, sink } = await open());
+        return { source, sink };
+      },
       ...(rejectsPath === undefined ? {} : { openRejects: () => openFileSink(rejectsPath) }),
       delimiter,
       output,

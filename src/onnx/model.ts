@@ -180,7 +180,8 @@ function readAttribute(message: Message): Attribute {
   let [name, s] = ['', ''];
   let [f32, i64] = [0, 0];
   let tensor: Tensor | null = null;
-  for (const f of message.fields()) {
+  const known: Parameters<Message['textAgain']>[1] = [];
+  for (const f = message.cursor(); f.next(); ) {
     if (f.number === 1) name = message.text(f);
     else if (f.number === 2) f32 = message.float(f);
     else if (f.number === 3) i64 = message.integer(f);
@@ -189,7 +190,7 @@ function readAttribute(message: Message): Attribute {
     else if (f.number === 6 || f.number === 11) graphs.push(readGraph(message.inside(f)));
     else if (f.number === 7) message.floats(f, floats);
     else if (f.number === 8) message.integers(f, ints);
-    else if (f.number === 9) strings.push(message.text(f));
+    else if (f.number === 9) strings.push(message.textAgain(f, known));
   }
   return { name, f: f32, i: i64, s, floats, ints, strings, tensor, graphs };
 }

@@ -36,6 +36,14 @@ export class VarintReader {
 
   /** A varint of up to 64 bits; two's complement where it has ten bytes. @throws SluiceError model_invalid */
   next(): number {
+    // Most have one byte.
+    if (this.at < this.#end) {
+      const byte = this.#bytes[this.at]!;
+      if (byte < 128) {
+        this.at++;
+        return byte;
+      }
+    }
     let low = 0;
     let high = 0;
     for (let i = 0; i < 10; i++) {
@@ -50,6 +58,52 @@ export class VarintReader {
       if (byte < 128) return (high | 0) * 4_294_967_296 + (low >>> 0);
     }
     throw broken('a number has more than 64 bits');
+  }
+}
+
+/** Goes from field to field; is the field it stands on. */
+export class Cursor implements Field {
+  number = 0;
+  wire: Field['wire'] = 0;
+  value = 0;
+  start = 0;
+  end = 0;
+  from = 0;
+  readonly #reader: VarintReader;
+  readonly #limit: number;
+
+  constructor(bytes: Uint8Array, start: number, end: number) {
+    this.#reader = new VarintReader(bytes, start, end);
+    this.#limit = end;
+  }
+
+  /** False behind the last field. @throws SluiceError model_invalid when a field leaves its message */
+  next(): boolean {
+    const reader = this.#reader;
+    if (reader.done) return false;
+    this.from = reader.at;
+    const tag = reader.next();
+    const number = Math.floor(tag / 8);
+    const wire = tag & 7;
+    if (number < 1 || number > 0x1fffffff) throw broken('a field has no number');
+    this.number = number;
+    this.value = 0;
+    this.start = reader.at;
+    if (wire === 0) {
+      this.value = reader.next();
+      this.end = reader.at;
+    } else if (wire === 2) {
+      const length = reader.next();
+      this.start = reader.at;
+      this.end = this.start + length;
+      if (length < 0 || this.end > this.#limit) throw broken('a field is longer than its message');
+    } else if (wire === 1 || wire === 5) {
+      this.end = this.start + (wire === 1 ? 8 : 4);
+      if (this.end > this.#limit) throw broken('a field is longer than its message');
+    } else throw broken(`wire type ${wire} is not used by ONNX`);
+    this.wire = wire;
+    reader.at = this.end;
+    return true;
   }
 }
 
@@ -71,31 +125,15 @@ export class Message {
 
   /** The fields in the order of the file. @throws SluiceError model_invalid when one leaves its message */
   *fields(): Generator<Field> {
-    const reader = new VarintReader(this.bytes, this.start, this.end);
-    while (!reader.done) {
-      const from = reader.at;
-      const tag = reader.next();
-      const number = Math.floor(tag / 8);
-      const wire = tag & 7;
-      if (number < 1 || number > 0x1fffffff) throw broken('a field has no number');
-      let value = 0;
-      let start = reader.at;
-      let end = start;
-      if (wire === 0) {
-        value = reader.next();
-        end = reader.at;
-      } else if (wire === 2) {
-        const length = reader.next();
-        start = reader.at;
-        end = start + length;
-        if (length < 0 || end > this.end) throw broken('a field is longer than its message');
-      } else if (wire === 1 || wire === 5) {
-        end = start + (wire === 1 ? 8 : 4);
-        if (end > this.end) throw broken('a field is longer than its message');
-      } else throw broken(`wire type ${wire} is not used by ONNX`);
+    for (const f = this.cursor(); f.next(); ) {
+      const { number, wire, value, start, end, from } = f;
       yield { number, wire, value, start, end, from };
-      reader.at = end;
     }
+  }
+
+  /** The fields without an object for each: large ensembles have millions. */
+  cursor(): Cursor {
+    return new Cursor(this.bytes, this.start, this.end);
   }
 
   /** The message inside a field. @throws SluiceError model_invalid */
@@ -107,6 +145,21 @@ export class Message {
   text(field: Field): string {
     if (field.wire !== 2) throw broken('a text is expected where a number stands');
     return decoder.decode(this.bytes.subarray(field.start, field.end));
+  }
+
+  /** The same; texts that come again and again (modes of nodes) are decoded once. `known` belongs to the caller. */
+  textAgain(field: Field, known: { start: number; end: number; text: string }[]): string {
+    if (field.wire !== 2) throw broken('a text is expected where a number stands');
+    const length = field.end - field.start;
+    for (const k of known) {
+      if (k.end - k.start !== length) continue;
+      let i = 0;
+      while (i < length && this.bytes[k.start + i] === this.bytes[field.start + i]) i++;
+      if (i === length) return k.text;
+    }
+    const text = this.text(field);
+    if (known.length < 8) known.push({ start: field.start, end: field.end, text });
+    return text;
   }
 
   float(field: Field): number {

@@ -3,7 +3,7 @@ import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { DecoderChoice, DecoderInput } from '../decode/create.ts';
 import type { OutputSpec } from '../format/formatter.ts';
 import type { ModelPackage } from '../model/model-file.ts';
-import type { EnginePolicy, Judgement } from '../score/choose.ts';
+import type { EnginePolicy, Known } from '../score/choose.ts';
 
 export type InputSpec = DecoderInput;
 
@@ -21,7 +21,7 @@ export interface OpenModel {
   model: ModelPackage;
   batchRows: number;
   policy: EnginePolicy;
-  judged: Judgement | null;
+  known: Known;
 }
 
 /** Records `from`..`to - 1` of a block, to be scored by one worker. */

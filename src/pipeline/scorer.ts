@@ -1,11 +1,9 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import type { ColumnBatch, ColumnData } from '../core/batch.ts';
-import { type ErrorDetail, SluiceError } from '../core/errors.ts';
+import type { ErrorDetail } from '../core/errors.ts';
 import { createDecoder } from '../decode/create.ts';
 import { type Decoder, reject } from '../decode/decoder.ts';
-import { createExplainer } from '../explain/create.ts';
-import { NotExplainable } from '../explain/explainer.ts';
-import { type BatchInterpretation, type InterpretationSpec, Interpretations } from '../explain/interpretation.ts';
+import type { BatchInterpretation, InterpretationSpec, Interpretations } from '../explain/interpretation.ts';
 import { ByteWriter } from '../format/byte-writer.ts';
 import { createFormatter } from '../format/create.ts';
 import type { Formatter } from '../format/formatter.ts';
@@ -13,11 +11,10 @@ import { rejectLine } from '../format/rejects.ts';
 import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { Encoder } from '../model/encoder.ts';
 import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
-import { chooseEvaluator, type EnginePolicy, type Judgement } from '../score/choose.ts';
+import type { EnginePolicy, Known } from '../score/choose.ts';
 import type { Evaluator, Scores } from '../score/evaluator.ts';
 import { openNative } from '../score/native/evaluator.ts';
 import { Interpreter } from '../score/prediction.ts';
-import { readBackground } from './background.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
 /** What is kept ready for streams of a kind. */
@@ -59,16 +56,18 @@ export class Scorer {
     }));
   }
 
-  /** Opens the compiled model of `judged`, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
+  /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
   static async open(
     model: ModelPackage,
     batchRows: number,
     policy: EnginePolicy = 'onnxruntime',
-    judged: Judgement | null = null,
+    { verdict, plan }: Known = { verdict: null, plan: null },
   ): Promise<Scorer> {
-    if (judged?.plan) return new Scorer(model, openNative(judged.plan), batchRows);
+    if (plan) return new Scorer(model, openNative(plan), batchRows);
+    // Loaded only where it is needed, as is all that explains.
+    const { chooseEvaluator } = await import('../score/choose.ts');
     const bytes = await readModelBytes(model);
-    const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, judged?.verdict);
+    const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, { verdict });
     return new Scorer(model, evaluator, batchRows);
   }
 
@@ -136,16 +135,8 @@ export class Scorer {
   }
 
   async #makeExplaining(): Promise<Interpretations> {
-    const { manifest } = this.model;
-    const { background, covers } = await readBackground(this.model);
-    try {
-      const bytes = await readModelBytes(this.model);
-      const chosen = await createExplainer({ bytes, manifest, evaluator: this.evaluator, background, covers });
-      return new Interpretations(chosen, manifest, this.evaluator, background);
-    } catch (cause) {
-      if (!(cause instanceof NotExplainable)) throw cause;
-      throw new SluiceError('interpretation_unavailable', `${this.model.ref}: ${cause.message}`, { cause });
-    }
+    const { openInterpretations } = await import('./explaining.ts');
+    return openInterpretations(this.model, this.evaluator);
   }
 
   async #evaluate(batch: ColumnBatch): Promise<Scores | null> {

@@ -3,8 +3,8 @@ import { Worker } from 'node:worker_threads';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelPackage } from '../model/model-file.ts';
-import type { EnginePolicy, Judgement } from '../score/choose.ts';
-import { judge } from '../score/verdict.ts';
+import type { EnginePolicy, Known } from '../score/choose.ts';
+import { type Judgement, judge } from '../score/verdict.ts';
 import type { FromWorker, OpenModel, ScoredPart, StreamSpec, ToWorker } from './protocol.ts';
 
 export interface PoolOptions {
@@ -12,6 +12,8 @@ export interface PoolOptions {
   workers: number;
   /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
   engine?: EnginePolicy;
+  /** Take jobs as soon as the model is compiled: what comes of them holds only if `confirmed` says so. Default: no. */
+  ahead?: boolean;
   /** Rows a micro-batch. */
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
@@ -108,13 +110,19 @@ export class WorkerPool {
   #failure: SluiceError | null = null;
   #closing = false;
   evaluator = '';
+  /**
+   * Whether the evaluator that the workers began with is the one to be used. Always true without `ahead`.
+   * @throws SluiceError model_invalid
+   */
+  readonly confirmed: Promise<boolean>;
   /** Found out while the first workers start. */
-  #judged: Promise<Judgement | null>;
+  readonly #judgement: Judgement;
 
   private constructor(options: PoolOptions, events: PoolEvents) {
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
     this.#options = {
       engine: 'auto',
+      ahead: false,
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxGuiltyRows: DEFAULT_MAX_GUILTY_ROWS,
@@ -123,8 +131,19 @@ export class WorkerPool {
       ...options,
     };
     this.#events = events;
-    this.#judged = judge(this.#options.model, this.#options.engine);
-    this.#judged.catch(() => {});
+    this.#judgement = judge(this.#options.model, this.#options.engine);
+    this.confirmed = this.#confirm();
+    this.confirmed.catch(() => {});
+  }
+
+  async #confirm(): Promise<boolean> {
+    const [draft, { verdict }] = await Promise.all([this.#opened(), this.#judgement.known]);
+    return draft.verdict !== null || verdict === null || verdict.engine === 'native';
+  }
+
+  /** What workers open. */
+  #opened(): Promise<Known> {
+    return this.#options.ahead ? this.#judgement.draft : this.#judgement.known;
   }
 
   /** Starts the workers and waits until each has loaded the model. @throws SluiceError model_invalid | model_hash_mismatch */
@@ -134,7 +153,7 @@ export class WorkerPool {
       const started = Promise.all(Array.from({ length: options.workers }, () => pool.#spawn()));
       started.catch(() => {});
       // Why the model cannot be used says more than that a worker was ended for it.
-      await pool.#judged;
+      await pool.#opened();
       await started;
     } catch (error) {
       await pool.close();
@@ -227,10 +246,10 @@ export class WorkerPool {
     });
     const member: Member = { worker, ready: false, jobs: [], knows: new Set(), timer: undefined, lastError: '' };
     this.#members.push(member);
-    const open = (judged: Judgement | null): void => {
-      worker.postMessage({ type: 'open', model, batchRows, policy: engine, judged } satisfies OpenModel);
+    const open = (known: Known): void => {
+      worker.postMessage({ type: 'open', model, batchRows, policy: engine, known } satisfies OpenModel);
     };
-    this.#judged.then(open, () => {});
+    this.#opened().then(open, () => {});
     return new Promise((resolve, reject) => {
       worker.on('message', (message: FromWorker) => {
         if (message.type === 'ready') {

@@ -9,9 +9,9 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   const port = parentPort!;
   const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer);
   let scorer: Scorer | null = null;
-  const open = async ({ model, batchRows, policy, judged }: OpenModel): Promise<void> => {
+  const open = async ({ model, batchRows, policy, known }: OpenModel): Promise<void> => {
     try {
-      scorer = await Scorer.open(model, batchRows, policy, judged);
+      scorer = await Scorer.open(model, batchRows, policy, known);
       post({ type: 'ready', evaluator: scorer.evaluator.name });
     } catch (error) {
       const e = asSluiceError(error, 'model_invalid');

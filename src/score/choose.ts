@@ -31,13 +31,15 @@ export interface Verdict {
 }
 
 /** What one process found out and compiled for others. */
-export interface Judgement {
-  readonly verdict: Verdict;
-  /** Of a native verdict, where the model was compiled for it. */
+export interface Known {
+  /** null: nothing is found out, or not yet. */
+  readonly verdict: Verdict | null;
+  /** The model compiled for native evaluation, where it is. */
   readonly plan: NativePlan | null;
 }
 
-export interface Choice extends Judgement {
+export interface Choice extends Known {
+  readonly verdict: Verdict;
   readonly evaluator: Evaluator;
 }
 
@@ -59,18 +61,24 @@ async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Ev
   return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
+export interface ChooseOptions {
+  /** What was found out before: where it fits, nothing is compared, and a native one does not even load ONNX Runtime. */
+  verdict?: Verdict | null;
+  /** Opens ONNX Runtime while the model is compiled here. */
+  openAside?: OpenReference | null;
+  /** Gets the compiled model before it is compared, which waits for it. */
+  onPlan?: (plan: NativePlan) => Promise<void>;
+}
+
 /**
- * Opens the evaluator for a model. With a `verdict` that fits nothing is compared, and where it names the native
- * evaluator ONNX Runtime is not even loaded with the model. With `native`, what cannot be native is an error. `openAside`
- * opens ONNX Runtime while the model is compiled here.
+ * Opens the evaluator for a model. With `native`, what cannot be native is an error.
  * @throws SluiceError model_invalid
  */
 export async function chooseEvaluator(
   bytes: Uint8Array,
   manifest: Manifest,
   policy: EnginePolicy = 'auto',
-  verdict: Verdict | null = null,
-  openAside: OpenReference | null = null,
+  { verdict = null, openAside = null, onPlan }: ChooseOptions = {},
 ): Promise<Choice> {
   const model = readChecked(bytes);
   const shapes = manifest.inputs.map(
@@ -117,6 +125,7 @@ export async function chooseEvaluator(
     return { evaluator: await open(), verdict: why, plan: null };
   }
   if (known) return { evaluator: native, verdict: known, plan };
+  await onPlan?.(plan);
 
   const other = await open();
   let keep = false;

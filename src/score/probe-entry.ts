@@ -11,9 +11,9 @@ import type { OnnxSession } from './session.ts';
 const LARGE = 4 * 1024 * 1024;
 
 let session: OnnxSession | null = null;
-const answer = (message: ProbeAnswer): void => {
-  process.send!(message);
-};
+/** Resolves when the message is on its way: until then nothing may block this thread. */
+const answer = (message: ProbeAnswer): Promise<void> =>
+  new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
 
 async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
   if (request.type === 'open') {
@@ -32,9 +32,12 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
   if (request.type === 'verdict') {
     const { bytes, manifest, policy } = request;
     const reference = bytes.length > LARGE ? openReference : null;
-    const { evaluator, verdict, plan } = await chooseEvaluator(bytes, manifest, policy, null, reference);
+    const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
+      openAside: reference,
+      onPlan: (plan) => answer({ type: 'compiled', plan }),
+    });
     await evaluator.close();
-    return { type: 'judged', verdict, plan };
+    return { type: 'judged', verdict };
   }
   if (!session) throw new SluiceError('model_invalid', 'no model is open');
   if (request.type === 'run') {
@@ -61,8 +64,8 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
 process.on('message', (request: ProbeRequest) => {
   handle(request).then(answer, (error: unknown) => {
     const e = asSluiceError(error, 'model_invalid');
-    answer({ type: 'failed', code: e.code, message: e.message });
+    return answer({ type: 'failed', code: e.code, message: e.message });
   });
 });
 process.on('disconnect', () => process.exit(0));
-answer({ type: 'ready' });
+await answer({ type: 'ready' });

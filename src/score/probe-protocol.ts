@@ -2,7 +2,8 @@
 import type { ErrorCode } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
-import type { EnginePolicy, Judgement } from './choose.ts';
+import type { EnginePolicy, Verdict } from './choose.ts';
+import type { NativePlan } from './native/evaluator.ts';
 import type { OutputTensor, SessionInput } from './session.ts';
 
 export type ProbeRequest =
@@ -24,6 +25,7 @@ export type ProbeAnswer =
   | { type: 'ready' }
   | ({ type: 'opened' } & ProbeOpened)
   | { type: 'ran'; results: OutputTensor[][] }
-  | ({ type: 'judged' } & Judgement)
+  | { type: 'compiled'; plan: NativePlan }
+  | { type: 'judged'; verdict: Verdict }
   | { type: 'benched'; rowsPerSecond: number; memoryBytes: number }
   | { type: 'failed'; code: ErrorCode; message: string };

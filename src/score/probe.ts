@@ -3,7 +3,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
-import type { EnginePolicy, Judgement } from './choose.ts';
+import type { EnginePolicy, Verdict } from './choose.ts';
+import type { NativePlan } from './native/evaluator.ts';
 import type { ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 import type { OutputTensor } from './session.ts';
 
@@ -38,21 +39,26 @@ export class Probe {
 
   /**
    * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it, and so does that
-   * of compiling the model.
+   * of compiling the model. `onPlan` gets the compiled model before it is compared, where it can be compiled.
    * @throws SluiceError model_invalid
    */
   static async verdict(
     bytes: Uint8Array,
     manifest: Manifest,
     policy: EnginePolicy,
+    onPlan: (plan: NativePlan) => void,
     limitMs = 120_000,
-  ): Promise<Judgement> {
+  ): Promise<Verdict> {
     const child = take();
+    const listen = (message: ProbeAnswer): void => {
+      if (message.type === 'compiled') onPlan(message.plan);
+    };
     try {
       await ready.get(child);
-      const { verdict, plan } = await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs);
-      return { verdict, plan };
+      child.on('message', listen);
+      return (await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs)).verdict;
     } finally {
+      child.off('message', listen);
       child.kill('SIGKILL');
     }
   }

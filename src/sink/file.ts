@@ -36,6 +36,7 @@ export async function openFileSink(file: string): Promise<ByteSink> {
   };
 
   const sink: ByteSink = {
+    revocable: !direct,
     get bytesWritten() {
       return written;
     },
@@ -108,6 +109,7 @@ export function openStreamSink(stream: NodeJS.WritableStream, name: string): Byt
     failure = error;
   });
   return {
+    revocable: false,
     get bytesWritten() {
       return written;
     },

@@ -7,6 +7,8 @@ export interface ByteSink {
   commit(): Promise<void>;
   /** Leaves no trace of what was written where that is possible. Idempotent, never throws. */
   abort(): Promise<void>;
+  /** `abort` takes back what was written: nobody sees it before `commit`. */
+  readonly revocable: boolean;
   /** Bytes written so far. */
   readonly bytesWritten: number;
 }

@@ -202,17 +202,15 @@ function readClassic(node: Node): Ensemble {
     e.missingTrue[i] = missing[i] === 1 ? 1 : 0;
   }
   const at = new NodeIndex(trees, ids);
+  const childOf = (i: number, id: number): number => {
+    const child = at.find(trees[i]!, index('a child', id, n));
+    if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
+    return child;
+  };
   for (let i = 0; i < n; i++) {
     if (e.mode[i] === LEAF) continue;
-    for (const [side, of] of [
-      [e.onTrue, yes],
-      [e.onFalse, no],
-    ] as const) {
-      // biome-ignore format: a pair a side
-      const child = at.find(trees[i]!, index('a child', of[i]!, n));
-      if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
-      side[i] = child;
-    }
+    e.onTrue[i] = childOf(i, yes[i]!);
+    e.onFalse[i] = childOf(i, no[i]!);
   }
   const weights = reals(node, `${weightsOf}_weights`);
   const weightTrees = ints(node, `${weightsOf}_treeids`);
@@ -366,18 +364,24 @@ function checkShape(e: Ensemble): void {
   const state = new Uint8Array(e.mode.length);
   const depth = new Int32Array(e.mode.length);
   const owner = new Int32Array(e.mode.length).fill(-1);
-  for (const [tree, root] of e.roots.entries()) {
-    const stack = [root];
+  const { mode, onTrue, onFalse } = e;
+  const stack: number[] = [];
+  const below = (i: number, child: number): number =>
+    depth[child]! + (child === onFalse[i] && mode[i] === EQ && mode[child] === EQ ? 0 : 1);
+  for (let tree = 0; tree < e.roots.length; tree++) {
+    const meet = (child: number): void => {
+      if (state[child] === 1) throw invalid(`tree ${tree} has a cycle`);
+      if (state[child] === 0) stack.push(child);
+      else if (owner[child] !== tree) throw invalid(`tree ${tree} reaches into tree ${owner[child]}`);
+    };
+    stack.push(e.roots[tree]!);
     while (stack.length > 0) {
-      const i = stack.at(-1)!;
+      const i = stack[stack.length - 1]!;
       if (state[i] === 2 && owner[i] !== tree) throw invalid(`tree ${tree} reaches into tree ${owner[i]}`);
-      if (e.mode[i] === LEAF || state[i] !== 0) {
+      if (mode[i] === LEAF || state[i] !== 0) {
         stack.pop();
-        if (state[i] !== 2 && e.mode[i] !== LEAF) {
-          for (const child of [e.onTrue[i]!, e.onFalse[i]!]) {
-            const step = child === e.onFalse[i] && e.mode[i] === EQ && e.mode[child] === EQ ? 0 : 1;
-            depth[i] = Math.max(depth[i]!, depth[child]! + step);
-          }
+        if (state[i] !== 2 && mode[i] !== LEAF) {
+          depth[i] = Math.max(below(i, onTrue[i]!), below(i, onFalse[i]!));
           if (depth[i]! > MAX_DEPTH) throw invalid(`tree ${tree} is more than ${MAX_DEPTH} nodes deep`);
         }
         state[i] = 2;
@@ -385,11 +389,8 @@ function checkShape(e: Ensemble): void {
         continue;
       }
       state[i] = 1;
-      for (const child of [e.onTrue[i]!, e.onFalse[i]!]) {
-        if (state[child] === 1) throw invalid(`tree ${tree} has a cycle`);
-        if (state[child] === 0) stack.push(child);
-        else if (owner[child] !== tree) throw invalid(`tree ${tree} reaches into tree ${owner[child]}`);
-      }
+      meet(onTrue[i]!);
+      meet(onFalse[i]!);
     }
   }
   if (state.includes(0)) throw invalid('a node is reached from no root');

@@ -65,15 +65,16 @@ function postTransform(e: Finishing): PostTransform {
 function weighted(e: Ensemble, leavesOf: readonly (readonly number[])[]): boolean[] {
   const always = new Array<boolean>(e.targets).fill(false);
   const ever = new Array<boolean>(e.targets).fill(false);
+  const counts = new Int32Array(e.targets);
   for (const leaves of leavesOf) {
-    const counts = new Array<number>(e.targets).fill(0);
+    counts.fill(0);
     for (const leaf of leaves) {
       const first = e.weightFirst[leaf]!;
-      for (const t of e.weightTarget.subarray(first, first + e.weightCount[leaf]!)) counts[t]!++;
+      for (let w = first; w < first + e.weightCount[leaf]!; w++) counts[e.weightTarget[w]!]!++;
     }
-    for (const [t, n] of counts.entries()) {
-      always[t] ||= n === leaves.length;
-      ever[t] ||= n > 0;
+    for (let t = 0; t < e.targets; t++) {
+      always[t] ||= counts[t] === leaves.length;
+      ever[t] ||= counts[t]! > 0;
     }
   }
   if (always.some((a, t) => a !== ever[t])) throw new Unsupported('some leaves have no weight for a target');

@@ -18,16 +18,7 @@ const MAX_WIDTH = 32;
 
 /** @throws Unsupported */
 export function lotsOf(e: Ensemble, trees: readonly Tree[]): Lot[] {
-  const targetOf = trees.map((t) => {
-    const targets = new Set<number>();
-    for (const leaf of t.leaves) {
-      const first = e.weightFirst[leaf]!;
-      const own = e.weightTarget.subarray(first, first + e.weightCount[leaf]!);
-      if (new Set(own).size !== own.length) throw new Unsupported('a leaf has two weights for one target');
-      for (const target of own) targets.add(target);
-    }
-    return targets.size === 1 ? [...targets][0]! : targets.size === 0 ? 0 : -1;
-  });
+  const targetOf = trees.map((t) => targetsOf(e, t));
   if (e.targets > 1 && targetOf.includes(-1)) {
     if (e.targets > MAX_WIDTH) throw new Unsupported(`leaves with weights for ${e.targets} targets`);
     return [{ target: 0, width: e.targets, trees }];
@@ -40,17 +31,31 @@ export function lotsOf(e: Ensemble, trees: readonly Tree[]): Lot[] {
   return lots;
 }
 
+/** The target of all weights of a tree, 0 where it has none, -1 where there are several. @throws Unsupported */
+function targetsOf(e: Ensemble, tree: Tree): number {
+  let only = -1;
+  let several = false;
+  for (const leaf of tree.leaves) {
+    const first = e.weightFirst[leaf]!;
+    const end = first + e.weightCount[leaf]!;
+    for (let w = first; w < end; w++) {
+      const target = e.weightTarget[w]!;
+      if (w > first && e.weightTarget.subarray(first, w).includes(target)) throw new Unsupported('a leaf has two weights for one target'); // biome-ignore format: one line
+      several ||= only >= 0 && only !== target;
+      only = target;
+    }
+  }
+  return several ? -1 : Math.max(0, only);
+}
+
 /** What an absent weight counts as, and what sums start with. ONNX Runtime starts MIN and MAX with the first weight. */
 export const neutral = (aggregate: Aggregate): number =>
   aggregate === 'MIN' ? Infinity : aggregate === 'MAX' ? -Infinity : 0;
 
-/** The weights of a leaf for the targets of its lot. */
-export function leafWeights(e: Ensemble, lot: Lot, leaf: number): number[] {
-  const weights = new Array<number>(lot.width).fill(neutral(e.aggregate));
+/** Writes the weights of a leaf for the targets of its lot to out[at..], which is neutral before. */
+export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Array | Float64Array, at: number): void {
   const first = e.weightFirst[leaf]!;
-  for (let w = first; w < first + e.weightCount[leaf]!; w++)
-    weights[e.weightTarget[w]! - lot.target] = e.weightValue[w]!;
-  return weights;
+  for (let w = first; w < first + e.weightCount[leaf]!; w++) out[at + e.weightTarget[w]! - lot.target] = e.weightValue[w]!;
 }
 
 /** Emits: `sum` takes in the number that `load` leaves on the stack. `scratch` is a local of the type. */

@@ -5,10 +5,10 @@ import { assemble, loadModule, type WasmExports, type WasmFunction } from '../co
 import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
-import { placeWalk, walkKernel, walkKernelName, walkNodes } from './node-walk.ts';
+import { placeWalk, type WalkColumns, walkKernel, walkKernelName, walkNodes } from './node-walk.ts';
 import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
-import type { SlotPlan, Truth } from './slots.ts';
+import type { SlotPlan } from './slots.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 
@@ -75,17 +75,16 @@ export function compileMachine(
   options: MachineOptions,
 ): MachineImage {
   const { capacity, double } = options;
-  const truths = new Map<object, Truth>();
-  for (const t of trees) for (const b of t.branches) truths.set(b, plan.truth(b));
   const lots = lotsOf(e, trees);
-  const tiles = tilesOf(lots, truths);
+  const tiles = tilesOf(lots, plan);
   const tables = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
   if (options.kernel === 'quickscorer' && tables > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
   const kernel = options.kernel ?? (tables <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
 
   // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
   const lowest = new Map<number, number>();
-  const columns = {
+  const columns: WalkColumns = {
+    decisions: new Map(),
     high: (slot: number): number => slot,
     low(slot: number): number {
       if (!lowest.has(slot)) lowest.set(slot, plan.slots.length + lowest.size);
@@ -93,7 +92,7 @@ export function compileMachine(
     },
   };
   const walked = kernel === 'walk' ? lots : [];
-  const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, truths, plan.slots, columns)));
+  const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, plan, columns)));
   const width = Math.max(1, plan.slots.length + lowest.size);
 
   const arena = new Arena();
@@ -113,7 +112,7 @@ export function compileMachine(
     for (const t of tiles!) {
       const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
       if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
-      const placed = placeTile(arena, t, e, plan, truths);
+      const placed = placeTile(arena, t, e, plan);
       calls.push({ one, four, args: [states, width * 2, sums + t.lot.target * stride, ...placed, scratch] });
     }
   }

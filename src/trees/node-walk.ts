@@ -4,8 +4,8 @@ import type { Arena } from '../core/arena.ts';
 import { WasmFunction } from '../core/wasm.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
-import { fold, type Lot, leafWeights, neutral } from './kernel.ts';
-import type { Slot, Truth } from './slots.ts';
+import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
+import type { Slot, SlotPlan, Truth } from './slots.ts';
 
 /** Trees that are walked at once: enough independent loads to keep a core busy. */
 export const GROUP = 8;
@@ -18,6 +18,8 @@ export interface WalkColumns {
   high(slot: number): number;
   /** Column of a slot with NaN as state 0 and the others one up. */
   low(slot: number): number;
+  /** Those made so far: equal tests share one. */
+  readonly decisions: Map<Truth, Decision>;
 }
 
 /** A decision `state ≤ rank`; children as indices. A leaf goes to itself. */
@@ -38,8 +40,7 @@ export interface WalkTree {
 /** A tree as decisions: a test that is not one range of states becomes several, which share the subtrees. */
 export function walkNodes(
   tree: Tree,
-  truths: ReadonlyMap<object, Truth>,
-  slots: readonly Slot[],
+  plan: SlotPlan,
   columns: WalkColumns,
 ): WalkTree {
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
@@ -48,25 +49,48 @@ export function walkNodes(
   // Children stand after their parents.
   for (let i = tree.branches.length - 1; i >= 0; i--) {
     const b: Branch = tree.branches[i]!;
-    const truth = truths.get(b)!;
-    const numeric = slots[truth.slot]!.kind === 'number';
-    const end = slots[truth.slot]!.states;
-    const high = toggles(truth.ranges, 0, end, numeric && truth.missing ? end - 1 : -1);
-    const low = numeric ? toggles(truth.ranges, 1, end, truth.missing ? 0 : -1) : high;
-    const [chosen, column] =
-      low.at.length < high.at.length ? [low, columns.low(truth.slot)] : [high, columns.high(truth.slot)];
-    if (column > 32_767) throw new Unsupported('the trees ask for too many columns');
-    const [yes, no] = [of(b.yes), of(b.no)];
+    const { at, first, column } = decisionOf(plan.truth(b), plan.slots, columns);
+    const yes = of(b.yes);
+    const no = of(b.no);
+    if (at.length === 1) {
+      // The usual test: `yes` up to a state.
+      const [left, right] = first ? [yes, no] : [no, yes];
+      entry[i] = nodes.push({ column, rank: at[0]! - 1, yes: left, no: right, leaf: -1 }) - 1;
+      continue;
+    }
     const build = (from: number, to: number): number => {
-      if (from === to) return chosen.first !== (from % 2 === 1) ? yes : no;
+      if (from === to) return first !== (from % 2 === 1) ? yes : no;
       const middle = (from + to) >>> 1;
       const left = build(from, middle);
       const right = build(middle + 1, to);
-      return nodes.push({ column, rank: chosen.at[middle]! - 1, yes: left, no: right, leaf: -1 }) - 1;
+      return nodes.push({ column, rank: at[middle]! - 1, yes: left, no: right, leaf: -1 }) - 1;
     };
-    entry[i] = build(0, chosen.at.length);
+    entry[i] = build(0, at.length);
   }
   return { nodes, root: tree.branches.length === 0 ? 0 : entry[0]! };
+}
+
+interface Decision {
+  /** States at which the test changes, and what it is at state 0. */
+  at: readonly number[];
+  first: boolean;
+  column: number;
+}
+
+/** The shorter of two ways to decide a test: with NaN as the highest state or as the lowest. */
+function decisionOf(truth: Truth, slots: readonly Slot[], columns: WalkColumns): Decision {
+  let decision = columns.decisions.get(truth);
+  if (decision) return decision;
+  const { kind, states } = slots[truth.slot]!;
+  const numeric = kind === 'number';
+  const high = toggles(truth.ranges, 0, states, numeric && truth.missing ? states - 1 : -1);
+  const low = numeric ? toggles(truth.ranges, 1, states, truth.missing ? 0 : -1) : high;
+  const shorter = low.at.length < high.at.length;
+  const column = shorter ? columns.low(truth.slot) : columns.high(truth.slot);
+  if (column > 32_767) throw new Unsupported('the trees ask for too many columns');
+  decision = { ...(shorter ? low : high), column };
+  columns.decisions.set(truth, decision);
+  return decision;
 }
 
 /**
@@ -186,7 +210,7 @@ export function placeWalk(
       for (const { tree, node } of trees) {
         for (const n of node) {
           const { leaf } = tree.nodes[n]!;
-          if (leaf >= 0) weights.set(leafWeights(e, lot, leaf), o);
+          if (leaf >= 0) writeWeights(e, lot, leaf, weights, o);
           o += lot.width;
         }
       }

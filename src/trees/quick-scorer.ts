@@ -6,7 +6,7 @@ import type { Arena } from '../core/arena.ts';
 import { WasmFunction } from '../core/wasm.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Branch } from './grow.ts';
-import { fold, type Lot, leafWeights, neutral } from './kernel.ts';
+import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { SlotPlan, Truth } from './slots.ts';
 
 /** A table that needs more rows than this share of the states has a row for each: the way through a map would cost more. */
@@ -27,7 +27,7 @@ export interface Tile {
 }
 
 /** Cuts lots into tiles. null: a tree has too many leaves. */
-export function tilesOf(lots: readonly Lot[], truths: ReadonlyMap<object, Truth>): Tile[] | null {
+export function tilesOf(lots: readonly Lot[], plan: SlotPlan): Tile[] | null {
   const tiles: Tile[] = [];
   for (const lot of lots) {
     const most = lot.trees.reduce((n, t) => Math.max(n, t.leaves.length), 1);
@@ -39,7 +39,7 @@ export function tilesOf(lots: readonly Lot[], truths: ReadonlyMap<object, Truth>
       let vectors = 1;
       while (vectors * lanes < trees) vectors *= 2;
       const slots = new Set<number>();
-      for (const t of lot.trees.slice(from, from + trees)) for (const b of t.branches) slots.add(truths.get(b)!.slot);
+      for (const t of lot.trees.slice(from, from + trees)) for (const b of t.branches) slots.add(plan.slotOf(b.feature));
       tiles.push({ vectors, bits, lot, from, trees, slots: [...slots].sort((a, b) => a - b) });
     }
   }
@@ -164,12 +164,11 @@ export function placeTile(
   t: Tile,
   e: Ensemble,
   plan: SlotPlan,
-  truths: ReadonlyMap<object, Truth>,
 ): number[] {
   const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.slots.map((s) => [s, []]));
   for (let tree = 0; tree < t.trees; tree++) {
     for (const branch of t.lot.trees[t.from + tree]!.branches) {
-      const truth = truths.get(branch)!;
+      const truth = plan.truth(branch);
       tests.get(truth.slot)!.push({ tree, branch, truth });
     }
   }
@@ -186,16 +185,11 @@ export function placeTile(
     const starts = isDirect ? Array.from({ length: states }, (_, state) => state) : bounds.slice(0, -1);
     const words = t.vectors * 4;
     const at = arena.take(starts.length * words * 4, (memory, to) => {
-      const table = new Uint32Array(memory, to, starts.length * words).fill(0xffffffff);
-      for (const { tree, branch, truth } of own) {
-        const isTrue = truthOf(starts, truth, kind === 'number' ? states - 1 : -1);
-        for (let word = 0; word < t.bits / 32; word++) {
-          const keepYes = ~bitsOf(branch.middle, branch.end, word);
-          const keepNo = ~bitsOf(branch.first, branch.middle, word);
-          let p = tree * (t.bits / 32) + word;
-          for (let i = 0; i < starts.length; i++, p += words) table[p]! &= isTrue[i] === 1 ? keepYes : keepNo;
-        }
-      }
+      fillTable(new Uint32Array(memory, to, starts.length * words), starts, own, {
+        words,
+        wordsATree: t.bits / 32,
+        missing: kind === 'number',
+      });
     });
     if (isDirect) direct.push(s * 2, at);
     else {
@@ -218,23 +212,63 @@ export function placeTile(
     values.fill(neutral(e.aggregate));
     for (let i = 0; i < t.trees; i++) {
       for (const [l, leaf] of t.lot.trees[t.from + i]!.leaves.entries())
-        values.set(leafWeights(e, t.lot, leaf), (i * t.bits + l) * width);
+        writeWeights(e, t.lot, leaf, values, (i * t.bits + l) * width);
     }
   });
   return [...list(direct), ...list(mapped), leaves];
 }
 
-/** 1 for each of the ascending `states` in which the test is true; `missing` is the state of NaN, or -1. */
-function truthOf(states: readonly number[], { ranges, missing: whenMissing }: Truth, missing: number): Uint8Array {
-  const isTrue = new Uint8Array(states.length);
-  let r = 0;
-  for (let i = 0; i < states.length; i++) {
-    const state = states[i]!;
-    while (r < ranges.length && ranges[r]![1] <= state) r++;
-    if (state === missing) isTrue[i] = whenMissing ? 1 : 0;
-    else isTrue[i] = r < ranges.length && ranges[r]![0] <= state ? 1 : 0;
+/**
+ * Fills the rows of a slot: row i is for states from `starts[i]` on, `missing` says whether the last is that of NaN. Most
+ * tests change once along the states: what they say below and beyond is gathered and goes over the rows in one sweep each.
+ */
+function fillTable(
+  table: Uint32Array,
+  starts: readonly number[],
+  tests: readonly { tree: number; branch: Branch; truth: Truth }[],
+  { words, wordsATree, missing }: { words: number; wordsATree: number; missing: boolean },
+): void {
+  const last = starts.length - (missing ? 1 : 0);
+  const rowOf = (state: number): number => {
+    let low = 0;
+    let high = last;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (starts[middle]! < state) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  table.fill(0xffffffff);
+  /** Entry i: for all rows before row i, and for row i and all after it. */
+  const before = new Uint32Array((last + 1) * words).fill(0xffffffff);
+  const after = new Uint32Array((last + 1) * words).fill(0xffffffff);
+  for (const { tree, branch, truth } of tests) {
+    const spans = truth.ranges.map(([from, to]) => [rowOf(from), rowOf(to)] as const);
+    const bound = spans.length === 1 && spans[0]![0] === 0 ? spans[0]![1] : -1;
+    for (let word = 0; word < wordsATree; word++) {
+      const p = tree * wordsATree + word;
+      const keepYes = ~bitsOf(branch.middle, branch.end, word);
+      const keepNo = ~bitsOf(branch.first, branch.middle, word);
+      if (missing) table[last * words + p]! &= truth.missing ? keepYes : keepNo;
+      if (bound >= 0) {
+        before[bound * words + p]! &= keepYes;
+        after[bound * words + p]! &= keepNo;
+        continue;
+      }
+      let row = 0;
+      for (const [from, to] of spans) {
+        for (; row < from; row++) table[row * words + p]! &= keepNo;
+        for (; row < to; row++) table[row * words + p]! &= keepYes;
+      }
+      for (; row < last; row++) table[row * words + p]! &= keepNo;
+    }
   }
-  return isTrue;
+  for (let i = words; i < last * words; i++) after[i]! &= after[i - words]!;
+  for (let i = last * words - 1; i >= 0; i--) {
+    before[i]! &= before[i + words]!;
+    table[i]! &= after[i]! & before[i + words]!;
+  }
 }
 
 /** Bits from..to-1 of a mask, as far as they lie in its 32-bit word number `word`. */

@@ -44,6 +44,9 @@ export interface Truth {
 
 export interface SlotPlan {
   slots: readonly Slot[];
+  /** Slot of a feature in use. */
+  slotOf(feature: number): number;
+  /** Equal tests on numbers give the same object. */
   truth(branch: Branch): Truth;
 }
 
@@ -81,14 +84,25 @@ export function planSlots(features: readonly Feature[], trees: readonly Tree[], 
     if (key.slot < 0) key.slot = slots.push(categorySlot(f, key, features)) - 1;
     slotOf.set(feature, key.slot);
   }
+  /** Per slot: tests that are true up to a state, and those true beyond it, by state and test of a missing value. */
+  const known = slots.map(() => ({ upTo: [] as Truth[], beyond: [] as Truth[] }));
   return {
     slots,
+    slotOf: (feature) => slotOf.get(feature)!,
     truth(branch) {
       const at = slotOf.get(branch.feature)!;
       const slot = slots[at]!;
-      return slot.kind === 'number'
-        ? { slot: at, ranges: rangesOf(slot.cuts, branch, double), missing: missingOf(branch) }
-        : { slot: at, ranges: categoryRanges(slot, features[branch.feature]!, branch), missing: false };
+      if (slot.kind === 'category') {
+        return { slot: at, ranges: categoryRanges(slot, features[branch.feature]!, branch), missing: false };
+      }
+      const missing = missingOf(branch);
+      const ordered = boundOf(slot.cuts, branch, double);
+      if (ordered === null) return { slot: at, ranges: pointsOf(slot.cuts, branch, double), missing };
+      const { bound, beyond } = ordered;
+      const list = beyond ? known[at]!.beyond : known[at]!.upTo;
+      const key = bound * 2 + (missing ? 1 : 0);
+      list[key] ??= { slot: at, ranges: [beyond ? [bound, slot.cuts.length + 1] : [0, bound]], missing };
+      return list[key]!;
     },
   };
 }
@@ -195,24 +209,37 @@ export function holds(b: Branch, x: number): boolean {
 const missingOf = (b: Branch): boolean => b.missingTrue || b.mode === 'NEQ';
 
 /** Numbers at which tests change: x ≤ cut decides every one of them, because x < t is x ≤ the number below t. */
-function cutsOf(b: Branch, double: boolean): number[] {
-  if (b.mode === 'LEQ' || b.mode === 'GT') return [b.value];
-  if (b.mode === 'LT' || b.mode === 'GTE') return [below(b.value, double)];
-  return (b.mode === 'NEQ' ? [b.value] : b.members).flatMap((v) => [below(v, double), v]);
+function addCuts(b: Branch, double: boolean, add: (cut: number) => void): void {
+  const { mode, value } = b;
+  if (mode === 'LEQ' || mode === 'GT') add(value);
+  else if (mode === 'LT' || mode === 'GTE') add(below(value, double));
+  else {
+    for (const v of mode === 'NEQ' ? [value] : b.members) {
+      add(below(v, double));
+      add(v);
+    }
+  }
 }
 
 function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean): NumberSlot {
-  const distinct = new Set<number>();
   // No number lies below -Infinity, so x < -Infinity has no cut.
   if (
     tests.some((b) => (b.value === -Infinity || b.members.includes(-Infinity)) && b.mode !== 'LEQ' && b.mode !== 'GT')
   ) {
     throw new Unsupported('a threshold is -Infinity');
   }
+  const all = new Float64Array(tests.reduce((n, b) => n + Math.max(1, b.members.length * 2, b.mode === 'NEQ' ? 2 : 0), 0));
+  let count = 0;
   // + 0 makes -0 the 0 it equals.
-  for (const b of tests) for (const c of cutsOf(b, double)) distinct.add(c + 0);
-  if (distinct.size > MAX_STATES) throw new Unsupported('a feature has too many thresholds');
-  const cuts = Float64Array.from(distinct).sort();
+  const add = (cut: number): void => {
+    all[count++] = cut + 0;
+  };
+  for (const b of tests) addCuts(b, double, add);
+  const sorted = all.subarray(0, count).sort();
+  let distinct = 0;
+  for (let i = 0; i < count; i++) if (i === 0 || sorted[i] !== sorted[i - 1]) sorted[distinct++] = sorted[i]!;
+  if (distinct > MAX_STATES) throw new Unsupported('a feature has too many thresholds');
+  const cuts = sorted.slice(0, distinct);
   return { kind: 'number', source: feature.source!, feature, cuts, states: cuts.length + 2 };
 }
 
@@ -228,33 +255,30 @@ export function rank(cuts: Float64Array, x: number): number {
   return low;
 }
 
-function rangesOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
-  const end = cuts.length + 1;
+/** The one state at which an ordered test changes; null for the others. */
+function boundOf(cuts: Float64Array, b: Branch, double: boolean): { bound: number; beyond: boolean } | null {
+  const { mode, value } = b;
+  if (mode === 'LEQ' || mode === 'GT') return { bound: rank(cuts, value) + 1, beyond: mode === 'GT' };
+  if (mode === 'LT' || mode === 'GTE') return { bound: rank(cuts, below(value, double)) + 1, beyond: mode === 'GTE' };
+  return null;
+}
+
+/** Ranges of the tests that name points. */
+function pointsOf(cuts: Float64Array, b: Branch, double: boolean): [number, number][] {
   const upTo = (x: number): number => rank(cuts, x) + 1;
-  switch (b.mode) {
-    case 'LEQ':
-      return [[0, upTo(b.value)]];
-    case 'LT':
-      return [[0, upTo(below(b.value, double))]];
-    case 'GTE':
-      return [[upTo(below(b.value, double)), end]];
-    case 'GT':
-      return [[upTo(b.value), end]];
-    case 'NEQ':
-      return [
-        [0, upTo(below(b.value, double))],
-        [upTo(b.value), end],
-      ];
-    default: {
-      const ranges: [number, number][] = [];
-      for (const v of [...new Set(b.members)].sort((x, y) => x - y)) {
-        const range: [number, number] = [upTo(below(v, double)), upTo(v)];
-        if (ranges.at(-1)?.[1] === range[0]) ranges.at(-1)![1] = range[1];
-        else ranges.push(range);
-      }
-      return ranges;
-    }
+  if (b.mode === 'NEQ') {
+    return [
+      [0, upTo(below(b.value, double))],
+      [upTo(b.value), cuts.length + 1],
+    ];
   }
+  const ranges: [number, number][] = [];
+  for (const v of [...new Set(b.members)].sort((x, y) => x - y)) {
+    const range: [number, number] = [upTo(below(v, double)), upTo(v)];
+    if (ranges.at(-1)?.[1] === range[0]) ranges.at(-1)![1] = range[1];
+    else ranges.push(range);
+  }
+  return ranges;
 }
 
 /** State of a number slot for a value of its feature. */

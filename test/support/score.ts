@@ -11,6 +11,7 @@ export const CREDIT_COLUMNS = path.resolve('test/fixtures/packages/credit-column
 
 export class MemorySink implements ByteSink {
   readonly #chunks: Buffer[] = [];
+  readonly revocable = true;
   bytesWritten = 0;
   state: 'open' | 'committed' | 'aborted' = 'open';
 

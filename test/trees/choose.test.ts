@@ -28,7 +28,7 @@ test('the bundled model is served natively, with the same bits on ten thousand r
 test('a verdict spares the comparison, and survives a message between threads', async () => {
   const bytes = forestFile(spec);
   const first = await chooseEvaluator(bytes, manifest);
-  const second = await chooseEvaluator(bytes, manifest, 'auto', structuredClone(first.verdict));
+  const second = await chooseEvaluator(bytes, manifest, 'auto', { verdict: structuredClone(first.verdict) });
   expect(second.evaluator.name).toBe('native');
   expect(second.verdict).toEqual(first.verdict);
 });
@@ -36,10 +36,10 @@ test('a verdict spares the comparison, and survives a message between threads', 
 test('a verdict about another file, or about other inputs, does not count', async () => {
   const { verdict } = await chooseEvaluator(forestFile(spec), manifest);
   const lie: Verdict = { ...verdict, engine: 'onnxruntime', reason: 'of old' };
-  const other = await chooseEvaluator(forestFile({ ...spec, seed: 12 }), manifest, 'auto', lie);
+  const other = await chooseEvaluator(forestFile({ ...spec, seed: 12 }), manifest, 'auto', { verdict: lie });
   expect(other.evaluator.name).toBe('native');
   expect(other.verdict.key).not.toBe(verdict.key);
-  const kept = await chooseEvaluator(forestFile(spec), manifest, 'auto', lie);
+  const kept = await chooseEvaluator(forestFile(spec), manifest, 'auto', { verdict: lie });
   expect(kept.evaluator.name).toBe('onnxruntime');
   await kept.evaluator.close();
 });
