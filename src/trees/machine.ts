@@ -9,6 +9,7 @@ import { placeWalk, type WalkColumns, walkKernel, walkKernelName, walkNodes } fr
 import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
 import type { SlotPlan } from './slots.ts';
+import { combineKernel, tableColumns } from './table-columns.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 
@@ -76,10 +77,11 @@ export function compileMachine(
 ): MachineImage {
   const { capacity, double } = options;
   const lots = lotsOf(e, trees);
-  const tiles = tilesOf(lots, plan);
-  const tables = tiles?.reduce((n, t) => n + tableBytes(t, plan), 0) ?? Infinity;
-  if (options.kernel === 'quickscorer' && tables > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
-  const kernel = options.kernel ?? (tables <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
+  const tables = tableColumns(plan);
+  const tiles = tilesOf(lots, tables);
+  const bytes = tiles?.reduce((n, t) => n + tableBytes(t, tables), 0) ?? Infinity;
+  if (options.kernel === 'quickscorer' && bytes > MAX_MEMORY) throw new Unsupported('too large for QuickScorer');
+  const kernel = options.kernel ?? (bytes <= MAX_TABLES && quickIsFaster(tiles!, trees) ? 'quickscorer' : 'walk');
 
   // One place a slot, and after them one for each slot that the walk also wants ranked with NaN lowest.
   const lowest = new Map<number, number>();
@@ -93,7 +95,8 @@ export function compileMachine(
   };
   const walked = kernel === 'walk' ? lots : [];
   const forests = walked.map((lot) => lot.trees.map((t) => walkNodes(t, plan, columns)));
-  const width = Math.max(1, plan.slots.length + lowest.size);
+  const compounds = kernel === 'quickscorer' ? tables.compounds : [];
+  const width = Math.max(1, plan.slots.length + lowest.size + compounds.length);
 
   const arena = new Arena();
   const regions = options.regions.map((w) => arena.take(capacity * w * (double ? 8 : 4)));
@@ -107,12 +110,16 @@ export function compileMachine(
   if (records.count > 0) {
     calls.push({ one: 'rank', four: null, args: [records.at, records.count, states, width * 2] });
   }
+  if (compounds.length > 0) {
+    kernels.set('combine', combineKernel(compounds));
+    calls.push({ one: 'combine', four: null, args: [states, width * 2] });
+  }
   if (kernel === 'quickscorer') {
     const scratch = arena.take(SCRATCH);
     for (const t of tiles!) {
       const [one, four] = [tileKernelName(t, 1), tileKernelName(t, 4)];
       if (!kernels.has(one)) kernels.set(one, tileKernel(t, e, stride, 1)).set(four, tileKernel(t, e, stride, 4));
-      const placed = placeTile(arena, t, e, plan);
+      const placed = placeTile(arena, t, e, tables);
       calls.push({ one, four, args: [states, width * 2, sums + t.lot.target * stride, ...placed, scratch] });
     }
   }
@@ -235,7 +242,7 @@ function bind(call: Call, exports: WasmExports, sumSize: number): (rows: number)
 
 /** Work of both kernels for a row, in about nanoseconds: measured on one machine, only the ratio matters. */
 function quickIsFaster(tiles: readonly Tile[], trees: readonly Tree[]): boolean {
-  const quick = tiles.reduce((n, t) => n + t.slots.length * (0.6 + t.vectors * 0.3) + t.trees * 1.2, 0);
+  const quick = tiles.reduce((n, t) => n + t.columns.length * (0.6 + t.vectors * 0.3) + t.trees * 1.2, 0);
   const walk = trees.reduce((n, t) => n + 3 + 2 * 1.4 * Math.log2(t.leaves.length + 1), 0);
   return quick < walk;
 }

@@ -7,7 +7,8 @@ import { WasmFunction } from '../core/wasm.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Branch } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
-import type { SlotPlan, Truth } from './slots.ts';
+import type { Truth } from './slots.ts';
+import type { TableColumn, TableColumns } from './table-columns.ts';
 
 /** A table that needs more rows than this share of the states has a row for each: the way through a map would cost more. */
 const MOST_ROWS = 0.7;
@@ -22,12 +23,12 @@ export interface Tile {
   /** First tree of the lot in the tile, and how many there are. */
   from: number;
   trees: number;
-  /** Slots that any node of the tile tests. */
-  slots: readonly number[];
+  /** Columns that any node of the tile tests. */
+  columns: readonly number[];
 }
 
 /** Cuts lots into tiles. null: a tree has too many leaves. */
-export function tilesOf(lots: readonly Lot[], plan: SlotPlan): Tile[] | null {
+export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | null {
   const tiles: Tile[] = [];
   for (const lot of lots) {
     const most = lot.trees.reduce((n, t) => Math.max(n, t.leaves.length), 1);
@@ -38,17 +39,19 @@ export function tilesOf(lots: readonly Lot[], plan: SlotPlan): Tile[] | null {
       const trees = Math.min(FULL * lanes, lot.trees.length - from);
       let vectors = 1;
       while (vectors * lanes < trees) vectors *= 2;
-      const slots = new Set<number>();
-      for (const t of lot.trees.slice(from, from + trees)) for (const b of t.branches) slots.add(plan.slotOf(b.feature));
-      tiles.push({ vectors, bits, lot, from, trees, slots: [...slots].sort((a, b) => a - b) });
+      const columns = new Set<number>();
+      for (const t of lot.trees.slice(from, from + trees)) {
+        for (const b of t.branches) columns.add(tables.columnOf(b.feature));
+      }
+      tiles.push({ vectors, bits, lot, from, trees, columns: [...columns].sort((a, b) => a - b) });
     }
   }
   return tiles;
 }
 
 /** Bytes of the tables of a tile. */
-export const tableBytes = (tile: Tile, plan: SlotPlan): number =>
-  tile.slots.reduce((n, s) => n + plan.slots[s]!.states * tile.vectors * 16, 0);
+export const tableBytes = (tile: Tile, tables: TableColumns): number =>
+  tile.columns.reduce((n, c) => n + tables.columns[c]!.states * tile.vectors * 16, 0);
 
 /** Rows a kernel takes at once: sums are chains of additions, and four of them run side by side. */
 export type TileRows = 1 | 4;
@@ -145,10 +148,10 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
 }
 
 /** Runs of states that no branch of a tile tells apart: first state of each, and the one past the last. */
-function runsOf(states: number, kind: 'number' | 'category', truths: readonly Truth[]): number[] {
+function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
   const bounds = new Set([0, states]);
   // NaN is a run of its own.
-  if (kind === 'number') bounds.add(states - 1);
+  if (missing) bounds.add(states - 1);
   for (const { ranges } of truths) {
     for (const [from, to] of ranges) {
       bounds.add(from);
@@ -159,26 +162,21 @@ function runsOf(states: number, kind: 'number' | 'category', truths: readonly Tr
 }
 
 /** Places the tables and leaves of a tile; gives the arguments of its kernel between `sums` and `scratch`. */
-export function placeTile(
-  arena: Arena,
-  t: Tile,
-  e: Ensemble,
-  plan: SlotPlan,
-): number[] {
-  const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.slots.map((s) => [s, []]));
+export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColumns): number[] {
+  const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.columns.map((c) => [c, []]));
   for (let tree = 0; tree < t.trees; tree++) {
     for (const branch of t.lot.trees[t.from + tree]!.branches) {
-      const truth = plan.truth(branch);
+      const truth = tables.truth(branch);
       tests.get(truth.slot)!.push({ tree, branch, truth });
     }
   }
   const direct: number[] = [];
   const mapped: number[] = [];
-  for (const [s, own] of tests) {
-    const { kind, states } = plan.slots[s]!;
+  for (const [c, own] of tests) {
+    const column = tables.columns[c]!;
+    const { states, missing, place } = column;
     const bounds = runsOf(
-      states,
-      kind,
+      column,
       own.map((o) => o.truth),
     );
     const isDirect = bounds.length - 1 > states * MOST_ROWS;
@@ -188,16 +186,16 @@ export function placeTile(
       fillTable(new Uint32Array(memory, to, starts.length * words), starts, own, {
         words,
         wordsATree: t.bits / 32,
-        missing: kind === 'number',
+        missing,
       });
     });
-    if (isDirect) direct.push(s * 2, at);
+    if (isDirect) direct.push(place * 2, at);
     else {
       const map = arena.take(states * 2, (memory, to) => {
         const rows = new Uint16Array(memory, to, states);
         for (let i = 0; i + 1 < bounds.length; i++) rows.fill(i, bounds[i], bounds[i + 1]);
       });
-      mapped.push(s * 2, at, map);
+      mapped.push(place * 2, at, map);
     }
   }
   const list = (numbers: readonly number[]): [from: number, to: number] => {
@@ -219,7 +217,7 @@ export function placeTile(
 }
 
 /**
- * Fills the rows of a slot: row i is for states from `starts[i]` on, `missing` says whether the last is that of NaN. Most
+ * Fills the rows of a column: row i is for states from `starts[i]` on, `missing` says whether the last is that of NaN. Most
  * tests change once along the states: what they say below and beyond is gathered and goes over the rows in one sweep each.
  */
 function fillTable(
