@@ -18,8 +18,8 @@ export const RECORD_TOO_DEEP = 5;
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;
-  /** The bytes, shared with the worker: a worker that dies does not take them along. */
-  readonly slab: SharedArrayBuffer;
+  /** The bytes. Workers get shared ones: a worker that dies does not take them along. */
+  readonly slab: ArrayBufferLike;
   /** Two entries a record: first byte and one past the last byte in the slab, line end not included. */
   readonly spans: Int32Array;
   /** One RECORD_* a record. */

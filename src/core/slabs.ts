@@ -41,8 +41,8 @@ export class SlabPool {
   }
 
   /** Gives a slab back; one that had to be larger than usual is left to the garbage collector. */
-  release(slab: SharedArrayBuffer): void {
-    const kept = slab.byteLength === this.slabBytes ? slab : null;
+  release(slab: ArrayBufferLike): void {
+    const kept = slab instanceof SharedArrayBuffer && slab.byteLength === this.slabBytes ? slab : null;
     const next = this.#waiting.shift();
     if (next) next(kept ?? new SharedArrayBuffer(this.slabBytes));
     else {

@@ -1,5 +1,5 @@
 // API keys: kept as SHA-256, compared in constant time, read again when their file changes.
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
 import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -49,7 +49,7 @@ export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<
   await rename(temporary, file);
 }
 
-export const hashToken = (token: string): string => createHash('sha256').update(token).digest('hex');
+export const hashToken = (token: string): string => hash('sha256', token, 'hex');
 
 /** A new token: 32 random bytes with a prefix that secret scanners can look for. */
 export const newToken = (): string => `sluice_${randomBytes(32).toString('base64url')}`;
@@ -92,9 +92,9 @@ export class KeyRing {
     if (!authorization) return null;
     const match = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i.exec(authorization.trim());
     if (!match) return null;
-    const hash = createHash('sha256').update(match[1]!).digest();
+    const presented = hash('sha256', match[1]!, 'buffer');
     let found: ApiKey | null = null;
-    for (const k of this.#keys) if (timingSafeEqual(k.hash, hash)) found = k.key;
+    for (const k of this.#keys) if (timingSafeEqual(k.hash, presented)) found = k.key;
     if (found?.expires !== undefined && !(Date.parse(found.expires) > now)) return null;
     return found;
   }

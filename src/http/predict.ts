@@ -46,6 +46,7 @@ export interface PredictServices {
   metrics: Metrics;
 }
 
+const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 /** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
 const IDLE_MS = 20;
 
@@ -161,13 +162,13 @@ export async function predict(
     });
     answer = held;
     const observe = observer(metrics, model.ref);
+    const whole = body.takeWhole();
     let rows = 0;
     const counts: RunCounts = await scoreStream({
       ...streamOptions(format, query, config),
       model,
       pool,
-      chunks: body.chunks,
-      whole: body.takeWhole(),
+      ...(whole ? { chunks: NO_CHUNKS, whole } : { chunks: body.chunks }),
       idleMs: IDLE_MS,
       blockBytes: blockBytes(request),
       signal: gone.signal,

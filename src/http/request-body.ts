@@ -20,6 +20,7 @@ export interface BodyOptions {
 }
 
 export interface RequestBody {
+  /** To be asked for once. */
   readonly chunks: AsyncIterable<Uint8Array>;
   /** All of a small body that is there already, once: `chunks` then hold nothing more. Else null. */
   takeWhole(): Uint8Array | null;
@@ -39,12 +40,13 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
     if (encoding !== 'identity') throw new SluiceError('invalid_content', 'a multipart body cannot be compressed');
     source = await filePart(request, options.idleMs);
   }
-  const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
-  const chunks =
-    encoding === 'identity' ? bounded : capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
   const plain = encoding === 'identity' && source === raw;
   return {
-    chunks,
+    get chunks() {
+      const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
+      if (encoding === 'identity') return bounded;
+      return capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
+    },
     takeWhole: () => (plain ? wholeBody(request, options) : null),
     ended: () => raw.readableEnded || raw.complete,
   };

@@ -185,7 +185,12 @@ export class ModelHost {
     const other = this.#entries.get(key);
     if (other) return other;
     const pool = WorkerPool.start(
-      { model, workers: this.#options.workers, ...(this.#options.engine ? { engine: this.#options.engine } : {}) },
+      {
+        model,
+        workers: this.#options.workers,
+        near: true,
+        ...(this.#options.engine ? { engine: this.#options.engine } : {}),
+      },
       { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
     );
     const entry: Entry = { key, model, pool, users: 0, lastUse: Date.now(), references: new Set() };

@@ -32,7 +32,7 @@ export interface ScoreJob {
   kind: number;
   /** Sent with the first job of a kind to a worker. */
   spec: StreamSpec | null;
-  slab: SharedArrayBuffer;
+  slab: ArrayBufferLike;
   spans: Int32Array;
   faults: Uint8Array;
   lines: Int32Array;

@@ -25,6 +25,85 @@ interface Kind {
   interpretation: InterpretationSpec | null;
 }
 
+/** One job on its way, a micro-batch at a time: `next` decodes it, `write` formats it. */
+class JobRun {
+  readonly kind: Kind;
+  readonly #job: ScoreJob;
+  readonly #out: ByteWriter;
+  readonly #capacity: number;
+  readonly #began = performance.now();
+  readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
+  readonly #details: ErrorDetail[] = [];
+  #from = 0;
+  #to = 0;
+  #rejects = '';
+  #rejected = 0;
+  #explained = 0;
+  #inexact = 0;
+
+  constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number) {
+    this.kind = kind;
+    this.#job = job;
+    this.#out = out;
+    this.#capacity = capacity;
+  }
+
+  /** Decodes the next micro-batch; false when there is none. */
+  next(): boolean {
+    const rows = this.#job.faults.length;
+    if (this.#to >= rows) return false;
+    this.#from = this.#to;
+    this.#to = Math.min(rows, this.#from + this.#capacity);
+    this.kind.decoder.decode(this.#job, this.#from, this.#to, this.kind.batch);
+    return true;
+  }
+
+  /** Whether a row of the micro-batch was taken. */
+  get hasRows(): boolean {
+    const { batch } = this.kind;
+    return batch.rejections.length < batch.rows;
+  }
+
+  write(scores: Scores | null, interpretation: BatchInterpretation | null): void {
+    const job = this.#job;
+    const { batch, formatter } = this.kind;
+    if (interpretation) {
+      this.#explained += interpretation.explained;
+      this.#inexact += interpretation.inexact;
+    }
+    formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
+    for (const r of batch.rejections) {
+      const i = this.#from + r.index;
+      const row = job.firstRow + i;
+      this.#rejected++;
+      this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
+      this.#rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
+      if (this.#details.length < MAX_DETAILS) {
+        const column = r.column === null ? {} : { column: r.column };
+        this.#details.push({ code: r.code, message: r.message, row, ...column });
+      }
+    }
+  }
+
+  end(): ScoredPart {
+    const { buffer, length } = this.#out.detach();
+    const rows = this.#job.faults.length;
+    return {
+      rows,
+      scored: rows - this.#rejected,
+      rejected: this.#rejected,
+      output: buffer,
+      length,
+      rejects: this.#rejects,
+      rejectedByCode: this.#rejectedByCode,
+      explained: this.#explained,
+      inexact: this.#inexact,
+      details: this.#details,
+      workMs: performance.now() - this.#began,
+    };
+  }
+}
+
 export class Scorer {
   readonly model: ModelPackage;
   readonly evaluator: Evaluator;
@@ -75,57 +154,45 @@ export class Scorer {
     this.#kinds.delete(kind);
   }
 
-  /** Scores the records of one job. @throws SluiceError model_failed */
+  /** Scores the records of one job; jobs must not overlap. @throws SluiceError model_failed */
   async score(job: ScoreJob): Promise<ScoredPart> {
-    const began = performance.now();
-    const { decoder, formatter, batch, interpretation: wanted } = this.#kind(job.kind, job.spec);
-    const out = this.#writer;
-    if (job.recycled) out.reuse(job.recycled);
-    const rows = job.faults.length;
-    const rejectedByCode: ScoredPart['rejectedByCode'] = {};
-    const details: ErrorDetail[] = [];
-    let rejects = '';
-    let rejected = 0;
-    let explained = 0;
-    let inexact = 0;
-    for (let from = 0; from < rows; from += this.#capacity) {
-      const to = Math.min(rows, from + this.#capacity);
-      decoder.decode(job, from, to, batch);
-      let scores = await this.#evaluate(batch);
+    const run = this.#begin(job);
+    const { batch, interpretation: wanted } = run.kind;
+    if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow);
+    while (run.next()) {
+      let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
+      this.#check(batch, scores);
       let interpretation: BatchInterpretation | null = null;
       if (scores && wanted) {
         // The model is asked again while effects are computed, and would write over its scores.
         scores = { values: scores.values.slice(), width: scores.width };
         interpretation = await (await this.#explaining()).of(batch, this.#encoder.inputs, scores, wanted);
-        explained += interpretation.explained;
-        inexact += interpretation.inexact;
       }
-      formatter.write(out, batch, scores, job.firstRow + from, interpretation);
-      for (const r of batch.rejections) {
-        const i = from + r.index;
-        const row = job.firstRow + i;
-        rejected++;
-        rejectedByCode[r.code] = (rejectedByCode[r.code] ?? 0) + 1;
-        rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
-        if (details.length < MAX_DETAILS) {
-          details.push({ code: r.code, message: r.message, row, ...(r.column === null ? {} : { column: r.column }) });
-        }
-      }
+      run.write(scores, interpretation);
     }
-    const { buffer, length } = out.detach();
-    return {
-      rows,
-      scored: rows - rejected,
-      rejected,
-      output: buffer,
-      length,
-      rejects,
-      rejectedByCode,
-      explained,
-      inexact,
-      details,
-      workMs: performance.now() - began,
-    };
+    return run.end();
+  }
+
+  /** The same at once: for an evaluator that has `scoreNow`, and without interpretation. @throws SluiceError model_failed */
+  scoreNow(job: ScoreJob): ScoredPart {
+    return this.#finish(this.#begin(job), this.evaluator.scoreNow!);
+  }
+
+  #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>): ScoredPart {
+    const { batch } = run.kind;
+    while (run.next()) {
+      const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
+      this.#check(batch, scores);
+      run.write(scores, null);
+    }
+    return run.end();
+  }
+
+  #begin(job: ScoreJob): JobRun {
+    if (job.recycled) this.#writer.reuse(job.recycled);
+    // What a job that failed has written is not part of this one.
+    else this.#writer.length = 0;
+    return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity);
   }
 
   /** Made when it is first asked for: predictions alone must not pay for it. */
@@ -139,9 +206,9 @@ export class Scorer {
     return openInterpretations(this.model, this.evaluator);
   }
 
-  async #evaluate(batch: ColumnBatch): Promise<Scores | null> {
-    if (batch.rejections.length === batch.rows) return null;
-    const scores = await this.evaluator.score(this.#encoder.encode(batch), batch.rows);
+  /** Rejects rows whose scores cannot be answers. */
+  #check(batch: ColumnBatch, scores: Scores | null): void {
+    if (!scores) return;
     for (let r = 0; r < batch.rows; r++) {
       if (batch.rejected[r] !== 0) continue;
       if (!this.#interpreter.finite(scores, r)) {
@@ -150,7 +217,6 @@ export class Scorer {
         reject(batch, r, 'not_a_probability', null, 'the model answered with raw scores where probabilities are due');
       }
     }
-    return scores;
   }
 
   /** Jobs of a worker run one after the other, so streams of a kind can share what is made here. */

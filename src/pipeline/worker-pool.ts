@@ -2,9 +2,11 @@
 import { Worker } from 'node:worker_threads';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED, RECORD_OK } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import { sameData } from '../core/same.ts';
 import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Known } from '../score/choose.ts';
 import { type Judgement, judge } from '../score/verdict.ts';
+import type { NearScorer } from './near-scorer.ts';
 import type { FromWorker, OpenModel, ScoredPart, StreamSpec, ToWorker } from './protocol.ts';
 
 export interface PoolOptions {
@@ -14,6 +16,8 @@ export interface PoolOptions {
   engine?: EnginePolicy;
   /** Take jobs as soon as the model is compiled: what comes of them holds only if `confirmed` says so. Default: no. */
   ahead?: boolean;
+  /** Score small blocks on the calling thread where the model is compiled. Default: no. */
+  near?: boolean;
   /** Rows a micro-batch. */
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
@@ -103,7 +107,7 @@ export class WorkerPool {
   readonly #free: ArrayBuffer[] = [];
   /** Streams with queued jobs, served in turn. */
   #turn: Stream[] = [];
-  readonly #kinds = new Map<string, Kind>();
+  readonly #kinds: Kind[] = [];
   #nextKind = 1;
   #nextJob = 1;
   #deathsInARow = 0;
@@ -117,12 +121,14 @@ export class WorkerPool {
   readonly confirmed: Promise<boolean>;
   /** Found out while the first workers start. */
   readonly #judgement: Judgement;
+  #near: NearScorer | null = null;
 
   private constructor(options: PoolOptions, events: PoolEvents) {
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
     this.#options = {
       engine: 'auto',
       ahead: false,
+      near: false,
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxGuiltyRows: DEFAULT_MAX_GUILTY_ROWS,
@@ -155,11 +161,20 @@ export class WorkerPool {
       // Why the model cannot be used says more than that a worker was ended for it.
       await pool.#opened();
       await started;
+      if (options.near) await pool.#openNear();
     } catch (error) {
       await pool.close();
       throw error;
     }
     return pool;
+  }
+
+  async #openNear(): Promise<void> {
+    const known = await this.#judgement.known;
+    if (known.plan === null) return;
+    // A command that scores a file must not load what its workers need.
+    const { NearScorer } = await import('./near-scorer.ts');
+    this.#near = await NearScorer.open(this.#options.model, this.#options.engine, known);
   }
 
   get workers(): number {
@@ -181,15 +196,13 @@ export class WorkerPool {
     kind.users++;
     const stream: Stream = { kind, queue: [], guilty: 0, closed: false };
     return {
-      score: (block) =>
-        new Promise((resolve, reject) => {
-          if (this.#failure) reject(this.#failure);
-          else if (stream.closed || this.#closing) reject(new SluiceError('cancelled', 'the stream is closed'));
-          else {
-            this.#enqueue({ id: this.#nextJob++, stream, block, deaths: 0, resolve, reject }, false);
-            this.#dispatch();
-          }
-        }),
+      score: (block) => {
+        const near = this.#near;
+        if (!near?.takes(block, spec) || this.#failure || stream.closed || this.#closing)
+          return this.#far(stream, block);
+        const part = near.score(kind, block, this.#free.pop() ?? null);
+        return part ? Promise.resolve([part]) : this.#far(stream, block);
+      },
       close: () => {
         if (stream.closed) return;
         stream.closed = true;
@@ -201,22 +214,33 @@ export class WorkerPool {
     };
   }
 
+  /** Scores a block in a worker. */
+  #far(stream: Stream, block: Block): Promise<ScoredPart[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure) reject(this.#failure);
+      else if (stream.closed || this.#closing) reject(new SluiceError('cancelled', 'the stream is closed'));
+      else {
+        this.#enqueue({ id: this.#nextJob++, stream, block: inSharedMemory(block), deaths: 0, resolve, reject }, false);
+        this.#dispatch();
+      }
+    });
+  }
+
   /** Kinds nobody uses are forgotten when there are many: workers keep decoders and formatters for each. */
   #kindOf(spec: StreamSpec): Kind {
-    const key = JSON.stringify(spec);
-    const known = this.#kinds.get(key);
+    const known = this.#kinds.find((k) => sameData(k.spec, spec));
     if (known) return known;
-    if (this.#kinds.size >= MAX_KINDS) {
-      for (const [old, kind] of this.#kinds) {
-        if (kind.users > 0) continue;
-        this.#kinds.delete(old);
+    if (this.#kinds.length >= MAX_KINDS) {
+      for (const kind of this.#kinds.filter((k) => k.users === 0)) {
+        this.#kinds.splice(this.#kinds.indexOf(kind), 1);
+        this.#near?.forget(kind.id);
         for (const m of this.#members) {
           if (m.knows.delete(kind.id)) m.worker.postMessage({ type: 'forget', kind: kind.id } satisfies ToWorker);
         }
       }
     }
     const kind: Kind = { id: this.#nextKind++, spec, users: 0 };
-    this.#kinds.set(key, kind);
+    this.#kinds.push(kind);
     return kind;
   }
 
@@ -402,4 +426,15 @@ export class WorkerPool {
     for (const stream of this.#turn.splice(0)) for (const job of stream.queue.splice(0)) job.reject(error);
     for (const m of this.#members) for (const job of m.jobs.splice(0)) job.reject(error);
   }
+}
+
+/** The block, its bytes copied if only this thread can see them. */
+function inSharedMemory(block: Block): Job['block'] {
+  const { slab, spans } = block;
+  if (slab instanceof SharedArrayBuffer) return block;
+  const first = spans[0] ?? 0;
+  const length = (spans.at(-1) ?? 0) - first;
+  const shared = new SharedArrayBuffer(length);
+  new Uint8Array(shared).set(new Uint8Array(slab, first, length));
+  return { ...block, slab: shared, spans: spans.map((at) => at - first), firstByte: block.firstByte + first };
 }

@@ -15,5 +15,7 @@ export interface Evaluator {
    * @throws SluiceError model_failed
    */
   score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;
+  /** The same without a promise, where the engine can. */
+  scoreNow?(inputs: readonly EncodedInput[], rows: number): Scores;
   close(): Promise<void>;
 }

@@ -4,8 +4,14 @@ import type { EnginePolicy, Known, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import { Probe } from './probe.ts';
 
-const known = new Map<string, Promise<Verdict>>();
-const MAX_KNOWN = 100;
+/** What was found out, and the compiled model as long as somebody has it. */
+interface Finding {
+  verdict: Verdict;
+  plan: WeakRef<NativePlan> | null;
+}
+
+const found = new Map<string, Promise<Finding>>();
+const MAX_FOUND = 100;
 const NOTHING: Known = { verdict: null, plan: null };
 
 export interface Judgement {
@@ -15,8 +21,7 @@ export interface Judgement {
    */
   readonly draft: Promise<Known>;
   /**
-   * The verdict, and the model compiled for it where it is native and was not known before. No verdict: the policy leaves
-   * nothing to find out.
+   * The verdict, and the compiled model where it is native. No verdict: the policy leaves nothing to find out.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   readonly known: Promise<Known>;
@@ -25,30 +30,37 @@ export interface Judgement {
 /** Both promises may be left alone: nobody has to catch what they throw. */
 export function judge(model: ModelPackage, policy: EnginePolicy): Judgement {
   const draft = Promise.withResolvers<Known>();
-  const found = find(model, policy, (plan) => draft.resolve({ verdict: null, plan }));
-  found.then(draft.resolve, draft.reject);
+  const known = find(model, policy, (plan) => draft.resolve({ verdict: null, plan }));
+  known.then(draft.resolve, draft.reject);
   draft.promise.catch(() => {});
-  return { draft: draft.promise, known: found };
+  return { draft: draft.promise, known };
 }
 
 async function find(model: ModelPackage, policy: EnginePolicy, onPlan: (plan: NativePlan) => void): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
   const key = JSON.stringify([manifest.onnx, manifest.inputs, manifest.columns, policy]);
-  const before = known.get(key);
-  if (before) return { verdict: await before, plan: null };
+  const before = await found.get(key);
+  if (before) {
+    const plan = before.plan?.deref() ?? null;
+    if (plan !== null || before.verdict.engine === 'onnxruntime') return { verdict: before.verdict, plan };
+  }
   let plan: NativePlan | null = null;
-  const verdict = readModelBytes(model).then((bytes) =>
-    Probe.verdict(bytes, manifest, policy, (compiled) => {
-      plan = shared(compiled);
-      onPlan(plan);
-    }),
-  );
-  if (known.size >= MAX_KNOWN) known.clear();
-  known.set(key, verdict);
-  verdict.catch(() => known.delete(key));
-  const { engine } = await verdict;
-  return { verdict: await verdict, plan: engine === 'native' ? plan : null };
+  const finding = readModelBytes(model)
+    .then((bytes) =>
+      Probe.verdict(bytes, manifest, policy, (compiled) => {
+        plan = shared(compiled);
+        onPlan(plan);
+      }),
+    )
+    .then((verdict) => {
+      if (verdict.engine !== 'native') plan = null;
+      return { verdict, plan: plan && new WeakRef(plan) };
+    });
+  if (found.size >= MAX_FOUND) found.clear();
+  found.set(key, finding);
+  finding.catch(() => found.delete(key));
+  return { verdict: (await finding).verdict, plan };
 }
 
 /** The tables in memory that threads share instead of having a copy each. */

@@ -15,22 +15,33 @@ export interface CutOptions {
 }
 
 /**
- * All records of an input that is there as a whole, as one block; null if there are none.
+ * All records of an input that is there as a whole, as one block in the memory of the input; null if there are none.
  * @throws SluiceError invalid_encoding for UTF-16 text; whatever the scanner throws
  */
 export function cutWhole(
   input: Uint8Array,
   { scanner, onHeader }: Pick<CutOptions, 'scanner' | 'onHeader'>,
 ): Block | null {
-  const base = skipByteOrderMark(input, input.length);
-  const length = input.length - base;
-  const slab = new SharedArrayBuffer(Math.max(1, length));
-  const bytes = Buffer.from(slab);
-  bytes.set(base === 0 ? input : input.subarray(base));
+  const start = input.byteOffset + skipByteOrderMark(input, input.length);
+  const length = input.byteOffset + input.length - start;
+  const bytes = Buffer.from(input.buffer, start, length);
   const records = new RecordList();
   scanner.scan(bytes, length, true, records);
   if (onHeader && records.count > 0) takeHeader(bytes, records, onHeader);
-  return records.count === 0 ? null : blockOf(records, { seq: 0, slab, firstRow: 1, firstByte: base, length });
+  const { count, spans, faults, lines } = records;
+  if (count === 0) return null;
+  for (let i = 0; i < count * 2; i++) spans[i]! += start;
+  return {
+    seq: 0,
+    slab: input.buffer,
+    // The list is this block's own: no need for copies.
+    spans: spans.subarray(0, count * 2),
+    faults: faults.subarray(0, count),
+    lines: lines.subarray(0, count),
+    firstRow: 1,
+    firstByte: -input.byteOffset,
+    length: start + length,
+  };
 }
 
 const IDLE = Symbol('idle');

@@ -106,56 +106,62 @@ export class JsonScanner implements RecordScanner {
   #inside(slab: Buffer, to: number, records: RecordList): void {
     let pos = this.pos;
     let depth = this.#depth;
+    let lines = this.#lines;
+    let inString = this.#inString;
+    let escaped = this.#escaped;
+    const maxDepth = this.#maxDepth;
     const limit = this.#start + this.#maxRecordBytes;
+    /** One past the record's last byte, where it ends here. */
+    let end = -1;
     for (; pos < to; pos++) {
-      if (pos >= limit) {
-        throw new SluiceError(
-          'limit_exceeded',
-          `element ${this.#elements + 1} is longer than ${this.#maxRecordBytes} bytes`,
-          {
-            extra: { limit: 'row_bytes', value: this.#maxRecordBytes, unit: 'bytes' },
-          },
-        );
-      }
+      if (pos >= limit) this.#tooLong();
       const c = slab[pos]!;
-      if (c === 10) this.#lines++;
-      if (this.#inString) {
-        if (this.#escaped) this.#escaped = false;
-        else if (c === 92) this.#escaped = true;
+      if (c === 10) lines++;
+      if (inString) {
+        if (escaped) escaped = false;
+        else if (c === 92) escaped = true;
         else if (c === 34) {
-          this.#inString = false;
+          inString = false;
           if (depth === 0) {
-            this.pos = pos + 1;
-            this.#close(pos + 1, records);
-            return;
+            end = ++pos;
+            break;
           }
         }
-      } else if (c === 34) this.#inString = true;
+      } else if (c === 34) inString = true;
       else if (c === 123 || c === 91) {
         depth++;
-        if (depth > this.#maxDepth) this.#fault = RECORD_TOO_DEEP;
+        if (depth > maxDepth) this.#fault = RECORD_TOO_DEEP;
       } else if (c === 125 || c === 93) {
         // A bare value (a number, a word) ends where the array does.
         if (depth === 0) {
-          this.pos = pos;
-          this.#close(pos, records);
-          return;
+          end = pos;
+          break;
         }
         depth--;
         if (depth === 0) {
-          this.pos = pos + 1;
-          this.#close(pos + 1, records);
-          return;
+          end = ++pos;
+          break;
         }
       } else if (depth === 0 && (c === 44 || isSpace(c))) {
-        if (c === 10) this.#lines--;
-        this.pos = pos;
-        this.#close(pos, records);
-        return;
+        if (c === 10) lines--;
+        end = pos;
+        break;
       }
     }
     this.pos = pos;
     this.#depth = depth;
+    this.#lines = lines;
+    this.#inString = inString;
+    this.#escaped = escaped;
+    if (end >= 0) this.#close(end, records);
+  }
+
+  #tooLong(): never {
+    throw new SluiceError(
+      'limit_exceeded',
+      `element ${this.#elements + 1} is longer than ${this.#maxRecordBytes} bytes`,
+      { extra: { limit: 'row_bytes', value: this.#maxRecordBytes, unit: 'bytes' } },
+    );
   }
 
   #close(end: number, records: RecordList): void {

@@ -3,10 +3,10 @@
 /** Records found in one slab, as growable typed arrays (reused for the next slab after `clear`). */
 export class RecordList {
   count = 0;
-  // Small at first: most requests bring one application.
-  spans = new Int32Array(32);
-  faults = new Uint8Array(16);
-  lines = new Int32Array(16);
+  // Small at first: most requests bring one application, and arrays of up to 64 bytes cost next to nothing.
+  spans = new Int32Array(16);
+  faults = new Uint8Array(8);
+  lines = new Int32Array(8);
 
   /** `start`, `end`: bytes of the slab; `line`: physical line of the input, from 1. */
   add(start: number, end: number, fault: number, line: number): void {

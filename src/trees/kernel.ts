@@ -55,7 +55,8 @@ export const neutral = (aggregate: Aggregate): number =>
 /** Writes the weights of a leaf for the targets of its lot to out[at..], which is neutral before. */
 export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Array | Float64Array, at: number): void {
   const first = e.weightFirst[leaf]!;
-  for (let w = first; w < first + e.weightCount[leaf]!; w++) out[at + e.weightTarget[w]! - lot.target] = e.weightValue[w]!;
+  for (let w = first; w < first + e.weightCount[leaf]!; w++)
+    out[at + e.weightTarget[w]! - lot.target] = e.weightValue[w]!;
 }
 
 /** Emits: `sum` takes in the number that `load` leaves on the stack. `scratch` is a local of the type. */

@@ -38,11 +38,7 @@ export interface WalkTree {
 }
 
 /** A tree as decisions: a test that is not one range of states becomes several, which share the subtrees. */
-export function walkNodes(
-  tree: Tree,
-  plan: SlotPlan,
-  columns: WalkColumns,
-): WalkTree {
+export function walkNodes(tree: Tree, plan: SlotPlan, columns: WalkColumns): WalkTree {
   const nodes: WalkNode[] = tree.leaves.map((leaf, i) => ({ column: 0, rank: 0xffff, yes: i, no: i, leaf }));
   const entry = new Array<number>(tree.branches.length).fill(0);
   const of = (child: number): number => (child < 0 ? ~child : entry[child]!);

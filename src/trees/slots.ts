@@ -228,7 +228,9 @@ function numberSlot(feature: Feature, tests: readonly Branch[], double: boolean)
   ) {
     throw new Unsupported('a threshold is -Infinity');
   }
-  const all = new Float64Array(tests.reduce((n, b) => n + Math.max(1, b.members.length * 2, b.mode === 'NEQ' ? 2 : 0), 0));
+  const all = new Float64Array(
+    tests.reduce((n, b) => n + Math.max(1, b.members.length * 2, b.mode === 'NEQ' ? 2 : 0), 0),
+  );
   let count = 0;
   // + 0 makes -0 the 0 it equals.
   const add = (cut: number): void => {
