@@ -102,7 +102,7 @@ export class JobManager {
     let bytes = 0;
     const handle = await open(upload, 'wx', 0o600);
     try {
-      for await (const chunk of body.chunks) {
+      for await (const chunk of body.chunks()) {
         bytes += chunk.length;
         this.#spooling += chunk.length;
         if (kept + this.#spooling > config.jobs.max_bytes)

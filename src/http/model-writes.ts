@@ -120,7 +120,7 @@ async function readVersion(request: FastifyRequest, config: ServerConfig): Promi
     minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
   });
   const chunks: Uint8Array[] = [];
-  for await (const chunk of body.chunks) chunks.push(chunk);
+  for await (const chunk of body.chunks()) chunks.push(chunk);
   let value: unknown;
   try {
     value = JSON.parse(Buffer.concat(chunks).toString());

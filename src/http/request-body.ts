@@ -20,9 +20,9 @@ export interface BodyOptions {
 }
 
 export interface RequestBody {
-  /** To be asked for once. */
-  readonly chunks: AsyncIterable<Uint8Array>;
-  /** All of a small body that is there already, once: `chunks` then hold nothing more. Else null. */
+  /** To be called once. */
+  chunks(): AsyncIterable<Uint8Array>;
+  /** All of a small body that is there already, once: `chunks` then gives nothing more. Else null. */
   takeWhole(): Uint8Array | null;
   /** true once every byte of the request has been read. */
   ended(): boolean;
@@ -42,7 +42,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   }
   const plain = encoding === 'identity' && source === raw;
   return {
-    get chunks() {
+    chunks() {
       const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
       if (encoding === 'identity') return bounded;
       return capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
