@@ -10,6 +10,8 @@ const OPS = {
   'f32.ne': [0x5c], 'f32.lt': [0x5d], 'f32.gt': [0x5e], 'f64.ne': [0x62], 'f64.lt': [0x63], 'f64.gt': [0x64],
   'i32.ctz': [0x68], 'i32.add': [0x6a], 'i32.sub': [0x6b], 'i32.mul': [0x6c], 'i32.and': [0x71], 'i32.or': [0x72],
   'i32.xor': [0x73], 'i32.shl': [0x74], 'i32.shr_u': [0x76], 'i64.ctz': [0x7a], 'i64.add': [0x7c], 'i64.mul': [0x7e], 'i64.shr_u': [0x88], 'f32.add': [0x92],
+  'f32.eq': [0x5b], 'i32.div_u': [0x6e], 'i32.rem_u': [0x70], 'f64.abs': [0x99], 'f64.ceil': [0x9b], 'f64.floor': [0x9c], 'f64.sub': [0xa1],
+  'f64.mul': [0xa2], 'i32.trunc_f64_u': [0xab], 'f32.demote_f64': [0xb6], 'f64.promote_f32': [0xbb],
   'f64.eq': [0x61], 'f64.le': [0x65], 'f64.ge': [0x66], 'f64.neg': [0x9a], 'f64.trunc': [0x9d], 'f64.div': [0xa3],
   'f64.convert_i64_u': [0xba], 'i8x16.eq': [0xfd, 0x23], 'i8x16.bitmask': [0xfd, 0x64],
   'f64.add': [0xa0], 'i32.wrap_i64': [0xa7], 'i64.extend_i32_u': [0xad], select: [0x1b], 'v128.and': [0xfd, 0x4e],

@@ -5,11 +5,12 @@ import { DelimitedFormatter } from './delimited.ts';
 import type { Formatter, Frame, OutputSpec } from './formatter.ts';
 import { JsonFormatter, modelKeys } from './json.ts';
 
-export function createFormatter(spec: OutputSpec, manifest: Manifest): Formatter {
+/** `kernelAfter`: rows after which usual answers are written by a kernel; default: when it pays. */
+export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfter?: number): Formatter {
   const interpreter = new Interpreter(manifest);
   return spec.format === 'json' || spec.format === 'ndjson'
-    ? new JsonFormatter(spec, interpreter, manifest)
-    : new DelimitedFormatter(spec, interpreter, manifest.columns);
+    ? new JsonFormatter(spec, interpreter, manifest, kernelAfter)
+    : new DelimitedFormatter(spec, interpreter, manifest.columns, kernelAfter);
 }
 
 /** Head, separator and tail of an answer in this format. */

@@ -4,6 +4,7 @@ import { type BatchInterpretation, INEXACT, type InterpretationSpec } from '../e
 import type { ColumnSpec } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
+import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
@@ -38,17 +39,23 @@ export class DelimitedFormatter implements Formatter {
   /** Empty fields between `row` and the error columns of a rejected row. */
   readonly #gap: string;
 
-  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[]) {
+  readonly #usual: UsualAnswers | null;
+
+  /** `kernelAfter`: rows. */
+  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[], kernelAfter = KERNEL_AFTER) {
     this.#spec = spec;
     this.#interpreter = interpreter;
     this.#delimiter = spec.delimiter.charCodeAt(0);
     this.#columns = columns;
     const d = spec.delimiter;
-    this.#true = fragment(`${d}true${d}`);
-    this.#false = fragment(`${d}false${d}`);
+    const pieces = { beforeRow: '', whenTrue: `${d}true${d}`, whenFalse: `${d}false${d}`, end: `${d.repeat(3)}\n` };
+    this.#true = fragment(pieces.whenTrue);
+    this.#false = fragment(pieces.whenFalse);
+    const plain = spec.passthrough.length === 0 && spec.interpretation === null;
+    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
     this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
     this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
-    this.#end = fragment(`${d.repeat(3)}\n`);
+    this.#end = fragment(pieces.end);
     const between = DelimitedFormatter.answerColumns(interpreter).length;
     this.#gap = spec.delimiter.repeat(between + 1);
   }
@@ -97,7 +104,10 @@ export class DelimitedFormatter implements Formatter {
     interpretation: BatchInterpretation | null,
   ): void {
     let next = 0;
+    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
     for (let r = 0; r < batch.rows; r++) {
+      if (usual) r = usual.write(out, r);
+      if (r === batch.rows) break;
       for (const texts of batch.passthrough) this.#passthrough(out, texts[r] ?? null);
       out.unsigned(firstRow + r);
       if (batch.rejected[r] === 1 || !scores) this.#error(out, batch.rejections[next++]!);

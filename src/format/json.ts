@@ -4,6 +4,7 @@ import { type BatchInterpretation, INEXACT } from '../explain/interpretation.ts'
 import type { ColumnSpec, Manifest } from '../model/manifest.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
+import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation.ts';
@@ -11,8 +12,10 @@ import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 
 const ROW = fragment('"row":');
 const ERROR = fragment('{"error":');
-const TRUE = fragment(',"prediction":true,"probability":');
-const FALSE = fragment(',"prediction":false,"probability":');
+const TRUE_TEXT = ',"prediction":true,"probability":';
+const FALSE_TEXT = ',"prediction":false,"probability":';
+const TRUE = fragment(TRUE_TEXT);
+const FALSE = fragment(FALSE_TEXT);
 const PROBABILITIES = fragment(',"probabilities":{');
 const POINTS = fragment(',"points":');
 const VALUE = fragment(',"value":');
@@ -50,7 +53,15 @@ export class JsonFormatter implements Formatter {
   /** `{"column":…,"value":` of each column. */
   readonly #effectHeads: readonly string[];
 
-  constructor(spec: OutputSpec, interpreter: Interpreter, { id, version, columns }: Manifest) {
+  readonly #usual: UsualAnswers | null;
+
+  /** `kernelAfter`: rows. */
+  constructor(
+    spec: OutputSpec,
+    interpreter: Interpreter,
+    { id, version, columns }: Manifest,
+    kernelAfter = KERNEL_AFTER,
+  ) {
     this.#spec = spec;
     this.#interpreter = interpreter;
     this.#head = spec.identity === 'model' ? fragment(`{${modelKeys({ id, version })}`) : null;
@@ -61,6 +72,10 @@ export class JsonFormatter implements Formatter {
     this.#decisions = new Map(interpreter.decisions.map((d) => [d, fragment(`,"decision":${JSON.stringify(d)}`)]));
     this.#lines = spec.format === 'ndjson';
     this.#columns = columns;
+    const plain = this.#head === null && spec.passthrough.length === 0 && spec.interpretation === null;
+    const [before, end] = this.#lines ? ['{"row":', '}\n'] : [',{"row":', '}'];
+    const pieces = { beforeRow: before, whenTrue: TRUE_TEXT, whenFalse: FALSE_TEXT, end };
+    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
     this.#effectHeads = columns.map((c) => `{"column":${JSON.stringify(c.name)},"value":`);
   }
 
@@ -72,7 +87,11 @@ export class JsonFormatter implements Formatter {
     interpretation: BatchInterpretation | null,
   ): void {
     let next = 0;
+    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
     for (let r = 0; r < batch.rows; r++) {
+      // The first object of an array has no comma in front.
+      if (usual && (this.#lines || out.length > 0)) r = usual.write(out, r);
+      if (r === batch.rows) break;
       if (!this.#lines && out.length > 0) out.byte(44);
       const sound = batch.rejected[r] !== 1 && scores !== null;
       if (this.#head) {

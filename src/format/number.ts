@@ -2,7 +2,7 @@
 import { type ByteWriter, digitsOf, writeDigits } from './byte-writer.ts';
 
 /** Powers of ten that a double holds exactly. */
-const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
+export const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 /** Below, decimals would need a power of ten that no double holds. */
 const SMALLEST = 1e-13;
 /** From here on every float32 is a whole number. */
@@ -10,7 +10,7 @@ const WHOLE = 2 ** 24;
 /** Whole numbers from here on may have a shorter form with zeros at the end. */
 const LARGE_WHOLE = 1e9;
 /** A float32 times so large a power of ten still is exact. */
-const EXACT_DECIMALS = 12;
+export const EXACT_DECIMALS = 12;
 /** The exponent below which JavaScript writes one. */
 const SMALLEST_DECIMAL = -6;
 
