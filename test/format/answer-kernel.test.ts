@@ -2,14 +2,21 @@
 import { expect, test } from 'vitest';
 import type { ColumnBatch, Rejection } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
+import { UsualAnswers } from '../../src/format/answer-kernel.ts';
 import { ByteWriter } from '../../src/format/byte-writer.ts';
 import { createFormatter } from '../../src/format/create.ts';
 import type { OutputFormat, OutputSpec } from '../../src/format/formatter.ts';
+import { shortestFloat32 } from '../../src/format/number.ts';
 import type { Manifest } from '../../src/model/manifest.ts';
 import { loadPackage } from '../../src/model/package.ts';
+import { Interpreter } from '../../src/score/prediction.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
-const { manifest } = await loadPackage(CREDIT_DEFAULT);
+const whole = (await loadPackage(CREDIT_DEFAULT)).manifest;
+// Predictions alone.
+const manifest: Manifest = structuredClone(whole);
+delete manifest.scorecard;
+delete manifest.decisions;
 const FORMATS: OutputFormat[] = ['ndjson', 'json', 'csv', 'tsv'];
 
 const specOf = (format: OutputFormat, more: Partial<OutputSpec> = {}): OutputSpec => ({
@@ -26,8 +33,7 @@ function batchOf(rows: number, isRejected: (r: number) => boolean): ColumnBatch 
   const rejected = Uint8Array.from({ length: rows }, (_, r) => (isRejected(r) ? 1 : 0));
   const rejections: Rejection[] = [];
   for (let r = 0; r < rows; r++) {
-    if (rejected[r] === 1)
-      rejections.push({ index: r, code: 'bad_number', column: 'amount', message: `no "${r}"` });
+    if (rejected[r] === 1) rejections.push({ index: r, code: 'bad_number', column: 'amount', message: `no "${r}"` });
   }
   return { capacity: rows, rows, columns: [], rejected, rejections, passthrough: [] };
 }
@@ -114,6 +120,7 @@ test('answers with more parts are left to the formatter', () => {
   for (const format of FORMATS) {
     for (const [spec, of] of [
       [specOf(format, { passthrough: ['id'] }), manifest],
+      [specOf(format), whole],
       [specOf(format), { ...manifest, scorecard }],
       [specOf(format), { ...manifest, decisions: [{ name: 'accept', min_probability: 0.7 }] }],
     ] as const) {
@@ -121,4 +128,27 @@ test('answers with more parts are left to the formatter', () => {
       expect(written(spec, 0, batches, 1, of as Manifest)).toBe(written(spec, Infinity, batches, 1, of as Manifest));
     }
   }
+});
+
+test('what is usual is written by the kernel', () => {
+  const random = new Random();
+  random.seed(10, 1);
+  const pieces = { beforeRow: 'r', whenTrue: ' yes ', whenFalse: ' no ', end: ';' };
+  const usual = UsualAnswers.of(pieces, new Interpreter(manifest), 0)!;
+  const out = new ByteWriter();
+  const p = Float32Array.from({ length: 6 }, () => 0.1 + 0.8 * random.uniform());
+  p[4] = 1;
+  const scores = { values: Float32Array.from({ length: 12 }, (_, i) => (i % 2 === 1 ? p[i >> 1]! : 0)), width: 2 };
+  expect(
+    usual.begin(
+      batchOf(6, (r) => r === 2),
+      scores,
+      41,
+    ),
+  ).toBe(true);
+  expect(usual.write(out, 0)).toBe(2);
+  expect(usual.write(out, 3)).toBe(4);
+  expect(usual.write(out, 5)).toBe(6);
+  const row = (r: number) => `r${41 + r}${p[r]! > 0.5 ? ' yes ' : ' no '}${shortestFloat32(p[r]!)};`;
+  expect(out.view().toString()).toBe([0, 1, 3, 5].map(row).join(''));
 });
