@@ -39,6 +39,25 @@ export function sluice(program: Program, name: string, what: string, options: re
   };
 }
 
+function naive(name: string, how: string, options: readonly string[], takes = trained): Contender {
+  return {
+    name,
+    what: `what one writes first (\`bench/naive.ts\`): rows as objects, batches of 1,000, JSON.stringify a row${how}`,
+    takes,
+    command: (model, input, output) => ({
+      args: [
+        NODE,
+        path.join(import.meta.dirname, 'naive.ts'),
+        path.join(MODELS, `${model}.onnx`),
+        path.join(MODELS, 'codes.json'),
+        input,
+        output,
+        ...options,
+      ],
+    }),
+  };
+}
+
 function peer(python: string, name: string, what: string, call: string, takes = trained): Contender {
   return {
     name,
@@ -76,21 +95,13 @@ export function contenders(program: Program, python: string | null, cores: numbe
       '--evaluator',
       'onnxruntime',
     ]),
-    {
-      name: 'csv-parse + onnxruntime-node',
-      what: 'what one writes first (`bench/naive.ts`): rows as objects, batches of 1,000, JSON.stringify a row',
-      takes: trained,
-      command: (model: string, input: string, output: string) => ({
-        args: [
-          NODE,
-          path.join(import.meta.dirname, 'naive.ts'),
-          path.join(MODELS, `${model}.onnx`),
-          path.join(MODELS, 'codes.json'),
-          input,
-          output,
-        ],
-      }),
-    },
+    naive('csv-parse + onnxruntime-node', '', [], trained),
+    naive(
+      'csv-parse + onnxruntime-node, 1 thread',
+      ', ONNX Runtime with one thread, as the reproducible bits of a tree ensemble need it',
+      ['1'],
+      (model) => model === 'bench-lightgbm',
+    ),
   ];
   if (python === null) return list;
   return [

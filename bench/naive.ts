@@ -1,17 +1,17 @@
 // What one writes first: csv-parse, onnxruntime-node, JSON.stringify; a contender, run as a process of its own.
-//   node naive.ts MODEL.onnx CODES.json INPUT.csv OUTPUT.ndjson
+//   node naive.ts MODEL.onnx CODES.json INPUT.csv OUTPUT.ndjson [THREADS of ONNX Runtime]
 import { once } from 'node:events';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import { finished } from 'node:stream/promises';
 import { parse } from 'csv-parse';
 import * as ort from 'onnxruntime-node';
 
-const [model, encoding, input, output] = process.argv.slice(2) as [string, string, string, string];
+const [model, encoding, input, output, threads] = process.argv.slice(2) as [string, string, string, string, string?];
 const { order, codes } = JSON.parse(readFileSync(encoding, 'utf8')) as {
   order: string[];
   codes: Record<string, Record<string, number>>;
 };
-const session = await ort.InferenceSession.create(model);
+const session = await ort.InferenceSession.create(model, threads ? { intraOpNumThreads: Number(threads) } : {});
 const BATCH = 1000;
 const out = createWriteStream(output);
 let features: number[] = [];

@@ -17,7 +17,7 @@ export class Metrics {
     'applications interpreted (explained), or left without because effects did not add up (inexact)',
     ['model', 'outcome'],
   );
-  readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time a worker takes for a block', ['model']);
+  readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time of scoring a block', ['model']);
   readonly queueWait = this.#histogram('sluice_request_queue_seconds', 'time a predict request waits for its turn', []);
   readonly requests = this.#histogram('sluice_http_request_seconds', 'time to the end of the answer', [
     'route',
