@@ -188,7 +188,9 @@ function readAttribute(message: Message): Attribute {
     else if (f.number === 4) s = message.text(f);
     else if (f.number === 5) tensor = readTensor(message.inside(f));
     else if (f.number === 6 || f.number === 11) graphs.push(readGraph(message.inside(f)));
+    else if (f.number === 7 && f.wire === 5) f.run(floats);
     else if (f.number === 7) message.floats(f, floats);
+    else if (f.number === 8 && f.wire === 0) f.run(ints);
     else if (f.number === 8) message.integers(f, ints);
     else if (f.number === 9) strings.push(message.textAgain(f, known));
   }

@@ -69,10 +69,12 @@ export class Cursor implements Field {
   start = 0;
   end = 0;
   from = 0;
+  readonly #bytes: Uint8Array;
   readonly #reader: VarintReader;
   readonly #limit: number;
 
   constructor(bytes: Uint8Array, start: number, end: number) {
+    this.#bytes = bytes;
     this.#reader = new VarintReader(bytes, start, end);
     this.#limit = end;
   }
@@ -104,6 +106,32 @@ export class Cursor implements Field {
     this.wire = wire;
     reader.at = this.end;
     return true;
+  }
+
+  /**
+   * Appends the integer or float of this field and those of the fields of its kind right behind it, the last of which it then
+   * stands on: lists are written that way, a field an entry.
+   */
+  run(out: number[]): void {
+    const reader = this.#reader;
+    const bytes = this.#bytes;
+    const tag = bytes[this.from]!;
+    // A number above 15 takes two bytes: then each field is on its own.
+    const alike = this.number < 16;
+    if (this.wire === 0) {
+      out.push(this.value);
+      while (alike && reader.at < this.#limit && bytes[reader.at] === tag) {
+        reader.at++;
+        out.push(reader.next());
+      }
+    } else if (this.wire === 5) {
+      const view = new DataView(bytes.buffer, bytes.byteOffset, this.#limit);
+      out.push(view.getFloat32(this.start, true));
+      for (; alike && reader.at + 5 <= this.#limit && bytes[reader.at] === tag; reader.at += 5) {
+        out.push(view.getFloat32(reader.at + 1, true));
+      }
+    } else throw broken('numbers are expected');
+    this.end = reader.at;
   }
 }
 

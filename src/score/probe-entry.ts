@@ -1,5 +1,6 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { readModelBytes } from '../model/model-file.ts';
 import { servable } from '../onnx/serve.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import { chooseEvaluator } from './choose.ts';
@@ -30,7 +31,9 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { bytes, manifest, policy } = request;
+    const { model, policy } = request;
+    const { manifest } = model;
+    const bytes = await readModelBytes(model);
     const reference = bytes.length > LARGE ? openReference : null;
     const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
       openAside: reference,

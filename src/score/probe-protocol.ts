@@ -1,7 +1,7 @@
 // What a probe and its process say to each other.
 import type { ErrorCode } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
-import type { Manifest } from '../model/manifest.ts';
+import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import type { OutputTensor, SessionInput } from './session.ts';
@@ -9,7 +9,7 @@ import type { OutputTensor, SessionInput } from './session.ts';
 export type ProbeRequest =
   | { type: 'open'; bytes: Uint8Array }
   | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
-  | { type: 'verdict'; bytes: Uint8Array; manifest: Manifest; policy: EnginePolicy }
+  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy }
   | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
 
 export interface ProbeOpened {

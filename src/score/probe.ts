@@ -2,7 +2,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { SluiceError } from '../core/errors.ts';
 import type { EncodedInput } from '../model/encoder.ts';
-import type { Manifest } from '../model/manifest.ts';
+import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import type { ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
@@ -39,12 +39,11 @@ export class Probe {
 
   /**
    * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it, and so does that
-   * of compiling the model. `onPlan` gets the compiled model before it is compared, where it can be compiled.
-   * @throws SluiceError model_invalid
+   * of compiling the model, which is read there. `onPlan` gets the compiled model before it is compared, where it can be compiled.
+   * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static async verdict(
-    bytes: Uint8Array,
-    manifest: Manifest,
+    model: ModelPackage,
     policy: EnginePolicy,
     onPlan: (plan: NativePlan) => void,
     limitMs = 120_000,
@@ -56,7 +55,7 @@ export class Probe {
     try {
       await ready.get(child);
       child.on('message', listen);
-      return (await ask(child, { type: 'verdict', bytes, manifest, policy }, 'judged', limitMs)).verdict;
+      return (await ask(child, { type: 'verdict', model, policy }, 'judged', limitMs)).verdict;
     } finally {
       child.off('message', listen);
       child.kill('SIGKILL');

@@ -1,5 +1,5 @@
 // Which evaluator serves a model on this machine, found out once a process and model.
-import { type ModelPackage, readModelBytes } from '../model/model-file.ts';
+import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Known, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import { Probe } from './probe.ts';
@@ -46,17 +46,13 @@ async function find(model: ModelPackage, policy: EnginePolicy, onPlan: (plan: Na
     if (plan !== null || before.verdict.engine === 'onnxruntime') return { verdict: before.verdict, plan };
   }
   let plan: NativePlan | null = null;
-  const finding = readModelBytes(model)
-    .then((bytes) =>
-      Probe.verdict(bytes, manifest, policy, (compiled) => {
-        plan = shared(compiled);
-        onPlan(plan);
-      }),
-    )
-    .then((verdict) => {
-      if (verdict.engine !== 'native') plan = null;
-      return { verdict, plan: plan && new WeakRef(plan) };
-    });
+  const finding = Probe.verdict(model, policy, (compiled) => {
+    plan = shared(compiled);
+    onPlan(plan);
+  }).then((verdict) => {
+    if (verdict.engine !== 'native') plan = null;
+    return { verdict, plan: plan && new WeakRef(plan) };
+  });
   if (found.size >= MAX_FOUND) found.clear();
   found.set(key, finding);
   finding.catch(() => found.delete(key));
