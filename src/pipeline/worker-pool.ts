@@ -137,7 +137,7 @@ export class WorkerPool {
       ...options,
     };
     this.#events = events;
-    this.#judgement = judge(this.#options.model, this.#options.engine);
+    this.#judgement = judge(this.#options.model, this.#options.engine, this.#options.ahead ? 'plan' : 'verdict');
     this.confirmed = this.#confirm();
     this.confirmed.catch(() => {});
   }

@@ -31,10 +31,10 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { model, policy } = request;
+    const { model, policy, sooner } = request;
     const { manifest } = model;
     const bytes = await readModelBytes(model);
-    const reference = bytes.length > LARGE ? openReference : null;
+    const reference = bytes.length > LARGE && sooner === 'verdict' ? openReference : null;
     const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
       openAside: reference,
       onPlan: (plan) => answer({ type: 'compiled', plan }),

@@ -6,10 +6,13 @@ import type { EnginePolicy, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import type { OutputTensor, SessionInput } from './session.ts';
 
+/** `verdict`: a large model is compiled and opened in ONNX Runtime side by side; `plan`: one after the other, in less memory. */
+export type ProbeAim = 'plan' | 'verdict';
+
 export type ProbeRequest =
   | { type: 'open'; bytes: Uint8Array }
   | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
-  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy }
+  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy; sooner: ProbeAim }
   | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
 
 export interface ProbeOpened {

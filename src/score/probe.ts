@@ -5,7 +5,7 @@ import type { EncodedInput } from '../model/encoder.ts';
 import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
-import type { ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
+import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 import type { OutputTensor } from './session.ts';
 
 const START_MS = 60_000;
@@ -39,13 +39,15 @@ export class Probe {
 
   /**
    * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it, and so does that
-   * of compiling the model, which is read there. `onPlan` gets the compiled model before it is compared, where it can be compiled.
+   * of compiling the model, which is read there. `onPlan` gets the compiled model before it is compared, where it can be
+   * compiled; `sooner` says which of the two is waited for.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static async verdict(
     model: ModelPackage,
     policy: EnginePolicy,
     onPlan: (plan: NativePlan) => void,
+    sooner: ProbeAim = 'verdict',
     limitMs = 120_000,
   ): Promise<Verdict> {
     const child = take();
@@ -55,7 +57,7 @@ export class Probe {
     try {
       await ready.get(child);
       child.on('message', listen);
-      return (await ask(child, { type: 'verdict', model, policy }, 'judged', limitMs)).verdict;
+      return (await ask(child, { type: 'verdict', model, policy, sooner }, 'judged', limitMs)).verdict;
     } finally {
       child.off('message', listen);
       child.kill('SIGKILL');

@@ -3,6 +3,7 @@ import type { ModelPackage } from '../model/model-file.ts';
 import type { EnginePolicy, Known, Verdict } from './choose.ts';
 import type { NativePlan } from './native/evaluator.ts';
 import { Probe } from './probe.ts';
+import type { ProbeAim } from './probe-protocol.ts';
 
 /** What was found out, and the compiled model as long as somebody has it. */
 interface Finding {
@@ -27,16 +28,21 @@ export interface Judgement {
   readonly known: Promise<Known>;
 }
 
-/** Both promises may be left alone: nobody has to catch what they throw. */
-export function judge(model: ModelPackage, policy: EnginePolicy): Judgement {
+/** Both promises may be left alone: nobody has to catch what they throw. `sooner`: the one that is waited for. */
+export function judge(model: ModelPackage, policy: EnginePolicy, sooner: ProbeAim = 'verdict'): Judgement {
   const draft = Promise.withResolvers<Known>();
-  const known = find(model, policy, (plan) => draft.resolve({ verdict: null, plan }));
+  const known = find(model, policy, sooner, (plan) => draft.resolve({ verdict: null, plan }));
   known.then(draft.resolve, draft.reject);
   draft.promise.catch(() => {});
   return { draft: draft.promise, known };
 }
 
-async function find(model: ModelPackage, policy: EnginePolicy, onPlan: (plan: NativePlan) => void): Promise<Known> {
+async function find(
+  model: ModelPackage,
+  policy: EnginePolicy,
+  sooner: ProbeAim,
+  onPlan: (plan: NativePlan) => void,
+): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
   const key = JSON.stringify([manifest.onnx, manifest.inputs, manifest.columns, policy]);
@@ -46,10 +52,15 @@ async function find(model: ModelPackage, policy: EnginePolicy, onPlan: (plan: Na
     if (plan !== null || before.verdict.engine === 'onnxruntime') return { verdict: before.verdict, plan };
   }
   let plan: NativePlan | null = null;
-  const finding = Probe.verdict(model, policy, (compiled) => {
-    plan = shared(compiled);
-    onPlan(plan);
-  }).then((verdict) => {
+  const finding = Probe.verdict(
+    model,
+    policy,
+    (compiled) => {
+      plan = shared(compiled);
+      onPlan(plan);
+    },
+    sooner,
+  ).then((verdict) => {
     if (verdict.engine !== 'native') plan = null;
     return { verdict, plan: plan && new WeakRef(plan) };
   });
