@@ -145,7 +145,8 @@ async function oneByOne(targets: readonly Target[], rounds: number, seconds: num
   const fullOf = (t: Target): LoadResult => middle(full.get(t)!.map((f) => f.result));
   for (let round = 0; round < rounds; round++) {
     for (const t of targets) {
-      const result = await generate({ ...t.spec, seconds, rate: Math.max(1, fullOf(t).requestsPerSecond / 2) });
+      const rate = Math.max(1, fullOf(t).requestsPerSecond / 2);
+      const result = await (wrk ? pacedWrk({ ...t.spec, seconds }, rate) : generate({ ...t.spec, seconds, rate }));
       assertAnswered(t, result, t === targets[0]);
       half.get(t)!.push(result);
     }
@@ -185,7 +186,19 @@ const generate = async (spec: LoadSpec): Promise<LoadResult> =>
     await run({ args: [NODE, path.join(import.meta.dirname, 'load.ts'), JSON.stringify(spec)] }),
   ) as LoadResult;
 
-async function withWrk(spec: LoadSpec): Promise<LoadResult> {
+/** About `rate` requests a second: each connection waits a random time before it asks again. */
+async function pacedWrk(spec: LoadSpec, rate: number): Promise<LoadResult> {
+  const msBetween = (perSecond: number): number => (spec.connections * 1000) / perSecond;
+  let delayMs = msBetween(rate);
+  for (let trial = 0; trial < 3; trial++) {
+    const { requestsPerSecond } = await withWrk({ ...spec, seconds: 2 }, delayMs);
+    delayMs = Math.max(0, delayMs + msBetween(rate) - msBetween(requestsPerSecond));
+  }
+  return withWrk(spec, delayMs);
+}
+
+/** `delayMs`: mean time a connection waits before it asks. */
+async function withWrk(spec: LoadSpec, delayMs = 0): Promise<LoadResult> {
   const script = path.join(folder(CACHE, 'outputs'), 'wrk.lua');
   const quoted = (text: string): string => `[==[${text}]==]`;
   const headers = Object.entries(spec.headers).map(([k, v]) => `wrk.headers[ ${quoted(k)} ] = ${quoted(v)}`);
@@ -194,6 +207,7 @@ async function withWrk(spec: LoadSpec): Promise<LoadResult> {
     `wrk.method = "POST"
 wrk.body = ${quoted(spec.body)}
 ${headers.join('\n')}
+${delayMs > 0 ? `delay = function() return math.floor(math.random() * ${2 * delayMs} + 0.5) end` : ''}
 done = function(summary, latency)
   local e = summary.errors
   io.write(string.format('\\nRESULT{"requests":%d,"us":%d,"p50":%f,"p99":%f,"errors":%d}\\n', summary.requests,

@@ -146,7 +146,11 @@ function httpPart(h: Benchmarks['http']): string {
 ${busy(h.machine, [h.load])}${upload}
 
 One application a request, ${first.connections} keep-alive connections. Full load: each connection asks again when it was answered (${first.client}). Half load:
-half as many requests a second, at even distances, latency counted from when a request was due (\`bench/load.ts\`). The load generator runs
+half as many requests a second, ${
+    first.client === 'wrk'
+      ? 'each connection waiting a random time before it asks again, latency counted from when a request was sent'
+      : 'at even distances, latency counted from when a request was due (`bench/load.ts`)'
+  }. The load generator runs
 beside the server on the same ${h.machine.cores} cores. Medians of ${h.rounds} round${h.rounds === 1 ? '' : 's'} in turn.
 
 ${table(head, rows)}

@@ -35,6 +35,8 @@ export const metersChildren = python;
  * @throws Error with the end of what it said when it fails
  */
 export async function measure(command: Command): Promise<Usage> {
+  // What others wrote must not go to the disk in this one's time.
+  spawnSync('sync');
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-bench-'));
   const report = path.join(folder, 'usage.json');
   try {
