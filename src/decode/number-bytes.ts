@@ -1,11 +1,10 @@
 // Reads a decimal number from bytes as the double that JavaScript's Number() gives, without a string in between.
+import { POWERS } from '../core/powers.ts';
 
 export const POINT = 46;
 export const MINUS = 45;
 export const PLUS = 43;
 
-/** Powers of ten that a double holds exactly. */
-export const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 const LARGEST_POWER = 22;
 /** Any mantissa of so many digits is below 2^53. */
 export const EXACT_DIGITS = 15;

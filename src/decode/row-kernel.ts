@@ -1,12 +1,13 @@
 // Usual rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
 import { Arena } from '../core/arena.ts';
 import { type ColumnBatch, type ColumnData, MISSING } from '../core/batch.ts';
+import { placePowers } from '../core/powers.ts';
 import { assemble, loadModule, PAGE, WasmFunction } from '../core/wasm.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
 import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { Dictionary, HASH_LAST } from './dictionary.ts';
-import { EXACT_DIGITS, MINUS, PLUS, POINT, POWERS, readsAsNumber } from './number-bytes.ts';
+import { EXACT_DIGITS, MINUS, PLUS, POINT, readsAsNumber } from './number-bytes.ts';
 
 /** What the kernel says of a row that it leaves to others, and what it is told of those it shall not look at. */
 export const UNUSUAL = 1;
@@ -40,9 +41,7 @@ export class RowKernel {
 
   private constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, capacity: number) {
     const arena = new Arena();
-    const powers = arena.take(POWERS.length * 8, (memory, at) =>
-      new Float64Array(memory, at, POWERS.length).set(POWERS),
-    );
+    const powers = placePowers(arena);
     this.#recordsAt = arena.take(capacity * 8);
     this.#statesAt = arena.take(capacity);
     const plans: Field[] = Array.from({ length: layout.fields }, () => ({ spans: [] }));

@@ -1,8 +1,7 @@
 // Writes numbers as the shortest decimals that read back to the same bits.
+import { POWERS } from '../core/powers.ts';
 import { type ByteWriter, digitsOf, writeDigits } from './byte-writer.ts';
 
-/** Powers of ten that a double holds exactly. */
-export const POWERS = Float64Array.from({ length: 23 }, (_, i) => Number(`1e${i}`));
 /** Below, decimals would need a power of ten that no double holds. */
 const SMALLEST = 1e-13;
 /** From here on every float32 is a whole number. */

@@ -1,6 +1,6 @@
 // ONNX's ModelProto as far as a scorer needs it; field numbers are those of the published onnx.proto3.
 import { SluiceError } from '../core/errors.ts';
-import { type Field, Message } from './wire.ts';
+import { type Field, type KnownText, Message } from './wire.ts';
 
 /** TensorProto.DataType by number. */
 export const ELEMENT_TYPES = [
@@ -180,7 +180,7 @@ function readAttribute(message: Message): Attribute {
   let [name, s] = ['', ''];
   let [f32, i64] = [0, 0];
   let tensor: Tensor | null = null;
-  const known: Parameters<Message['textAgain']>[1] = [];
+  const known: KnownText[] = [];
   for (const f = message.cursor(); f.next(); ) {
     if (f.number === 1) name = message.text(f);
     else if (f.number === 2) f32 = message.float(f);

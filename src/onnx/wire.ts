@@ -135,6 +135,9 @@ export class Cursor implements Field {
   }
 }
 
+/** A text that was decoded, and where it stands. */
+export type KnownText = Pick<Field, 'start' | 'end'> & { readonly text: string };
+
 /** A message: its bytes and how deep it lies. */
 export class Message {
   readonly bytes: Uint8Array;
@@ -176,7 +179,7 @@ export class Message {
   }
 
   /** The same; texts that come again and again (modes of nodes) are decoded once. `known` belongs to the caller. */
-  textAgain(field: Field, known: { start: number; end: number; text: string }[]): string {
+  textAgain(field: Field, known: KnownText[]): string {
     if (field.wire !== 2) throw broken('a text is expected where a number stands');
     const length = field.end - field.start;
     for (const k of known) {

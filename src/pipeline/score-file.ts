@@ -105,7 +105,6 @@ async function attempt(
       ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
       signal: signal ? AbortSignal.any([signal, refuted.signal]) : refuted.signal,
     });
-    scored.catch(() => {});
     await scored.catch((error) => {
       // A fault of a run that does not count is none; one that the user ended is over.
       if (!ahead || signal?.aborted) throw error;
