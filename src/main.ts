@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The program: makes Node keep the compiled code of its modules, then runs the command line.
+// The program: makes Node keep the compiled code of its modules, starts what takes long, then runs the command line.
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { cacheFolder } from './core/cache-folder.ts';
@@ -23,5 +23,8 @@ if (folder !== undefined) {
   // For the processes this one starts.
   process.env.NODE_COMPILE_CACHE = folder;
 }
+
+// Scoring a file needs a second process, whose start takes as long as what this one loads until then.
+if (process.argv[2] === 'score') (await import('./score/probe.ts')).Probe.prepare();
 
 await import('./cli.ts');

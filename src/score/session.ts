@@ -32,6 +32,12 @@ export interface OnnxSession {
   close(): Promise<void>;
 }
 
+/** Has ONNX Runtime make itself ready, which the first session otherwise waits for. */
+export async function warmUp(): Promise<void> {
+  // No model: it finds out only when it is ready.
+  await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
+}
+
 /**
  * Opens a session with one thread: with more, scores depend on the size of the batch.
  * @throws SluiceError model_invalid when the graph does not load
