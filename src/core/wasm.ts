@@ -14,9 +14,15 @@ const OPS = {
   'f64.mul': [0xa2], 'i32.trunc_f64_u': [0xab], 'f32.demote_f64': [0xb6], 'f64.promote_f32': [0xbb],
   'f64.eq': [0x61], 'f64.le': [0x65], 'f64.ge': [0x66], 'f64.neg': [0x9a], 'f64.trunc': [0x9d], 'f64.div': [0xa3],
   'f64.convert_i64_u': [0xba], 'i8x16.eq': [0xfd, 0x23], 'i8x16.bitmask': [0xfd, 0x64],
+  'i8x16.gt_u': [0xfd, 0x28], 'i8x16.sub': [0xfd, 0x71], 'v128.andnot': [0xfd, 0x4f], 'v128.xor': [0xfd, 0x51],
+  'v128.bitselect': [0xfd, 0x52], 'v128.any_true': [0xfd, 0x53], 'i16x8.shr_u': [0xfd, 0x8d, 0x01], 'i16x8.add': [0xfd, 0x8e, 0x01],
+  'i16x8.mul': [0xfd, 0x95, 0x01], 'i16x8.narrow_i32x4_s': [0xfd, 0x85, 0x01], 'i32x4.dot_i16x8_s': [0xfd, 0xba, 0x01],
+  'f64x2.convert_low_i32x4_s': [0xfd, 0xfe, 0x01], 'i64.xor': [0x85],
   'f64.add': [0xa0], 'i32.wrap_i64': [0xa7], 'i64.extend_i32_u': [0xad], select: [0x1b], 'v128.and': [0xfd, 0x4e],
 } as const; // biome-ignore format: the table reads better packed
 export type Op = keyof typeof OPS;
+
+const LANE = { i32x4: 0x1b, i64x2: 0x1d, f64x2: 0x21 } as const;
 
 /** Loads and stores: opcode and the exponent of the natural alignment. */
 const MEMORY = {
@@ -37,8 +43,18 @@ function unsigned(n: number): number[] {
   return out;
 }
 
+/** LEB128, signed, 64 bits. */
+function signed(n: bigint): number[] {
+  const out: number[] = [];
+  while (BigInt.asIntN(32, n) !== n) {
+    out.push(Number(n & 127n) | 128);
+    n >>= 7n;
+  }
+  return [...out, ...signed32(Number(n))];
+}
+
 /** LEB128, signed, 32 bits. */
-function signed(n: number): number[] {
+function signed32(n: number): number[] {
   const out: number[] = [];
   for (;;) {
     const byte = n & 127;
@@ -92,12 +108,12 @@ export class WasmFunction {
   }
 
   i32(n: number): this {
-    this.#code.push(0x41, ...signed(n | 0));
+    this.#code.push(0x41, ...signed32(n | 0));
     return this;
   }
 
-  i64(n: number): this {
-    this.#code.push(0x42, ...signed(n | 0));
+  i64(n: bigint): this {
+    this.#code.push(0x42, ...signed(BigInt.asIntN(64, n)));
     return this;
   }
 
@@ -114,14 +130,21 @@ export class WasmFunction {
     return this;
   }
 
+  /** A vector of eight numbers of 16 bits. */
+  shorts(...numbers: readonly number[]): this {
+    const bytes = numbers.flatMap((n) => [n & 255, (n >> 8) & 255]);
+    this.#code.push(0xfd, 0x0c, ...bytes);
+    return this;
+  }
+
   /** A vector of all ones. */
   ones(): this {
     this.#code.push(0xfd, 0x0c, ...new Array<number>(16).fill(255));
     return this;
   }
 
-  lane(bits: 32 | 64, index: number): this {
-    this.#code.push(0xfd, bits === 32 ? 0x1b : 0x1d, index);
+  lane(of: 'i32x4' | 'i64x2' | 'f64x2', index: number): this {
+    this.#code.push(0xfd, LANE[of], index);
     return this;
   }
 

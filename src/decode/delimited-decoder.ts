@@ -31,7 +31,8 @@ export class DelimitedDecoder implements Decoder {
   /** Rows until the kernel is made; below 0: it was tried. */
   #kernelIn: number;
   readonly #layout: DelimitedLayout;
-  readonly #columns: readonly CellColumn[];
+  /** Made for the first row that is not usual. */
+  #columns: readonly CellColumn[] | null = null;
   readonly #delimiter: number;
   /** The delimiter in each byte of a word. */
   readonly #delimiters: number;
@@ -48,7 +49,6 @@ export class DelimitedDecoder implements Decoder {
     this.#layout = layout;
     this.#readers = readers;
     this.#kernelIn = kernelAfter;
-    this.#columns = readers.map((reader, c) => new CellColumn(reader, layout.columns[c]!));
     this.#delimiter = layout.delimiter.charCodeAt(0);
     this.#delimiters = Math.imul(this.#delimiter, 0x01010101);
     this.#table = new CellTable(layout.fields);
@@ -123,6 +123,7 @@ export class DelimitedDecoder implements Decoder {
         table.refuse(r, { code: 'column_count', message }, null);
       }
     }
+    this.#columns ??= this.#readers.map((reader, c) => new CellColumn(reader, this.#layout.columns[c]!));
     for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.read(table, rows, batch.columns[c]!, first);
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }

@@ -1,22 +1,25 @@
 // Usual rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
 import { Arena } from '../core/arena.ts';
 import { type ColumnBatch, type ColumnData, MISSING } from '../core/batch.ts';
-import { placePowers } from '../core/powers.ts';
+import { POWERS } from '../core/powers.ts';
 import { assemble, loadModule, PAGE, WasmFunction } from '../core/wasm.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
 import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
-import { Dictionary, HASH_LAST } from './dictionary.ts';
 import { EXACT_DIGITS, MINUS, PLUS, POINT, readsAsNumber } from './number-bytes.ts';
 
 /** What the kernel says of a row that it leaves to others, and what it is told of those it shall not look at. */
 export const UNUSUAL = 1;
 
 const QUOTE = 34;
-/** Vector loads may touch so many bytes behind the last record. */
+const ZERO = 48;
+/** 10 · 256 + 1 */
+const PAIR = 2561;
+/** Larger than any number of EXACT_DIGITS digits. */
+const LARGEST = 10 ** EXACT_DIGITS;
+/** Vector loads may touch so many bytes behind the last record, and so many more a field where a record has too few. */
 const SLACK = 32;
-/** Bytes of a slot of a dictionary: length (-1: empty), code, address of the word. */
-const SLOT_BYTES = 16;
+const FIELD_SLACK = 17;
 /** More fields make a function that takes longer to compile than it saves. */
 const MAX_FIELDS = 400;
 
@@ -24,7 +27,7 @@ const MAX_FIELDS = 400;
  * A row is usual if no field begins with a quote, numbers are plain decimals of up to 15 digits within the column's range, words
  * are ones the package lists, and there are as many fields as there should be. Whatever is not usual is left to others:
  * the kernel never decides that something is a fault. It reads as `numberAt` and `Dictionary` do, and is faster because
- * nothing but the results goes through memory.
+ * it takes 16 bytes at a time and nothing but the results goes through memory.
  */
 export class RowKernel {
   readonly #memory: WebAssembly.Memory;
@@ -36,12 +39,14 @@ export class RowKernel {
   /** Where the cells lie that are read as texts: pairs of first byte and one past the last. */
   readonly #texts: readonly { column: number; at: number }[];
   readonly #echoes: readonly { passthrough: number; at: number }[];
+  readonly #slack: number;
   #all: Uint8Array;
   #buffer: Buffer;
 
   private constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, capacity: number) {
     const arena = new Arena();
-    const powers = placePowers(arena);
+    const divisors = placeDivisors(arena);
+    const masks = placeMasks(arena);
     this.#recordsAt = arena.take(capacity * 8);
     this.#statesAt = arena.take(capacity);
     const plans: Field[] = Array.from({ length: layout.fields }, () => ({ spans: [] }));
@@ -60,6 +65,7 @@ export class RowKernel {
       outputs.push({ column, kind, at });
       plans[field]!.model = { reader, at, words: placeWords(arena, reader) };
     }
+    this.#slack = SLACK + FIELD_SLACK * layout.fields;
     this.#outputs = outputs;
     this.#texts = texts;
     this.#echoes = layout.passthrough.map((field, passthrough) => {
@@ -68,7 +74,7 @@ export class RowKernel {
       return { passthrough, at };
     });
     this.#bytesAt = arena.take(0);
-    const places = { records: this.#recordsAt, states: this.#statesAt, powers };
+    const places = { records: this.#recordsAt, states: this.#statesAt, masks, divisors };
     const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), places)]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
@@ -93,7 +99,7 @@ export class RowKernel {
 
   /** Room for the bytes of a run; who has put them there calls `run`. */
   room(bytes: number): Uint8Array {
-    const end = this.#bytesAt + bytes + SLACK;
+    const end = this.#bytesAt + bytes + this.#slack;
     if (end > this.#all.length) {
       this.#memory.grow(Math.ceil((end - this.#all.length) / PAGE));
       this.#all = new Uint8Array(this.#memory.buffer);
@@ -148,10 +154,14 @@ export class RowKernel {
   }
 }
 
+/** A closed hash table of words, at most an eighth full. */
 interface Words {
-  at: number;
-  mask: number;
-  factor: number;
+  readonly at: number;
+  /** Logarithm of the number of slots that a hash can name. */
+  readonly bits: number;
+  readonly factor: bigint;
+  /** Bytes of the longest word. */
+  readonly longest: number;
 }
 
 interface Field {
@@ -178,184 +188,261 @@ function placeWords(arena: Arena, reader: ColumnReader): Words | null {
     .filter(([, code]) => code !== MISSING || mayMiss)
     // A cell that begins with a quote is quoted.
     .filter(([word]) => !word.startsWith('"'));
-  if (entries.length === 0) return null;
-  const dictionary = new Dictionary(entries);
-  const slots = dictionary.slots();
-  // Side by side: fewer lines of the cache than an address of its own for each.
-  let size = 0;
-  const offsets = slots.map((slot) => {
-    const offset = size;
-    if (slot) size += padded(slot.word);
-    return offset;
-  });
-  const words = arena.take(size, (memory, to) => {
-    for (const [i, slot] of slots.entries()) if (slot) new Uint8Array(memory, to + offsets[i]!).set(slot.word);
-  });
-  const at = arena.take(slots.length * SLOT_BYTES, (memory, to) => {
-    const table = new Int32Array(memory, to, slots.length * 4);
-    for (const [i, slot] of slots.entries()) {
-      table.set(slot ? [slot.word.length, slot.code, words + offsets[i]!] : [-1, 0, 0], i * 4);
-    }
-  });
-  return { at, mask: slots.length - 1, factor: dictionary.factor };
+  const codes = new Map<string, number>();
+  for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
+  return codes.size === 0 ? null : placeTable(arena, codes);
 }
 
-const padded = (word: Uint8Array): number => Math.max(16, Math.ceil(word.length / 16) * 16);
+/** A slot: the head of its word, its length (-1: empty), its code, the address of all of it. */
+const SLOT_BYTES = 32;
+/** Bytes that are compared at once: the head of a word, zeros behind shorter ones. */
+const HEAD = 16;
+/** Most hash functions that are tried for the one with the fewest collisions. */
+const TRIES = 16;
+/** Odd numbers with bits all over. */
+const MIX = 0x9e3779b97f4a7c15n;
+const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
+
+/** What a word is told apart by: its head, and its last bytes where it is longer. */
+function mixed(bytes: Buffer, longest: number): bigint {
+  const part = (from: number): [bigint, bigint] => {
+    const all = Buffer.alloc(HEAD);
+    bytes.copy(all, 0, from);
+    return [all.readBigUInt64LE(0), all.readBigUInt64LE(8)];
+  };
+  const [a, b] = part(0);
+  if (longest <= HEAD / 2) return a;
+  const head = a ^ (b * MIX);
+  if (longest <= HEAD) return head;
+  const [c, d] = part(Math.max(0, bytes.length - HEAD));
+  return head ^ ((c ^ d) * MIX_TAIL);
+}
+
+function placeTable(arena: Arena, codes: ReadonlyMap<string, number>): Words {
+  const longest = Math.max(...[...codes.keys()].map((text) => Buffer.byteLength(text)));
+  const words = [...codes].map(([text, code]) => {
+    const bytes = Buffer.from(text);
+    return { bytes, code, mixed: mixed(bytes, longest) };
+  });
+  let bits = 4;
+  while (1 << bits < words.length * 8) bits++;
+  const slotOf = (mixed: bigint, factor: bigint): number =>
+    Number(BigInt.asUintN(64, mixed * factor) >> BigInt(64 - bits));
+  let factor = MIX;
+  let most = 0;
+  for (let i = 0; i < TRIES && most < words.length; i++) {
+    const other = BigInt.asUintN(64, MIX * BigInt(2 * i + 1));
+    const used = new Set(words.map((w) => slotOf(w.mixed, other))).size;
+    if (used > most) [factor, most] = [other, used];
+  }
+  const texts = words.map(({ bytes }) =>
+    bytes.length <= HEAD ? 0 : arena.take(bytes.length + HEAD, (memory, to) => new Uint8Array(memory, to).set(bytes)),
+  );
+  // Who finds a slot taken goes on to the next: an empty one follows at the latest behind all words.
+  const slots = (1 << bits) + words.length + 1;
+  const at = arena.take(slots * SLOT_BYTES, (memory, to) => {
+    const table = Buffer.from(memory, to, slots * SLOT_BYTES);
+    for (let s = 0; s < table.length; s += SLOT_BYTES) table.writeInt32LE(-1, s + HEAD);
+    for (const [i, { bytes, code, mixed }] of words.entries()) {
+      let s = slotOf(mixed, factor) * SLOT_BYTES;
+      while (table.readInt32LE(s + HEAD) >= 0) s += SLOT_BYTES;
+      bytes.copy(table, s, 0, HEAD);
+      table.writeInt32LE(bytes.length, s + HEAD);
+      table.writeInt32LE(code, s + HEAD + 4);
+      table.writeInt32LE(texts[i]!, s + HEAD + 8);
+    }
+  });
+  return { at, bits, factor, longest };
+}
+
+/** Vectors whose first 0 to 16 bytes are ones. */
+const placeMasks = (arena: Arena): number =>
+  arena.take((HEAD + 1) * 16, (memory, at) => {
+    for (let n = 0; n <= HEAD; n++) new Uint8Array(memory, at + n * 16, n).fill(0xff);
+  });
+
+/** What a number is divided by: entry i for one with its point at byte i - 1 of 16, entry 0 for one without. */
+const placeDivisors = (arena: Arena): number =>
+  arena.take((HEAD + 1) * 8, (memory, at) => {
+    new Float64Array(memory, at, HEAD + 1).set([1, ...POWERS.slice(0, HEAD).reverse()]);
+  });
+
+interface Places {
+  readonly records: number;
+  readonly states: number;
+  readonly masks: number;
+  readonly divisors: number;
+}
 
 /** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
-function rowsFunction(
-  fields: readonly Field[],
-  delimiter: number,
-  places: { records: number; states: number; powers: number },
-): WasmFunction {
+function rowsFunction(fields: readonly Field[], delimiter: number, places: Places): WasmFunction {
   const f = new WasmFunction('rows', ['i32', 'i32']);
   const [count, shift] = [0, 1] as const;
   const [row, p, q, end, begin] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const [c, first, last, length] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const [slot, at, negative, fraction] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const mantissa = f.local('i64');
+  const [c, length, slot, at, negative] = [
+    f.local('i32'),
+    f.local('i32'),
+    f.local('i32'),
+    f.local('i32'),
+    f.local('i32'),
+  ];
+  const [head, digits] = [f.local('v128'), f.local('v128')];
   const value = f.local('f64');
   const always = (): WasmFunction => f.i32(1);
   const byte = (): WasmFunction => f.get(p).memory('i32.load8_u');
   /** Address of the row's entry in an array of entries of 2^shift bytes. */
   const entry = (shift: number): WasmFunction => f.get(row).i32(shift).op('i32.shl');
+  /** The mask whose number is on the stack. */
+  const mask = (): WasmFunction => f.i32(4).op('i32.shl').memory('v128.load', places.masks);
+  /** c = which of the bytes from q on are the delimiter. */
+  const delimiters = (): WasmFunction =>
+    f.get(q).memory('v128.load').tee(head).bytes(delimiter).op('i8x16.eq', 'i8x16.bitmask').set(c);
 
-  /** q = end of the field that begins at p. */
-  const findEnd = (isLast: boolean, slow: number): void => {
+  /**
+   * q = end of the field that begins at p; `head`: its first 16 bytes, unless it may be `long`. A field that is too long is
+   * left to others. That the delimiter found still belongs to the row is made sure at the last field: till then nothing is
+   * believed, and what may be read in vain is there (SLACK and FIELD_SLACK).
+   */
+  const findEnd = (isLast: boolean, long: boolean, slow: number): void => {
     f.get(p).set(q);
-    f.block((found) => {
-      f.repeat(
-        () => {
-          f.get(q).memory('v128.load').bytes(delimiter).op('i8x16.eq', 'i8x16.bitmask').tee(c).leaveIf(found);
-          f.bump(q, 16);
-        },
-        () => f.get(q, end).op('i32.lt_u'),
-      );
-    });
+    if (isLast) f.get(p, end).op('i32.gt_u').leaveIf(slow);
+    if (long) {
+      f.block((found) => {
+        f.repeat(
+          () => {
+            delimiters().get(c).leaveIf(found);
+            f.bump(q, 16);
+          },
+          () => f.get(q, end).op('i32.lt_u'),
+        );
+      });
+    } else delimiters();
     if (isLast) {
       f.get(c).when(() => f.get(q, c).op('i32.ctz', 'i32.add').get(end).op('i32.lt_u').leaveIf(slow));
       f.get(end).set(q);
     } else {
       f.get(c).op('i32.eqz').leaveIf(slow);
-      f.get(q, c).op('i32.ctz', 'i32.add').tee(q).get(end).op('i32.ge_u').leaveIf(slow);
+      f.get(q, c).op('i32.ctz', 'i32.add').set(q);
     }
   };
 
-  /** slot = address of the slot of the word p..q-1. */
+  /** slot = address of the slot of the word p..q-1; `head` is its first vector where all words are short. */
   const findWord = (words: Words, unknown: number): void => {
-    f.get(q, p).op('i32.sub').set(length);
-    // first: the first four bytes or as many as there are; last: the last four, or 0.
-    f.get(p).memory('i32.load').i32(-1);
-    f.i32(1).get(length).i32(3).op('i32.shl', 'i32.shl').i32(1).op('i32.sub');
-    f.get(length).i32(4).op('i32.ge_u', 'select', 'i32.and').set(first);
-    f.get(q).i32(4).op('i32.sub').memory('i32.load').i32(0).get(length).i32(4).op('i32.ge_u', 'select').set(last);
-    f.get(last, length).op('i32.add').i32(HASH_LAST).op('i32.mul').get(first).op('i32.xor');
-    f.i32(words.factor).op('i32.mul').tee(first).i32(16).op('i32.shr_u').get(first).op('i32.xor').set(first);
+    const long = words.longest > HEAD;
+    f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
+    // All that follows the word is cut off.
+    if (long) f.get(p).memory('v128.load').i32(HEAD).get(length, length).i32(HEAD).op('i32.gt_u', 'select').tee(c);
+    else f.get(head, length);
+    mask().op('v128.and').tee(head).lane('i64x2', 0);
+    if (words.longest > HEAD / 2) f.get(head).lane('i64x2', 1).i64(MIX).op('i64.mul', 'i64.xor');
+    if (long) {
+      f.get(p, length).op('i32.add').get(c).op('i32.sub').memory('v128.load').get(c);
+      mask().op('v128.and').tee(digits).lane('i64x2', 0).get(digits).lane('i64x2', 1).op('i64.xor');
+      f.i64(MIX_TAIL).op('i64.mul', 'i64.xor');
+    }
+    f.i64(words.factor)
+      .op('i64.mul')
+      .i64(BigInt(64 - words.bits))
+      .op('i64.shr_u', 'i32.wrap_i64');
+    f.i32(Math.log2(SLOT_BYTES)).op('i32.shl').i32(words.at).op('i32.add').set(slot);
     f.block((found) => {
       f.repeat(() => {
-        f.get(first).i32(words.mask).op('i32.and').i32(4).op('i32.shl').i32(words.at).op('i32.add').tee(slot);
-        f.memory('i32.load').tee(c).i32(-1).op('i32.eq').leaveIf(unknown);
         f.block((other) => {
-          f.get(c, length).op('i32.ne').leaveIf(other);
-          f.i32(0).set(at);
-          f.repeat(
-            () => {
-              // Bytes that differ, of those that are left.
-              f.get(p, at).op('i32.add').memory('v128.load');
-              f.get(slot).memory('i32.load', 8).get(at).op('i32.add').memory('v128.load');
-              f.op('i8x16.eq', 'i8x16.bitmask').i32(-1).op('i32.xor');
-              f.i32(0xffff).i32(1).get(length, at).op('i32.sub', 'i32.shl').i32(1).op('i32.sub');
-              f.get(length, at).op('i32.sub').i32(16).op('i32.ge_u', 'select', 'i32.and').leaveIf(other);
-              f.bump(at, 16);
-            },
-            () => f.get(at, length).op('i32.lt_u'),
-          );
+          f.get(slot).memory('v128.load').get(head).op('v128.xor', 'v128.any_true');
+          f.get(slot).memory('i32.load', HEAD).get(length).op('i32.ne', 'i32.or').leaveIf(other);
+          if (long) {
+            f.get(length).i32(HEAD).op('i32.le_u').leaveIf(found);
+            f.i32(HEAD).set(at);
+            f.repeat(
+              () => {
+                f.get(p, at).op('i32.add').memory('v128.load');
+                f.get(slot)
+                  .memory('i32.load', HEAD + 8)
+                  .get(at)
+                  .op('i32.add')
+                  .memory('v128.load')
+                  .op('v128.xor');
+                f.i32(HEAD).get(length, at).op('i32.sub').tee(c).get(c).i32(HEAD).op('i32.gt_u', 'select');
+                mask().op('v128.and', 'v128.any_true').leaveIf(other);
+                f.bump(at, HEAD);
+              },
+              () => f.get(at, length).op('i32.lt_u'),
+            );
+          }
           f.leave(found);
         });
-        f.bump(first, 1);
+        f.get(slot).memory('i32.load', HEAD).i32(-1).op('i32.eq').leaveIf(unknown);
+        f.bump(slot, SLOT_BYTES);
       }, always);
     });
   };
-
-  const readDigits = (): void => {
-    f.block((stop) => {
-      f.repeat(() => {
-        byte().i32(48).op('i32.xor').tee(c).i32(9).op('i32.gt_u').leaveIf(stop);
-        f.get(mantissa).i64(10).op('i64.mul').get(c).op('i64.extend_i32_u', 'i64.add').set(mantissa);
-        f.bump(p, 1);
-      }, always);
-    });
-  };
-
-  /** Reads the number at p and leaves p behind it. */
+  /**
+   * Reads the number p..q-1. Its last 16 bytes are looked at at once: the bytes before the point move behind it, so that there
+   * is one run of digits, whose pairs are added up, then pairs of those.
+   */
   const readNumber = (reader: ColumnReader, to: number, none: number, slow: number): void => {
+    f.get(q, p).op('i32.sub').tee(length).i32(1).op('i32.sub').i32(HEAD).op('i32.ge_u').leaveIf(none);
     byte().tee(c).i32(MINUS).op('i32.eq').set(negative);
-    f.get(p, negative).get(c).i32(PLUS).op('i32.eq', 'i32.or', 'i32.add').tee(p).set(first);
-    f.i64(0).set(mantissa).i32(0).set(fraction);
-    readDigits();
-    f.get(p, first).op('i32.sub').set(length);
-    byte().i32(POINT).op('i32.eq');
-    f.when(() => {
-      f.bump(p, 1).get(p).set(q);
-      readDigits();
-      f.get(p, q).op('i32.sub').tee(fraction).get(length).op('i32.add').set(length);
-    });
-    f.get(length).op('i32.eqz').leaveIf(none);
-    f.get(length).i32(EXACT_DIGITS).op('i32.gt_u').leaveIf(slow);
-    f.get(mantissa).op('f64.convert_i64_u').get(fraction).i32(3).op('i32.shl').memory('f64.load', places.powers);
-    f.op('f64.div').set(value);
-    f.get(negative).when(() => f.get(value).op('f64.neg').set(value));
-    f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
-    f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
+    f.get(q).i32(HEAD).op('i32.sub').memory('v128.load').tee(digits).bytes(POINT).op('i8x16.eq', 'i8x16.bitmask');
+    f.i32(0xffff).i32(HEAD).get(length).op('i32.sub', 'i32.shl', 'i32.and').tee(at);
+    // 1 + the place of the first point, 0 if there is none.
+    f.i32(1).op('i32.shl', 'i32.ctz').i32(31).op('i32.and').set(slot);
+    f.get(length, negative).get(c).i32(PLUS).op('i32.eq', 'i32.or', 'i32.sub');
+    f.get(at).i32(0).op('i32.ne', 'i32.sub').tee(length);
+    f.i32(1).op('i32.sub').i32(EXACT_DIGITS).op('i32.ge_u').leaveIf(none);
+    f.get(q)
+      .i32(HEAD + 1)
+      .op('i32.sub')
+      .memory('v128.load')
+      .get(digits, slot);
+    mask().op('v128.bitselect').bytes(ZERO).op('i8x16.sub').i32(HEAD).get(length).op('i32.sub');
+    mask().op('v128.andnot').tee(digits).bytes(9).op('i8x16.gt_u', 'v128.any_true').leaveIf(none);
+    // (10 a + b) 256 + a in each pair of bytes.
+    f.get(digits).shorts(PAIR, PAIR, PAIR, PAIR, PAIR, PAIR, PAIR, PAIR).op('i16x8.mul').i32(8).op('i16x8.shr_u');
+    f.shorts(100, 1, 100, 1, 100, 1, 100, 1).op('i32x4.dot_i16x8_s').tee(digits).get(digits).op('i16x8.narrow_i32x4_s');
+    f.shorts(10_000, 1, 10_000, 1, 0, 0, 0, 0).op('i32x4.dot_i16x8_s', 'f64x2.convert_low_i32x4_s').tee(digits);
+    f.lane('f64x2', 0).f64(1e8).op('f64.mul').get(digits).lane('f64x2', 1).op('f64.add');
+    f.get(slot).i32(3).op('i32.shl').memory('f64.load', places.divisors).op('f64.div').tee(value).op('f64.neg');
+    f.get(value, negative).op('select').set(value);
+    // No number of so many digits is larger.
+    if (reader.min > -LARGEST) f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
+    if (reader.max < LARGEST) f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
     if (reader.wholeNumbers) f.get(value, value).op('f64.trunc', 'f64.ne').leaveIf(slow);
     entry(3).get(value).memory('f64.store', to);
   };
 
   const numberField = ({ reader, at: to, words }: Model, isLast: boolean, slow: number): void => {
-    const missing = (done: number): void => {
-      entry(3).f64(Number.NaN).memory('f64.store', to);
-      f.get(q).set(p).leave(done);
-    };
+    findEnd(isLast, words !== null && words.longest >= HEAD, slow);
     f.block((done) => {
-      if (words && [...reader.missingTexts].some(readsAsNumber)) {
-        f.block((unknown) => {
-          findEnd(isLast, slow);
-          findWord(words, unknown);
-          missing(done);
-        });
-      }
+      const missing = (otherwise: number): void => {
+        findWord(words!, otherwise);
+        entry(3).f64(Number.NaN).memory('f64.store', to);
+        f.leave(done);
+      };
+      if (words && [...reader.missingTexts].some(readsAsNumber)) f.block(missing);
       f.block((none) => {
-        readNumber(reader, to, none, slow);
-        if (isLast) f.get(p, end).op('i32.ne').leaveIf(slow);
-        else {
-          byte().i32(delimiter).op('i32.ne').leaveIf(slow);
-          f.get(p, end).op('i32.ge_u').leaveIf(slow);
-        }
+        readNumber(reader, to, words ? none : slow, slow);
         f.leave(done);
       });
-      if (!words) f.leave(slow);
-      else {
-        f.get(begin).set(p);
-        findEnd(isLast, slow);
-        findWord(words, slow);
-        missing(done);
-      }
+      if (words) missing(slow);
     });
+    f.get(q).set(p);
   };
 
   const readField = (field: Field, isLast: boolean, slow: number): void => {
     const { model, spans } = field;
-    if (model?.reader.kind === 'number') {
-      f.get(p).set(begin);
-      numberField(model, isLast, slow);
-    } else {
-      f.get(p).set(begin);
-      findEnd(isLast, slow);
+    if (spans.length > 0) f.get(p).set(begin);
+    if (model?.reader.kind === 'number') numberField(model, isLast, slow);
+    else {
+      findEnd(isLast, !model?.words || model.words.longest >= HEAD, slow);
       if (!model) byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
       else if (!model.words) f.leave(slow);
       else {
         findWord(model.words, slow);
-        entry(2).get(slot).memory('i32.load', 4).memory('i32.store', model.at);
+        entry(2)
+          .get(slot)
+          .memory('i32.load', HEAD + 4)
+          .memory('i32.store', model.at);
       }
       f.get(q).set(p);
     }

@@ -11,7 +11,9 @@ export type InputSpec = DecoderInput;
 export interface StreamSpec {
   input: InputSpec;
   output: OutputSpec;
-  /** Default: fast. */
+  /** Many rows will come: what pays only then is made at once. Default: when they have come. */
+  large?: boolean;
+  /** Default: eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 

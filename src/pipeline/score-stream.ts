@@ -18,6 +18,8 @@ import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 256 * 1024;
 export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
+/** A stream whose first block has so many bytes is taken for a large one. */
+const LARGE_BYTES = 128 * 1024;
 const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
 /** Made once: an abort without a reason makes an error with a stack each time. */
@@ -84,7 +86,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
     // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
-    const stream = pool.open(spec);
+    const stream = pool.open(first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec);
     try {
       return await runStream({
         blocks: async function* (signal) {

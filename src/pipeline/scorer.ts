@@ -232,8 +232,8 @@ export class Scorer {
 
   #makeKind(spec: StreamSpec): Kind {
     return {
-      decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? 'fast'),
-      formatter: createFormatter(spec.output, this.model.manifest),
+      decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? (spec.large ? 'eager' : 'fast')),
+      formatter: createFormatter(spec.output, this.model.manifest, spec.large ? 0 : undefined),
       interpretation: spec.output.interpretation,
       batch: {
         capacity: this.#capacity,
