@@ -10,6 +10,7 @@ import { ANSWER_KEYS } from '../format/json.ts';
 import type { ModelPackage } from '../model/package.ts';
 import { cutBlocks, cutWhole } from '../source/block-cutter.ts';
 import { DelimitedScanner } from '../source/delimited-scanner.ts';
+import type { Chunks } from '../source/file.ts';
 import { JsonScanner } from '../source/json-scanner.ts';
 import type { RecordScanner } from '../source/record-scanner.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
@@ -40,7 +41,7 @@ export interface StreamLimits {
 export interface ScoreStreamOptions {
   model: ModelPackage;
   pool: WorkerPool;
-  chunks: AsyncIterable<Uint8Array>;
+  chunks: Chunks;
   /** The input, where it is there as a whole: small ones are answered sooner. `chunks` are not asked for then. */
   whole?: Uint8Array | null;
   input: InputFormat;

@@ -2,6 +2,7 @@
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
+import type { Chunks } from './file.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
 
 export interface CutOptions {
@@ -48,13 +49,11 @@ const IDLE = Symbol('idle');
 
 /**
  * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release`.
- * A chunk may be reused by its producer as soon as the next one is asked for.
+ * What can be read to where it is wanted is read into the slabs; `idleMs` is for what has to be waited for. A chunk may be
+ * reused by its producer as soon as the next one is asked for.
  * @throws SluiceError invalid_encoding for UTF-16 text; whatever the chunks or the scanner throw
  */
-export async function* cutBlocks(
-  chunks: AsyncIterable<Uint8Array>,
-  options: CutOptions,
-): AsyncGenerator<Block, void, void> {
+export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block, void, void> {
   const { scanner, slabs, signal } = options;
   const records = new RecordList();
   let slab = await slabs.acquire(signal);
@@ -126,6 +125,28 @@ export async function* cutBlocks(
     }
   };
 
+  if (chunks.readInto) {
+    try {
+      for (let n = -1; n !== 0; ) {
+        signal?.throwIfAborted();
+        if (filled === bytes.length) {
+          if (records.count > 0) {
+            const proceed = continuation();
+            yield take();
+            await proceed();
+          } else makeRoom();
+        }
+        n = await chunks.readInto(bytes.subarray(filled));
+        filled += n;
+        if (n > 0) scan(false);
+      }
+      scan(true);
+      if (records.count > 0) yield take();
+    } finally {
+      if (owned) slabs.release(slab);
+    }
+    return;
+  }
   const input = chunks[Symbol.asyncIterator]();
   try {
     let pending: Promise<IteratorResult<Uint8Array>> | null = null;

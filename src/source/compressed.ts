@@ -2,6 +2,7 @@
 import { Readable } from 'node:stream';
 import { createGunzip, createGzip, createZstdCompress, createZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../core/errors.ts';
+import type { Chunks } from './file.ts';
 
 export type Compression = 'none' | 'gzip' | 'zstd';
 
@@ -13,7 +14,7 @@ export const compressionOf = (file: string): Compression =>
 export const plainName = (file: string): string => file.replace(/\.(gz|zst)$/i, '');
 
 /** @throws SluiceError truncated_input while reading, when the file is cut off or damaged */
-export function decompressed(chunks: AsyncIterable<Uint8Array>, compression: Compression): AsyncIterable<Uint8Array> {
+export function decompressed(chunks: Chunks, compression: Compression): Chunks {
   if (compression === 'none') return chunks;
   const source = Readable.from(copies(chunks), { objectMode: false, highWaterMark: 256 * 1024 });
   const expand = compression === 'gzip' ? createGunzip() : createZstdDecompress();

@@ -2,8 +2,17 @@
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 
+/** Bytes in order; each chunk is valid until the next one is asked for. */
+export interface Chunks extends AsyncIterable<Uint8Array> {
+  /**
+   * Reads the next bytes to where they are wanted, instead of handing chunks out; gives how many, 0 at the end. Only for what
+   * never waits for somebody: a read that has begun cannot be given up. Whoever opened the source closes it.
+   */
+  readInto?(target: Uint8Array): Promise<number>;
+}
+
 export interface ByteSource {
-  readonly chunks: AsyncIterable<Uint8Array>;
+  readonly chunks: Chunks;
   /** Bytes in all where known beforehand. */
   readonly totalBytes: number | null;
   /** Bytes handed out so far. */
@@ -40,27 +49,28 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
     await handle.close();
   };
   return {
-    chunks: chunks(),
+    chunks: { [Symbol.asyncIterator]: chunks, ...(regular ? { readInto } : {}) },
     totalBytes: regular ? before.size : null,
     bytesRead: () => read,
     close,
   };
 
+  async function readInto(target: Uint8Array): Promise<number> {
+    let n: number;
+    try {
+      n = (await handle.read(target, 0, Math.min(readBytes, target.length), null)).bytesRead;
+    } catch (cause) {
+      throw new SluiceError('input_unreadable', `${path}: ${reason(cause)}`, { cause });
+    }
+    read += n;
+    if (n === 0 && regular) await assertUnchanged(path, handle, before, read);
+    return n;
+  }
+
   async function* chunks(): AsyncGenerator<Uint8Array> {
     const buffer = Buffer.allocUnsafe(readBytes);
     try {
-      for (;;) {
-        let n: number;
-        try {
-          n = (await handle.read(buffer, 0, readBytes, null)).bytesRead;
-        } catch (cause) {
-          throw new SluiceError('input_unreadable', `${path}: ${reason(cause)}`, { cause });
-        }
-        if (n === 0) break;
-        read += n;
-        yield buffer.subarray(0, n);
-      }
-      if (regular) await assertUnchanged(path, handle, before, read);
+      for (let n = await readInto(buffer); n > 0; n = await readInto(buffer)) yield buffer.subarray(0, n);
     } finally {
       await close();
     }

@@ -1,7 +1,9 @@
 // Cuts text into records through the real cutter, at any chunk and slab size.
+import { deepStrictEqual } from 'node:assert';
 import { SlabPool } from '../../src/core/slabs.ts';
 import { cutBlocks } from '../../src/source/block-cutter.ts';
 import { DelimitedScanner } from '../../src/source/delimited-scanner.ts';
+import type { Chunks } from '../../src/source/file.ts';
 import type { RecordScanner } from '../../src/source/record-scanner.ts';
 
 export interface CutRecord {
@@ -32,11 +34,35 @@ export async function* inChunks(bytes: Uint8Array, size: number): AsyncGenerator
   }
 }
 
-export async function cutAll(
-  input: Uint8Array | string,
-  setup: CutSetup,
-): Promise<{ records: CutRecord[]; header: string | null }> {
+/** The same as a file has them: read to where they are wanted. */
+export function readInPieces(bytes: Uint8Array, size: number): Chunks {
+  let at = 0;
+  return {
+    [Symbol.asyncIterator]: () => inChunks(bytes, size),
+    readInto: async (target) => {
+      const n = Math.min(size, target.length, bytes.length - at);
+      target.set(bytes.subarray(at, at + n));
+      at += n;
+      return n;
+    },
+  };
+}
+
+interface Cut {
+  records: CutRecord[];
+  header: string | null;
+}
+
+/** In chunks and in pieces, which have to give the same. */
+export async function cutAll(input: Uint8Array | string, setup: CutSetup): Promise<Cut> {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
+  const cut = await cutChunks(inChunks(bytes, setup.chunk), setup);
+  // A scanner that was brought along has walked through it.
+  if (!setup.scanner) deepStrictEqual(await cutChunks(readInPieces(bytes, setup.chunk), setup), cut);
+  return cut;
+}
+
+async function cutChunks(chunks: Chunks, setup: CutSetup): Promise<Cut> {
   const slabs = new SlabPool(1, setup.slab);
   const scanner =
     setup.scanner ?? new DelimitedScanner((setup.delimiter ?? ',').charCodeAt(0), setup.maxRecordBytes ?? 1 << 20);
@@ -45,7 +71,7 @@ export async function cutAll(
   const onHeader = (h: { bytes: Buffer }) => {
     header = h.bytes.toString('latin1');
   };
-  const blocks = cutBlocks(inChunks(bytes, setup.chunk), { scanner, slabs, ...(setup.header ? { onHeader } : {}) });
+  const blocks = cutBlocks(chunks, { scanner, slabs, ...(setup.header ? { onHeader } : {}) });
   let seq = 0;
   for await (const block of blocks) {
     if (block.seq !== seq++) throw new Error('blocks out of order');
