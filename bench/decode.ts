@@ -1,6 +1,6 @@
 // Measures decoding and formatting of generated applications, ours against the references: node bench/decode.ts [rows]
 import path from 'node:path';
-import type { ColumnBatch } from '../src/core/batch.ts';
+import { newBatch, newColumns } from '../src/core/batch.ts';
 import { createDecoder, type DecoderInput } from '../src/decode/create.ts';
 import type { Decoder, RecordSlice } from '../src/decode/decoder.ts';
 import { COLUMNS, generatePortfolio } from '../src/demo/generate.ts';
@@ -19,19 +19,7 @@ const rows = Number(process.argv[2] ?? 100_000);
 const { manifest } = await loadPackage(path.join(import.meta.dirname, '../src/bundled/credit-default/1'));
 const readers = columnReaders(manifest);
 const kinds = readers.map((r) => r.kind);
-const batch: ColumnBatch = {
-  capacity: CAPACITY,
-  rows: 0,
-  columns: kinds.map((kind) => ({
-    kind,
-    numbers: new Float64Array(CAPACITY),
-    codes: new Int32Array(CAPACITY),
-    texts: new Array<string | null>(CAPACITY).fill(null),
-  })),
-  rejected: new Uint8Array(CAPACITY),
-  rejections: [],
-  passthrough: [],
-};
+const batch = newBatch(newColumns(kinds, CAPACITY), CAPACITY);
 
 function recordsOf(bytes: Buffer, scanner: DelimitedScanner): RecordSlice {
   const slab = new SharedArrayBuffer(bytes.length);

@@ -45,6 +45,28 @@ export interface ColumnBatch {
   readonly rejected: Uint8Array;
   /** One entry a rejected row, in row order. */
   rejections: Rejection[];
+  /** 1 where a decoder has written the row as the model takes it, and what `columns` hold of it is stale. */
+  readonly encoded: Uint8Array;
   /** Columns echoed to the output: per passthrough column, the raw text of each row. */
   readonly passthrough: readonly (string | null)[][];
 }
+
+/** Room for the cells of columns of these kinds. */
+export const newColumns = (kinds: readonly ColumnKind[], capacity: number): ColumnData[] =>
+  kinds.map((kind) => ({
+    kind,
+    numbers: new Float64Array(kind === 'number' ? capacity : 0),
+    codes: new Int32Array(kind === 'boolean' || kind === 'category' ? capacity : 0),
+    texts: kind === 'text' ? new Array<string | null>(capacity).fill(null) : [],
+  }));
+
+/** An empty batch; `passthrough`: columns that are echoed. */
+export const newBatch = (columns: readonly ColumnData[], capacity: number, passthrough = 0): ColumnBatch => ({
+  capacity,
+  rows: 0,
+  columns,
+  rejected: new Uint8Array(capacity),
+  rejections: [],
+  encoded: new Uint8Array(capacity),
+  passthrough: Array.from({ length: passthrough }, () => new Array<string | null>(capacity).fill(null)),
+});

@@ -1,5 +1,6 @@
 // The choice of a decoder: from bytes where it can be, through csv-parse and JSON.parse otherwise.
 import type { ColumnReader } from '../model/column-reader.ts';
+import type { DirectEncoding } from '../model/encoder.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
 import { DelimitedDecoder, KERNEL_AFTER } from './delimited-decoder.ts';
@@ -10,14 +11,22 @@ export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { 
 /** eager: what `fast` becomes after some rows, from the first on. */
 export type DecoderChoice = 'fast' | 'eager' | 'reference';
 
-/** All choices give the same answers; the reference is there to test that. */
-export function createDecoder(readers: readonly ColumnReader[], input: DecoderInput, choice: DecoderChoice): Decoder {
+/**
+ * All choices give the same answers; the reference is there to test that. `direct`: where a decoder that can may write numbers
+ * instead of into the columns of the batch.
+ */
+export function createDecoder(
+  readers: readonly ColumnReader[],
+  input: DecoderInput,
+  choice: DecoderChoice,
+  direct: DirectEncoding | null = null,
+): Decoder {
   if (input.format === 'json') {
     return choice !== 'reference' && JsonBytesDecoder.serves(readers, input.layout)
       ? new JsonBytesDecoder(readers, input.layout)
       : new JsonDecoder(readers, input.layout);
   }
   return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
-    ? new DelimitedDecoder(readers, input.layout, choice === 'eager' ? 0 : KERNEL_AFTER)
+    ? new DelimitedDecoder(readers, input.layout, choice === 'eager' ? 0 : KERNEL_AFTER, direct)
     : new CsvParseDecoder(readers, input.layout);
 }

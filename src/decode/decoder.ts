@@ -46,6 +46,7 @@ export function reject(
 export function beginBatch(batch: ColumnBatch, rows: number): void {
   batch.rows = rows;
   batch.rejected.fill(0, 0, rows);
+  batch.encoded.fill(0, 0, rows);
   batch.rejections = [];
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }

@@ -1,12 +1,12 @@
 // Decodes delimited records from their bytes, without a string a cell; what is unusual goes to the reference decoder.
 import type { ColumnBatch } from '../core/batch.ts';
-import { RECORD_OK } from '../core/block.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
+import type { DirectEncoding } from '../model/encoder.ts';
 import { CellColumn, CellTable, DECLINED, SOUND, TABLE_ROWS } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
-import { copyRun, isCut, RecordBytes } from './record-bytes.ts';
-import { RowKernel, UNUSUAL } from './row-kernel.ts';
+import { copyRun, RecordBytes } from './record-bytes.ts';
+import { RowKernel } from './row-kernel.ts';
 import { settle } from './settle.ts';
 
 const QUOTE = 34;
@@ -30,6 +30,7 @@ export class DelimitedDecoder implements Decoder {
   #kernel: RowKernel | null = null;
   /** Rows until the kernel is made; below 0: it was tried. */
   #kernelIn: number;
+  readonly #direct: DirectEncoding | null;
   readonly #layout: DelimitedLayout;
   /** Made for the first row that is not usual. */
   #columns: readonly CellColumn[] | null = null;
@@ -43,12 +44,18 @@ export class DelimitedDecoder implements Decoder {
   /** Fields of each row of the table. */
   readonly #fields = new Int32Array(TABLE_ROWS);
 
-  /** `kernelAfter`: rows. */
-  constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, kernelAfter: number) {
+  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. */
+  constructor(
+    readers: readonly ColumnReader[],
+    layout: DelimitedLayout,
+    kernelAfter: number,
+    direct: DirectEncoding | null = null,
+  ) {
     this.#reference = new CsvParseDecoder(readers, layout);
     this.#layout = layout;
     this.#readers = readers;
     this.#kernelIn = kernelAfter;
+    this.#direct = direct;
     this.#delimiter = layout.delimiter.charCodeAt(0);
     this.#delimiters = Math.imul(this.#delimiter, 0x01010101);
     this.#table = new CellTable(layout.fields);
@@ -63,7 +70,9 @@ export class DelimitedDecoder implements Decoder {
     beginBatch(batch, to - from);
     if (this.#kernelIn >= 0) {
       this.#kernelIn -= to - from;
-      if (this.#kernelIn < 0) this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS);
+      if (this.#kernelIn < 0) {
+        this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS, this.#direct);
+      }
     }
     for (let i = from; i < to; i += KERNEL_ROWS) {
       const end = Math.min(to, i + KERNEL_ROWS);
@@ -81,21 +90,18 @@ export class DelimitedDecoder implements Decoder {
     if (!run.valid) return false;
     kernel.records(rows).set(spans.subarray(from * 2, to * 2));
     const states = kernel.states(rows);
-    for (let r = 0; r < rows; r++) {
-      const start = spans[(from + r) * 2]! - run.base;
-      const end = spans[(from + r) * 2 + 1]! - run.base;
-      states[r] = faults[from + r] === RECORD_OK && !isCut(run.bytes, start, end) ? SOUND : UNUSUAL;
-    }
-    kernel.run(rows, run.base, batch, first);
+    states.set(faults.subarray(from, to));
+    const left = kernel.run(rows, run.base, batch, first);
     kernel.texts(rows, batch, first, (column, text, row) => {
       const reader = this.#readers[column]!;
       const fault = reader.readText(text, batch.columns[column]!, row);
       if (fault) reject(batch, row, fault.code, reader.name, fault.message);
     });
-    for (let r = 0; r < rows; r++) {
-      if (states[r] !== UNUSUAL) continue;
+    for (let r = 0; left > 0 && r < rows; r++) {
+      if (states[r] === SOUND) continue;
       let end = r + 1;
-      while (end < rows && states[end] === UNUSUAL) end++;
+      while (end < rows && states[end] !== SOUND) end++;
+      batch.encoded.fill(0, first + r, first + end);
       this.#unusual(block, from + r, from + end, first + r, batch);
       r = end;
     }

@@ -1,15 +1,16 @@
 // Usual rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
 import { Arena } from '../core/arena.ts';
-import { type ColumnBatch, type ColumnData, MISSING } from '../core/batch.ts';
+import { type ColumnBatch, type ColumnData, MISSING, UNSEEN } from '../core/batch.ts';
 import { POWERS } from '../core/powers.ts';
 import { assemble, loadModule, PAGE, WasmFunction } from '../core/wasm.ts';
 import type { ColumnReader } from '../model/column-reader.ts';
+import type { DirectEncoding, EncodedInput, Encoding } from '../model/encoder.ts';
 import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { EXACT_DIGITS, MINUS, PLUS, POINT, readsAsNumber } from './number-bytes.ts';
 
-/** What the kernel says of a row that it leaves to others, and what it is told of those it shall not look at. */
-export const UNUSUAL = 1;
+/** What the kernel says of a row that it leaves to others. What it shall not look at comes with another state than SOUND. */
+const UNUSUAL = 255;
 
 const QUOTE = 34;
 const ZERO = 48;
@@ -35,7 +36,11 @@ export class RowKernel {
   readonly #bytesAt: number;
   readonly #recordsAt: number;
   readonly #statesAt: number;
+  /** How many rows were left to others. */
+  readonly #leftAt: number;
   readonly #outputs: readonly { column: number; kind: ColumnData['kind']; at: number }[];
+  /** Inputs of the model with columns that are written here, and their rows. */
+  readonly #inputs: readonly { input: EncodedInput; at: number }[];
   /** Where the cells lie that are read as texts: pairs of first byte and one past the last. */
   readonly #texts: readonly { column: number; at: number }[];
   readonly #echoes: readonly { passthrough: number; at: number }[];
@@ -43,12 +48,24 @@ export class RowKernel {
   #all: Uint8Array;
   #buffer: Buffer;
 
-  private constructor(readers: readonly ColumnReader[], layout: DelimitedLayout, capacity: number) {
+  private constructor(
+    readers: readonly ColumnReader[],
+    layout: DelimitedLayout,
+    capacity: number,
+    direct: DirectEncoding | null,
+  ) {
     const arena = new Arena();
     const divisors = placeDivisors(arena);
     const masks = placeMasks(arena);
     this.#recordsAt = arena.take(capacity * 8);
     this.#statesAt = arena.take(capacity);
+    this.#leftAt = arena.take(4);
+    const used = new Set(direct?.columns.flatMap((c) => c?.places.map((p) => p.input) ?? []));
+    const matrices = (direct?.inputs ?? []).map((input, i) => {
+      const at = used.has(i) ? arena.take(capacity * input.width * 4) : 0;
+      return { input, at, rowBytes: input.width * 4 };
+    });
+    this.#inputs = matrices.filter((_, i) => used.has(i));
     const plans: Field[] = Array.from({ length: layout.fields }, () => ({ spans: [] }));
     const outputs: { column: number; kind: ColumnData['kind']; at: number }[] = [];
     const texts: { column: number; at: number }[] = [];
@@ -61,9 +78,14 @@ export class RowKernel {
         texts.push({ column, at });
         continue;
       }
-      const at = arena.take(capacity * (kind === 'number' ? 8 : 4));
-      outputs.push({ column, kind, at });
-      plans[field]!.model = { reader, at, words: placeWords(arena, reader) };
+      const encoding = direct?.columns[column] ?? null;
+      const words = placeWords(arena, reader, encoding);
+      if (encoding) plans[field]!.model = { reader, words, encoding };
+      else {
+        const at = arena.take(capacity * (kind === 'number' ? 8 : 4));
+        outputs.push({ column, kind, at });
+        plans[field]!.model = { reader, words, at };
+      }
     }
     this.#slack = SLACK + FIELD_SLACK * layout.fields;
     this.#outputs = outputs;
@@ -74,7 +96,14 @@ export class RowKernel {
       return { passthrough, at };
     });
     this.#bytesAt = arena.take(0);
-    const places = { records: this.#recordsAt, states: this.#statesAt, masks, divisors };
+    const places = {
+      records: this.#recordsAt,
+      states: this.#statesAt,
+      left: this.#leftAt,
+      masks,
+      divisors,
+      matrices,
+    };
     const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), places)]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
@@ -83,13 +112,18 @@ export class RowKernel {
     this.#buffer = Buffer.from(this.#memory.buffer);
   }
 
-  /** null where a kernel would not pay or cannot be had. */
-  static open(readers: readonly ColumnReader[], layout: DelimitedLayout, capacity: number): RowKernel | null {
+  /** `direct`: where numbers go instead of into columns. null where a kernel would not pay or cannot be had. */
+  static open(
+    readers: readonly ColumnReader[],
+    layout: DelimitedLayout,
+    capacity: number,
+    direct: DirectEncoding | null,
+  ): RowKernel | null {
     if (layout.fields > MAX_FIELDS) return null;
     // A field that two columns read.
     if (new Set(layout.columns).size < layout.columns.length) return null;
     try {
-      return new RowKernel(readers, layout, capacity);
+      return new RowKernel(readers, layout, capacity, direct);
     } catch (error) {
       // No memory: there is another way.
       if (error instanceof RangeError) return null;
@@ -113,20 +147,28 @@ export class RowKernel {
     return new Int32Array(this.#memory.buffer, this.#recordsAt, rows * 2);
   }
 
-  /** State a row; the caller sets those of rows that are not to be looked at. */
+  /** State a row; the caller sets them all, those of rows that are not to be looked at to another than SOUND. */
   states(rows: number): Uint8Array {
     return this.#all.subarray(this.#statesAt, this.#statesAt + rows);
   }
 
-  /** Reads the rows into rows `first`.. of the batch. `base`: what the block calls the first byte in the room. */
-  run(rows: number, base: number, batch: ColumnBatch, first: number): void {
+  /**
+   * Reads the rows into rows `first`.. of the batch; gives how many are left to others. `base`: what the block calls the first
+   * byte in the room.
+   */
+  run(rows: number, base: number, batch: ColumnBatch, first: number): number {
     this.#run(rows, this.#bytesAt - base);
     const { buffer } = this.#memory;
+    for (const { input, at } of this.#inputs) {
+      (input.data as Float32Array).set(new Float32Array(buffer, at, rows * input.width), first * input.width);
+    }
+    if (this.#inputs.length > 0) batch.encoded.fill(1, first, first + rows);
     for (const { column, kind, at } of this.#outputs) {
       const out = batch.columns[column]!;
       if (kind === 'number') out.numbers.set(new Float64Array(buffer, at, rows), first);
       else out.codes.set(new Int32Array(buffer, at, rows), first);
     }
+    return new Int32Array(buffer, this.#leftAt, 1)[0]!;
   }
 
   /** Texts of passthrough columns, and of the model's columns of texts through `take`, for the sound rows. */
@@ -172,13 +214,15 @@ interface Field {
 
 interface Model {
   readonly reader: ColumnReader;
-  /** Where the numbers or codes of the rows go. */
-  readonly at: number;
   readonly words: Words | null;
+  /** Where the numbers or codes of the rows go, … */
+  readonly at?: number;
+  /** … or how they become numbers that the model takes. */
+  readonly encoding?: Encoding;
 }
 
 /** The words of a column that are no fault: those with a code, and those for missing values where one may be missing. */
-function placeWords(arena: Arena, reader: ColumnReader): Words | null {
+function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null {
   const probe: ColumnData = { kind: reader.kind, numbers: new Float64Array(1), codes: new Int32Array(1), texts: [] };
   const mayMiss = reader.readMissing(probe, 0) === null;
   const known = reader.kind === 'number' ? [] : [...reader.codes];
@@ -190,10 +234,10 @@ function placeWords(arena: Arena, reader: ColumnReader): Words | null {
     .filter(([word]) => !word.startsWith('"'));
   const codes = new Map<string, number>();
   for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
-  return codes.size === 0 ? null : placeTable(arena, codes);
+  return codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
 }
 
-/** A slot: the head of its word, its length (-1: empty), its code, the address of all of it. */
+/** A slot: the head of its word, its length (-1: empty), its code, the address of all of it, what it becomes as a float32. */
 const SLOT_BYTES = 32;
 /** Bytes that are compared at once: the head of a word, zeros behind shorter ones. */
 const HEAD = 16;
@@ -218,7 +262,7 @@ function mixed(bytes: Buffer, longest: number): bigint {
   return head ^ ((c ^ d) * MIX_TAIL);
 }
 
-function placeTable(arena: Arena, codes: ReadonlyMap<string, number>): Words {
+function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (code: number) => number): Words {
   const longest = Math.max(...[...codes.keys()].map((text) => Buffer.byteLength(text)));
   const words = [...codes].map(([text, code]) => {
     const bytes = Buffer.from(text);
@@ -250,6 +294,7 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>): Words {
       table.writeInt32LE(bytes.length, s + HEAD);
       table.writeInt32LE(code, s + HEAD + 4);
       table.writeInt32LE(texts[i]!, s + HEAD + 8);
+      table.writeFloatLE(becomes(code), s + HEAD + 12);
     }
   });
   return { at, bits, factor, longest };
@@ -270,8 +315,12 @@ const placeDivisors = (arena: Arena): number =>
 interface Places {
   readonly records: number;
   readonly states: number;
+  /** How many rows were left to others. */
+  readonly left: number;
   readonly masks: number;
   readonly divisors: number;
+  /** Row-major float32, an entry an input of the model. */
+  readonly matrices: readonly { at: number; rowBytes: number }[];
 }
 
 /** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
@@ -286,6 +335,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
     f.local('i32'),
     f.local('i32'),
   ];
+  const left = f.local('i32');
   const [head, digits] = [f.local('v128'), f.local('v128')];
   const value = f.local('f64');
   const always = (): WasmFunction => f.i32(1);
@@ -294,6 +344,23 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
   const entry = (shift: number): WasmFunction => f.get(row).i32(shift).op('i32.shl');
   /** The mask whose number is on the stack. */
   const mask = (): WasmFunction => f.i32(4).op('i32.shl').memory('v128.load', places.masks);
+  /** The row's place in each of the matrices. */
+  const matrixRows = places.matrices.map(() => f.local('i32'));
+  /** Stores the row's cell of a column: what `cell` leaves on the stack. */
+  const store = ({ at, encoding }: Model, op: 'i32.store' | 'f32.store' | 'f64.store', cell: () => void): void => {
+    if (!encoding) {
+      entry(op === 'f64.store' ? 3 : 2);
+      cell();
+      f.memory(op, at!);
+      return;
+    }
+    for (const { input, column } of encoding.places) {
+      f.get(matrixRows[input]!);
+      cell();
+      if (op === 'f64.store') f.op('f32.demote_f64');
+      f.memory('f32.store', places.matrices[input]!.at + column * 4);
+    }
+  };
   /** c = which of the bytes from q on are the delimiter. */
   const delimiters = (): WasmFunction =>
     f.get(q).memory('v128.load').tee(head).bytes(delimiter).op('i8x16.eq', 'i8x16.bitmask').set(c);
@@ -380,7 +447,8 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
    * Reads the number p..q-1. Its last 16 bytes are looked at at once: the bytes before the point move behind it, so that there
    * is one run of digits, whose pairs are added up, then pairs of those.
    */
-  const readNumber = (reader: ColumnReader, to: number, none: number, slow: number): void => {
+  const readNumber = (model: Model, none: number, slow: number): void => {
+    const { reader } = model;
     f.get(q, p).op('i32.sub').tee(length).i32(1).op('i32.sub').i32(HEAD).op('i32.ge_u').leaveIf(none);
     byte().tee(c).i32(MINUS).op('i32.eq').set(negative);
     f.get(q).i32(HEAD).op('i32.sub').memory('v128.load').tee(digits).bytes(POINT).op('i8x16.eq', 'i8x16.bitmask');
@@ -408,20 +476,21 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
     if (reader.min > -LARGEST) f.get(value).f64(reader.min).op('f64.ge', 'i32.eqz').leaveIf(slow);
     if (reader.max < LARGEST) f.get(value).f64(reader.max).op('f64.le', 'i32.eqz').leaveIf(slow);
     if (reader.wholeNumbers) f.get(value, value).op('f64.trunc', 'f64.ne').leaveIf(slow);
-    entry(3).get(value).memory('f64.store', to);
+    store(model, 'f64.store', () => f.get(value));
   };
 
-  const numberField = ({ reader, at: to, words }: Model, isLast: boolean, slow: number): void => {
+  const numberField = (model: Model, isLast: boolean, slow: number): void => {
+    const { reader, words } = model;
     findEnd(isLast, words !== null && words.longest >= HEAD, slow);
     f.block((done) => {
       const missing = (otherwise: number): void => {
         findWord(words!, otherwise);
-        entry(3).f64(Number.NaN).memory('f64.store', to);
+        store(model, 'f64.store', () => f.f64(model.encoding?.missing ?? Number.NaN));
         f.leave(done);
       };
       if (words && [...reader.missingTexts].some(readsAsNumber)) f.block(missing);
       f.block((none) => {
-        readNumber(reader, to, words ? none : slow, slow);
+        readNumber(model, words ? none : slow, slow);
         f.leave(done);
       });
       if (words) missing(slow);
@@ -439,10 +508,8 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
       else if (!model.words) f.leave(slow);
       else {
         findWord(model.words, slow);
-        entry(2)
-          .get(slot)
-          .memory('i32.load', HEAD + 4)
-          .memory('i32.store', model.at);
+        if (model.encoding) store(model, 'f32.store', () => f.get(slot).memory('f32.load', HEAD + 12));
+        else store(model, 'i32.store', () => f.get(slot).memory('i32.load', HEAD + 4));
       }
       f.get(q).set(p);
     }
@@ -466,14 +533,20 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
             .get(shift)
             .op('i32.add')
             .set(end);
+          // A record that was cut inside a character.
+          for (const at of [p, end])
+            f.get(at).memory('i32.load8_u').i32(0xc0).op('i32.and').i32(0x80).op('i32.eq').leaveIf(slow);
           for (const [k, field] of fields.entries()) readField(field, k === fields.length - 1, slow);
           f.leave(next);
         });
         f.get(row).i32(UNUSUAL).memory('i32.store8', places.states);
       });
+      f.get(row).memory('i32.load8_u', places.states).i32(0).op('i32.ne').get(left).op('i32.add').set(left);
+      for (const [i, { rowBytes }] of places.matrices.entries()) f.bump(matrixRows[i]!, rowBytes);
       f.bump(row, 1);
     },
     () => f.get(row, count).op('i32.lt_u'),
   );
+  f.i32(0).get(left).memory('i32.store', places.left);
   return f;
 }

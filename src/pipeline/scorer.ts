@@ -1,5 +1,5 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
-import type { ColumnBatch, ColumnData } from '../core/batch.ts';
+import { type ColumnBatch, type ColumnData, newBatch, newColumns } from '../core/batch.ts';
 import type { ErrorDetail } from '../core/errors.ts';
 import { createDecoder } from '../decode/create.ts';
 import { type Decoder, reject } from '../decode/decoder.ts';
@@ -121,18 +121,10 @@ export class Scorer {
     this.evaluator = evaluator;
     this.#capacity = batchRows;
     this.#readers = columnReaders(model.manifest);
-    this.#encoder = new Encoder(
-      model.manifest,
-      this.#readers.map((r) => r.kind),
-      batchRows,
-    );
+    const kinds = this.#readers.map((r) => r.kind);
+    this.#encoder = new Encoder(model.manifest, kinds, batchRows);
     this.#interpreter = new Interpreter(model.manifest);
-    this.#columns = this.#readers.map((r) => ({
-      kind: r.kind,
-      numbers: new Float64Array(r.kind === 'number' ? batchRows : 0),
-      codes: new Int32Array(r.kind === 'boolean' || r.kind === 'category' ? batchRows : 0),
-      texts: r.kind === 'text' ? new Array<string | null>(batchRows).fill(null) : [],
-    }));
+    this.#columns = newColumns(kinds, batchRows);
   }
 
   /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
@@ -230,19 +222,14 @@ export class Scorer {
     return kind;
   }
 
-  #makeKind(spec: StreamSpec): Kind {
+  #makeKind({ input, output, large = false, decoder = large ? 'eager' : 'fast' }: StreamSpec): Kind {
+    // Effects are answered beside the values of the columns.
+    const direct = output.interpretation ? null : this.#encoder;
     return {
-      decoder: createDecoder(this.#readers, spec.input, spec.decoder ?? (spec.large ? 'eager' : 'fast')),
-      formatter: createFormatter(spec.output, this.model.manifest, spec.large ? 0 : undefined),
-      interpretation: spec.output.interpretation,
-      batch: {
-        capacity: this.#capacity,
-        rows: 0,
-        columns: this.#columns,
-        rejected: new Uint8Array(this.#capacity),
-        rejections: [],
-        passthrough: spec.output.passthrough.map(() => new Array<string | null>(this.#capacity).fill(null)),
-      },
+      decoder: createDecoder(this.#readers, input, decoder, direct),
+      formatter: createFormatter(output, this.model.manifest, large ? 0 : undefined),
+      interpretation: output.interpretation,
+      batch: newBatch(this.#columns, this.#capacity, output.passthrough.length),
     };
   }
 }

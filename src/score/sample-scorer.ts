@@ -1,5 +1,5 @@
 // Scores sample rows through a probe exactly as a worker would: the same encoding rules, groups of rows and interpretation.
-import type { ColumnBatch } from '../core/batch.ts';
+import { newBatch, newColumns } from '../core/batch.ts';
 import { type ColumnReader, columnReaders } from '../model/column-reader.ts';
 import { type EncodedInput, Encoder, type InputArray, paddedRows } from '../model/encoder.ts';
 import type { Manifest } from '../model/manifest.ts';
@@ -27,19 +27,9 @@ export function encodeRows(
 ): EncodedRows {
   const readers: ColumnReader[] = columnReaders(manifest);
   const n = rows.length;
-  const batch: ColumnBatch = {
-    capacity: n,
-    rows: n,
-    columns: readers.map((r) => ({
-      kind: r.kind,
-      numbers: new Float64Array(r.kind === 'number' ? n : 0),
-      codes: new Int32Array(r.kind === 'boolean' || r.kind === 'category' ? n : 0),
-      texts: r.kind === 'text' ? new Array<string | null>(n).fill(null) : [],
-    })),
-    rejected: new Uint8Array(n),
-    rejections: [],
-    passthrough: [],
-  };
+  const kinds = readers.map((r) => r.kind);
+  const batch = newBatch(newColumns(kinds, n), n);
+  batch.rows = n;
   const rejected = new Map<number, { column: string | null; code: string }>();
   for (let i = 0; i < n; i++) {
     for (let j = 0; j < readers.length; j++) {
@@ -50,11 +40,7 @@ export function encodeRows(
       batch.rejections.push({ index: i, code: fault.code, column: readers[j]!.name, message: fault.message });
     }
   }
-  const encoder = new Encoder(
-    manifest,
-    readers.map((r) => r.kind),
-    n,
-  );
+  const encoder = new Encoder(manifest, kinds, n);
   return { inputs: rejected.size < n ? encoder.encode(batch) : encoder.inputs, rows: n, rejected };
 }
 

@@ -9,7 +9,7 @@ import { generatePortfolio } from '../../src/demo/generate.ts';
 import { columnReaders } from '../../src/model/column-reader.ts';
 import { loadPackage } from '../../src/model/package.ts';
 import { DelimitedScanner } from '../../src/source/delimited-scanner.ts';
-import { Differential, Draw, READERS, RECORDS, recordsIn, Tally } from '../support/decoding.ts';
+import { Differential, Draw, MANIFEST, READERS, RECORDS, recordsIn, Tally } from '../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
 const DELIMITERS = [',', ';', '\t', '|'];
@@ -28,7 +28,7 @@ const layoutOf = (delimiter: string, draw: Draw): DelimitedLayout => {
 };
 
 const differential = (layout: DelimitedLayout) =>
-  new Differential(READERS, { format: 'delimited', layout }, layout.passthrough.length);
+  new Differential(READERS, { format: 'delimited', layout }, layout.passthrough.length, MANIFEST);
 
 /** One record; `odd`: share of odd cells and of broken structure. */
 function line(draw: Draw, layout: DelimitedLayout, odd: number): string {
@@ -105,7 +105,7 @@ test.each([
     columns: manifest.columns.map((c) => names.indexOf(c.name)),
     passthrough: [0],
   };
-  const both = new Differential(columnReaders(manifest), { format: 'delimited', layout }, 1);
+  const both = new Differential(columnReaders(manifest), { format: 'delimited', layout }, 1, manifest);
   both.compare(recordsIn(text.subarray(begin), new DelimitedScanner(44, 1 << 20)), 512);
 });
 

@@ -2,6 +2,7 @@
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { newBatch } from '../../src/core/batch.ts';
 import { generatePortfolio } from '../../src/demo/generate.ts';
 import { type InterpretationSpec, Interpretations } from '../../src/explain/interpretation.ts';
 import { loadPackage } from '../../src/model/package.ts';
@@ -160,7 +161,7 @@ describe('answers', () => {
     };
     const background = x.encode(readRows('data/background.csv'));
     const all = new Interpretations({ explainer: wrong, reasons: [] }, x.manifest, x.evaluator, background);
-    const batch = { capacity: 4, rows: 4, columns: [], rejected: new Uint8Array(4), rejections: [], passthrough: [] };
+    const batch = { ...newBatch([], 4), rows: 4 };
     const got = await all.of(
       batch,
       encoded.inputs,

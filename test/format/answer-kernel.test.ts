@@ -1,6 +1,6 @@
 // The kernel of usual answers writes what the formatter writes without it, byte for byte.
 import { expect, test } from 'vitest';
-import type { ColumnBatch, Rejection } from '../../src/core/batch.ts';
+import { type ColumnBatch, newBatch, type Rejection } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
 import { UsualAnswers } from '../../src/format/answer-kernel.ts';
 import { ByteWriter } from '../../src/format/byte-writer.ts';
@@ -35,7 +35,7 @@ function batchOf(rows: number, isRejected: (r: number) => boolean): ColumnBatch 
   for (let r = 0; r < rows; r++) {
     if (rejected[r] === 1) rejections.push({ index: r, code: 'bad_number', column: 'amount', message: `no "${r}"` });
   }
-  return { capacity: rows, rows, columns: [], rejected, rejections, passthrough: [] };
+  return { ...newBatch([], rows), rows, rejected, rejections };
 }
 
 /** What a formatter writes of batches of probabilities of the second class. */

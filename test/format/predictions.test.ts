@@ -1,6 +1,6 @@
 // The bytes of predictions are those of JSON.stringify and of joined fields, for every task and format.
 import { expect, test } from 'vitest';
-import type { ColumnBatch } from '../../src/core/batch.ts';
+import { type ColumnBatch, newBatch } from '../../src/core/batch.ts';
 import { ByteWriter } from '../../src/format/byte-writer.ts';
 import { createFormatter } from '../../src/format/create.ts';
 import { quoteField } from '../../src/format/delimited.ts';
@@ -42,9 +42,8 @@ function write(
 ): string[] {
   const rows = values.length / width;
   const batch: ColumnBatch = {
-    capacity: rows,
+    ...newBatch([], rows),
     rows,
-    columns: [],
     rejected: Uint8Array.from({ length: rows }, (_, r) => Number(r === 1)),
     rejections: [{ index: 1, code: 'bad_number', column: 'größe', message: 'not a number' }],
     passthrough: [Array.from({ length: rows }, (_, r) => (r === 0 ? null : `id"${r}`))],

@@ -1,50 +1,73 @@
 // Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
-import { type ColumnBatch, UNSEEN } from '../../src/core/batch.ts';
+import { type ColumnBatch, newBatch, newColumns, UNSEEN } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
 import { createDecoder, type DecoderInput } from '../../src/decode/create.ts';
 import type { Decoder, RecordSlice } from '../../src/decode/decoder.ts';
 import { DelimitedDecoder } from '../../src/decode/delimited-decoder.ts';
 import { JsonBytesDecoder } from '../../src/decode/json-bytes-decoder.ts';
 import { ColumnReader } from '../../src/model/column-reader.ts';
-import type { ColumnSpec, InputSpec } from '../../src/model/manifest.ts';
+import { type EncodedInput, Encoder } from '../../src/model/encoder.ts';
+import type { ColumnSpec, InputSpec, Manifest } from '../../src/model/manifest.ts';
 import { RecordList, type RecordScanner } from '../../src/source/record-scanner.ts';
 
 /** Records of a run by hand: `SLUICE_DIFFERENTIAL=1000000 npx vitest run test/decode`. */
 export const RECORDS = Number(process.env.SLUICE_DIFFERENTIAL ?? 30_000);
 
-const column = (spec: ColumnSpec, type: InputSpec['type'] = 'float32'): ColumnReader =>
-  new ColumnReader(spec, [{ name: spec.name, type, column: spec.name }]);
-
-/** One column of every sort a package can hold. */
-export const READERS: readonly ColumnReader[] = [
-  column({ name: 'amount', kind: 'number' }),
-  column({ name: 'ratio', kind: 'number', missing: { values: ['', 'NA', '-999', '1e3'] } }, 'float64'),
-  column({ name: 'count', kind: 'number', missing: { values: ['', 'null'], as: 'value', value: 0 } }, 'int64'),
-  column({ name: 'small', kind: 'number', range: [-100, 100], missing: { as: 'error' } }, 'int32'),
-  column({ name: 'flag', kind: 'boolean', missing: { values: ['', 'NA'] } }),
-  column({ name: 'näme', kind: 'boolean', true_values: ['J', '+', '1.0'], false_values: ['N', '-', '"'] }),
-  column({
-    name: 'city',
-    kind: 'category',
-    codes: { Zürich: 3, 東京: 1, 'a,b;c': 7, 'q"q': 0, 'two\nlines': 9, '😀': 2 },
-  }),
-  column({
-    name: 'a"b',
-    kind: 'category',
-    values: ['x', 'y', 'NA', ' x'],
-    missing: { values: ['NA'] },
-    unseen: 'missing',
-  }),
-  column({
-    name: 'level',
-    kind: 'category',
-    codes: { 1: 1, 2: 2, '-7': 3, '1.0': 4, '-0': 7, '12345678901234567890': 8, true: 5, 1e21: 6 },
-    unseen: 'value',
-    unseen_value: -1,
-  }),
-  column({ name: 'note', kind: 'text' }, 'string'),
-  column({ name: 'free', kind: 'category', missing: { values: ['', '0'], as: 'error' } }, 'string'),
+/** One column of every sort a package can hold, and the type of the input it is for. */
+const COLUMNS: readonly (readonly [spec: ColumnSpec, type: InputSpec['type']])[] = [
+  [{ name: 'amount', kind: 'number' }, 'float32'],
+  [{ name: 'ratio', kind: 'number', missing: { values: ['', 'NA', '-999', '1e3'] } }, 'float64'],
+  [{ name: 'count', kind: 'number', missing: { values: ['', 'null'], as: 'value', value: 0 } }, 'int64'],
+  [{ name: 'small', kind: 'number', range: [-100, 100], missing: { as: 'error' } }, 'int32'],
+  [{ name: 'flag', kind: 'boolean', missing: { values: ['', 'NA'] } }, 'float32'],
+  [{ name: 'näme', kind: 'boolean', true_values: ['J', '+', '1.0'], false_values: ['N', '-', '"'] }, 'float32'],
+  [
+    {
+      name: 'city',
+      kind: 'category',
+      codes: { Zürich: 3, 東京: 1, 'a,b;c': 7, 'q"q': 0, 'two\nlines': 9, '😀': 2 },
+    },
+    'float32',
+  ],
+  [
+    {
+      name: 'a"b',
+      kind: 'category',
+      values: ['x', 'y', 'NA', ' x'],
+      missing: { values: ['NA'] },
+      unseen: 'missing',
+    },
+    'string',
+  ],
+  [
+    {
+      name: 'level',
+      kind: 'category',
+      codes: { 1: 1, 2: 2, '-7': 3, '1.0': 4, '-0': 7, '12345678901234567890': 8, true: 5, 1e21: 6 },
+      unseen: 'value',
+      unseen_value: -1,
+    },
+    'float32',
+  ],
+  [{ name: 'note', kind: 'text' }, 'string'],
+  [{ name: 'free', kind: 'category', missing: { values: ['', '0'], as: 'error' } }, 'string'],
 ];
+
+export const READERS: readonly ColumnReader[] = COLUMNS.map(
+  ([spec, type]) => new ColumnReader(spec, [{ name: spec.name, type, column: spec.name }]),
+);
+
+const FLOATS = COLUMNS.flatMap(([{ name }, type]) => (type === 'float32' ? [name] : []));
+
+/** A model that takes them: a matrix of what is float32, some of it once more, and an input each for the rest. */
+export const MANIFEST = {
+  columns: COLUMNS.map(([spec]) => spec),
+  inputs: [
+    { name: 'matrix', type: 'float32', columns: FLOATS },
+    ...COLUMNS.filter(([, type]) => type !== 'float32').map(([{ name }, type]) => ({ name, type, column: name })),
+    { name: 'again', type: 'float32', columns: [FLOATS.at(-1), FLOATS[0]] },
+  ],
+} as Manifest;
 
 export const NUMBERS = [
   ...['0', '-0', '+0', '1', '+1', '-1', '12.5', '.5', '5.', '.', '-.5', '+.', '', ' 1', '1 ', '1_000', '1,5', '0x1F'],
@@ -191,21 +214,15 @@ export function recordsIn(bytes: Uint8Array, scanner: RecordScanner): RecordSlic
   };
 }
 
-export function newBatch(readers: readonly ColumnReader[], capacity: number, passthrough: number): ColumnBatch {
-  return {
+export const batchFor = (readers: readonly ColumnReader[], capacity: number, passthrough: number): ColumnBatch =>
+  newBatch(
+    newColumns(
+      readers.map((r) => r.kind),
+      capacity,
+    ),
     capacity,
-    rows: 0,
-    columns: readers.map((r) => ({
-      kind: r.kind,
-      numbers: new Float64Array(capacity),
-      codes: new Int32Array(capacity),
-      texts: new Array<string | null>(capacity).fill(null),
-    })),
-    rejected: new Uint8Array(capacity),
-    rejections: [],
-    passthrough: Array.from({ length: passthrough }, () => new Array<string | null>(capacity).fill(null)),
-  };
-}
+    passthrough,
+  );
 
 export interface Found {
   records: number;
@@ -241,8 +258,18 @@ export class Differential {
   readonly #eager: Decoder;
   readonly #reference: Decoder;
   readonly #passthrough: number;
+  readonly #manifest: Manifest | null;
+  readonly #input: DecoderInput;
 
-  constructor(readers: readonly ColumnReader[], input: DecoderInput, passthrough: number) {
+  /** `manifest`: of the model that the columns are for, so that decoders write numbers where it takes them. */
+  constructor(
+    readers: readonly ColumnReader[],
+    input: DecoderInput,
+    passthrough: number,
+    manifest: Manifest | null = null,
+  ) {
+    this.#manifest = manifest;
+    this.#input = input;
     this.#readers = readers;
     const fast = createDecoder(readers, input, 'fast');
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
@@ -252,10 +279,36 @@ export class Differential {
     this.#passthrough = passthrough;
   }
 
+  /** As `compare`, of what the model gets where the decoder writes it. */
+  #compareEncoded(block: RecordSlice, capacity: number): void {
+    const kinds = this.#readers.map((r) => r.kind);
+    const own = new Encoder(this.#manifest!, kinds, capacity);
+    const other = new Encoder(this.#manifest!, kinds, capacity);
+    const direct = createDecoder(this.#readers, this.#input, 'eager', own);
+    const a = batchFor(this.#readers, capacity, this.#passthrough);
+    const b = batchFor(this.#readers, capacity, this.#passthrough);
+    for (let from = 0; from < block.faults.length; from += capacity) {
+      const to = Math.min(block.faults.length, from + capacity);
+      direct.decode(block, from, to, a);
+      this.#reference.decode(block, from, to, b);
+      const difference = differenceOf(a, b);
+      if (difference) throw new Error(`direct: ${difference.what}`);
+      if (b.rejections.length === b.rows) continue;
+      own.encode(a);
+      other.encode(b);
+      for (const [i, { name, data }] of own.inputs.entries()) {
+        const [x, y] = [bitsOf(data), bitsOf(other.inputs[i]!.data)];
+        const at = x.findIndex((v, k) => v !== y[k]);
+        if (at >= 0) throw new Error(`direct: entry ${at} of ${name} is ${data[at]}, not ${other.inputs[i]!.data[at]}`);
+      }
+    }
+  }
+
   compare(block: RecordSlice, capacity: number): Found {
+    if (this.#manifest) this.#compareEncoded(block, capacity);
     const before = Buffer.from(block.slab).toString('latin1');
-    const a = newBatch(this.#readers, capacity, this.#passthrough);
-    const b = newBatch(this.#readers, capacity, this.#passthrough);
+    const a = batchFor(this.#readers, capacity, this.#passthrough);
+    const b = batchFor(this.#readers, capacity, this.#passthrough);
     const count = block.faults.length;
     let rejected = 0;
     const { declined } = this.#fast;
@@ -280,7 +333,12 @@ export class Differential {
   }
 }
 
-/** Where two batches differ, or null; cells of rejected rows are undefined. */
+const bitsOf = (
+  data: EncodedInput['data'],
+): ArrayLike<unknown> & Iterable<unknown> & { findIndex: typeof Array.prototype.findIndex } =>
+  Array.isArray(data) ? data : (new Uint8Array(data.buffer) as never);
+
+/** Where two batches differ, or null; cells of rejected rows are undefined, those of encoded rows are elsewhere. */
 function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: string } | null {
   const show = (v: unknown) => (Object.is(v, -0) ? '-0' : JSON.stringify(v));
   for (let r = 0; r < b.rows; r++) {
@@ -292,7 +350,7 @@ function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: stri
       const [x, y] = [a.passthrough[p]![r], b.passthrough[p]![r]];
       if (x !== y) return { row: r, what: `passthrough ${p}: ${show(x)} instead of ${show(y)}` };
     }
-    if (b.rejected[r] === 1) continue;
+    if (b.rejected[r] === 1 || a.encoded[r] === 1) continue;
     for (let c = 0; c < b.columns.length; c++) {
       const [x, y] = [cellOf(a, c, r), cellOf(b, c, r)];
       if (!Object.is(x, y)) return { row: r, what: `column ${c}: ${show(x)} instead of ${show(y)}` };
