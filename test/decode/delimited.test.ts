@@ -7,6 +7,7 @@ import type { DelimitedLayout } from '../../src/decode/csv-parse-decoder.ts';
 import { splitHeader } from '../../src/decode/header.ts';
 import { generatePortfolio } from '../../src/demo/generate.ts';
 import { columnReaders } from '../../src/model/column-reader.ts';
+import type { Manifest } from '../../src/model/manifest.ts';
 import { loadPackage } from '../../src/model/package.ts';
 import { DelimitedScanner } from '../../src/source/delimited-scanner.ts';
 import { Differential, Draw, MANIFEST, READERS, RECORDS, recordsIn, Tally } from '../support/decoding.ts';
@@ -79,8 +80,12 @@ test('the same cells and faults as csv-parse in any bytes', () => {
   );
 });
 
-test('a character that is cut between two records side by side is no UTF-8 in either', () => {
-  const both = differential({ delimiter: ',', fields: 1, columns: READERS.map(() => 0), passthrough: [0] });
+test.each([
+  ['all columns', READERS],
+  ['a column of texts', [READERS[9]!]],
+])('a character that is cut between two records side by side is no UTF-8 in either: %s', (_, readers) => {
+  const layout: DelimitedLayout = { delimiter: ',', fields: 1, columns: readers.map(() => 0), passthrough: [0] };
+  const both = new Differential(readers, { format: 'delimited', layout }, 1);
   for (const text of ['né', 'éa', '東', 'a😀']) {
     const bytes = Buffer.from(text);
     const slab = new SharedArrayBuffer(bytes.length);
@@ -88,6 +93,43 @@ test('a character that is cut between two records side by side is no UTF-8 in ei
     for (let cut = 1; cut < bytes.length; cut++) {
       both.compare({ slab, spans: Int32Array.of(0, cut, cut, bytes.length), faults: new Uint8Array(2) }, 2);
     }
+  }
+});
+
+test('words of any length that differ in a byte anywhere, and numbers with something else for missing ones', () => {
+  const draw = new Draw(11);
+  const letters = (n: number): string => Array.from({ length: n }, () => draw.of([...'abcdefgh'])).join('');
+  const changed = (word: string): string => {
+    const at = draw.below(word.length);
+    return `${word.slice(0, at)}${draw.of(['X', '', 'XY', '\0'])}${word.slice(at + 1)}`;
+  };
+  for (const longest of [8, 15, 16, 17, 32, 33, 70]) {
+    const some = Array.from({ length: 40 }, () => letters(1 + draw.below(longest)));
+    const known = [...new Set([...some, letters(longest), ...some.map(changed)])].filter((w) => w !== '');
+    const missing = ['', '-999', letters(longest), '1.5e3'];
+    const manifest = {
+      columns: [
+        { name: 'n', kind: 'number', missing: { values: missing, as: 'value', value: 7.25 } },
+        {
+          name: 'first',
+          kind: 'category',
+          codes: Object.fromEntries(known.map((w, i) => [w, i * 1.5])),
+          unseen: 'missing',
+        },
+        { name: 'm', kind: 'number', range: [-100, 5000.5] },
+        { name: 'last', kind: 'category', codes: Object.fromEntries(known.map((w, i) => [w, -i])), unseen: 'error' },
+      ],
+      inputs: [{ name: 'x', type: 'float32', columns: ['last', 'n', 'first', 'm'] }],
+    } as unknown as Manifest;
+    const number = () => draw.of([...missing, String(draw.below(1e6) / 100), draw.number(), changed('12345.6789')]);
+    const word = () => (draw.chance(0.9) ? draw.of(known) : changed(draw.of(known)));
+    const rows = Array.from({ length: 3_000 }, () =>
+      [number(), word(), String(draw.below(6_000) - 200), word()].join(','),
+    );
+    const layout: DelimitedLayout = { delimiter: ',', fields: 4, columns: [0, 1, 2, 3], passthrough: [] };
+    const both = new Differential(columnReaders(manifest), { format: 'delimited', layout }, 0, manifest);
+    const found = both.compare(recordsIn(Buffer.from(rows.join('\n')), new DelimitedScanner(44, 4096)), 512);
+    expect(found.rejected).toBeLessThan(found.records / 2);
   }
 });
 
