@@ -60,8 +60,7 @@ export class UsualAnswers {
     }
     this.#batch = batch;
     this.#firstRow = firstRow;
-    const { values } = this.#kernel;
-    for (let r = 0; r < rows; r++) values[r] = this.#interpreter.probability(scores, r);
+    this.#interpreter.probabilities(scores, rows, this.#kernel.values);
     return true;
   }
 

@@ -201,11 +201,13 @@ export class Scorer {
   /** Rejects rows whose scores cannot be answers. */
   #check(batch: ColumnBatch, scores: Scores | null): void {
     if (!scores) return;
-    for (let r = 0; r < batch.rows; r++) {
+    const { rows } = batch;
+    const interpreter = this.#interpreter;
+    for (let r = interpreter.nextOdd(scores, 0, rows); r < rows; r = interpreter.nextOdd(scores, r + 1, rows)) {
       if (batch.rejected[r] !== 0) continue;
-      if (!this.#interpreter.finite(scores, r)) {
+      if (!interpreter.finite(scores, r)) {
         reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');
-      } else if (!this.#interpreter.isProbability(scores, r)) {
+      } else {
         reject(batch, r, 'not_a_probability', null, 'the model answered with raw scores where probabilities are due');
       }
     }

@@ -498,7 +498,6 @@ function typical(d: DraftColumn, test: Expectation, field: number): MissingChoic
 /** Refuses raw scores that are called probabilities; returns the score of every sound row. @throws SluiceError */
 function checkScores(manifest: Manifest, scores: Scores, encoded: EncodedRows, findings: Findings): number[] {
   const interpreter = new Interpreter(manifest);
-  const classifier = manifest.task === 'binary' || manifest.task === 'multiclass';
   const values: number[] = [];
   let notFinite = 0;
   let outside = 0;
@@ -508,7 +507,7 @@ function checkScores(manifest: Manifest, scores: Scores, encoded: EncodedRows, f
       notFinite++;
       continue;
     }
-    if (classifier && !interpreter.isProbability(scores, r)) outside++;
+    if (interpreter.isOdd(scores, r)) outside++;
     values.push(
       manifest.task === 'binary'
         ? interpreter.probability(scores, r)

@@ -104,7 +104,7 @@ async function open(model: ModelPackage): Promise<Opened> {
     const scores = await scoreRows(probe, manifest, encoded);
     const interpreter = new Interpreter(manifest);
     for (let r = 0; r < encoded.rows; r++) {
-      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && !interpreter.isProbability(scores, r)) {
+      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isOdd(scores, r)) {
         throw new SluiceError('model_invalid', `${model.ref}: its output holds raw scores, not probabilities`);
       }
     }

@@ -41,6 +41,16 @@ export class Interpreter {
     return values instanceof Float32Array ? Math.fround(positive) : positive;
   }
 
+  /** The same of rows 0..rows-1, as float32. */
+  probabilities(scores: Scores, rows: number, out: Float32Array): void {
+    const { values, width } = scores;
+    if (this.#logOdds || width === 1) {
+      for (let r = 0; r < rows; r++) out[r] = this.probability(scores, r);
+      return;
+    }
+    for (let r = 0, at = this.positive; r < rows; r++, at += width) out[r] = values[at]!;
+  }
+
   /** Index of the most probable class of row `r`; the first of equals, as the training libraries take it. */
   top(scores: Scores, r: number): number {
     const { values, width } = scores;
@@ -54,17 +64,30 @@ export class Interpreter {
     return scores.values[r * scores.width]!;
   }
 
-  /** true if the scores of row `r` are probabilities: within 0…1 and, of several classes, adding up to 1. Log-odds always are. */
-  isProbability(scores: Scores, r: number): boolean {
-    if (this.#logOdds || (this.task !== 'binary' && this.task !== 'multiclass')) return true;
+  /**
+   * The first row from `from` on, below `rows`, whose scores are no answer: not finite, or no probabilities where they are due,
+   * which are within 0…1 and, of several classes, add up to 1; `rows` if all are.
+   */
+  nextOdd(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;
-    let sum = 0;
-    for (let c = 0; c < width; c++) {
-      const v = values[r * width + c]!;
-      if (!(v >= -PROBABILITY_SLACK && v <= 1 + PROBABILITY_SLACK)) return false;
-      sum += v;
+    const probabilities = !this.#logOdds && (this.task === 'binary' || this.task === 'multiclass');
+    const lowest = probabilities ? -PROBABILITY_SLACK : -Number.MAX_VALUE;
+    const highest = probabilities ? 1 + PROBABILITY_SLACK : Number.MAX_VALUE;
+    for (let r = from, at = from * width; r < rows; r++) {
+      let sum = 0;
+      for (const end = at + width; at < end; at++) {
+        const v = values[at]!;
+        if (!(v >= lowest && v <= highest)) return r;
+        sum += v;
+      }
+      if (probabilities && width > 1 && !(Math.abs(sum - 1) < 1e-3)) return r;
     }
-    return width === 1 || Math.abs(sum - 1) < 1e-3;
+    return rows;
+  }
+
+  /** true if the scores of row `r` are no answer. */
+  isOdd(scores: Scores, r: number): boolean {
+    return this.nextOdd(scores, r, r + 1) === r;
   }
 
   /** true if every score of row `r` is a finite number. */

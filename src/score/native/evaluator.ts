@@ -67,7 +67,7 @@ export function openNative({ shapes, head: plan, output }: NativePlan): NativeEv
       for (const apply of end.applies) apply(part, n);
       const at = from * end.width;
       if (end.column !== null) for (let r = 0; r < n; r++) values[at + r] = part[r * head.width + end.column]!;
-      else for (let i = 0; i < n * head.width; i++) values[at + i] = part[i]!;
+      else values.set(part.subarray(0, n * head.width), at);
     }
     return { values: values.subarray(0, rows * end.width), width: end.width };
   };
