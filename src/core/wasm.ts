@@ -224,8 +224,8 @@ export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAs
   return { memory, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
 }
 
-/** Assembles functions over one imported memory (`env.memory`); every function is exported by its name. */
-export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBuffer> {
+/** Assembles functions over one imported memory (`env.memory`), of any size; every function is exported by its name. */
+export function assemble(functions: readonly WasmFunction[], shared = false): Uint8Array<ArrayBuffer> {
   const text = (s: string): number[] => [...unsigned(s.length), ...new TextEncoder().encode(s)];
   const vector = (items: number[][]): number[] => [...unsigned(items.length), ...items.flat()];
   const section = (id: number, content: number[]): number[] => [id, ...unsigned(content.length), ...content];
@@ -233,7 +233,7 @@ export function assemble(functions: readonly WasmFunction[]): Uint8Array<ArrayBu
     [
       [0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0],
       section(1, vector(functions.map((f) => [0x60, ...vector(f.params.map((p) => [TYPE[p]])), 0]))),
-      section(2, vector([[...text('env'), ...text('memory'), 2, 0, 1]])),
+      section(2, vector([[...text('env'), ...text('memory'), 2, ...(shared ? [3, 1, ...unsigned(PAGE)] : [0, 1])]])),
       section(3, vector(functions.map((_, i) => unsigned(i)))),
       section(7, vector(functions.map((f, i) => [...text(f.name), 0, ...unsigned(i)]))),
       section(10, vector(functions.map((f) => f.body()))),

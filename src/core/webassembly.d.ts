@@ -1,7 +1,8 @@
 // The part of the WebAssembly API that is used; TypeScript has its types in the DOM library only.
 declare namespace WebAssembly {
   class Memory {
-    constructor(descriptor: { initial: number });
+    constructor(descriptor: { initial: number; maximum?: number; shared?: boolean });
+    /** A SharedArrayBuffer if the memory is shared. */
     readonly buffer: ArrayBuffer;
     grow(pages: number): number;
   }

@@ -93,7 +93,7 @@ async function findRow({ source, row, delimiter, signal }: ExplainRowOptions): P
         return Buffer.concat([header ?? Buffer.alloc(0), Buffer.from('\n'), bytes, Buffer.from('\n')]);
       }
       rows += n;
-      slabs.release(block.slab);
+      slabs.release(block.lease);
       await sleep(0);
     }
   } finally {

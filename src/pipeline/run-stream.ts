@@ -3,6 +3,7 @@ import type { Block } from '../core/block.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
 import type { Frame } from '../format/formatter.ts';
+import type { Leased } from '../source/block-cutter.ts';
 import { MAX_DETAILS, type ScoredPart } from './protocol.ts';
 import type { StreamHandle } from './worker-pool.ts';
 
@@ -31,7 +32,7 @@ interface WriteOptions {
 
 export interface RunOptions extends WriteOptions {
   /** Opens the source; `signal` is aborted when the run fails or is cancelled. */
-  blocks: (signal: AbortSignal) => AsyncIterable<Block>;
+  blocks: (signal: AbortSignal) => AsyncIterable<Block & Leased>;
   stream: StreamHandle;
   slabs: SlabPool;
 }
@@ -137,7 +138,7 @@ export async function runStream(options: RunOptions): Promise<RunCounts> {
         } catch (error) {
           fail(error);
         } finally {
-          slabs.release(block.slab);
+          slabs.release(block.lease);
         }
       });
     }

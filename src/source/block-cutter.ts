@@ -1,7 +1,7 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
-import type { SlabPool } from '../core/slabs.ts';
+import type { Slab, SlabPool } from '../core/slabs.ts';
 import type { Chunks } from './file.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
 
@@ -45,19 +45,25 @@ export function cutWhole(
   };
 }
 
+/** What has to be given back when nobody looks at a block any more. */
+export interface Leased {
+  readonly lease: Slab;
+}
+
 const IDLE = Symbol('idle');
 
 /**
- * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release`.
+ * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release(block.lease)`.
  * What can be read to where it is wanted is read into the slabs; `idleMs` is for what has to be waited for. A chunk may be
  * reused by its producer as soon as the next one is asked for.
  * @throws SluiceError invalid_encoding for UTF-16 text; whatever the chunks or the scanner throw
  */
-export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block, void, void> {
+export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
   const { scanner, slabs, signal } = options;
   const records = new RecordList();
   let slab = await slabs.acquire(signal);
-  let bytes = Buffer.from(slab);
+  let bytes = viewOf(slab);
+  scanner.attach?.(slabs);
   let owned = true;
   let filled = 0;
   let base = 0;
@@ -78,7 +84,7 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
         scanner.pos = 0;
       }
     }
-    scanner.scan(bytes, filled, final, records);
+    scanner.scan(bytes, filled, final, records, slabs.holds(slab) ? slab.at : -1);
     if (headerDue && records.count > 0) {
       headerDue = false;
       takeHeader(bytes, records, options.onHeader!);
@@ -86,8 +92,8 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
   };
 
   /** The block of the records at hand; afterwards the slab belongs to the block. */
-  const take = (): Block => {
-    const block = blockOf(records, { seq: seq++, slab, firstRow: rows + 1, firstByte: base, length: filled });
+  const take = (): Block & Leased => {
+    const block = blockOf(records, slab, base, { seq: seq++, firstRow: rows + 1, length: filled });
     rows += records.count;
     owned = false;
     return block;
@@ -100,8 +106,8 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
     return async () => {
       slab = await slabs.acquire(signal);
       owned = true;
-      if (rest.length * 2 > slab.byteLength) slab = new SharedArrayBuffer(rest.length * 2);
-      bytes = Buffer.from(slab);
+      if (rest.length * 2 > slab.bytes) slab = slabs.larger(slab, rest.length * 2);
+      bytes = viewOf(slab);
       bytes.set(rest);
       filled = rest.length;
       base += keep;
@@ -118,10 +124,10 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
     filled -= keep;
     scanner.rebase();
     if (filled * 2 > bytes.length) {
-      const larger = new SharedArrayBuffer(bytes.length * 2);
-      Buffer.from(larger).set(bytes.subarray(0, filled));
-      slab = larger;
-      bytes = Buffer.from(larger);
+      const before = bytes;
+      slab = slabs.larger(slab, bytes.length * 2);
+      bytes = viewOf(slab);
+      bytes.set(before.subarray(0, filled));
     }
   };
 
@@ -207,15 +213,27 @@ function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: 
   });
 }
 
-const blockOf = (
+const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
+
+/** `base`: where the bytes of the slab begin in the input. */
+function blockOf(
   records: RecordList,
-  rest: Pick<Block, 'seq' | 'slab' | 'firstRow' | 'firstByte' | 'length'>,
-): Block => ({
-  ...rest,
-  spans: records.spans.slice(0, records.count * 2),
-  faults: records.faults.slice(0, records.count),
-  lines: records.lines.slice(0, records.count),
-});
+  lease: Slab,
+  base: number,
+  rest: Pick<Block, 'seq' | 'firstRow' | 'length'>,
+): Block & Leased {
+  const spans = records.spans.slice(0, records.count * 2);
+  for (let i = 0; i < spans.length; i++) spans[i]! += lease.at;
+  return {
+    ...rest,
+    slab: lease.buffer,
+    firstByte: base - lease.at,
+    spans,
+    faults: records.faults.slice(0, records.count),
+    lines: records.lines.slice(0, records.count),
+    lease,
+  };
+}
 
 /** Hands the first record over as the header. */
 function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<CutOptions['onHeader']>): void {

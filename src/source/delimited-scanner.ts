@@ -1,10 +1,14 @@
 // Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), at any cut of the input.
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
-import type { RecordList, RecordScanner } from './record-scanner.ts';
+import { LINE_SCRATCH, LineKernel } from './line-kernel.ts';
+import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
 const LF = 10;
 const CR = 13;
 const QUOTE = 34;
+
+/** Bytes that make a kernel worth its while. */
+const KERNEL_BYTES = 8 * 1024;
 
 const FIELD_START = 0;
 const UNQUOTED = 1;
@@ -37,12 +41,19 @@ export class DelimitedScanner implements RecordScanner {
   /** Next quote and next CR at or behind `pos`, the end of the scan if there is none, -1 when unknown. */
   #quoteAt = -1;
   #crAt = -1;
+  #slabs: SlabMemory | null = null;
+  #kernel: LineKernel | null = null;
   readonly #delimiter: number;
   readonly #maxRecordBytes: number;
   readonly #quote: number;
+  readonly #kernelBytes: number;
 
-  /** `quote` -1: no quoting at all, every line is a record (NDJSON). */
-  constructor(delimiter: number, maxRecordBytes: number, quote = QUOTE) {
+  /**
+   * `quote` -1: no quoting at all, every line is a record (NDJSON). `kernelBytes`: bytes at hand from which plain lines are found by
+   * a kernel, in memory that it can see.
+   */
+  constructor(delimiter: number, maxRecordBytes: number, quote = QUOTE, kernelBytes = KERNEL_BYTES) {
+    this.#kernelBytes = kernelBytes;
     this.#delimiter = delimiter;
     this.#maxRecordBytes = maxRecordBytes;
     this.#quote = quote;
@@ -61,7 +72,15 @@ export class DelimitedScanner implements RecordScanner {
     this.#crAt = -1;
   }
 
-  scan(slab: Buffer, to: number, final: boolean, records: RecordList): void {
+  attach(slabs: SlabMemory): void {
+    this.#slabs = slabs.memory && slabs.scratch >= LINE_SCRATCH ? slabs : null;
+  }
+
+  scan(slab: Buffer, to: number, final: boolean, records: RecordList, place = -1): void {
+    if (!this.#kernel && this.#slabs?.memory && to - this.pos >= this.#kernelBytes) {
+      this.#kernel = new LineKernel(this.#slabs.memory, 0, this.#quote >= 0);
+    }
+    const kernel = place >= 0 ? this.#kernel : null;
     this.#quoteAt = -1;
     this.#crAt = -1;
     do {
@@ -74,7 +93,10 @@ export class DelimitedScanner implements RecordScanner {
             continue;
           }
         }
-        if (this.pos === this.#start && this.#state === FIELD_START && this.#plainLine(slab, to, records)) continue;
+        if (this.pos === this.#start && this.#state === FIELD_START) {
+          if (kernel && this.#plainLines(kernel, to, place, records)) continue;
+          if (this.#plainLine(slab, to, records)) continue;
+        }
         this.#step(slab, to, records);
       }
       if (final && this.#state === QUOTED) {
@@ -83,6 +105,17 @@ export class DelimitedScanner implements RecordScanner {
       }
     } while (this.pos < to);
     if (final && (this.pos > this.#start || this.#state === DROP_LINE)) this.#end(to, records);
+  }
+
+  /** The usual lines, as many as there are. */
+  #plainLines(kernel: LineKernel, to: number, place: number, records: RecordList): boolean {
+    const count = kernel.find(this.pos, to, place, this.#maxRecordBytes);
+    if (count === 0) return false;
+    records.addLines(kernel.spans, count, this.#lines);
+    this.#lines += count;
+    this.pos = kernel.next;
+    this.#begin();
+    return true;
   }
 
   /** The usual line: no quote in it. One native search instead of a loop over bytes. */

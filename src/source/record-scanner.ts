@@ -1,5 +1,7 @@
 // What cuts bytes into records: a scanner walks a slab and lists the records it saw whole, whatever the format.
 
+import { RECORD_OK } from '../core/block.ts';
+
 /** Records found in one slab, as growable typed arrays (reused for the next slab after `clear`). */
 export class RecordList {
   count = 0;
@@ -16,6 +18,15 @@ export class RecordList {
     this.faults[this.count] = fault;
     this.lines[this.count] = line;
     this.count++;
+  }
+
+  /** Adds the first `count` spans as sound records, each on a line of its own, from `line` on. */
+  addLines(spans: Int32Array, count: number, line: number): void {
+    while (this.count + count > this.faults.length) this.#grow();
+    this.spans.set(spans.subarray(0, count * 2), this.count * 2);
+    this.faults.fill(RECORD_OK, this.count, this.count + count);
+    for (let i = 0; i < count; i++) this.lines[this.count + i] = line + i;
+    this.count += count;
   }
 
   clear(): void {
@@ -36,6 +47,13 @@ export class RecordList {
   }
 }
 
+/** Memory that a scanner may look at in place. */
+export interface SlabMemory {
+  readonly memory: WebAssembly.Memory | null;
+  /** Bytes at its beginning that nobody else uses. */
+  readonly scratch: number;
+}
+
 export interface RecordScanner {
   /** Next byte of the slab to look at. */
   pos: number;
@@ -43,9 +61,12 @@ export interface RecordScanner {
   readonly keepFrom: number;
   /**
    * Looks at the slab up to `to` and lists the records that are whole; `final`: no byte follows.
-   * The result does not depend on where earlier calls stopped.
+   * The result does not depend on where earlier calls stopped. `place`: where the slab begins in the memory of `attach`; -1: it
+   * lies elsewhere.
    */
-  scan(slab: Buffer, to: number, final: boolean, records: RecordList): void;
+  scan(slab: Buffer, to: number, final: boolean, records: RecordList, place?: number): void;
+  /** Tells the scanner in what memory most slabs will lie. */
+  attach?(slabs: SlabMemory): void;
   /** The bytes from `keepFrom` on now begin at 0 of another slab. */
   rebase(): void;
 }

@@ -53,19 +53,26 @@ interface Cut {
   header: string | null;
 }
 
-/** In chunks and in pieces, which have to give the same. */
+/** In chunks, in pieces, and with the kernel from the first byte on, which have to give the same. */
 export async function cutAll(input: Uint8Array | string, setup: CutSetup): Promise<Cut> {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
-  const cut = await cutChunks(inChunks(bytes, setup.chunk), setup);
-  // A scanner that was brought along has walked through it.
-  if (!setup.scanner) deepStrictEqual(await cutChunks(readInPieces(bytes, setup.chunk), setup), cut);
+  if (setup.scanner) return cutChunks(inChunks(bytes, setup.chunk), setup, setup.scanner);
+  const delimiter = (setup.delimiter ?? ',').charCodeAt(0);
+  const scanner = (kernelBytes: number, quote?: number) =>
+    new DelimitedScanner(delimiter, setup.maxRecordBytes ?? 1 << 20, quote, kernelBytes);
+  const cut = await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(Infinity));
+  for (const chunks of [inChunks(bytes, setup.chunk), readInPieces(bytes, setup.chunk)]) {
+    deepStrictEqual(await cutChunks(chunks, setup, scanner(0)), cut);
+  }
+  deepStrictEqual(
+    await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(0, -1)),
+    await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(Infinity, -1)),
+  );
   return cut;
 }
 
-async function cutChunks(chunks: Chunks, setup: CutSetup): Promise<Cut> {
+async function cutChunks(chunks: Chunks, setup: CutSetup, scanner: RecordScanner): Promise<Cut> {
   const slabs = new SlabPool(1, setup.slab);
-  const scanner =
-    setup.scanner ?? new DelimitedScanner((setup.delimiter ?? ',').charCodeAt(0), setup.maxRecordBytes ?? 1 << 20);
   const records: CutRecord[] = [];
   let header: string | null = null;
   const onHeader = (h: { bytes: Buffer }) => {
@@ -86,7 +93,7 @@ async function cutChunks(chunks: Chunks, setup: CutSetup): Promise<Cut> {
         row: block.firstRow + i,
       });
     }
-    slabs.release(block.slab);
+    slabs.release(block.lease);
   }
   if (slabs.inFlight !== 0) throw new Error(`${slabs.inFlight} slabs lost`);
   return { records, header };
