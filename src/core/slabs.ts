@@ -9,29 +9,29 @@ export interface Slab {
   readonly bytes: number;
 }
 
-/** A pool of at most `budget` slabs, side by side in one memory; waiting for one is the backpressure of a stream. */
+/** A pool of at most `budget` slabs; waiting for one is the backpressure of a stream. */
 export class SlabPool {
   readonly slabBytes: number;
   readonly budget: number;
-  /** The memory of all slabs, for kernels that look at them in place; null where there is no such memory to be had. */
+  /** The memory that all slabs lie in, for kernels that look at them in place; null: each has memory of its own. */
   readonly memory: WebAssembly.Memory | null;
   /** Bytes in front of the slabs that kernels may write to. */
-  readonly scratch: number;
-  readonly #buffer: SharedArrayBuffer;
+  readonly scratch = PAGE;
   readonly #free: Slab[] = [];
   readonly #waiting: ((slab: Slab) => void)[] = [];
   #made = 0;
   #out = 0;
 
-  /** Memory is taken when it is written to, not before. */
-  constructor(budget: number, slabBytes: number, scratch = PAGE) {
+  /**
+   * `together`: all slabs in one memory that WebAssembly can see, where there is one to be had. Not for a service: each takes
+   * 10 GB of addresses, and the garbage collector lets thousands of them pile up.
+   */
+  constructor(budget: number, slabBytes: number, together = false) {
     this.budget = budget;
     this.slabBytes = slabBytes;
-    this.scratch = scratch;
     // Vector loads may touch what lies behind the last slab.
-    const pages = Math.ceil((scratch + budget * aligned(slabBytes)) / PAGE) + 1;
-    this.memory = sharedMemory(pages);
-    this.#buffer = (this.memory?.buffer as unknown as SharedArrayBuffer) ?? new SharedArrayBuffer(pages * PAGE);
+    const pages = Math.ceil((this.scratch + budget * aligned(slabBytes)) / PAGE) + 1;
+    this.memory = together ? sharedMemory(pages) : null;
   }
 
   /** Slabs handed out and not yet given back. */
@@ -69,9 +69,9 @@ export class SlabPool {
     else this.#out--;
   }
 
-  /** Whether a slab lies in the memory of the pool. */
+  /** Whether a slab is one of the pool, and no larger one. */
   holds(slab: Slab): boolean {
-    return slab.buffer === this.#buffer;
+    return this.memory ? slab.buffer === bufferOf(this.memory) : slab.bytes === this.slabBytes;
   }
 
   /** Something larger in the place of a slab, for a record that is longer: not in the memory of the pool. */
@@ -83,10 +83,13 @@ export class SlabPool {
   #next(): Slab {
     const known = this.#free.pop();
     if (known) return known;
-    const at = this.scratch + this.#made++ * aligned(this.slabBytes);
-    return { buffer: this.#buffer, at, bytes: this.slabBytes };
+    const bytes = this.slabBytes;
+    if (!this.memory) return { buffer: new SharedArrayBuffer(bytes), at: 0, bytes };
+    return { buffer: bufferOf(this.memory), at: this.scratch + this.#made++ * aligned(bytes), bytes };
   }
 }
+
+const bufferOf = (memory: WebAssembly.Memory): SharedArrayBuffer => memory.buffer as unknown as SharedArrayBuffer;
 
 const aligned = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 

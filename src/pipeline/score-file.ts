@@ -91,6 +91,7 @@ async function attempt(
       interpretation: options.interpretation ?? null,
       limits: { maxRecordBytes: options.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES },
       blockBytes: options.blockBytes ?? DEFAULT_BLOCK_BYTES,
+      alone: true,
       write: (bytes) => sink.write(bytes),
       writeRejects: async (lines) => {
         if (!options.openRejects) return;

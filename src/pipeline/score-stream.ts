@@ -55,6 +55,8 @@ export interface ScoreStreamOptions {
   onPart?: (part: ScoredPart, counts: RunCounts) => void;
   failOnInvalid?: boolean;
   blockBytes?: number;
+  /** The only stream of the process: it may take what many could not have. Default: no. */
+  alone?: boolean;
   /** Score the records at hand when no byte came for this long, ms. */
   idleMs?: number;
   signal?: AbortSignal;
@@ -70,7 +72,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
   if (options.interpretation) assertExplainable(options.model);
   if (options.whole) return scoreWhole(options, options.whole);
   // Two blocks a worker in the making, and as many read or waiting to be written.
-  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES);
+  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, options.alone);
   const stop = new AbortController();
   const onAbort = () => stop.abort(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });

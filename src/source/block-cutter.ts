@@ -84,7 +84,7 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
         scanner.pos = 0;
       }
     }
-    scanner.scan(bytes, filled, final, records, slabs.holds(slab) ? slab.at : -1);
+    scanner.scan(bytes, filled, final, records, slabs.memory && slabs.holds(slab) ? slab.at : -1);
     if (headerDue && records.count > 0) {
       headerDue = false;
       takeHeader(bytes, records, options.onHeader!);

@@ -62,17 +62,17 @@ export async function cutAll(input: Uint8Array | string, setup: CutSetup): Promi
     new DelimitedScanner(delimiter, setup.maxRecordBytes ?? 1 << 20, quote, kernelBytes);
   const cut = await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(Infinity));
   for (const chunks of [inChunks(bytes, setup.chunk), readInPieces(bytes, setup.chunk)]) {
-    deepStrictEqual(await cutChunks(chunks, setup, scanner(0)), cut);
+    deepStrictEqual(await cutChunks(chunks, setup, scanner(0), true), cut);
   }
   deepStrictEqual(
-    await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(0, -1)),
+    await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(0, -1), true),
     await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(Infinity, -1)),
   );
   return cut;
 }
 
-async function cutChunks(chunks: Chunks, setup: CutSetup, scanner: RecordScanner): Promise<Cut> {
-  const slabs = new SlabPool(1, setup.slab);
+async function cutChunks(chunks: Chunks, setup: CutSetup, scanner: RecordScanner, together = false): Promise<Cut> {
+  const slabs = new SlabPool(1, setup.slab, together);
   const records: CutRecord[] = [];
   let header: string | null = null;
   const onHeader = (h: { bytes: Buffer }) => {
