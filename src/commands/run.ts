@@ -6,7 +6,8 @@ import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { Metrics } from '../monitor/metrics.ts';
 import { serveMetrics } from '../monitor/metrics-server.ts';
 import { count } from '../monitor/progress.ts';
-import { ModelHost } from '../pipeline/model-host.ts';
+import { hostEvents } from '../pipeline/host-events.ts';
+import { ModelHost, type ModelHostOptions } from '../pipeline/model-host.ts';
 import { defaultWorkers } from '../pipeline/score-file.ts';
 import type { RunContext, RunningPipeline } from '../run/context.ts';
 import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
@@ -80,29 +81,15 @@ async function hostFor(
   pipeline: Pipeline | null,
   registry: string | undefined,
   metrics: Metrics,
-  tryOut?: (m: never) => Promise<void>,
+  tryOut?: ModelHostOptions['tryOut'],
 ): Promise<ModelHost> {
   return new ModelHost({
     registry: await openRegistry(registry, { tell, onLookup: (outcome) => metrics.lookups.inc({ outcome }) }),
     workers: pipeline?.score.workers ?? defaultWorkers(),
     engine: pipeline?.score.evaluator ?? 'auto',
     max: 4,
-    ...(tryOut ? { tryOut: tryOut as NonNullable<ConstructorParameters<typeof ModelHost>[0]['tryOut']> } : {}),
-    onWorkerDeath: (model, reason) => {
-      metrics.workerDeaths.inc({ model: model.ref });
-      tell(`a worker of ${model.ref} died and is replaced: ${reason}`);
-    },
-    onLoadFailure: (reference, error, serving) => {
-      metrics.loadFailures.inc({ model: reference.split(/[:@]/, 1)[0]!, code: error.code });
-      if (!serving) return;
-      metrics.stale.set({ reference }, 1);
-      tell(`${reference} stays at ${serving.ref}: ${error.message} [${error.code}]`);
-    },
-    onSwap: (reference, from, to) => {
-      metrics.swaps.inc({ model: to.manifest.id });
-      tell(`${reference}: ${from.ref} → ${to.ref}`);
-    },
-    onCurrent: (reference) => metrics.stale.set({ reference }, 0),
+    ...(tryOut ? { tryOut } : {}),
+    ...hostEvents(metrics, tell),
   });
 }
 
@@ -110,7 +97,7 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   const pipeline = await readPipeline(file);
   const metrics = new Metrics();
   const { tryPackage } = await import('../register/verify.ts');
-  const host = await hostFor(pipeline, flags.registry, metrics, tryPackage as (m: never) => Promise<void>);
+  const host = await hostFor(pipeline, flags.registry, metrics, tryPackage);
   const context: RunContext = { name: path.basename(file).replace(/\.ya?ml$/i, ''), host, metrics, tell };
   let running: RunningPipeline | null = null;
   const server =

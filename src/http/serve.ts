@@ -3,11 +3,11 @@ import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ServerConfig } from '../config/server-config.ts';
 import { SluiceError } from '../core/errors.ts';
-import { versionOf } from '../model/package.ts';
 import { Metrics } from '../monitor/metrics.ts';
+import { hostEvents } from '../pipeline/host-events.ts';
 import { ModelHost } from '../pipeline/model-host.ts';
 import { tryPackage } from '../register/verify.ts';
-import { parseReference, type Registry } from '../registry/registry.ts';
+import type { Registry } from '../registry/registry.ts';
 import { hashToken, KeyRing, newToken, SCOPES } from './keys.ts';
 import { createListener, devCertificate, followCertificate, proxyCheck, readCertificate } from './listener.ts';
 import { buildServer } from './server.ts';
@@ -50,25 +50,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     engine: config.evaluator,
     max: config.models_max,
     tryOut: tryPackage,
-    onLoadFailure: (reference, error, serving) => {
-      metrics.loadFailures.inc({ model: parseReference(reference).id, code: error.code });
-      if (!serving) return;
-      metrics.stale.set({ reference }, 1);
-      tell(`${reference} stays at version ${versionOf(serving.manifest)}: ${error.message} [${error.code}]`);
-    },
-    onSwap: (reference, from, to) => {
-      metrics.swaps.inc({ model: to.manifest.id });
-      metrics.served.remove({ reference, version: versionOf(from.manifest) });
-      tell(`${reference}: version ${versionOf(from.manifest)} → ${versionOf(to.manifest)}`);
-    },
-    onCurrent: (reference, model) => {
-      metrics.served.set({ reference, version: versionOf(model.manifest) }, 1);
-      metrics.stale.set({ reference }, 0);
-    },
-    onWorkerDeath: (model, reason) => {
-      metrics.workerDeaths.inc({ model: model.ref });
-      tell(`a worker of ${model.ref} died and is replaced: ${reason}`);
-    },
+    ...hostEvents(metrics, tell),
   });
   const keys = new KeyRing();
   const token = dev ? newToken() : null;

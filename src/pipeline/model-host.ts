@@ -58,6 +58,8 @@ const keyOf = (model: ModelPackage): string =>
   // The hash is part of the key: a package put in place of another under the same version is another model.
   `${model.folder}\n${model.manifest.onnx.sha256}`;
 
+const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
+
 /**
  * A reference goes: unknown → loading (requests wait) → current. When the registry says another version: current and
  * loading the next (requests get the current one) → swapped. A request keeps the version it began with; a pool that no
@@ -137,7 +139,9 @@ export class ModelHost {
       });
     }
     const failed = this.#failed.get(key);
-    if (!failed || Date.now() - failed.at > (this.#options.retryMs ?? 30_000)) {
+    const due = !failed || Date.now() - failed.at > (this.#options.retryMs ?? 30_000);
+    // Requests that come meanwhile change nothing, and it is told once.
+    if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).then(
         () => this.#options.onSwap?.(reference, current.model, model),
         (error: unknown) => this.#report(reference, key, asSluiceError(error, 'model_invalid'), current.model),
@@ -148,7 +152,7 @@ export class ModelHost {
 
   /** Loads a version, or waits for whoever loads it already, and makes it what the reference means. */
   #load(reference: string, key: string, model: ModelPackage): Promise<Entry> {
-    const job = `${reference}\n${key}`;
+    const job = jobOf(reference, key);
     const known = this.#loading.get(job);
     if (known) return known;
     const loading = this.#start(key, model)
