@@ -12,6 +12,8 @@ import { RecordList, type RecordScanner } from '../../src/source/record-scanner.
 
 /** Records of a run by hand: `SLUICE_DIFFERENTIAL=1000000 npx vitest run test/decode`. */
 export const RECORDS = Number(process.env.SLUICE_DIFFERENTIAL ?? 30_000);
+/** Milliseconds they may take. */
+export const PATIENCE = Math.max(60_000, RECORDS / 2);
 
 /** One column of every sort a package can hold, and the type of the input it is for. */
 const COLUMNS: readonly (readonly [spec: ColumnSpec, type: InputSpec['type']])[] = [
