@@ -8,8 +8,8 @@ import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
 export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
-/** eager: what `fast` becomes after some rows, from the first on. */
-export type DecoderChoice = 'fast' | 'eager' | 'reference';
+/** eager: what `fast` becomes after some rows, from the first on; quoting: and after some rows with quotes. */
+export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
 
 /**
  * All choices give the same answers; the reference is there to test that. `direct`: where a decoder that can may write numbers
@@ -27,6 +27,6 @@ export function createDecoder(
       : new JsonDecoder(readers, input.layout);
   }
   return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
-    ? new DelimitedDecoder(readers, input.layout, choice === 'eager' ? 0 : KERNEL_AFTER, direct)
+    ? new DelimitedDecoder(readers, input.layout, choice === 'fast' ? KERNEL_AFTER : 0, direct, choice === 'quoting')
     : new CsvParseDecoder(readers, input.layout);
 }

@@ -31,6 +31,7 @@ export class DelimitedDecoder implements Decoder {
   /** Rows until the kernel is made; below 0: it was tried. */
   #kernelIn: number;
   readonly #direct: DirectEncoding | null;
+  #quoting: boolean;
   readonly #layout: DelimitedLayout;
   /** Made for the first row that is not usual. */
   #columns: readonly CellColumn[] | null = null;
@@ -44,13 +45,15 @@ export class DelimitedDecoder implements Decoder {
   /** Fields of each row of the table. */
   readonly #fields = new Int32Array(TABLE_ROWS);
 
-  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. */
+  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. `quoting`: see RowKernel. */
   constructor(
     readers: readonly ColumnReader[],
     layout: DelimitedLayout,
     kernelAfter: number,
     direct: DirectEncoding | null = null,
+    quoting = false,
   ) {
+    this.#quoting = quoting;
     this.#reference = new CsvParseDecoder(readers, layout);
     this.#layout = layout;
     this.#readers = readers;
@@ -71,13 +74,17 @@ export class DelimitedDecoder implements Decoder {
     if (this.#kernelIn >= 0) {
       this.#kernelIn -= to - from;
       if (this.#kernelIn < 0) {
-        this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS, this.#direct);
+        this.#openKernel();
       }
     }
     for (let i = from; i < to; i += KERNEL_ROWS) {
       const end = Math.min(to, i + KERNEL_ROWS);
       if (!this.#usual(block, i, end, i - from, batch)) this.#unusual(block, i, end, i - from, batch);
     }
+  }
+
+  #openKernel(): void {
+    this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS, this.#direct, this.#quoting);
   }
 
   /** Lets the kernel read what it can, and everything else be read the other way. false: nothing was read. */
@@ -92,6 +99,11 @@ export class DelimitedDecoder implements Decoder {
     const states = kernel.states(rows);
     states.set(faults.subarray(from, to));
     const left = kernel.run(rows, run.base, batch, first);
+    if (left * 2 > rows && !this.#quoting && run.bytes.includes(QUOTE)) {
+      // Looking for quotes costs a little, so that it is done only where they are the rule; from the next rows on.
+      this.#quoting = true;
+      this.#openKernel();
+    }
     kernel.texts(rows, batch, first, (column, text, row) => {
       const reader = this.#readers[column]!;
       const fault = reader.readText(text, batch.columns[column]!, row);

@@ -20,12 +20,12 @@ const PAIR = 2561;
 const LARGEST = 10 ** EXACT_DIGITS;
 /** Vector loads may touch so many bytes behind the last record, and so many more a field where a record has too few. */
 const SLACK = 32;
-const FIELD_SLACK = 17;
+const FIELD_SLACK = 20;
 /** More fields make a function that takes longer to compile than it saves. */
 const MAX_FIELDS = 400;
 
 /**
- * A row is usual if no field begins with a quote, numbers are plain decimals of up to 15 digits within the column's range, words
+ * A row is usual if no field begins with a quote (or those that do have no other quote but that at the end), numbers are plain decimals of up to 15 digits within the column's range, words
  * are ones the package lists, and there are as many fields as there should be. Whatever is not usual is left to others:
  * the kernel never decides that something is a fault. It reads as `numberAt` and `Dictionary` do, and is faster because
  * it takes 16 bytes at a time and nothing but the results goes through memory.
@@ -53,6 +53,7 @@ export class RowKernel {
     layout: DelimitedLayout,
     capacity: number,
     direct: DirectEncoding | null,
+    quoting: boolean,
   ) {
     const arena = new Arena();
     const divisors = placeDivisors(arena);
@@ -104,7 +105,7 @@ export class RowKernel {
       divisors,
       matrices,
     };
-    const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), places)]);
+    const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), quoting, places)]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
     this.#run = exports.rows!;
@@ -112,18 +113,19 @@ export class RowKernel {
     this.#buffer = Buffer.from(this.#memory.buffer);
   }
 
-  /** `direct`: where numbers go instead of into columns. null where a kernel would not pay or cannot be had. */
+  /** `direct`: where numbers go instead of into columns. `quoting`: fields in quotes are usual, too. null where a kernel would not pay or cannot be had. */
   static open(
     readers: readonly ColumnReader[],
     layout: DelimitedLayout,
     capacity: number,
     direct: DirectEncoding | null,
+    quoting: boolean,
   ): RowKernel | null {
     if (layout.fields > MAX_FIELDS) return null;
     // A field that two columns read.
     if (new Set(layout.columns).size < layout.columns.length) return null;
     try {
-      return new RowKernel(readers, layout, capacity, direct);
+      return new RowKernel(readers, layout, capacity, direct, quoting);
     } catch (error) {
       // No memory: there is another way.
       if (error instanceof RangeError) return null;
@@ -324,10 +326,10 @@ interface Places {
 }
 
 /** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
-function rowsFunction(fields: readonly Field[], delimiter: number, places: Places): WasmFunction {
+function rowsFunction(fields: readonly Field[], delimiter: number, quoting: boolean, places: Places): WasmFunction {
   const f = new WasmFunction('rows', ['i32', 'i32']);
   const [count, shift] = [0, 1] as const;
-  const [row, p, q, end, begin] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
+  const [row, p, q, end, quoted] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
   const [c, length, slot, at, negative] = [
     f.local('i32'),
     f.local('i32'),
@@ -361,35 +363,64 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
       f.memory('f32.store', places.matrices[input]!.at + column * 4);
     }
   };
-  /** c = which of the bytes from q on are the delimiter. */
-  const delimiters = (): WasmFunction =>
-    f.get(q).memory('v128.load').tee(head).bytes(delimiter).op('i8x16.eq', 'i8x16.bitmask').set(c);
-
-  /**
-   * q = end of the field that begins at p; `head`: its first 16 bytes, unless it may be `long`. A field that is too long is
-   * left to others. That the delimiter found still belongs to the row is made sure at the last field: till then nothing is
-   * believed, and what may be read in vain is there (SLACK and FIELD_SLACK).
-   */
-  const findEnd = (isLast: boolean, long: boolean, slow: number): void => {
+  /** c = which of the 16 bytes from q on are `stop`; if the field may be `long`, of the first 16 with one, before the end. */
+  const seek = (stop: number, long: boolean): void => {
+    const look = (): WasmFunction =>
+      f.get(q).memory('v128.load').tee(head).bytes(stop).op('i8x16.eq', 'i8x16.bitmask').set(c);
     f.get(p).set(q);
-    if (isLast) f.get(p, end).op('i32.gt_u').leaveIf(slow);
-    if (long) {
+    if (!long) look();
+    else {
       f.block((found) => {
         f.repeat(
           () => {
-            delimiters().get(c).leaveIf(found);
+            look().get(c).leaveIf(found);
             f.bump(q, 16);
           },
           () => f.get(q, end).op('i32.lt_u'),
         );
       });
-    } else delimiters();
+    }
+  };
+
+  const plainEnd = (isLast: boolean, long: boolean, slow: number): void => {
+    seek(delimiter, long);
     if (isLast) {
       f.get(c).when(() => f.get(q, c).op('i32.ctz', 'i32.add').get(end).op('i32.lt_u').leaveIf(slow));
       f.get(end).set(q);
     } else {
       f.get(c).op('i32.eqz').leaveIf(slow);
       f.get(q, c).op('i32.ctz', 'i32.add').set(q);
+    }
+  };
+
+  /** A field in quotes ends at the next one, or is left to others. */
+  const quotedEnd = (isLast: boolean, long: boolean, slow: number): void => {
+    f.i32(1).set(quoted).bump(p, 1);
+    seek(QUOTE, long);
+    f.get(c).op('i32.eqz').leaveIf(slow);
+    f.get(q, c).op('i32.ctz', 'i32.add').set(q);
+    if (isLast) f.get(q).i32(1).op('i32.add').get(end).op('i32.ne').leaveIf(slow);
+    else f.get(q).memory('i32.load8_u', 1).i32(delimiter).op('i32.ne').leaveIf(slow);
+  };
+
+  /**
+   * p = beginning of the text of the field that begins at p, q = its end; `head`: its first 16 bytes, unless it may be `long`. A
+   * field that is too long is left to others. That the delimiter found still belongs to the row is made sure at the last field:
+   * till then nothing is believed, and what may be read in vain is there (SLACK and FIELD_SLACK).
+   */
+  const findEnd = (isLast: boolean, long: boolean, slow: number): void => {
+    if (isLast) f.get(p, end).op('i32.gt_u').leaveIf(slow);
+    if (!quoting) plainEnd(isLast, long, slow);
+    else {
+      f.i32(0).set(quoted);
+      f.block((ready) => {
+        f.block((plain) => {
+          byte().i32(QUOTE).op('i32.ne').leaveIf(plain);
+          quotedEnd(isLast, long, slow);
+          f.leave(ready);
+        });
+        plainEnd(isLast, long, slow);
+      });
     }
   };
 
@@ -495,31 +526,29 @@ function rowsFunction(fields: readonly Field[], delimiter: number, places: Place
       });
       if (words) missing(slow);
     });
-    f.get(q).set(p);
   };
 
-  const readField = (field: Field, isLast: boolean, slow: number): void => {
-    const { model, spans } = field;
-    if (spans.length > 0) f.get(p).set(begin);
+  const readField = ({ model, spans }: Field, isLast: boolean, slow: number): void => {
     if (model?.reader.kind === 'number') numberField(model, isLast, slow);
     else {
       findEnd(isLast, !model?.words || model.words.longest >= HEAD, slow);
-      if (!model) byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
-      else if (!model.words) f.leave(slow);
+      if (!model) {
+        if (!quoting) byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
+      } else if (!model.words) f.leave(slow);
       else {
         findWord(model.words, slow);
         if (model.encoding) store(model, 'f32.store', () => f.get(slot).memory('f32.load', HEAD + 12));
         else store(model, 'i32.store', () => f.get(slot).memory('i32.load', HEAD + 4));
       }
-      f.get(q).set(p);
     }
     for (const to of spans) {
-      entry(3).get(begin).memory('i32.store', to);
+      entry(3).get(p).memory('i32.store', to);
       entry(3)
-        .get(p)
+        .get(q)
         .memory('i32.store', to + 4);
     }
-    if (!isLast) f.bump(p, 1);
+    if (quoting) f.get(q, quoted).op('i32.add').set(q);
+    if (!isLast) f.get(q).i32(1).op('i32.add').set(p);
   };
 
   f.repeat(

@@ -1,7 +1,7 @@
 // Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
 import { type ColumnBatch, newBatch, newColumns, UNSEEN } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
-import { createDecoder, type DecoderInput } from '../../src/decode/create.ts';
+import { createDecoder, type DecoderChoice, type DecoderInput } from '../../src/decode/create.ts';
 import type { Decoder, RecordSlice } from '../../src/decode/decoder.ts';
 import { DelimitedDecoder } from '../../src/decode/delimited-decoder.ts';
 import { JsonBytesDecoder } from '../../src/decode/json-bytes-decoder.ts';
@@ -258,6 +258,7 @@ export class Differential {
   readonly #readers: readonly ColumnReader[];
   readonly #fast: DelimitedDecoder | JsonBytesDecoder;
   readonly #eager: Decoder;
+  readonly #quoting: Decoder;
   readonly #reference: Decoder;
   readonly #passthrough: number;
   readonly #manifest: Manifest | null;
@@ -277,16 +278,17 @@ export class Differential {
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
     this.#fast = fast;
     this.#eager = createDecoder(readers, input, 'eager');
+    this.#quoting = createDecoder(readers, input, 'quoting');
     this.#reference = createDecoder(readers, input, 'reference');
     this.#passthrough = passthrough;
   }
 
   /** As `compare`, of what the model gets where the decoder writes it. */
-  #compareEncoded(block: RecordSlice, capacity: number): void {
+  #compareEncoded(block: RecordSlice, capacity: number, choice: DecoderChoice): void {
     const kinds = this.#readers.map((r) => r.kind);
     const own = new Encoder(this.#manifest!, kinds, capacity);
     const other = new Encoder(this.#manifest!, kinds, capacity);
-    const direct = createDecoder(this.#readers, this.#input, 'eager', own);
+    const direct = createDecoder(this.#readers, this.#input, choice, own);
     const a = batchFor(this.#readers, capacity, this.#passthrough);
     const b = batchFor(this.#readers, capacity, this.#passthrough);
     for (let from = 0; from < block.faults.length; from += capacity) {
@@ -307,7 +309,9 @@ export class Differential {
   }
 
   compare(block: RecordSlice, capacity: number): Found {
-    if (this.#manifest) this.#compareEncoded(block, capacity);
+    for (const choice of ['eager', 'quoting'] as const) {
+      if (this.#manifest) this.#compareEncoded(block, capacity, choice);
+    }
     const before = Buffer.from(block.slab).toString('latin1');
     const a = batchFor(this.#readers, capacity, this.#passthrough);
     const b = batchFor(this.#readers, capacity, this.#passthrough);
@@ -320,6 +324,7 @@ export class Differential {
       for (const [decoder, name] of [
         [this.#fast, 'fast'],
         [this.#eager, 'eager'],
+        [this.#quoting, 'quoting'],
       ] as const) {
         decoder.decode(block, from, to, a);
         const difference = differenceOf(a, b);
