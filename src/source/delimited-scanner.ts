@@ -78,7 +78,7 @@ export class DelimitedScanner implements RecordScanner {
 
   scan(slab: Buffer, to: number, final: boolean, records: RecordList, place = -1): void {
     if (!this.#kernel && this.#slabs?.memory && to - this.pos >= this.#kernelBytes) {
-      this.#kernel = new LineKernel(this.#slabs.memory, 0, this.#quote >= 0);
+      this.#kernel = new LineKernel(this.#slabs.memory, 0, this.#quote < 0 ? null : this.#delimiter);
     }
     const kernel = place >= 0 ? this.#kernel : null;
     this.#quoteAt = -1;

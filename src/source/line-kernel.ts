@@ -9,18 +9,10 @@ const LINES = 4096;
 /** Bytes of memory that are written to: two numbers, then two for each line. */
 export const LINE_SCRATCH = 64 + LINES * 8;
 
-const modules = new Map<boolean, WebAssembly.Module>();
-
-/** The compiled kernel: once a process. */
-function moduleOf(quoting: boolean): WebAssembly.Module {
-  const module = modules.get(quoting) ?? new WebAssembly.Module(assemble([linesFunction(quoting)], true));
-  modules.set(quoting, module);
-  return module;
-}
-
 /**
- * A line is plain if it has no quote (where quotes mean something), ends with LF or CRLF, has no other CR, is not blank and not
- * longer than allowed. What is not plain is left to the scanner, and never decided here.
+ * A line is plain if it ends with LF or CRLF, has no other CR, is not blank and not longer than allowed, and if all its quotes, where
+ * quotes mean something, open a field, close one or are doubled in one, with no line break between. What is not plain is left
+ * to the scanner, and never decided here.
  */
 export class LineKernel {
   /** Where the line begins that was not listed; in bytes from `at`, as everything. */
@@ -30,9 +22,10 @@ export class LineKernel {
   readonly #run: (from: number, to: number, at: number, longest: number) => void;
   readonly #results: Int32Array;
 
-  /** `scratch`: LINE_SCRATCH bytes of the memory that are nobody else's. */
-  constructor(memory: WebAssembly.Memory, scratch: number, quoting: boolean) {
-    const { exports } = new WebAssembly.Instance(moduleOf(quoting), { env: { memory } });
+  /** `scratch`: LINE_SCRATCH bytes of the memory that are nobody else's. `delimiter` null: quotes mean nothing. */
+  constructor(memory: WebAssembly.Memory, scratch: number, delimiter: number | null) {
+    const module = new WebAssembly.Module(assemble([linesFunction(delimiter)], true));
+    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
     this.#run = (from, to, at, longest) => exports.lines!(from, to, at, longest, scratch);
     this.#results = new Int32Array(memory.buffer, scratch, 2);
     this.spans = new Int32Array(memory.buffer, scratch + 64, LINES * 2);
@@ -47,14 +40,43 @@ export class LineKernel {
 }
 
 /** lines(from, to, at, longest, scratch): writes how many lines, where the next begins, and their spans, all from `at` on. */
-function linesFunction(quoting: boolean): WasmFunction {
+function linesFunction(delimiter: number | null): WasmFunction {
   const f = new WasmFunction('lines', ['i32', 'i32', 'i32', 'i32', 'i32']);
   const [from, to, at, longest, scratch] = [0, 1, 2, 3, 4] as const;
   const [p, start, end, out] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
   const [breaks, odd, returns, followed] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const bytes = f.local('v128');
+  const [quotes, inside, region] = [f.local('i32'), f.local('i32'), f.local('i32')];
+  const [bytes, others] = [f.local('v128'), f.local('v128')];
   /** Which of the bytes on the stack are this one. */
   const which = (byte: number): WasmFunction => f.bytes(byte).op('i8x16.eq', 'i8x16.bitmask');
+  /** Which of `others` are one of these. */
+  const any = (...ones: number[]): WasmFunction => {
+    for (const [i, byte] of ones.entries()) {
+      f.get(others).bytes(byte).op('i8x16.eq');
+      if (i > 0) f.op('v128.or');
+    }
+    return f.op('i8x16.bitmask');
+  };
+  /**
+   * odd = what is wrong with the quotes. Those that open, close and double stand in turn; `region` are the bytes from one that
+   * opens to before the one that closes (a doubled one closes and opens), `inside` whether the last byte before is in one.
+   */
+  const judgeQuotes = (delimiter: number): void => {
+    f.get(quotes).set(region);
+    for (const n of [1, 2, 4, 8]) f.get(region, region).i32(n).op('i32.shl', 'i32.xor').set(region);
+    f.get(region).i32(0).get(inside).op('i32.sub', 'i32.xor').i32(0xffff).op('i32.and').set(region);
+    // One that opens stands at the beginning of the line, or behind a delimiter or the quote that it doubles.
+    f.get(p).i32(1).op('i32.sub').memory('v128.load').set(others);
+    f.get(quotes, region).op('i32.and');
+    any(delimiter, LF, QUOTE).get(p, from).op('i32.eq', 'i32.or').i32(-1).op('i32.xor', 'i32.and');
+    // One that closes is followed by the end of its field, or doubled.
+    f.get(p).memory('v128.load', 1).set(others);
+    f.get(region).i32(-1).op('i32.xor').get(quotes).op('i32.and');
+    any(delimiter, LF, CR, QUOTE).i32(-1).op('i32.xor', 'i32.and').op('i32.or');
+    f.get(bytes).set(others);
+    any(LF, CR).get(region).op('i32.and', 'i32.or').set(odd);
+    f.get(region).i32(15).op('i32.shr_u').set(inside);
+  };
   f.get(from).tee(start).set(p).get(scratch).set(out);
   f.block((done) => {
     f.repeat(
@@ -67,10 +89,12 @@ function linesFunction(quoting: boolean): WasmFunction {
         f.when(() =>
           f.get(breaks).i32(1).get(to, p).op('i32.sub', 'i32.shl').i32(1).op('i32.sub', 'i32.and').set(breaks),
         );
-        if (quoting) {
+        f.i32(0).set(odd);
+        if (delimiter !== null) {
           f.get(bytes);
-          which(QUOTE).set(odd);
-        } else f.i32(0).set(odd);
+          which(QUOTE).tee(quotes).get(inside).op('i32.or');
+          f.when(() => judgeQuotes(delimiter));
+        }
         f.get(bytes);
         which(CR).tee(returns);
         f.when(() => {
