@@ -99,22 +99,22 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
     return block;
   };
 
-  /** To be called before a block is handed over: keeps the bytes of the open record, goes on with them in another slab. */
-  const continuation = (): (() => Promise<void>) => {
+  /** Hands a block over; keeps the bytes of the open record, and goes on with them in another slab. */
+  async function* handOver(): AsyncGenerator<Block & Leased, void, void> {
     const keep = scanner.keepFrom;
+    // Whoever gets the block may give its slab back before it comes for more.
     const rest = Buffer.from(bytes.subarray(keep, filled));
-    return async () => {
-      slab = await slabs.acquire(signal);
-      owned = true;
-      if (rest.length * 2 > slab.bytes) slab = slabs.larger(slab, rest.length * 2);
-      bytes = viewOf(slab);
-      bytes.set(rest);
-      filled = rest.length;
-      base += keep;
-      scanner.rebase();
-      records.clear();
-    };
-  };
+    yield take();
+    slab = await slabs.acquire(signal);
+    owned = true;
+    if (rest.length * 2 > slab.bytes) slab = slabs.larger(slab, rest.length * 2);
+    bytes = viewOf(slab);
+    bytes.set(rest);
+    filled = rest.length;
+    base += keep;
+    scanner.rebase();
+    records.clear();
+  }
 
   /** Makes room without a block: moves the open record to the front, or into a larger slab. */
   const makeRoom = () => {
@@ -136,11 +136,8 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
       for (let n = -1; n !== 0; ) {
         signal?.throwIfAborted();
         if (filled === bytes.length) {
-          if (records.count > 0) {
-            const proceed = continuation();
-            yield take();
-            await proceed();
-          } else makeRoom();
+          if (records.count > 0) yield* handOver();
+          else makeRoom();
         }
         n = await chunks.readInto(bytes.subarray(filled));
         filled += n;
@@ -162,9 +159,7 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
       const idleMs = records.count > 0 ? options.idleMs : undefined;
       const next = await firstOf(pending, signal, idleMs);
       if (next === IDLE) {
-        const proceed = continuation();
-        yield take();
-        await proceed();
+        yield* handOver();
         continue;
       }
       pending = null;
@@ -172,11 +167,8 @@ export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGene
       const chunk = next.value;
       for (let at = 0; at < chunk.length; ) {
         if (filled === bytes.length) {
-          if (records.count > 0) {
-            const proceed = continuation();
-            yield take();
-            await proceed();
-          } else makeRoom();
+          if (records.count > 0) yield* handOver();
+          else makeRoom();
         }
         const n = Math.min(chunk.length - at, bytes.length - filled);
         bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), filled);
