@@ -25,10 +25,11 @@ const FIELD_SLACK = 20;
 const MAX_FIELDS = 400;
 
 /**
- * A row is usual if no field begins with a quote (or those that do have no other quote but that at the end), numbers are plain decimals of up to 15 digits within the column's range, words
- * are ones the package lists, and there are as many fields as there should be. Whatever is not usual is left to others:
- * the kernel never decides that something is a fault. It reads as `numberAt` and `Dictionary` do, and is faster because
- * it takes 16 bytes at a time and nothing but the results goes through memory.
+ * A row is usual if no field begins with a quote (or those that do have no other quote but that at the end), numbers are plain
+ * decimals of up to 15 digits within the column's range, words are ones the package lists, and there are as many fields as
+ * there should be. Whatever is not usual is left to others: the kernel never decides that something is a fault. It reads as
+ * `numberAt` and `Dictionary` do, and is faster because it takes 16 bytes at a time and nothing but the results goes through
+ * memory.
  */
 export class RowKernel {
   readonly #memory: WebAssembly.Memory;
@@ -113,7 +114,10 @@ export class RowKernel {
     this.#buffer = Buffer.from(this.#memory.buffer);
   }
 
-  /** `direct`: where numbers go instead of into columns. `quoting`: fields in quotes are usual, too. null where a kernel would not pay or cannot be had. */
+  /**
+   * `direct`: where numbers go instead of into columns. `quoting`: fields in quotes are usual, too. null where a kernel would not
+   * pay or cannot be had.
+   */
   static open(
     readers: readonly ColumnReader[],
     layout: DelimitedLayout,
@@ -198,7 +202,7 @@ export class RowKernel {
   }
 }
 
-/** A closed hash table of words, at most an eighth full. */
+/** A closed hash table of words. */
 interface Words {
   readonly at: number;
   /** Logarithm of the number of slots that a hash can name. */
@@ -243,11 +247,17 @@ function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | nul
 const SLOT_BYTES = 32;
 /** Bytes that are compared at once: the head of a word, zeros behind shorter ones. */
 const HEAD = 16;
-/** Most hash functions that are tried for the one with the fewest collisions. */
-const TRIES = 16;
+/** Most hash functions that are tried for the one with the fewest collisions, and most hashes for it: they take their time. */
+const MOST_TRIES = 16;
+const MOST_HASHES = 16_000;
+/** Dictionaries of up to so many words get eight slots a word, larger ones two. */
+const FEW_WORDS = 1_000;
 /** Odd numbers with bits all over. */
 const MIX = 0x9e3779b97f4a7c15n;
 const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
+
+/** Words that may not end within their head. */
+const isLong = (longest: number): boolean => longest >= HEAD;
 
 /** What a word is told apart by: its head, and its last bytes where it is longer. */
 function mixed(bytes: Buffer, longest: number): bigint {
@@ -259,24 +269,25 @@ function mixed(bytes: Buffer, longest: number): bigint {
   const [a, b] = part(0);
   if (longest <= HEAD / 2) return a;
   const head = a ^ (b * MIX);
-  if (longest <= HEAD) return head;
+  if (!isLong(longest)) return head;
   const [c, d] = part(Math.max(0, bytes.length - HEAD));
   return head ^ ((c ^ d) * MIX_TAIL);
 }
 
 function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (code: number) => number): Words {
-  const longest = Math.max(...[...codes.keys()].map((text) => Buffer.byteLength(text)));
+  const longest = [...codes.keys()].reduce((n, text) => Math.max(n, Buffer.byteLength(text)), 0);
   const words = [...codes].map(([text, code]) => {
     const bytes = Buffer.from(text);
     return { bytes, code, mixed: mixed(bytes, longest) };
   });
   let bits = 4;
-  while (1 << bits < words.length * 8) bits++;
+  while (1 << bits < words.length * (words.length > FEW_WORDS ? 2 : 8)) bits++;
   const slotOf = (mixed: bigint, factor: bigint): number =>
     Number(BigInt.asUintN(64, mixed * factor) >> BigInt(64 - bits));
   let factor = MIX;
   let most = 0;
-  for (let i = 0; i < TRIES && most < words.length; i++) {
+  const tries = Math.min(MOST_TRIES, Math.ceil(MOST_HASHES / words.length));
+  for (let i = 0; i < tries && most < words.length; i++) {
     const other = BigInt.asUintN(64, MIX * BigInt(2 * i + 1));
     const used = new Set(words.map((w) => slotOf(w.mixed, other))).size;
     if (used > most) [factor, most] = [other, used];
@@ -426,7 +437,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
 
   /** slot = address of the slot of the word p..q-1; `head` is its first vector where all words are short. */
   const findWord = (words: Words, unknown: number): void => {
-    const long = words.longest > HEAD;
+    const long = isLong(words.longest);
     f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
     // All that follows the word is cut off.
     if (long) f.get(p).memory('v128.load').i32(HEAD).get(length, length).i32(HEAD).op('i32.gt_u', 'select').tee(c);
@@ -512,7 +523,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
 
   const numberField = (model: Model, isLast: boolean, slow: number): void => {
     const { reader, words } = model;
-    findEnd(isLast, words !== null && words.longest >= HEAD, slow);
+    findEnd(isLast, words !== null && isLong(words.longest), slow);
     f.block((done) => {
       const missing = (otherwise: number): void => {
         findWord(words!, otherwise);
@@ -531,7 +542,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
   const readField = ({ model, spans }: Field, isLast: boolean, slow: number): void => {
     if (model?.reader.kind === 'number') numberField(model, isLast, slow);
     else {
-      findEnd(isLast, !model?.words || model.words.longest >= HEAD, slow);
+      findEnd(isLast, !model?.words || isLong(model.words.longest), slow);
       if (!model) {
         if (!quoting) byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
       } else if (!model.words) f.leave(slow);
