@@ -25,6 +25,7 @@ if (folder !== undefined) {
 }
 
 // Scoring a file needs a second process, whose start takes as long as what this one loads until then.
-if (process.argv[2] === 'score') (await import('./score/probe.ts')).Probe.prepare();
+if (process.argv[2] === 'score' && !process.argv.includes('onnxruntime'))
+  (await import('./score/probe.ts')).Probe.prepare();
 
 await import('./cli.ts');

@@ -72,5 +72,5 @@ process.on('message', (request: ProbeRequest) => {
 });
 process.on('disconnect', () => process.exit(0));
 await answer({ type: 'ready' });
-// Whatever is asked needs it, and who asks is often still reading what to ask.
-await (await import('./session.ts')).warmUp();
+// Whatever is asked needs it, and who asks is often still reading what to ask. What is wrong with it is told then.
+await import('./session.ts').then((session) => session.warmUp()).catch(() => {});

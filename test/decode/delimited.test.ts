@@ -133,6 +133,24 @@ test('words of any length that differ in a byte anywhere, and numbers with somet
   }
 });
 
+test('what follows a field that is as long as the longest word is not taken for it', () => {
+  const word = ',bcdefghijklmnop';
+  const manifest = {
+    columns: [
+      { name: 'a', kind: 'category', codes: { [word]: 1, x: 2 }, unseen: 'missing' },
+      { name: 'b', kind: 'text' },
+    ],
+    inputs: [
+      { name: 'a', type: 'float32', column: 'a' },
+      { name: 'b', type: 'string', column: 'b' },
+    ],
+  } as unknown as Manifest;
+  const layout: DelimitedLayout = { delimiter: ',', fields: 2, columns: [0, 1], passthrough: [] };
+  const both = new Differential(columnReaders(manifest), { format: 'delimited', layout }, 0, manifest);
+  const text = [`ABCDEFGHIJKLMNOP${word}`, `x,y`, `"${word}",y`].join('\n');
+  both.compare(recordsIn(Buffer.from(text), new DelimitedScanner(44, 4096)), 512);
+});
+
 test.each([
   ['clean', {}],
   ['dirty', { faults: 400 }],
