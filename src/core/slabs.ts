@@ -29,9 +29,7 @@ export class SlabPool {
   constructor(budget: number, slabBytes: number, together = false) {
     this.budget = budget;
     this.slabBytes = slabBytes;
-    // Vector loads may touch what lies behind the last slab.
-    const pages = Math.ceil((this.scratch + budget * aligned(slabBytes)) / PAGE) + 1;
-    this.memory = together ? sharedMemory(pages) : null;
+    this.memory = together ? sharedMemory(this.scratch + budget * aligned(slabBytes)) : null;
   }
 
   /** Slabs handed out and not yet given back. */
@@ -93,7 +91,9 @@ const bufferOf = (memory: WebAssembly.Memory): SharedArrayBuffer => memory.buffe
 
 const aligned = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
-function sharedMemory(pages: number): WebAssembly.Memory | null {
+function sharedMemory(bytes: number): WebAssembly.Memory | null {
+  // Vector loads may touch what lies behind the last slab.
+  const pages = Math.ceil(bytes / PAGE) + 1;
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch {

@@ -73,9 +73,7 @@ export class DelimitedDecoder implements Decoder {
     beginBatch(batch, to - from);
     if (this.#kernelIn >= 0) {
       this.#kernelIn -= to - from;
-      if (this.#kernelIn < 0) {
-        this.#openKernel();
-      }
+      if (this.#kernelIn < 0) this.#openKernel();
     }
     for (let i = from; i < to; i += KERNEL_ROWS) {
       const end = Math.min(to, i + KERNEL_ROWS);
@@ -109,7 +107,8 @@ export class DelimitedDecoder implements Decoder {
       const fault = reader.readText(text, batch.columns[column]!, row);
       if (fault) reject(batch, row, fault.code, reader.name, fault.message);
     });
-    for (let r = 0; left > 0 && r < rows; r++) {
+    if (left === 0) return true;
+    for (let r = 0; r < rows; r++) {
       if (states[r] === SOUND) continue;
       let end = r + 1;
       while (end < rows && states[end] !== SOUND) end++;

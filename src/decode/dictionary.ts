@@ -7,7 +7,7 @@ export const UNKNOWN_WORD = -(2 ** 31);
 export const WORD_SLACK = 4;
 
 /** Factor of what a hash is made of besides the first bytes. */
-export const HASH_LAST = 0x85ebca6b;
+const HASH_LAST = 0x85ebca6b;
 /** Numbers a slot takes: first four bytes, last four, length (-1: empty slot), code. */
 const SLOT = 4;
 /** Words up to this length are told apart by their first and last four bytes alone. */
@@ -28,6 +28,13 @@ interface Word {
   readonly at: number;
 }
 
+/** What can be looked up: words that are UTF-8, the first code of each. */
+export function firstCodes(entries: Iterable<readonly [word: string, code: number]>): Map<string, number> {
+  const codes = new Map<string, number>();
+  for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
+  return codes;
+}
+
 /**
  * A closed hash table over UTF-8 bytes, at most a third full and usually without collisions; made once, read for every cell. Bytes are taken four at a
  * time: a loop over single bytes costs a mispredicted branch a word.
@@ -38,13 +45,12 @@ export class Dictionary {
   readonly #starts: Int32Array;
   readonly #mask: number;
   /** Of the hash function. */
-  readonly factor: number;
+  readonly #factor: number;
   readonly #words: DataView;
 
   /** The first code of a word stands. */
   constructor(entries: Iterable<readonly [word: string, code: number]>) {
-    const codes = new Map<string, number>();
-    for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
+    const codes = firstCodes(entries);
     let capacity = 16;
     while (capacity < codes.size * 3) capacity *= 2;
     const bytes = Buffer.from([...codes.keys()].join(''));
@@ -63,29 +69,17 @@ export class Dictionary {
       capacity *= 2;
       factor = bestFactor(words, capacity - 1);
     }
-    this.factor = factor;
+    this.#factor = factor;
     this.#mask = capacity - 1;
     this.#slots = new Int32Array(capacity * SLOT);
     this.#starts = new Int32Array(capacity);
     for (let s = 0; s < capacity; s++) this.#slots[s * SLOT + 2] = -1;
     for (const { first, last, length, code, at } of words) {
-      let slot = slotOf(first, last, length, this.factor, this.#mask);
+      let slot = slotOf(first, last, length, this.#factor, this.#mask);
       while (this.#slots[slot * SLOT + 2] !== -1) slot = (slot + 1) & this.#mask;
       this.#slots.set([first, last, length, code], slot * SLOT);
       this.#starts[slot] = at;
     }
-  }
-
-  /** The table: what `find` goes through from the slot of a hash on. */
-  slots(): ({ word: Uint8Array; code: number } | null)[] {
-    return Array.from({ length: this.#mask + 1 }, (_, slot) => {
-      const length = this.#slots[slot * SLOT + 2]!;
-      if (length < 0) return null;
-      return {
-        word: new Uint8Array(this.#words.buffer, this.#starts[slot]!, length),
-        code: this.#slots[slot * SLOT + 3]!,
-      };
-    });
   }
 
   /** The code of the word in bytes `start`..`end - 1`, or UNKNOWN_WORD. The view must go on for WORD_SLACK bytes. */
@@ -94,7 +88,7 @@ export class Dictionary {
     const length = end - start;
     const first = firstBytes(bytes, start, length);
     const last = lastBytes(bytes, end, length);
-    const slot = slotOf(first, last, length, this.factor, this.#mask);
+    const slot = slotOf(first, last, length, this.#factor, this.#mask);
     const s = slot * SLOT;
     if (slots[s] === first && slots[s + 1] === last && slots[s + 2] === length && length <= SHORT) return slots[s + 3]!;
     return slots[s + 2] === -1 ? UNKNOWN_WORD : this.#search(bytes, start, length, first, last, slot);
@@ -116,7 +110,7 @@ export class Dictionary {
     to: number,
   ): void {
     const slots = this.#slots;
-    const factor = this.factor;
+    const factor = this.#factor;
     const mask = this.#mask;
     for (let r = 0; r < rows; r++, at += step) {
       if (skip[r] !== 0) continue;

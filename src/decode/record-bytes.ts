@@ -28,7 +28,7 @@ export function copyRun(block: RecordSlice, from: number, to: number, room: (byt
 }
 
 /** true if a record of a sound run was cut inside a character. */
-export const isCut = (run: Uint8Array, start: number, end: number): boolean =>
+const isCut = (run: Uint8Array, start: number, end: number): boolean =>
   continues(run[start]!) || (end < run.length && continues(run[end]!));
 
 /** A run in memory of its own. */

@@ -7,6 +7,7 @@ import type { ColumnReader } from '../model/column-reader.ts';
 import type { DirectEncoding, EncodedInput, Encoding } from '../model/encoder.ts';
 import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
+import { firstCodes } from './dictionary.ts';
 import { EXACT_DIGITS, MINUS, PLUS, POINT, readsAsNumber } from './number-bytes.ts';
 
 /** What the kernel says of a row that it leaves to others. What it shall not look at comes with another state than SOUND. */
@@ -238,8 +239,7 @@ function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | nul
     .filter(([, code]) => code !== MISSING || mayMiss)
     // A cell that begins with a quote is quoted.
     .filter(([word]) => !word.startsWith('"'));
-  const codes = new Map<string, number>();
-  for (const [word, code] of entries) if (word.isWellFormed() && !codes.has(word)) codes.set(word, code);
+  const codes = firstCodes(entries);
   return codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
 }
 

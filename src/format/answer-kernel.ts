@@ -1,7 +1,7 @@
 // Usual answers, from probabilities to bytes in WebAssembly: the row, the predicted class of two, its probability.
 import { Arena } from '../core/arena.ts';
 import type { ColumnBatch } from '../core/batch.ts';
-import { placePowers } from '../core/powers.ts';
+import { POWERS } from '../core/powers.ts';
 import { assemble, loadModule, WasmFunction } from '../core/wasm.ts';
 import type { Scores } from '../score/evaluator.ts';
 import type { Interpreter } from '../score/prediction.ts';
@@ -91,7 +91,7 @@ class Kernel {
     const all = [pieces.beforeRow, pieces.whenTrue, pieces.whenFalse, pieces.end].map(text) as PieceTuple;
     const places = {
       values: arena.take(ROWS * 4),
-      powers: placePowers(arena),
+      powers: arena.take(POWERS.length * 8, (memory, at) => new Float64Array(memory, at, POWERS.length).set(POWERS)),
       digits: arena.take(64),
       results: arena.take(8),
       out: arena.take(ROWS * (all.reduce((n, p) => n + padded(p.length), 0) + ROW_DIGITS + NUMBER_BYTES) + 64),

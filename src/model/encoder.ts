@@ -82,7 +82,10 @@ export class Encoder implements DirectEncoding {
     this.#others = fillsOf(false);
   }
 
-  /** Encodes what of the batch is not encoded yet; rejected rows and the rows that fill the last group become copies of the first sound row. */
+  /**
+   * Encodes what of the batch is not encoded yet; rejected rows and the rows that fill the last group become copies of the first
+   * sound row.
+   */
   encode(batch: ColumnBatch): readonly EncodedInput[] {
     const { encoded, rows } = batch;
     this.#fill(this.#others, batch, 0, rows);

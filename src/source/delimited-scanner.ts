@@ -1,11 +1,7 @@
 // Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), at any cut of the input.
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
-import { LINE_SCRATCH, LineKernel } from './line-kernel.ts';
+import { CR, LF, LINE_SCRATCH, LineKernel, QUOTE } from './line-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
-
-const LF = 10;
-const CR = 13;
-const QUOTE = 34;
 
 /** Bytes that make a kernel worth its while. */
 const KERNEL_BYTES = 8 * 1024;

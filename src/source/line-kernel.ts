@@ -1,9 +1,9 @@
 // Plain lines of delimited text, found where they lie in shared memory, sixteen bytes at a time.
 import { assemble, WasmFunction } from '../core/wasm.ts';
 
-const LF = 10;
-const CR = 13;
-const QUOTE = 34;
+export const LF = 10;
+export const CR = 13;
+export const QUOTE = 34;
 /** Lines that are listed at once. */
 const LINES = 4096;
 /** Bytes of memory that are written to: two numbers, then two for each line. */

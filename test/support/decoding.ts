@@ -301,9 +301,9 @@ export class Differential {
       own.encode(a);
       other.encode(b);
       for (const [i, { name, data }] of own.inputs.entries()) {
-        const [x, y] = [bitsOf(data), bitsOf(other.inputs[i]!.data)];
-        const at = x.findIndex((v, k) => v !== y[k]);
-        if (at >= 0) throw new Error(`direct: entry ${at} of ${name} is ${data[at]}, not ${other.inputs[i]!.data[at]}`);
+        const expected = other.inputs[i]!.data;
+        const at = firstDifference(data, expected);
+        if (at >= 0) throw new Error(`direct: entry ${at} of ${name} is ${data[at]}, not ${expected[at]}`);
       }
     }
   }
@@ -340,10 +340,12 @@ export class Differential {
   }
 }
 
-const bitsOf = (
-  data: EncodedInput['data'],
-): ArrayLike<unknown> & Iterable<unknown> & { findIndex: typeof Array.prototype.findIndex } =>
-  Array.isArray(data) ? data : (new Uint8Array(data.buffer) as never);
+/** The first entry of which not all bits are the same; -1 if there is none. */
+function firstDifference(a: EncodedInput['data'], b: EncodedInput['data']): number {
+  if (Array.isArray(a) || Array.isArray(b)) return (a as string[]).findIndex((text, i) => text !== b[i]);
+  const [x, y] = [new Uint8Array(a.buffer), new Uint8Array(b.buffer)];
+  return Math.floor(x.findIndex((byte, i) => byte !== y[i]) / a.BYTES_PER_ELEMENT);
+}
 
 /** Where two batches differ, or null; cells of rejected rows are undefined, those of encoded rows are elsewhere. */
 function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: string } | null {
