@@ -1,17 +1,17 @@
 // Measures decoding and formatting of generated applications, ours against the references: node bench/decode.ts [rows]
 import path from 'node:path';
 import { newBatch, newColumns } from '../src/core/batch.ts';
-import { createDecoder, type DecoderInput } from '../src/decode/create.ts';
-import type { Decoder, RecordSlice } from '../src/decode/decoder.ts';
-import { COLUMNS, generatePortfolio } from '../src/demo/generate.ts';
-import { ByteWriter } from '../src/format/byte-writer.ts';
-import { createFormatter } from '../src/format/create.ts';
-import type { OutputFormat } from '../src/format/formatter.ts';
-import { columnReaders } from '../src/model/column-reader.ts';
-import { Encoder } from '../src/model/encoder.ts';
-import { loadPackage } from '../src/model/package.ts';
-import { DelimitedScanner } from '../src/source/delimited-scanner.ts';
-import { RecordList } from '../src/source/record-scanner.ts';
+import { COLUMNS, generatePortfolio } from '../src/demo/portfolio.ts';
+import { columnReaders } from '../src/inference/encode/column-reader.ts';
+import { Encoder } from '../src/inference/encode/encoder.ts';
+import { createDecoder, type DecoderInput } from '../src/io/decode/choose-decoder.ts';
+import type { Decoder, RecordSlice } from '../src/io/decode/decoder.ts';
+import { ByteWriter } from '../src/io/format/byte-writer.ts';
+import { createFormatter } from '../src/io/format/choose-formatter.ts';
+import type { OutputFormat } from '../src/io/format/formatter.ts';
+import { DelimitedScanner } from '../src/io/source/delimited-scanner.ts';
+import { RecordList } from '../src/io/source/record-scanner.ts';
+import { loadPackage } from '../src/model/package/load-package.ts';
 
 const CAPACITY = 512;
 const ROUNDS = 5;

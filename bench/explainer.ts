@@ -1,10 +1,10 @@
 // The explainer alone, floats ready in memory, one thread: effects of as many applications as there is time for.
 //   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS
 
-import { createExplainer } from '../src/explain/create.ts';
-import { readModelBytes } from '../src/model/model-file.ts';
-import { readBackground } from '../src/pipeline/background.ts';
-import { chooseEvaluator } from '../src/score/choose.ts';
+import { readBackground } from '../src/engine/background.ts';
+import { chooseEvaluator } from '../src/inference/evaluate/choose-evaluator.ts';
+import { createExplainer } from '../src/inference/explain/choose-explainer.ts';
+import { readModelBytes } from '../src/model/package/model-package.ts';
 import { matrixOf } from './matrix.ts';
 import { openModel } from './models.ts';
 

@@ -3,10 +3,10 @@
 //   node ideal.ts MODEL INPUT.csv OUTPUT WORKERS      (OUTPUT: what sluice wrote; its bytes are written once more)
 import { closeSync, fsyncSync, openSync, readFileSync, readSync, rmSync, writeSync } from 'node:fs';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
-import { paddedRows } from '../src/model/encoder.ts';
-import { readModelBytes } from '../src/model/model-file.ts';
-import { loadPackage } from '../src/model/package.ts';
-import { chooseEvaluator } from '../src/score/choose.ts';
+import { paddedRows } from '../src/inference/encode/encoder.ts';
+import { chooseEvaluator } from '../src/inference/evaluate/choose-evaluator.ts';
+import { loadPackage } from '../src/model/package/load-package.ts';
+import { readModelBytes } from '../src/model/package/model-package.ts';
 import { matrixOf } from './matrix.ts';
 import { openModel } from './models.ts';
 

@@ -5,8 +5,8 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { finished } from 'node:stream/promises';
 import { parse } from 'csv-parse';
-import type { ModelPackage } from '../src/model/package.ts';
-import { encodeRows } from '../src/score/sample-scorer.ts';
+import { encodeRows } from '../src/inference/sandbox/sample-scorer.ts';
+import type { ModelPackage } from '../src/model/package/load-package.ts';
 import { CACHE } from './prepare.ts';
 import { say } from './run.ts';
 

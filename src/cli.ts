@@ -1,21 +1,21 @@
 // The command line: each command is a file in commands/.
 import { Command, CommanderError } from 'commander';
-import { EXIT, tellError } from './commands/common.ts';
 import { VERSION } from './core/version.ts';
+import { EXIT, tellError } from './doors/commands/common.ts';
 
 type Add = (program: Command) => void;
 
 /** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
-  [['score'], async () => (await import('./commands/score.ts')).addScoreCommand],
-  [['generate'], async () => (await import('./commands/generate.ts')).addGenerateCommand],
-  [['demo'], async () => (await import('./commands/demo.ts')).addDemoCommand],
-  [['serve'], async () => (await import('./commands/serve.ts')).addServeCommand],
-  [['explain'], async () => (await import('./commands/explain.ts')).addExplainCommand],
-  [['model'], async () => (await import('./commands/model.ts')).addModelCommand],
-  [['run', 'lint', 'test', 'dlq'], async () => (await import('./commands/run.ts')).addRunCommands],
-  [['keys'], async () => (await import('./commands/keys.ts')).addKeysCommand],
-  [['doctor'], async () => (await import('./commands/doctor.ts')).addDoctorCommand],
+  [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
+  [['generate'], async () => (await import('./doors/commands/generate.ts')).addGenerateCommand],
+  [['demo'], async () => (await import('./doors/commands/demo.ts')).addDemoCommand],
+  [['serve'], async () => (await import('./doors/commands/serve.ts')).addServeCommand],
+  [['explain'], async () => (await import('./doors/commands/explain.ts')).addExplainCommand],
+  [['model'], async () => (await import('./doors/commands/model.ts')).addModelCommand],
+  [['run', 'lint', 'test', 'dlq'], async () => (await import('./doors/commands/run.ts')).addRunCommands],
+  [['keys'], async () => (await import('./doors/commands/keys.ts')).addKeysCommand],
+  [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
 ];
 
 const program = new Command('sluice')

@@ -26,6 +26,6 @@ if (folder !== undefined) {
 
 // Scoring a file needs a second process, whose start takes as long as what this one loads until then.
 if (process.argv[2] === 'score' && !process.argv.includes('onnxruntime'))
-  (await import('./score/probe.ts')).Probe.prepare();
+  (await import('./inference/sandbox/probe.ts')).Probe.prepare();
 
 await import('./cli.ts');

@@ -1,107 +1,33 @@
-// Who may import whom, as a table: the folders are the data flow, and arrows only point back along it.
+// Who may import whom: the table of rooms in ARCHITECTURE.md, held against the imports of src/. Arrows only point down.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
 const SRC = path.resolve('src');
 
-/** Folder → folders it may import besides itself. */
-const MAY_IMPORT: Record<string, string[]> = {
-  core: [],
-  config: ['core'],
-  source: ['core'],
-  onnx: ['core'],
-  model: ['core', 'config', 'onnx'],
-  decode: ['core', 'config', 'model'],
-  trees: ['core', 'onnx'],
-  score: ['core', 'onnx', 'model', 'trees'],
-  explain: ['core', 'onnx', 'model', 'trees', 'score'],
-  format: ['core', 'model', 'score', 'explain'],
-  sink: ['core'],
-  kafka: ['core'],
-  avro: ['core'],
-  run: [
-    'core',
-    'avro',
-    'config',
-    'source',
-    'decode',
-    'model',
-    'explain',
-    'format',
-    'sink',
-    'monitor',
-    'pipeline',
-    'kafka',
-  ],
-  monitor: ['core'],
-  demo: ['core'],
-  bundled: [],
-  registry: ['core', 'config', 'model'],
-  register: ['core', 'config', 'onnx', 'model', 'score', 'explain', 'registry'],
-  pipeline: [
-    'core',
-    'config',
-    'source',
-    'decode',
-    'model',
-    'registry',
-    'score',
-    'explain',
-    'format',
-    'sink',
-    'monitor',
-  ],
-  http: [
-    'core',
-    'explain',
-    'config',
-    'source',
-    'model',
-    'registry',
-    'register',
-    'decode',
-    'format',
-    'sink',
-    'monitor',
-    'pipeline',
-  ],
-  commands: [
-    'score',
-    'core',
-    'kafka',
-    'run',
-    'registry',
-    'explain',
-    'config',
-    'http',
-    'register',
-    'source',
-    'decode',
-    'model',
-    'format',
-    'sink',
-    'monitor',
-    'pipeline',
-    'demo',
-  ],
-};
+/** Room → rooms and districts it may import besides itself: the rows "`room/` | what | may import" of ARCHITECTURE.md. */
+const MAY_IMPORT = new Map(
+  [...readFileSync('ARCHITECTURE.md', 'utf8').matchAll(/^\| `([a-z/-]+)\/` *\|[^|]*\|([^|]*)\|$/gm)].map((m) => [
+    m[1]!,
+    [...m[2]!.matchAll(/[a-z][a-z/-]*/g)].map((n) => n[0]),
+  ]),
+);
 
-/** Third-party package → the folders that may import it. */
+/** Third-party package → the rooms that may import it. */
 const PACKAGES: Record<string, string[]> = {
-  'onnxruntime-node': ['score'],
-  aws4fetch: ['registry'],
-  'csv-parse': ['decode', 'register'],
-  commander: ['commands', '.'],
-  yaml: ['config', 'http'],
-  typebox: ['config', 'model', 'registry', 'run', 'http'],
-  fastify: ['http'],
-  '@fastify/multipart': ['http'],
-  selfsigned: ['http'],
-  avsc: ['avro'],
-  hyparquet: ['source'],
-  'hyparquet-compressors': ['source'],
-  'hyparquet-writer': ['run'],
+  'onnxruntime-node': ['inference/evaluate'],
+  aws4fetch: ['model/registry'],
+  'csv-parse': ['io/decode', 'onboarding'],
+  commander: ['doors/commands', '.'],
+  yaml: ['config', 'doors/http'],
+  typebox: ['config', 'model/package', 'model/registry', 'runs', 'doors/http'],
+  fastify: ['doors/http'],
+  '@fastify/multipart': ['doors/http'],
+  selfsigned: ['doors/http'],
+  avsc: ['kafka/avro'],
+  hyparquet: ['io/source'],
+  'hyparquet-compressors': ['io/source'],
+  'hyparquet-writer': ['io/sink'],
   kafkajs: ['kafka'],
   snappy: ['kafka'],
   'lz4-napi': ['kafka'],
@@ -114,12 +40,18 @@ interface Edge {
   file: string;
 }
 
-function edges(): { internal: Edge[]; external: Edge[] } {
-  const internal: Edge[] = [];
+/** The room of a file or folder below src: the deepest row of the table that holds it; `.` for src itself. */
+function roomOf(file: string): string {
+  for (let at = path.dirname(file); at !== '.'; at = path.dirname(at)) if (MAY_IMPORT.has(at)) return at;
+  return '.';
+}
+
+function edges(): { internal: (Edge & { target: string })[]; external: Edge[] } {
+  const internal: (Edge & { target: string })[] = [];
   const external: Edge[] = [];
   for (const file of readdirSync(SRC, { recursive: true, encoding: 'utf8' })) {
     if (!file.endsWith('.ts')) continue;
-    const from = file.includes(path.sep) ? file.split(path.sep)[0]! : '.';
+    const from = roomOf(file);
     const text = readFileSync(path.join(SRC, file), 'utf8');
     // Statements at the beginning of a line, and import(): not the word "from" in a text.
     for (const m of text.matchAll(
@@ -127,8 +59,8 @@ function edges(): { internal: Edge[]; external: Edge[] } {
     )) {
       const target = (m[1] ?? m[2] ?? m[3])!;
       if (target.startsWith('.')) {
-        const to = path.relative(SRC, path.resolve(SRC, path.dirname(file), target)).split(path.sep)[0]!;
-        internal.push({ from, to, file });
+        const to = path.relative(SRC, path.resolve(SRC, path.dirname(file), target));
+        internal.push({ from, to: roomOf(to), file, target: to });
       } else if (!target.startsWith('node:')) {
         const name = target.split('/', target.startsWith('@') ? 2 : 1).join('/');
         external.push({ from, to: name, file });
@@ -138,19 +70,64 @@ function edges(): { internal: Edge[]; external: Edge[] } {
   return { internal, external };
 }
 
-test('folders import only along the data flow', () => {
+/** A cycle of a graph as the names on it, or null. */
+function cycle(graph: Map<string, Set<string>>): string[] | null {
+  const done = new Set<string>();
+  const visit = (node: string, way: string[]): string[] | null => {
+    if (way.includes(node)) return [...way.slice(way.indexOf(node)), node];
+    if (done.has(node)) return null;
+    for (const next of graph.get(node) ?? []) {
+      const found = visit(next, [...way, node]);
+      if (found) return found;
+    }
+    done.add(node);
+    return null;
+  };
+  for (const node of graph.keys()) {
+    const found = visit(node, []);
+    if (found) return found;
+  }
+  return null;
+}
+
+function graphOf(pairs: readonly (readonly [from: string, to: string])[]): Map<string, Set<string>> {
+  const graph = new Map<string, Set<string>>();
+  for (const [from, to] of pairs) if (from !== to) graph.set(from, (graph.get(from) ?? new Set()).add(to));
+  return graph;
+}
+
+test('rooms import only what the table says', () => {
   const { internal } = edges();
-  expect(internal.length).toBeGreaterThan(80);
-  const wrong = internal.filter((e) => e.from !== '.' && e.to !== e.from && !MAY_IMPORT[e.from]?.includes(e.to));
-  expect(wrong.map((e) => `${e.file} imports ${e.to}`)).toEqual([]);
+  expect(internal.length).toBeGreaterThan(600);
+  const may = (from: string, to: string): boolean =>
+    (MAY_IMPORT.get(from) ?? []).some((name) => to === name || to.startsWith(`${name}/`));
+  const wrong = internal.filter((e) => e.from !== '.' && e.to !== e.from && !may(e.from, e.to));
+  expect(wrong.map((e) => `${e.file} imports ${e.target}`)).toEqual([]);
 });
 
-test('every folder is in the table, and the table names no folder that is gone', () => {
-  const folders = readdirSync(SRC, { withFileTypes: true }).filter((e) => e.isDirectory());
-  expect(folders.map((f) => f.name).sort()).toEqual(Object.keys(MAY_IMPORT).sort());
+test('there is no circle: not of rooms, not of districts, not of files', () => {
+  const { internal } = edges();
+  const district = (room: string) => room.split('/')[0]!;
+  expect(cycle(graphOf(internal.map((e) => [e.from, e.to])))).toBe(null);
+  expect(cycle(graphOf(internal.map((e) => [district(e.from), district(e.to)])))).toBe(null);
+  expect(cycle(graphOf(internal.map((e) => [e.file, e.target])))).toBe(null);
 });
 
-test('each third-party package is imported in its own folder only', () => {
+test('every folder is a row of the table, and the table names no folder that is gone and nothing that is not needed', () => {
+  const { internal } = edges();
+  const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((f) => f.endsWith('.ts'));
+  expect(files.filter((f) => f.includes(path.sep) && roomOf(f) === '.')).toEqual([]);
+  const used = new Set(files.map(roomOf));
+  expect([...MAY_IMPORT.keys()].filter((room) => !used.has(room))).toEqual([]);
+  const idle = [...MAY_IMPORT].flatMap(([room, names]) =>
+    names
+      .filter((n) => !internal.some((e) => e.from === room && (e.to === n || e.to.startsWith(`${n}/`))))
+      .map((n) => `${room}: ${n}`),
+  );
+  expect(idle).toEqual([]);
+});
+
+test('each third-party package is imported in its own rooms only', () => {
   const { external } = edges();
   expect(external.length).toBeGreaterThan(8);
   const wrong = external.filter((e) => !PACKAGES[e.to]?.includes(e.from));

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { formatProblem } from '../../src/config/yaml.ts';
 import { parseYaml } from '../../src/config/yaml-document.ts';
-import { ManifestSchema } from '../../src/model/manifest.ts';
+import { ManifestSchema } from '../../src/model/package/manifest.ts';
 
 const YAML = readFileSync('src/bundled/credit-default/1/model.yaml', 'utf8');
 const problems = (text: string): string[] => {

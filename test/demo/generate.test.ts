@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
-import { COLUMNS, type GenerateOptions, generatePortfolio, type PlantedFault } from '../../src/demo/generate.ts';
+import { COLUMNS, type GenerateOptions, generatePortfolio, type PlantedFault } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
 
 const bytes = (options: GenerateOptions, onFault?: (f: PlantedFault) => void): Buffer =>

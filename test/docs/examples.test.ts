@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
-import { generatePortfolio } from '../../src/demo/generate.ts';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { asNative, asObjects, startService } from '../support/service.ts';
 
 const run = promisify(execFile);

@@ -3,17 +3,17 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { Code } from 'typebox/compile';
 import { expect, test } from 'vitest';
-import { pipelinePage } from '../../src/config/pipeline-page.ts';
-import { serverConfigJsonSchema, serverConfigPage } from '../../src/config/server-page.ts';
-import { errorsPage } from '../../src/core/errors-page.ts';
 import { VERSION } from '../../src/core/version.ts';
-import { openApi } from '../../src/http/openapi.ts';
-import { ManifestSchema } from '../../src/model/manifest.ts';
-import { manifestPage } from '../../src/model/manifest-page.ts';
-import { metricsPage } from '../../src/monitor/metrics-page.ts';
+import { openApi } from '../../src/doors/http/openapi/openapi.ts';
+import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import { errorsPage } from '../../tools/docs/errors-page.ts';
+import { manifestPage } from '../../tools/docs/manifest-page.ts';
+import { metricsPage } from '../../tools/docs/metrics-page.ts';
+import { pipelinePage } from '../../tools/docs/pipeline-page.ts';
+import { serverConfigJsonSchema, serverConfigPage } from '../../tools/docs/server-page.ts';
 
 const GENERATED: [string, () => string | Promise<string>][] = [
-  ['src/model/manifest-check.ts', manifestCheck],
+  ['src/model/package/manifest-check.ts', manifestCheck],
   ['docs/errors.md', errorsPage],
   ['docs/model-package.md', manifestPage],
   ['docs/pipelines.md', pipelinePage],

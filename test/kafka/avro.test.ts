@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import avro from 'avsc';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { generatePortfolio } from '../../src/demo/generate.ts';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, start } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';

@@ -1,10 +1,10 @@
 // Cuts text into records through the real cutter, at any chunk and slab size.
 import { deepStrictEqual } from 'node:assert';
 import { SlabPool } from '../../src/core/slabs.ts';
-import { cutBlocks } from '../../src/source/block-cutter.ts';
-import { DelimitedScanner } from '../../src/source/delimited-scanner.ts';
-import type { Chunks } from '../../src/source/file.ts';
-import type { RecordScanner } from '../../src/source/record-scanner.ts';
+import { cutBlocks } from '../../src/io/source/block-cutter.ts';
+import type { Chunks } from '../../src/io/source/byte-source.ts';
+import { DelimitedScanner } from '../../src/io/source/delimited-scanner.ts';
+import type { RecordScanner } from '../../src/io/source/record-scanner.ts';
 
 export interface CutRecord {
   text: string;

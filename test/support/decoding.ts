@@ -1,14 +1,14 @@
 // Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
 import { type ColumnBatch, newBatch, newColumns, UNSEEN } from '../../src/core/batch.ts';
 import { Random } from '../../src/core/random.ts';
-import { createDecoder, type DecoderChoice, type DecoderInput } from '../../src/decode/create.ts';
-import type { Decoder, RecordSlice } from '../../src/decode/decoder.ts';
-import { DelimitedDecoder } from '../../src/decode/delimited-decoder.ts';
-import { JsonBytesDecoder } from '../../src/decode/json-bytes-decoder.ts';
-import { ColumnReader } from '../../src/model/column-reader.ts';
-import { type EncodedInput, Encoder } from '../../src/model/encoder.ts';
-import type { ColumnSpec, InputSpec, Manifest } from '../../src/model/manifest.ts';
-import { RecordList, type RecordScanner } from '../../src/source/record-scanner.ts';
+import { ColumnReader } from '../../src/inference/encode/column-reader.ts';
+import { type EncodedInput, Encoder } from '../../src/inference/encode/encoder.ts';
+import { createDecoder, type DecoderChoice, type DecoderInput } from '../../src/io/decode/choose-decoder.ts';
+import type { Decoder, RecordSlice } from '../../src/io/decode/decoder.ts';
+import { DelimitedDecoder } from '../../src/io/decode/delimited-decoder.ts';
+import { JsonBytesDecoder } from '../../src/io/decode/json-bytes-decoder.ts';
+import { RecordList, type RecordScanner } from '../../src/io/source/record-scanner.ts';
+import type { ColumnSpec, InputSpec, Manifest } from '../../src/model/package/manifest.ts';
 
 /** Records of a run by hand: `SLUICE_DIFFERENTIAL=1000000 npx vitest run test/decode`. */
 export const RECORDS = Number(process.env.SLUICE_DIFFERENTIAL ?? 30_000);

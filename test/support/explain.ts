@@ -1,15 +1,15 @@
 // Zoo models with their explainer, in this process: registered, encoded and evaluated as a worker does it.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { type ChosenExplainer, createExplainer } from '../../src/explain/create.ts';
-import type { Covers } from '../../src/explain/trees.ts';
-import type { Manifest } from '../../src/model/manifest.ts';
-import { servable } from '../../src/onnx/serve.ts';
-import { proposePackage } from '../../src/register/register.ts';
-import type { Evaluator } from '../../src/score/evaluator.ts';
-import { openOnnxRuntime } from '../../src/score/onnxruntime.ts';
-import { type EncodedRows, encodeRows } from '../../src/score/sample-scorer.ts';
-import { readChecked } from '../../src/trees/ensemble.ts';
+import type { Evaluator } from '../../src/inference/evaluate/evaluator.ts';
+import { openOnnxRuntime } from '../../src/inference/evaluate/onnxruntime.ts';
+import { type ChosenExplainer, createExplainer } from '../../src/inference/explain/choose-explainer.ts';
+import type { Covers } from '../../src/inference/explain/trees.ts';
+import { servable } from '../../src/inference/onnx/servable.ts';
+import { type EncodedRows, encodeRows } from '../../src/inference/sandbox/sample-scorer.ts';
+import { readChecked } from '../../src/inference/trees/ensemble.ts';
+import type { Manifest } from '../../src/model/package/manifest.ts';
+import { proposePackage } from '../../src/onboarding/register.ts';
 import { type Row, readRows, registerOptions, ZOO, type ZooModel } from './zoo.ts';
 
 export interface Explained extends ChosenExplainer {

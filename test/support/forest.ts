@@ -1,5 +1,5 @@
 // Random tree ensembles as ONNX files, and the least manifest that serves them.
-import type { Manifest } from '../../src/model/manifest.ts';
+import type { Manifest } from '../../src/model/package/manifest.ts';
 import { type AttributeValue, buildOnnx, type NodeSpec } from './onnx-build.ts';
 
 export interface ForestSpec {

@@ -1,6 +1,6 @@
 // A worker that dies, hangs or runs out of memory on certain rows: the real worker with a look at each job first.
 import { existsSync, writeFileSync } from 'node:fs';
-import { serveJobs } from '../../src/pipeline/worker.ts';
+import { serveJobs } from '../../src/engine/worker.ts';
 
 await serveJobs((job) => {
   const bytes = Buffer.from(job.slab);

@@ -1,9 +1,9 @@
 // Scores text in this process through the real engine and gives back what it wrote.
 import path from 'node:path';
-import { loadPackage } from '../../src/model/package.ts';
-import { type ScoreFileOptions, type ScoreFileResult, scoreFile } from '../../src/pipeline/score-file.ts';
-import type { ByteSink } from '../../src/sink/sink.ts';
-import { fromStream } from '../../src/source/file.ts';
+import type { ByteSink } from '../../src/io/sink/byte-sink.ts';
+import { fromStream } from '../../src/io/source/byte-source.ts';
+import { loadPackage } from '../../src/model/package/load-package.ts';
+import { type ScoreFileOptions, type ScoreFileResult, scoreFile } from '../../src/runs/score-file.ts';
 import { inChunks } from './blocks.ts';
 
 export const CREDIT_DEFAULT = path.resolve('src/bundled/credit-default/1');

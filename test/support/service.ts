@@ -5,9 +5,9 @@ import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
-import { type RunningService, serve } from '../../src/http/serve.ts';
-import { FolderRegistry } from '../../src/registry/folder.ts';
-import type { Registry } from '../../src/registry/registry.ts';
+import { type RunningService, serve } from '../../src/doors/http/service.ts';
+import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import type { Registry } from '../../src/model/registry/registry.ts';
 import { scratch, start } from './cli.ts';
 
 export interface Service {

@@ -1,5 +1,5 @@
 // Applications as they stand in a topic, for scripts as well as for tests.
-import { generatePortfolio } from '../../../src/demo/generate.ts';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 
 /** 1,000 applications of about 500 bytes as JSON, all cells as text, null where one is missing. */
 export function someApplications(): Record<string, string | null>[] {

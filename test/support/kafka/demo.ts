@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { generatePortfolio } from '../../../src/demo/generate.ts';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { KafkaCluster } from './cluster.ts';
 import { whatIsMissing } from './install.ts';
 import { committed, eachRecord } from './topics.ts';

@@ -1,0 +1,174 @@
+// `sluice doctor`: is this machine able to do what is asked of it? One line a finding, exit 1 if something is wrong.
+import { access, constants, stat, statfs } from 'node:fs/promises';
+import { availableParallelism, freemem, tmpdir, totalmem } from 'node:os';
+import path from 'node:path';
+import type { Command } from 'commander';
+import { loadConfig } from '../../config/load-config.ts';
+import { readPipeline } from '../../config/pipeline-config.ts';
+import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
+import { asSluiceError } from '../../core/errors.ts';
+import { VERSION } from '../../core/version.ts';
+import { BUNDLED_MODELS, EXIT, openRegistry } from './common.ts';
+
+interface DoctorFlags {
+  config?: string;
+  pipeline?: string;
+  registry?: string;
+  json?: boolean;
+}
+
+interface Finding {
+  check: string;
+  state: 'ok' | 'warning' | 'wrong';
+  message: string;
+}
+
+const MIB = 1024 * 1024;
+const NODE = 24;
+
+export function addDoctorCommand(program: Command): void {
+  program
+    .command('doctor')
+    .description('look at this machine, the registry, its models, and what a configuration or pipeline needs')
+    .option('-c, --config <file>', 'configuration of serve')
+    .option('--pipeline <file>', 'a pipeline: its model and topics')
+    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
+    .option('--json', 'findings as JSON on standard output')
+    .action(async (flags: DoctorFlags) => {
+      const findings = await examine(flags);
+      if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
+      else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);
+      if (findings.some((f) => f.state === 'wrong')) process.exitCode = EXIT.failed;
+    });
+}
+
+const MARKS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ' } as const;
+
+async function examine(flags: DoctorFlags): Promise<Finding[]> {
+  const findings: Finding[] = [];
+  const say = (check: string, state: Finding['state'], message: string) => {
+    findings.push({ check, state, message });
+  };
+  /** Runs a check; what it throws is what is wrong. */
+  const look = async (check: string, work: () => Promise<string>) => {
+    try {
+      say(check, 'ok', await work());
+    } catch (error) {
+      const e = asSluiceError(error, 'usage');
+      say(check, 'wrong', `${e.message} [${e.code}] ${e.entry.action}`);
+    }
+  };
+  const major = Number(process.versions.node.split('.')[0]);
+  say(
+    'runtime',
+    major >= NODE ? 'ok' : 'wrong',
+    `Sluice ${VERSION} on Node ${process.versions.node}, ${process.platform} ${process.arch}`,
+  );
+  const cores = availableParallelism();
+  const free = Math.round(freemem() / MIB);
+  say(
+    'machine',
+    cores > 1 && free > 512 ? 'ok' : 'warning',
+    `${cores} cores, ${free} of ${Math.round(totalmem() / MIB)} MB free`,
+  );
+  await look('evaluator', async () => {
+    const [{ loadPackage }, { tryPackage }] = await Promise.all([
+      import('../../model/package/load-package.ts'),
+      import('../../onboarding/verify.ts'),
+    ]);
+    await tryPackage(await loadPackage(path.join(BUNDLED_MODELS, 'credit-default', '1')));
+    return 'ONNX Runtime loads, and the bundled model says what its training library said';
+  });
+
+  let config: ServerConfig | null = null;
+  if (flags.config !== undefined) {
+    await look('configuration', async () => {
+      config = await loadConfig(ServerConfigSchema, { file: flags.config!, env: process.env });
+      return `${flags.config} is in order`;
+    });
+  }
+  await lookAtRegistry(flags, config, look, say);
+  if (config) await lookAtServer(config, look, say);
+  if (flags.pipeline !== undefined) {
+    await look('pipeline', async () => {
+      const pipeline = await readPipeline(flags.pipeline!);
+      const topics = [pipeline.source, pipeline.sink, pipeline.dead_letter].flatMap((p) =>
+        p?.type === 'kafka' ? [p.topic] : [],
+      );
+      if (topics.length === 0) return `${flags.pipeline} is in order`;
+      const [{ TopicDirectory }, { connectionOf }] = await Promise.all([
+        import('../../kafka/topic-directory.ts'),
+        import('../../runs/kafka-connection.ts'),
+      ]);
+      const directory = new TopicDirectory(connectionOf(pipeline.kafka));
+      try {
+        await directory.connect();
+        const facts = await Promise.all(
+          topics.map(async (t) => `${t} (${(await directory.facts(t)).partitions} partitions)`),
+        );
+        return `${flags.pipeline} is in order; topics: ${facts.join(', ')}`;
+      } finally {
+        await directory.close();
+      }
+    });
+  }
+  return findings;
+}
+
+type Look = (check: string, work: () => Promise<string>) => Promise<void>;
+type Say = (check: string, state: Finding['state'], message: string) => void;
+
+async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, look: Look, say: Say): Promise<void> {
+  await look('registry', async () => {
+    const registry = await openRegistry(
+      flags.registry ?? config?.registry,
+      config ? { remote: config.registry_options } : {},
+    );
+    const models = await registry.list();
+    const { tryPackage } = await import('../../onboarding/verify.ts');
+    for (const m of models) {
+      await look(`model ${m.id}`, async () => {
+        const model = await registry.resolve(m.id);
+        await tryPackage(model);
+        if (!model.manifest.self_test) say(`model ${m.id}`, 'warning', `${model.ref} has no self-test`);
+        return `${model.ref} loads${model.manifest.self_test ? ' and passes its self-test' : ''}`;
+      });
+    }
+    return `${models.length} models`;
+  });
+}
+
+async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise<void> {
+  if (config.tls) {
+    const { certificate, key } = config.tls;
+    await look('certificate', async () => {
+      const { readCertificate } = await import('../http/wire/listener.ts');
+      await readCertificate({ certificate, key });
+      return `${certificate} and ${key} can be read`;
+    });
+  }
+  await look('keys', async () => {
+    const { readKeys } = await import('../http/access/api-keys.ts');
+    const keys = await readKeys(config.keys_file);
+    const { mode } = await stat(config.keys_file);
+    if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} can be written by everybody`);
+    return `${keys.length} keys in ${config.keys_file}`;
+  });
+  for (const [what, folder] of [
+    ['jobs', config.jobs.folder],
+    ['spill', config.spill.folder ?? tmpdir()],
+  ] as const) {
+    await look(`${what} folder`, async () => {
+      // A folder that is not there yet is made by the service: its parent counts.
+      const there = await stat(folder).then(
+        () => folder,
+        () => path.dirname(path.resolve(folder)),
+      );
+      await access(there, constants.W_OK);
+      const { bavail, bsize } = await statfs(there);
+      const megabytes = Math.round((bavail * bsize) / MIB);
+      if (megabytes < 1024) say(`${what} folder`, 'warning', `${megabytes} MB free in ${there}`);
+      return `${folder} can be written, ${megabytes} MB free`;
+    });
+  }
+}

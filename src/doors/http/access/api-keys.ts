@@ -1,0 +1,104 @@
+// API keys: kept as SHA-256, compared in constant time, read again when their file changes.
+import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { type FSWatcher, watch } from 'node:fs';
+import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type Static, Type } from 'typebox';
+import { stringify } from 'yaml';
+import { formatProblem } from '../../../config/yaml.ts';
+import { parseYaml } from '../../../config/yaml-document.ts';
+import { SluiceError } from '../../../core/errors.ts';
+
+export const SCOPES = ['predict', 'interpret', 'jobs', 'models:read', 'models:write', 'metrics'] as const;
+export type Scope = (typeof SCOPES)[number];
+
+const KeySchema = Type.Object(
+  {
+    name: Type.String({ minLength: 1 }),
+    sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
+    scopes: Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES]))),
+    models: Type.Optional(Type.Array(Type.String())),
+    expires: Type.Optional(Type.String()),
+    created: Type.Optional(Type.String()),
+  },
+  { additionalProperties: false },
+);
+const KeysSchema = Type.Object({ keys: Type.Array(KeySchema) }, { additionalProperties: false });
+
+export type ApiKey = Static<typeof KeySchema>;
+
+/** Reads a keys file; a file that is not there holds no keys. @throws SluiceError usage */
+export async function readKeys(file: string): Promise<ApiKey[]> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
+    throw new SluiceError('usage', `${file} cannot be read`, { cause: error });
+  }
+  const parsed = parseYaml(file, text, KeysSchema);
+  if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
+  return parsed.value.keys;
+}
+
+/** Replaces a keys file as a whole; only its owner may read it. */
+export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<void> {
+  const temporary = `${file}.${process.pid}.partial`;
+  await writeFile(temporary, stringify({ keys }), { mode: 0o600 });
+  await chmod(temporary, 0o600);
+  await rename(temporary, file);
+}
+
+export const hashToken = (token: string): string => hash('sha256', token, 'hex');
+
+/** A new token: 32 random bytes with a prefix that secret scanners can look for. */
+export const newToken = (): string => `sluice_${randomBytes(32).toString('base64url')}`;
+
+export class KeyRing {
+  #keys: { key: ApiKey; hash: Buffer }[] = [];
+  #watcher: FSWatcher | null = null;
+
+  constructor(keys: readonly ApiKey[] = []) {
+    this.replace(keys);
+  }
+
+  replace(keys: readonly ApiKey[]): void {
+    this.#keys = keys.map((key) => ({ key, hash: Buffer.from(key.sha256, 'hex') }));
+  }
+
+  /** Follows `file`; a version that cannot be read leaves the keys as they are and is told to `onError`. */
+  async follow(file: string, onError: (error: unknown) => void): Promise<void> {
+    this.replace(await readKeys(file));
+    let timer: NodeJS.Timeout | undefined;
+    this.#watcher = watch(path.dirname(path.resolve(file)), () => {
+      // Any change in the folder counts: a mounted secret changes by a link beside the file, not by the file's name.
+      clearTimeout(timer);
+      timer = setTimeout(() => readKeys(file).then((keys) => this.replace(keys), onError), 50);
+    });
+    this.#watcher.on('error', onError);
+    this.#watcher.unref();
+  }
+
+  close(): void {
+    this.#watcher?.close();
+    this.#watcher = null;
+  }
+
+  /**
+   * The key of an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
+   * Looks at every key, so that the time taken does not tell which one came near.
+   */
+  find(authorization: string | undefined, now = Date.now()): ApiKey | null {
+    if (!authorization) return null;
+    const match = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i.exec(authorization.trim());
+    if (!match) return null;
+    const presented = hash('sha256', match[1]!, 'buffer');
+    let found: ApiKey | null = null;
+    for (const k of this.#keys) if (timingSafeEqual(k.hash, presented)) found = k.key;
+    if (found?.expires !== undefined && !(Date.parse(found.expires) > now)) return null;
+    return found;
+  }
+}
+
+/** true if the key may use the model id. */
+export const mayUse = (key: ApiKey, id: string): boolean => key.models === undefined || key.models.includes(id);

@@ -1,0 +1,201 @@
+// The body of a request as byte chunks: bounded, decompressed, out of its multipart wrapping, and patient only so long.
+import type { IncomingMessage } from 'node:http';
+import { PassThrough, type Readable } from 'node:stream';
+import zlib from 'node:zlib';
+import type {} from '@fastify/multipart';
+import type { FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+import { tooMany } from '../../../engine/score-stream.ts';
+
+/** Bodies up to this may be taken as a whole. */
+const SMALL_BYTES = 64 * 1024;
+
+export interface BodyOptions {
+  maxBytes: number;
+  maxExpandedBytes: number;
+  idleMs: number;
+  /** A body that comes slower than this ends the request, once `idleMs` have been spent waiting for it. */
+  minBytesPerSecond: number;
+  onBytes?: (n: number) => void;
+}
+
+export interface RequestBody {
+  /** To be called once. */
+  chunks(): AsyncIterable<Uint8Array>;
+  /** All of a small body that is there already, once: `chunks` then gives nothing more. Else null. */
+  takeWhole(): Uint8Array | null;
+  /** true once every byte of the request has been read. */
+  ended(): boolean;
+}
+
+/** @throws SluiceError invalid_content; while reading: limit_exceeded, client_gone, truncated_input, invalid_content */
+export async function openBody(request: FastifyRequest, options: BodyOptions): Promise<RequestBody> {
+  const raw = request.raw;
+  const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
+  if (!['identity', 'gzip', 'zstd'].includes(encoding)) {
+    throw new SluiceError('invalid_content', 'Content-Encoding must be gzip, zstd or identity');
+  }
+  let source: Readable = raw;
+  if (request.isMultipart()) {
+    if (encoding !== 'identity') throw new SluiceError('invalid_content', 'a multipart body cannot be compressed');
+    source = await filePart(request, options.idleMs);
+  }
+  const plain = encoding === 'identity' && source === raw;
+  return {
+    chunks() {
+      const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
+      if (encoding === 'identity') return bounded;
+      return capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
+    },
+    takeWhole: () => (plain ? wholeBody(request, options) : null),
+    ended: () => raw.readableEnded || raw.complete,
+  };
+}
+
+/** Takes a small body off the stream if it has come as a whole, as those of single applications do; else leaves it alone. */
+function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: BodyOptions): Uint8Array | null {
+  const length = Number(headers['content-length'] ?? Number.NaN);
+  if (!(length > 0 && length <= SMALL_BYTES && length <= maxBytes) || raw.readableLength !== length) return null;
+  const whole = raw.read() as Uint8Array | null;
+  if (whole?.length !== length) {
+    if (whole) raw.unshift(whole);
+    return null;
+  }
+  onBytes?.(length);
+  // The stream ends when it is asked for more.
+  raw.read();
+  return whole;
+}
+
+/** The first file of a multipart body, as a stream; the handlers are there before anything is awaited. */
+async function filePart(request: FastifyRequest, idleMs: number): Promise<Readable> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new SluiceError('client_gone', 'no part of the body came in time')), idleMs);
+  });
+  try {
+    const part = await Promise.race([request.file({ limits: { fileSize: Number.MAX_SAFE_INTEGER } }), late]);
+    if (!part) throw new SluiceError('invalid_content', 'the multipart body holds no file');
+    part.file.on('error', () => {});
+    return part.file;
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    throw new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Chunks of a stream without destroying it at the end or on an error: the answer still has to go out on the same socket.
+ */
+async function* chunksOf(
+  stream: Readable,
+  raw: IncomingMessage,
+  { idleMs, minBytesPerSecond }: BodyOptions,
+): AsyncGenerator<Uint8Array> {
+  // Only the time spent waiting for the client counts: a server that is busy must not blame it.
+  let waitedMs = 0;
+  let bytes = 0;
+  for (;;) {
+    const chunk = stream.read() as Uint8Array | null;
+    if (chunk !== null) {
+      bytes += chunk.length;
+      yield chunk;
+      continue;
+    }
+    if (stream.readableEnded) return;
+    if (stream.errored) throw new SluiceError('invalid_content', 'the body is malformed', { cause: stream.errored });
+    if (raw.destroyed && !raw.complete) {
+      throw new SluiceError('client_gone', 'the client closed the connection');
+    }
+    if (stream.destroyed) throw new SluiceError('invalid_content', 'the body ends in the middle of its part');
+    if (waitedMs > idleMs && bytes / (waitedMs / 1000) < minBytesPerSecond) {
+      throw new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`);
+    }
+    const since = performance.now();
+    await nextEvent(stream, raw, idleMs);
+    waitedMs += performance.now() - since;
+  }
+}
+
+function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const done = (error?: Error) => {
+      clearTimeout(timer);
+      for (const name of ['readable', 'end', 'error', 'close']) stream.off(name, settle);
+      if (raw !== stream) for (const name of ['close', 'error']) raw.off(name, settle);
+      if (error) reject(error);
+      else resolve();
+    };
+    const settle = () => done();
+    const timer = setTimeout(() => done(new SluiceError('client_gone', `no byte came for ${idleMs} ms`)), idleMs);
+    for (const name of ['readable', 'end', 'error', 'close']) stream.on(name, settle);
+    if (raw !== stream) for (const name of ['close', 'error']) raw.on(name, settle);
+  });
+}
+
+async function* capped(
+  chunks: AsyncIterable<Uint8Array>,
+  max: number,
+  limit: string,
+  onBytes?: (n: number) => void,
+): AsyncGenerator<Uint8Array> {
+  let total = 0;
+  for await (const chunk of chunks) {
+    total += chunk.length;
+    onBytes?.(chunk.length);
+    if (total > max) throw tooMany(limit, max, 'bytes');
+    yield chunk;
+  }
+}
+
+/** Decompresses; output is made only as fast as it is taken, so a bomb costs its cap and no more. */
+async function* expand(chunks: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
+  const decoder = encoding === 'gzip' ? zlib.createGunzip() : zlib.createZstdDecompress();
+  const out = decoder.pipe(new PassThrough());
+  let failure: unknown = null;
+  let fed = false;
+  decoder.on('error', (cause) => {
+    const code = (cause as NodeJS.ErrnoException).code;
+    failure ??=
+      code === 'Z_BUF_ERROR' || (code ?? '').includes('src_size')
+        ? new SluiceError('truncated_input', `the ${encoding} body ends too early`, { cause })
+        : new SluiceError('invalid_content', `the body is not sound ${encoding}`, { cause });
+    out.destroy();
+  });
+  out.on('error', () => {});
+  const feeding = (async () => {
+    for await (const chunk of chunks) {
+      if (decoder.destroyed) return;
+      if (!decoder.write(chunk)) {
+        await new Promise<void>((resolve) => {
+          const go = () => {
+            decoder.off('drain', go);
+            decoder.off('close', go);
+            resolve();
+          };
+          decoder.on('drain', go);
+          decoder.on('close', go);
+        });
+      }
+    }
+    fed = true;
+    decoder.end();
+  })().catch((error) => {
+    failure ??= error;
+    decoder.destroy();
+    out.destroy();
+  });
+  try {
+    for await (const chunk of out) yield chunk as Uint8Array;
+  } catch (error) {
+    failure ??= error;
+  } finally {
+    decoder.destroy();
+  }
+  if (failure) throw failure;
+  await feeding;
+  if (failure) throw failure;
+  if (!fed) throw new SluiceError('truncated_input', `the ${encoding} body ends too early`);
+}

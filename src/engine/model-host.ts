@@ -1,0 +1,255 @@
+// Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { Registry } from '../model/registry/registry.ts';
+import { WorkerPool } from './worker-pool.ts';
+
+export interface HostedModel {
+  readonly model: ModelPackage;
+  readonly pool: WorkerPool;
+  /** To be called once when the request is done with it. */
+  release(): void;
+}
+
+interface Entry {
+  key: string;
+  model: ModelPackage;
+  pool: Promise<WorkerPool>;
+  users: number;
+  lastUse: number;
+  /** References that mean this version now. */
+  references: Set<string>;
+}
+
+export interface ModelHostEvents {
+  onWorkerDeath?: (model: ModelPackage, reason: string) => void;
+  /** A version that a reference means could not be loaded; `serving` is the one that goes on answering, if one does. */
+  onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
+  /** A reference means another version from now on. */
+  onSwap?: (reference: string, from: ModelPackage, to: ModelPackage) => void;
+  /** A reference serves what the registry says. */
+  onCurrent?: (reference: string, model: ModelPackage) => void;
+}
+
+export interface ModelHostOptions extends ModelHostEvents {
+  registry: Registry;
+  workers: number;
+  engine?: EnginePolicy;
+  /** Models kept loaded; those in use are never closed. */
+  max: number;
+  /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
+  tryOut?: (model: ModelPackage) => Promise<void>;
+  /** Milliseconds before a version that failed is tried again unchanged; default 30,000. */
+  retryMs?: number;
+}
+
+/** Faults of a version or of the registry: what was served before is still right. Anything else is the caller's. */
+const KEEPS_OLD = new Set<ErrorCode>([
+  'model_invalid',
+  'model_hash_mismatch',
+  'self_test_failed',
+  'registry_unavailable',
+  'model_failed',
+  'worker_failed',
+]);
+
+const keyOf = (model: ModelPackage): string =>
+  // The hash is part of the key: a package put in place of another under the same version is another model.
+  `${model.folder}\n${model.manifest.onnx.sha256}`;
+
+const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
+
+/**
+ * A reference goes: unknown → loading (requests wait) → current. When the registry says another version: current and
+ * loading the next (requests get the current one) → swapped. A request keeps the version it began with; a pool that no
+ * reference means any more is closed when its last request is done. A next version that does not load is reported, the
+ * current one goes on.
+ */
+export class ModelHost {
+  readonly registry: Registry;
+  readonly #options: ModelHostOptions;
+  readonly #entries = new Map<string, Entry>();
+  #closed = false;
+  /** What each reference serves now. */
+  readonly #current = new Map<string, Entry>();
+  readonly #loading = new Map<string, Promise<Entry>>();
+  readonly #failed = new Map<string, { at: number; error: SluiceError }>();
+  /** References that serve something else than the registry says. */
+  readonly #stale = new Set<string>();
+  readonly #tried = new Map<string, Promise<void>>();
+
+  constructor(options: ModelHostOptions) {
+    this.registry = options.registry;
+    this.#options = options;
+  }
+
+  /** The model a reference means, loaded. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
+  async use(reference: string): Promise<HostedModel> {
+    let entry = await this.#entry(reference);
+    // Between its choice and here another swap may have closed it.
+    while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
+    entry.users++;
+    let pool: WorkerPool;
+    try {
+      pool = await entry.pool;
+    } catch (error) {
+      this.#leave(entry);
+      throw error;
+    }
+    if (!pool.failed) return { model: entry.model, pool, release: this.#releaser(entry) };
+    // Its workers kept dying: the next request begins anew with the same version.
+    this.#drop(entry);
+    this.#leave(entry);
+    throw pool.failed;
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const entries = [...this.#entries.values()];
+    this.#entries.clear();
+    this.#current.clear();
+    await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
+  }
+
+  async #entry(reference: string): Promise<Entry> {
+    if (this.#closed) throw new SluiceError('stopping', 'the models are being closed');
+    let model: ModelPackage;
+    try {
+      model = await this.registry.resolve(reference);
+    } catch (error) {
+      const current = this.#current.get(reference);
+      const e = asSluiceError(error, 'registry_unavailable');
+      if (!current || !KEEPS_OLD.has(e.code)) throw e;
+      this.#report(reference, reference, e, current.model);
+      return current;
+    }
+    // Looked up after the wait: what was current before it may be closed by now.
+    const current = this.#current.get(reference);
+    const key = keyOf(model);
+    if (current?.key === key) {
+      if (this.#stale.delete(reference)) this.#options.onCurrent?.(reference, model);
+      return current;
+    }
+    if (!current) {
+      return this.#load(reference, key, model).catch((error: unknown) => {
+        const e = asSluiceError(error, 'model_invalid');
+        this.#report(reference, key, e, null);
+        throw e;
+      });
+    }
+    const failed = this.#failed.get(key);
+    const due = !failed || Date.now() - failed.at > (this.#options.retryMs ?? 30_000);
+    // Requests that come meanwhile change nothing, and it is told once.
+    if (due && !this.#loading.has(jobOf(reference, key))) {
+      this.#load(reference, key, model).then(
+        () => this.#options.onSwap?.(reference, current.model, model),
+        (error: unknown) => this.#report(reference, key, asSluiceError(error, 'model_invalid'), current.model),
+      );
+    }
+    return current;
+  }
+
+  /** Loads a version, or waits for whoever loads it already, and makes it what the reference means. */
+  #load(reference: string, key: string, model: ModelPackage): Promise<Entry> {
+    const job = jobOf(reference, key);
+    const known = this.#loading.get(job);
+    if (known) return known;
+    const loading = this.#start(key, model)
+      .then((entry) => {
+        const before = this.#current.get(reference);
+        before?.references.delete(reference);
+        entry.references.add(reference);
+        this.#current.set(reference, entry);
+        this.#failed.delete(key);
+        this.#stale.delete(reference);
+        this.#options.onCurrent?.(reference, model);
+        if (before) this.#closeIfDone(before);
+        this.#evict();
+        return entry;
+      })
+      .finally(() => this.#loading.delete(job));
+    this.#loading.set(job, loading);
+    return loading;
+  }
+
+  async #start(key: string, model: ModelPackage): Promise<Entry> {
+    const known = this.#entries.get(key);
+    if (known) {
+      await known.pool;
+      return known;
+    }
+    let tried = this.#tried.get(key);
+    if (!tried) {
+      tried = this.#options.tryOut?.(model) ?? Promise.resolve();
+      this.#tried.set(key, tried);
+      tried.catch(() => this.#tried.delete(key));
+    }
+    await tried;
+    const other = this.#entries.get(key);
+    if (other) return other;
+    const pool = WorkerPool.start(
+      {
+        model,
+        workers: this.#options.workers,
+        near: true,
+        ...(this.#options.engine ? { engine: this.#options.engine } : {}),
+      },
+      { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
+    );
+    const entry: Entry = { key, model, pool, users: 0, lastUse: Date.now(), references: new Set() };
+    this.#entries.set(key, entry);
+    await pool.catch((error: unknown) => {
+      this.#drop(entry);
+      throw error;
+    });
+    return entry;
+  }
+
+  #report(reference: string, key: string, error: SluiceError, serving: ModelPackage | null): void {
+    if (serving) this.#stale.add(reference);
+    const last = this.#failed.get(key);
+    // Once for each time it is tried, not for each request.
+    if (last && last.error.message === error.message && Date.now() - last.at < (this.#options.retryMs ?? 30_000))
+      return;
+    this.#failed.set(key, { at: Date.now(), error });
+    this.#options.onLoadFailure?.(reference, error, serving);
+  }
+
+  #releaser(entry: Entry): () => void {
+    let released = false;
+    return () => {
+      if (released) return;
+      released = true;
+      this.#leave(entry);
+    };
+  }
+
+  #leave(entry: Entry): void {
+    entry.users--;
+    entry.lastUse = Date.now();
+    this.#closeIfDone(entry);
+    this.#evict();
+  }
+
+  #drop(entry: Entry): void {
+    if (this.#entries.get(entry.key) === entry) this.#entries.delete(entry.key);
+    for (const r of entry.references) if (this.#current.get(r) === entry) this.#current.delete(r);
+    entry.references.clear();
+  }
+
+  /** A version that no reference means and no request uses gives its workers and memory back at once. */
+  #closeIfDone(entry: Entry): void {
+    if (entry.users > 0 || entry.references.size > 0) return;
+    this.#drop(entry);
+    entry.pool.then((p) => p.close()).catch(() => {});
+  }
+
+  #evict(): void {
+    const idle = [...this.#entries.values()].filter((e) => e.users === 0).sort((a, b) => a.lastUse - b.lastUse);
+    for (const entry of idle.slice(0, Math.max(0, this.#entries.size - this.#options.max))) {
+      this.#drop(entry);
+      this.#closeIfDone(entry);
+    }
+  }
+}

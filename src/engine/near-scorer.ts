@@ -1,0 +1,66 @@
+// Scores small blocks on the thread that has them: for a single application the way to a worker and back costs more than
+// the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
+import type { Block } from '../core/block.ts';
+import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import type { ScoredPart, StreamSpec } from './protocol.ts';
+import { Scorer } from './scorer.ts';
+
+/** Largest block that is scored here. */
+const MAX_ROWS = 16;
+const MAX_BYTES = 32 * 1024;
+/** Blocks whose times are looked at together; the first of all are slow because their code is new. */
+const WINDOW = 64;
+/** Mean time a block above which the event loop is left to others, ms. */
+const MAX_MEAN_MS = 0.5;
+
+export class NearScorer {
+  readonly #scorer: Scorer;
+  #jobs = 0;
+  #windowMs = 0;
+  #windows = 0;
+  #tooSlow = false;
+
+  private constructor(scorer: Scorer) {
+    this.#scorer = scorer;
+  }
+
+  /** null: the model has not been compiled. */
+  static async open(model: ModelPackage, policy: EnginePolicy, known: Known): Promise<NearScorer | null> {
+    return known.plan === null ? null : new NearScorer(await Scorer.open(model, MAX_ROWS, policy, known));
+  }
+
+  takes({ faults, spans }: Pick<Block, 'faults' | 'spans'>, spec: StreamSpec): boolean {
+    const rows = faults.length;
+    const small = rows <= MAX_ROWS && spans[rows * 2 - 1]! - spans[0]! <= MAX_BYTES;
+    return small && !this.#tooSlow && spec.output.interpretation === null;
+  }
+
+  /** Scores a block of a kind of streams. null: the model failed, and a worker has to find the row that is at fault. */
+  score(
+    kind: { id: number; spec: StreamSpec },
+    { slab, spans, faults, lines, firstRow, firstByte }: Omit<Block, 'seq' | 'length'>,
+    recycled: ArrayBuffer | null,
+  ): ScoredPart | null {
+    const { id, spec } = kind;
+    const job = { type: 'score', job: 0, kind: id, spec, slab, spans, faults, lines, firstRow, firstByte, recycled } as const; // biome-ignore format: one line
+    try {
+      const part = this.#scorer.scoreNow(job);
+      this.#watch(part.workMs);
+      return part;
+    } catch {
+      return null;
+    }
+  }
+
+  forget(kind: number): void {
+    this.#scorer.forget(kind);
+  }
+
+  #watch(ms: number): void {
+    this.#windowMs += ms;
+    if (++this.#jobs % WINDOW !== 0) return;
+    if (this.#windows++ > 0 && this.#windowMs / WINDOW > MAX_MEAN_MS) this.#tooSlow = true;
+    this.#windowMs = 0;
+  }
+}

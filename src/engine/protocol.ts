@@ -1,0 +1,75 @@
+// What the main thread and the scoring workers say to each other.
+import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
+import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
+import type { OutputSpec } from '../io/format/formatter.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+
+export type InputSpec = DecoderInput;
+
+/** How the blocks of one stream are to be read and written; the same for all its blocks. */
+export interface StreamSpec {
+  input: InputSpec;
+  output: OutputSpec;
+  /** Many rows will come: what pays only then is made at once. Default: when they have come. */
+  large?: boolean;
+  /** Default: eager for large streams, else fast. */
+  decoder?: DecoderChoice;
+}
+
+/** The first message: what a worker serves. It is started before that is known. */
+export interface OpenModel {
+  type: 'open';
+  model: ModelPackage;
+  batchRows: number;
+  policy: EnginePolicy;
+  known: Known;
+}
+
+/** Records `from`..`to - 1` of a block, to be scored by one worker. */
+export interface ScoreJob {
+  type: 'score';
+  job: number;
+  /** Number of `spec`: streams that are read and written alike share it. */
+  kind: number;
+  /** Sent with the first job of a kind to a worker. */
+  spec: StreamSpec | null;
+  slab: ArrayBufferLike;
+  spans: Int32Array;
+  faults: Uint8Array;
+  lines: Int32Array;
+  firstRow: number;
+  firstByte: number;
+  /** A buffer of an earlier result, to be written over. */
+  recycled: ArrayBuffer | null;
+}
+
+export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
+
+export interface ScoredPart {
+  rows: number;
+  scored: number;
+  rejected: number;
+  /** Formatted predictions; `length` bytes of the buffer are valid. */
+  output: ArrayBuffer;
+  length: number;
+  /** Lines of the rejects file, without its header. */
+  rejects: string;
+  rejectedByCode: Partial<Record<ErrorCode, number>>;
+  /** Rows with an interpretation, and rows whose effects did not add up. */
+  explained: number;
+  inexact: number;
+  /** The first few rejected rows, for answers that list them. */
+  details: ErrorDetail[];
+  /** Milliseconds of work in the worker. */
+  workMs: number;
+}
+
+export type FromWorker =
+  | { type: 'ready'; evaluator: string }
+  | { type: 'failed'; code: ErrorCode; message: string }
+  | { type: 'scored'; job: number; part: ScoredPart }
+  | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
+
+/** Most details a part carries. */
+export const MAX_DETAILS = 20;

@@ -1,0 +1,168 @@
+// The engine: blocks of one source through the worker pool into one sink, in order, within a fixed budget.
+import type { Block } from '../core/block.ts';
+import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
+import type { SlabPool } from '../core/slabs.ts';
+import type { Frame } from '../io/format/formatter.ts';
+import type { Leased } from '../io/source/block-cutter.ts';
+import { MAX_DETAILS, type ScoredPart } from './protocol.ts';
+import type { StreamHandle } from './worker-pool.ts';
+
+/** Counts of a run; rows = scored + rejected always holds when it ends well. */
+export interface RunCounts {
+  rows: number;
+  scored: number;
+  rejected: number;
+  rejectedByCode: Partial<Record<ErrorCode, number>>;
+  /** The first rejected rows. */
+  details: ErrorDetail[];
+}
+
+interface WriteOptions {
+  frame: Frame;
+  /** Takes formatted bytes in order; they may be reused once it resolves. */
+  write: (bytes: Uint8Array) => Promise<void>;
+  /** Takes lines of the rejects file in order. */
+  writeRejects?: (lines: string) => Promise<void>;
+  recycle?: (buffer: ArrayBuffer) => void;
+  onPart?: (part: ScoredPart, counts: RunCounts) => void;
+  /** End the run at the first rejected row. */
+  failOnInvalid?: boolean;
+  signal?: AbortSignal;
+}
+
+export interface RunOptions extends WriteOptions {
+  /** Opens the source; `signal` is aborted when the run fails or is cancelled. */
+  blocks: (signal: AbortSignal) => AsyncIterable<Block & Leased>;
+  stream: StreamHandle;
+  slabs: SlabPool;
+}
+
+/** What is written around and between the parts of an answer, and what they add up to. */
+class PartWriter {
+  readonly counts: RunCounts = { rows: 0, scored: 0, rejected: 0, rejectedByCode: {}, details: [] };
+  readonly #options: WriteOptions;
+  #headDue = true;
+  #any = false;
+
+  constructor(options: WriteOptions) {
+    this.#options = options;
+  }
+
+  async write(part: ScoredPart): Promise<void> {
+    const { frame, write } = this.#options;
+    account(this.counts, part);
+    if (this.#options.failOnInvalid && part.rejected > 0) {
+      const first = part.details[0];
+      throw new SluiceError('invalid_row', `row ${first?.row} is invalid: ${first?.code}`, { details: part.details });
+    }
+    await this.#head();
+    if (part.length > 0) {
+      if (this.#any && frame.separator !== '') await write(Buffer.from(frame.separator));
+      this.#any = true;
+      await write(new Uint8Array(part.output, 0, part.length));
+    }
+    if (part.rejects !== '') await this.#options.writeRejects?.(part.rejects);
+    this.#options.onPart?.(part, this.counts);
+    this.#options.recycle?.(part.output);
+  }
+
+  /** `read`: rows that went in. @throws SluiceError count_mismatch */
+  async end(read: number): Promise<RunCounts> {
+    const { counts } = this;
+    if (read !== counts.rows || counts.rows !== counts.scored + counts.rejected) {
+      const found = `${counts.scored} scored, ${counts.rejected} rejected`;
+      throw new SluiceError('count_mismatch', `${read} rows read, ${found}`);
+    }
+    await this.#head();
+    const end = this.#options.frame.tail(counts);
+    if (end !== '') await this.#options.write(Buffer.from(end));
+    return counts;
+  }
+
+  async #head(): Promise<void> {
+    if (!this.#headDue) return;
+    this.#headDue = false;
+    if (this.#options.frame.head !== '') await this.#options.write(Buffer.from(this.#options.frame.head));
+  }
+}
+
+/**
+ * Runs a stream that is one block, or none: what `runStream` does, without what it takes to wait for more.
+ * @throws SluiceError as `runStream`
+ */
+export async function runBlock(
+  block: Block | null,
+  options: WriteOptions & { stream: StreamHandle },
+): Promise<RunCounts> {
+  const { stream, signal } = options;
+  const writer = new PartWriter(options);
+  if (signal?.aborted) throw cancelled(signal);
+  if (block) {
+    const parts = await stream.score(block);
+    if (signal?.aborted) throw cancelled(signal);
+    for (const part of parts) await writer.write(part);
+  }
+  return writer.end(block?.faults.length ?? 0);
+}
+
+/**
+ * Runs a stream to its end and returns its counts. Memory is the budget of `slabs` and their answers, whatever the input's size.
+ * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or what source, workers and sink throw
+ */
+export async function runStream(options: RunOptions): Promise<RunCounts> {
+  const { stream, slabs } = options;
+  const writer = new PartWriter(options);
+  const stop = new AbortController();
+  let failure: unknown = null;
+  const fail = (error: unknown) => {
+    failure ??= error;
+    stop.abort();
+  };
+  let read = 0;
+
+  // Each block is written when it and all before it are scored; its slab then lets the source read on.
+  let tail: Promise<void> = Promise.resolve();
+  const onAbort = () => fail(options.signal?.reason);
+  options.signal?.addEventListener('abort', onAbort, { once: true });
+  try {
+    options.signal?.throwIfAborted();
+    for await (const block of options.blocks(stop.signal)) {
+      if (stop.signal.aborted) break;
+      read += block.faults.length;
+      const scored = stream.score(block);
+      scored.catch(() => {});
+      tail = tail.then(async () => {
+        try {
+          const parts = await scored;
+          if (!stop.signal.aborted) for (const part of parts) await writer.write(part);
+        } catch (error) {
+          fail(error);
+        } finally {
+          slabs.release(block.lease);
+        }
+      });
+    }
+  } catch (error) {
+    fail(error);
+  }
+  await tail;
+  options.signal?.removeEventListener('abort', onAbort);
+  if (failure !== null) throw options.signal?.aborted ? cancelled(options.signal) : failure;
+  return writer.end(read);
+}
+
+function account(counts: RunCounts, part: ScoredPart): void {
+  counts.rows += part.rows;
+  counts.scored += part.scored;
+  counts.rejected += part.rejected;
+  for (const [code, n] of Object.entries(part.rejectedByCode) as [ErrorCode, number][]) {
+    counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
+  }
+  if (counts.details.length < MAX_DETAILS)
+    counts.details.push(...part.details.slice(0, MAX_DETAILS - counts.details.length));
+}
+
+const cancelled = (signal: AbortSignal): SluiceError =>
+  signal.reason instanceof SluiceError
+    ? signal.reason
+    : new SluiceError('cancelled', 'the run was cancelled', { cause: signal.reason });

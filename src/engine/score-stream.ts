@@ -1,0 +1,234 @@
+// One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
+import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import { SluiceError } from '../core/errors.ts';
+import { SlabPool } from '../core/slabs.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { type FittedHeader, fitHeader } from '../io/decode/header.ts';
+import { frameOf } from '../io/format/choose-formatter.ts';
+import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
+import { ANSWER_KEYS } from '../io/format/json.ts';
+import { cutBlocks, cutWhole } from '../io/source/block-cutter.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
+import { JsonScanner } from '../io/source/json-scanner.ts';
+import type { RecordScanner } from '../io/source/record-scanner.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ScoredPart, StreamSpec } from './protocol.ts';
+import { type RunCounts, runBlock, runStream } from './run-stream.ts';
+import type { WorkerPool } from './worker-pool.ts';
+
+export const DEFAULT_BLOCK_BYTES = 256 * 1024;
+export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
+/** A stream whose first block has so many bytes is taken for a large one. */
+const LARGE_BYTES = 128 * 1024;
+const DEFAULT_MAX_COLUMNS = 2000;
+const DEFAULT_MAX_DEPTH = 16;
+/** Made once: an abort without a reason makes an error with a stack each time. */
+const OVER = new SluiceError('cancelled', 'the stream is over');
+
+export type InputFormat = { format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' };
+
+export interface StreamLimits {
+  /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
+  maxRecordBytes?: number;
+  /** More records than this end the input. */
+  maxRows?: number;
+  maxColumns?: number;
+  /** Deepest nesting of a JSON record. */
+  maxDepth?: number;
+}
+
+export interface ScoreStreamOptions {
+  model: ModelPackage;
+  pool: WorkerPool;
+  chunks: Chunks;
+  /** The input, where it is there as a whole: small ones are answered sooner. `chunks` are not asked for then. */
+  whole?: Uint8Array | null;
+  input: InputFormat;
+  output: { format: OutputFormat; delimiter: string };
+  passthrough: readonly string[] | '*';
+  /** Effects and reasons beside the predictions. */
+  interpretation?: InterpretationSpec | null;
+  limits?: StreamLimits;
+  write: (bytes: Uint8Array) => Promise<void>;
+  writeRejects?: (lines: string) => Promise<void>;
+  onPart?: (part: ScoredPart, counts: RunCounts) => void;
+  failOnInvalid?: boolean;
+  blockBytes?: number;
+  /** The only stream of the process: it may take what many could not have. Default: no. */
+  alone?: boolean;
+  /** Score the records at hand when no byte came for this long, ms. */
+  idleMs?: number;
+  signal?: AbortSignal;
+}
+
+/**
+ * Scores the whole input.
+ * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
+ *   cancelled, or what the chunks, the workers and `write` throw
+ */
+export async function scoreStream(options: ScoreStreamOptions): Promise<RunCounts> {
+  const { pool, input } = options;
+  if (options.interpretation) assertExplainable(options.model);
+  if (options.whole) return scoreWhole(options, options.whole);
+  // Two blocks a worker in the making, and as many read or waiting to be written.
+  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, options.alone);
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(options.signal?.reason);
+  options.signal?.addEventListener('abort', onAbort, { once: true });
+  if (options.signal?.aborted) onAbort();
+  const header = new HeaderTaker(options);
+  const cut = cutBlocks(options.chunks, {
+    scanner: scannerFor(options),
+    slabs,
+    signal: stop.signal,
+    ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
+    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
+  });
+  try {
+    // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
+    const first = await cut.next();
+    const spec = streamSpec(options, header.fitted);
+    const stream = pool.open(first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec);
+    try {
+      return await runStream({
+        blocks: async function* (signal) {
+          signal.addEventListener('abort', () => stop.abort(signal.reason), { once: true });
+          let rows = 0;
+          for (let next = first; !next.done; next = await cut.next()) {
+            rows += next.value.faults.length;
+            if (rows > (options.limits?.maxRows ?? Infinity)) throw tooMany('rows', options.limits!.maxRows!);
+            yield next.value;
+          }
+        },
+        stream,
+        slabs,
+        ...writeOptions(options, spec),
+      });
+    } finally {
+      stream.close();
+    }
+  } catch (error) {
+    if (options.signal?.aborted && !(error instanceof SluiceError)) {
+      throw new SluiceError('cancelled', 'the run was cancelled', { cause: error });
+    }
+    throw error;
+  } finally {
+    options.signal?.removeEventListener('abort', onAbort);
+    stop.abort(OVER);
+    await cut.return();
+  }
+}
+
+/** An input that is there as a whole. */
+async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promise<RunCounts> {
+  const { pool, input, limits } = options;
+  const header = new HeaderTaker(options);
+  const block = cutWhole(whole, {
+    scanner: scannerFor(options),
+    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
+  });
+  if ((block?.faults.length ?? 0) > (limits?.maxRows ?? Infinity)) throw tooMany('rows', limits!.maxRows!);
+  const spec = streamSpec(options, header.fitted);
+  const stream = pool.open(spec);
+  try {
+    return await runBlock(block, { stream, ...writeOptions(options, spec) });
+  } finally {
+    stream.close();
+  }
+}
+
+/** Takes the header row of delimited text. */
+class HeaderTaker {
+  fitted: FittedHeader | null = null;
+  readonly #options: ScoreStreamOptions;
+
+  constructor(options: ScoreStreamOptions) {
+    this.#options = options;
+  }
+
+  /** @throws SluiceError limit_exceeded | header_mismatch | wrong_delimiter */
+  readonly take = ({ bytes, fault }: { bytes: Buffer; fault: number }): void => {
+    const { input, limits, model, passthrough } = this.#options;
+    if (input.format !== 'delimited') return;
+    if (fault === RECORD_TOO_LONG) {
+      throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
+    }
+    if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
+    this.fitted = fitHeader(bytes, {
+      manifest: model.manifest,
+      delimiter: input.delimiter,
+      passthrough,
+      maxColumns: limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+    });
+  };
+}
+
+function writeOptions(options: ScoreStreamOptions, spec: StreamSpec) {
+  return {
+    frame: frameOf(spec.output, options.model.manifest),
+    write: options.write,
+    recycle: (buffer: ArrayBuffer) => options.pool.recycle(buffer),
+    ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
+    ...(options.onPart ? { onPart: options.onPart } : {}),
+    ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
+    ...(options.signal ? { signal: options.signal } : {}),
+  };
+}
+
+/** @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with */
+export function assertExplainable(model: ModelPackage): void {
+  if (model.manifest.explain?.background !== undefined) return;
+  throw new SluiceError('interpretation_unavailable', `${model.ref} has no background sample (explain.background)`);
+}
+
+/** A limit that was exceeded, in the form every answer gives it. */
+export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
+  new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
+
+function scannerFor({ input, limits }: ScoreStreamOptions): RecordScanner {
+  const maxRecordBytes = limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  switch (input.format) {
+    case 'delimited':
+      return new DelimitedScanner(input.delimiter.charCodeAt(0), maxRecordBytes);
+    case 'ndjson':
+      return new DelimitedScanner(-1, maxRecordBytes, -1);
+    case 'json':
+      return new JsonScanner(maxRecordBytes, limits?.maxDepth ?? DEFAULT_MAX_DEPTH);
+  }
+}
+
+function streamSpec(options: ScoreStreamOptions, header: FittedHeader | null): StreamSpec {
+  const { input, output, model } = options;
+  const interpretation = options.interpretation ?? null;
+  if (input.format === 'delimited') {
+    if (!header) throw new SluiceError('empty_input', 'the input has no header row');
+    const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false, interpretation };
+    refuseHiddenKeys(spec);
+    return { input: { format: 'delimited', layout: header.layout }, output: spec };
+  }
+  const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
+  const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
+  refuseHiddenKeys(spec);
+  return {
+    input: {
+      format: 'json',
+      layout: {
+        passthrough: options.passthrough,
+        reserved: ANSWER_KEYS,
+        outcome: model.manifest.outcome ?? null,
+        maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+      },
+    },
+    output: spec,
+  };
+}
+
+/** In JSON a passthrough column of the name of an answer key would hide the answer. */
+function refuseHiddenKeys(spec: OutputSpec): void {
+  if (spec.format !== 'json' && spec.format !== 'ndjson') return;
+  const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));
+  if (hidden.length > 0) {
+    throw new SluiceError('header_mismatch', 'a passthrough column has the name of a key of the answer');
+  }
+}

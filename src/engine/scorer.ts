@@ -1,0 +1,237 @@
+// The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
+import { type ColumnBatch, type ColumnData, newBatch, newColumns } from '../core/batch.ts';
+import type { ErrorDetail } from '../core/errors.ts';
+import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
+import { Encoder } from '../inference/encode/encoder.ts';
+import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
+import type { Evaluator, Scores } from '../inference/evaluate/evaluator.ts';
+import { openNative } from '../inference/evaluate/native/native-evaluator.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { BatchInterpretation, InterpretationSpec, Interpretations } from '../inference/explain/interpretation.ts';
+import { createDecoder } from '../io/decode/choose-decoder.ts';
+import { type Decoder, reject } from '../io/decode/decoder.ts';
+import { ByteWriter } from '../io/format/byte-writer.ts';
+import { createFormatter } from '../io/format/choose-formatter.ts';
+import type { Formatter } from '../io/format/formatter.ts';
+import { rejectLine } from '../io/format/rejects.ts';
+import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
+import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
+
+/** What is kept ready for streams of a kind. */
+interface Kind {
+  decoder: Decoder;
+  formatter: Formatter;
+  batch: ColumnBatch;
+  interpretation: InterpretationSpec | null;
+}
+
+/** One job on its way, a micro-batch at a time: `next` decodes it, `write` formats it. */
+class JobRun {
+  readonly kind: Kind;
+  readonly #job: ScoreJob;
+  readonly #out: ByteWriter;
+  readonly #capacity: number;
+  readonly #began = performance.now();
+  readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
+  readonly #details: ErrorDetail[] = [];
+  #from = 0;
+  #to = 0;
+  #rejects = '';
+  #rejected = 0;
+  #explained = 0;
+  #inexact = 0;
+
+  constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number) {
+    this.kind = kind;
+    this.#job = job;
+    this.#out = out;
+    this.#capacity = capacity;
+  }
+
+  /** Decodes the next micro-batch; false when there is none. */
+  next(): boolean {
+    const rows = this.#job.faults.length;
+    if (this.#to >= rows) return false;
+    this.#from = this.#to;
+    this.#to = Math.min(rows, this.#from + this.#capacity);
+    this.kind.decoder.decode(this.#job, this.#from, this.#to, this.kind.batch);
+    return true;
+  }
+
+  /** Whether a row of the micro-batch was taken. */
+  get hasRows(): boolean {
+    const { batch } = this.kind;
+    return batch.rejections.length < batch.rows;
+  }
+
+  write(scores: Scores | null, interpretation: BatchInterpretation | null): void {
+    const job = this.#job;
+    const { batch, formatter } = this.kind;
+    if (interpretation) {
+      this.#explained += interpretation.explained;
+      this.#inexact += interpretation.inexact;
+    }
+    formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
+    for (const r of batch.rejections) {
+      const i = this.#from + r.index;
+      const row = job.firstRow + i;
+      this.#rejected++;
+      this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
+      this.#rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
+      if (this.#details.length < MAX_DETAILS) {
+        const column = r.column === null ? {} : { column: r.column };
+        this.#details.push({ code: r.code, message: r.message, row, ...column });
+      }
+    }
+  }
+
+  end(): ScoredPart {
+    const { buffer, length } = this.#out.detach();
+    const rows = this.#job.faults.length;
+    return {
+      rows,
+      scored: rows - this.#rejected,
+      rejected: this.#rejected,
+      output: buffer,
+      length,
+      rejects: this.#rejects,
+      rejectedByCode: this.#rejectedByCode,
+      explained: this.#explained,
+      inexact: this.#inexact,
+      details: this.#details,
+      workMs: performance.now() - this.#began,
+    };
+  }
+}
+
+export class Scorer {
+  readonly model: ModelPackage;
+  readonly evaluator: Evaluator;
+  readonly #readers: ColumnReader[];
+  readonly #encoder: Encoder;
+  readonly #interpreter: Interpreter;
+  readonly #columns: ColumnData[];
+  readonly #capacity: number;
+  readonly #kinds = new Map<number, Kind>();
+  readonly #writer = new ByteWriter(0);
+  #interpretations: Promise<Interpretations> | null = null;
+
+  private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
+    this.model = model;
+    this.evaluator = evaluator;
+    this.#capacity = batchRows;
+    this.#readers = columnReaders(model.manifest);
+    const kinds = this.#readers.map((r) => r.kind);
+    this.#encoder = new Encoder(model.manifest, kinds, batchRows);
+    this.#interpreter = new Interpreter(model.manifest);
+    this.#columns = newColumns(kinds, batchRows);
+  }
+
+  /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
+  static async open(
+    model: ModelPackage,
+    batchRows: number,
+    policy: EnginePolicy = 'onnxruntime',
+    { verdict, plan }: Known = { verdict: null, plan: null },
+  ): Promise<Scorer> {
+    if (plan) return new Scorer(model, openNative(plan), batchRows);
+    // Loaded only where it is needed, as is all that explains.
+    const { chooseEvaluator } = await import('../inference/evaluate/choose-evaluator.ts');
+    const bytes = await readModelBytes(model);
+    const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, { verdict });
+    return new Scorer(model, evaluator, batchRows);
+  }
+
+  forget(kind: number): void {
+    this.#kinds.delete(kind);
+  }
+
+  /** Scores the records of one job; jobs must not overlap. @throws SluiceError model_failed */
+  async score(job: ScoreJob): Promise<ScoredPart> {
+    const run = this.#begin(job);
+    const { batch, interpretation: wanted } = run.kind;
+    if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow);
+    while (run.next()) {
+      let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
+      this.#check(batch, scores);
+      let interpretation: BatchInterpretation | null = null;
+      if (scores && wanted) {
+        // The model is asked again while effects are computed, and would write over its scores.
+        scores = { values: scores.values.slice(), width: scores.width };
+        interpretation = await (await this.#explaining()).of(batch, this.#encoder.inputs, scores, wanted);
+      }
+      run.write(scores, interpretation);
+    }
+    return run.end();
+  }
+
+  /** The same at once: for an evaluator that has `scoreNow`, and without interpretation. @throws SluiceError model_failed */
+  scoreNow(job: ScoreJob): ScoredPart {
+    return this.#finish(this.#begin(job), this.evaluator.scoreNow!);
+  }
+
+  #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>): ScoredPart {
+    const { batch } = run.kind;
+    while (run.next()) {
+      const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
+      this.#check(batch, scores);
+      run.write(scores, null);
+    }
+    return run.end();
+  }
+
+  #begin(job: ScoreJob): JobRun {
+    if (job.recycled) this.#writer.reuse(job.recycled);
+    // What a job that failed has written is not part of this one.
+    else this.#writer.length = 0;
+    return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity);
+  }
+
+  /** Made when it is first asked for: predictions alone must not pay for it. */
+  #explaining(): Promise<Interpretations> {
+    this.#interpretations ??= this.#makeExplaining();
+    return this.#interpretations;
+  }
+
+  async #makeExplaining(): Promise<Interpretations> {
+    const { openInterpretations } = await import('./explaining.ts');
+    return openInterpretations(this.model, this.evaluator);
+  }
+
+  /** Rejects rows whose scores cannot be answers. */
+  #check(batch: ColumnBatch, scores: Scores | null): void {
+    if (!scores) return;
+    const { rows } = batch;
+    const interpreter = this.#interpreter;
+    for (let r = interpreter.nextOdd(scores, 0, rows); r < rows; r = interpreter.nextOdd(scores, r + 1, rows)) {
+      if (batch.rejected[r] !== 0) continue;
+      if (!interpreter.finite(scores, r)) {
+        reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');
+      } else {
+        reject(batch, r, 'not_a_probability', null, 'the model answered with raw scores where probabilities are due');
+      }
+    }
+  }
+
+  /** Jobs of a worker run one after the other, so streams of a kind can share what is made here. */
+  #kind(id: number, spec: StreamSpec | null): Kind {
+    let kind = this.#kinds.get(id);
+    if (!kind) {
+      if (!spec) throw new Error(`kind ${id} was never described`);
+      kind = this.#makeKind(spec);
+      this.#kinds.set(id, kind);
+    }
+    return kind;
+  }
+
+  #makeKind({ input, output, large = false, decoder = large ? 'eager' : 'fast' }: StreamSpec): Kind {
+    // Effects are answered beside the values of the columns.
+    const direct = output.interpretation ? null : this.#encoder;
+    return {
+      decoder: createDecoder(this.#readers, input, decoder, direct),
+      formatter: createFormatter(output, this.model.manifest, large ? 0 : undefined),
+      interpretation: output.interpretation,
+      batch: newBatch(this.#columns, this.#capacity, output.passthrough.length),
+    };
+  }
+}

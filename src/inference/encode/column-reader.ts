@@ -1,0 +1,159 @@
+// The encoding rules, in one place for all doors: what a text or a JSON value means in a column of the model.
+import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
+
+/** A value that its column refuses; the message never carries the value. */
+export interface CellFault {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+/** Decimal notation only: no spaces, no separators, no hex, no words. */
+const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+/** Magnitudes from here on round to infinity as float32. */
+const FLOAT32_LIMIT = 3.4028235677973366e38;
+
+export const DEFAULT_TRUE = ['true', 'True', 'TRUE', '1'];
+export const DEFAULT_FALSE = ['false', 'False', 'FALSE', '0'];
+
+export class ColumnReader {
+  readonly name: string;
+  /** How the batch holds the column; a category without a list of values is held as text. */
+  readonly kind: ColumnKind;
+  readonly missingTexts: ReadonlySet<string>;
+  /** category: value → index. boolean: text → 1 or 0. */
+  readonly codes: ReadonlyMap<string, number>;
+  /** category: the values in index order. */
+  readonly values: readonly string[];
+  readonly min: number;
+  readonly max: number;
+  readonly wholeNumbers: boolean;
+  readonly #spec: ColumnSpec;
+  readonly #missing: CellFault | null;
+  readonly #unseen: CellFault | null;
+  readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'nul' | 'unsafe', CellFault>;
+
+  constructor(spec: ColumnSpec, inputs: readonly InputSpec[]) {
+    this.#spec = spec;
+    this.name = spec.name;
+    const listed = spec.codes ? Object.keys(spec.codes) : spec.values;
+    this.kind = spec.kind === 'category' && !listed ? 'text' : spec.kind;
+    this.missingTexts = new Set(spec.missing?.values ?? ['']);
+    this.values = listed ?? [];
+    this.codes =
+      spec.kind === 'boolean'
+        ? new Map([
+            ...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 0]),
+            ...(spec.true_values ?? DEFAULT_TRUE).map((v): [string, number] => [v, 1]),
+          ])
+        : new Map(this.values.map((v, i) => [v, i]));
+    const types = new Set(inputs.map((i) => i.type));
+    this.wholeNumbers = spec.kind === 'number' && (types.has('int64') || types.has('int32'));
+    const limit = types.has('float32')
+      ? FLOAT32_LIMIT
+      : types.has('int32')
+        ? 2 ** 31 - 1
+        : types.has('int64')
+          ? Number.MAX_SAFE_INTEGER
+          : Number.MAX_VALUE;
+    const range = Array.isArray(spec.range) ? { min: spec.range[0], max: spec.range[1] } : (spec.range ?? {});
+    this.min = Math.max(range.min ?? -Infinity, -limit);
+    this.max = Math.min(range.max ?? Infinity, limit);
+    const fault = (code: ErrorCode, message: string): CellFault => ({ code, message });
+    this.#missing = spec.missing?.as === 'error' ? fault('missing_value', 'a value is required') : null;
+    this.#unseen =
+      (spec.unseen ?? 'error') === 'error' ? fault('unseen_category', 'not a category the model knows') : null;
+    this.#faults = {
+      number: fault('bad_number', 'not a plain decimal number'),
+      whole: fault('bad_number', 'not a whole number'),
+      range: fault('number_out_of_range', 'outside the allowed range'),
+      boolean: fault('bad_boolean', 'neither true nor false'),
+      type: fault('bad_type', `a ${spec.kind} cannot be given by this JSON type`),
+      unsafe: fault('bad_type', 'a whole number this large must be sent as a string'),
+      nul: fault('invalid_character', 'holds a NUL character'),
+    };
+  }
+
+  /** Reads a text cell into row `i` of the batch column; null when it was taken. */
+  readText(text: string, out: ColumnData, i: number): CellFault | null {
+    if (this.missingTexts.has(text)) return this.readMissing(out, i);
+    switch (this.kind) {
+      case 'number':
+        if (!NUMBER.test(text)) return this.#faults.number;
+        return this.readNumber(Number(text), out, i);
+      case 'boolean': {
+        const code = this.codes.get(text);
+        if (code === undefined) return this.#faults.boolean;
+        out.codes[i] = code;
+        return null;
+      }
+      case 'category': {
+        const code = this.codes.get(text);
+        if (code !== undefined) {
+          out.codes[i] = code;
+          return null;
+        }
+        if (text.includes('\0')) return this.#faults.nul;
+        // Kept for answers that show the value; the model never sees it.
+        out.texts[i] = text;
+        return this.readUnseen(out, i);
+      }
+      case 'text':
+        if (text.includes('\0')) return this.#faults.nul;
+        out.texts[i] = text;
+        return null;
+    }
+  }
+
+  /** Reads a JSON value (already parsed) into row `i`; native types and strings mean the same. */
+  readNative(value: unknown, out: ColumnData, i: number): CellFault | null {
+    if (value === null || value === undefined) return this.readMissing(out, i);
+    if (typeof value === 'string') return this.readText(value, out, i);
+    if (typeof value === 'number') {
+      if (this.kind === 'number') return this.readNumber(value, out, i);
+      if (Number.isInteger(value) && !Number.isSafeInteger(value)) return this.#faults.unsafe;
+      return this.readText(String(value), out, i);
+    }
+    if (typeof value === 'boolean') {
+      if (this.kind === 'number') return this.#faults.type;
+      if (this.kind !== 'boolean') return this.readText(String(value), out, i);
+      out.codes[i] = value ? 1 : 0;
+      return null;
+    }
+    return this.#faults.type;
+  }
+
+  readNumber(value: number, out: ColumnData, i: number): CellFault | null {
+    if (!(value >= this.min && value <= this.max)) return this.#faults.range;
+    if (this.wholeNumbers && !Number.isInteger(value)) return this.#faults.whole;
+    out.numbers[i] = value;
+    return null;
+  }
+
+  readMissing(out: ColumnData, i: number): CellFault | null {
+    if (this.#missing) return this.#missing;
+    if (this.kind === 'number') out.numbers[i] = NaN;
+    else if (this.kind === 'text') out.texts[i] = null;
+    else out.codes[i] = MISSING;
+    return null;
+  }
+
+  readUnseen(out: ColumnData, i: number): CellFault | null {
+    if (this.#unseen) return this.#unseen;
+    if (this.#spec.unseen === 'missing') return this.readMissing(out, i);
+    out.codes[i] = UNSEEN;
+    return null;
+  }
+}
+
+/** One reader a column, in the order of the package. */
+export function columnReaders(manifest: Manifest): ColumnReader[] {
+  return manifest.columns.map(
+    (c) =>
+      new ColumnReader(
+        c,
+        manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name)),
+      ),
+  );
+}

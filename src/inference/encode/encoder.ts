@@ -1,0 +1,252 @@
+// From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input a column.
+import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../../core/batch.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
+
+export type InputArray = Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
+
+/** One ONNX input: row-major, `rows * width` entries are valid after `encode`. */
+export interface EncodedInput {
+  readonly name: string;
+  readonly type: InputSpec['type'];
+  readonly width: number;
+  readonly data: InputArray;
+}
+
+/** Fills rows from..to-1 of its column. */
+type Fill = (batch: ColumnBatch, from: number, to: number) => void;
+
+/** How the cells of a column become numbers: for decoders that write them themselves. */
+export interface Encoding {
+  /** Places in float32 inputs: number of the input and column of it. */
+  readonly places: readonly { input: number; column: number }[];
+  /** What a missing number becomes; NaN if it stays one. */
+  readonly missing: number;
+  /** Of a boolean or category: what code c becomes, at c - UNSEEN. */
+  readonly values: readonly number[] | null;
+}
+
+/** What an encoder leaves to a decoder that can write numbers where they belong. */
+export interface DirectEncoding {
+  readonly inputs: readonly EncodedInput[];
+  /** One entry a column of the package; null: an input takes it as something else than float32. */
+  readonly columns: readonly (Encoding | null)[];
+}
+
+/**
+ * Evaluators are given whole groups of this many rows. ONNX Runtime's vector loops treat the last few elements of a
+ * tensor by other code than the rest (Logistic: other bits in 1 of some 100 rows), so an application's bits would depend
+ * on how many neighbours it has; in whole groups there are no last few.
+ */
+export const ROW_GROUP = 16;
+
+/** Rows that are filled column by column before the next ones are: their lines stay in the first cache. */
+const AT_ONCE = 64;
+
+/** Rows an evaluator computes for `rows` rows: whole groups. */
+export const paddedRows = (rows: number): number => Math.ceil(rows / ROW_GROUP) * ROW_GROUP;
+
+/** Reuses its arrays: what `encode` returned is overwritten by the next call. */
+export class Encoder implements DirectEncoding {
+  /** Arrays of `paddedRows(capacity)` rows. */
+  readonly inputs: readonly EncodedInput[];
+  readonly columns: readonly (Encoding | null)[];
+  /** Of the columns with an encoding, and of the others. */
+  readonly #direct: readonly Fill[];
+  readonly #others: readonly Fill[];
+
+  /** `kinds[i]` is how batches hold column i; `capacity` the rows of the largest batch. */
+  constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number) {
+    const uses = manifest.columns.map(
+      (): { fill: Fill; type: InputSpec['type']; input: number; column: number }[] => [],
+    );
+    const index = new Map(manifest.columns.map((c, i) => [c.name, i]));
+    this.inputs = manifest.inputs.map((input, at) => {
+      const names = input.columns ?? [input.column!];
+      const data = allocate(input.type, paddedRows(capacity) * names.length);
+      names.forEach((name, j) => {
+        const i = index.get(name)!;
+        const own = fill(manifest.columns[i]!, kinds[i]!, i, input.type, data, j, names.length);
+        uses[i]!.push({ fill: own, type: input.type, input: at, column: j });
+      });
+      return { name: input.name, type: input.type, width: names.length, data };
+    });
+    this.columns = uses.map((own, i) =>
+      own.length > 0 && own.every((u) => u.type === 'float32')
+        ? { places: own, ...encodingOf(manifest.columns[i]!, kinds[i]!, 'float32') }
+        : null,
+    );
+    const fillsOf = (direct: boolean): Fill[] =>
+      uses.flatMap((own, i) => ((this.columns[i] !== null) === direct ? own.map((u) => u.fill) : []));
+    this.#direct = fillsOf(true);
+    this.#others = fillsOf(false);
+  }
+
+  /**
+   * Encodes what of the batch is not encoded yet; rejected rows and the rows that fill the last group become copies of the first
+   * sound row.
+   */
+  encode(batch: ColumnBatch): readonly EncodedInput[] {
+    const { encoded, rows } = batch;
+    this.#fill(this.#others, batch, 0, rows);
+    for (let from = encoded.indexOf(0); from >= 0 && from < rows; ) {
+      const to = encoded.indexOf(1, from);
+      const end = to < 0 ? rows : Math.min(to, rows);
+      this.#fill(this.#direct, batch, from, end);
+      from = encoded.indexOf(0, end);
+    }
+    const sound = batch.rejected.indexOf(0);
+    for (const r of batch.rejections) this.#copyRow(sound, r.index);
+    for (let r = batch.rows; r < paddedRows(batch.rows); r++) this.#copyRow(sound, r);
+    return this.inputs;
+  }
+
+  #fill(fills: readonly Fill[], batch: ColumnBatch, first: number, last: number): void {
+    for (let from = first; from < last; from += AT_ONCE) {
+      const to = Math.min(last, from + AT_ONCE);
+      for (const f of fills) f(batch, from, to);
+    }
+  }
+
+  #copyRow(from: number, to: number): void {
+    for (const { data, width } of this.inputs) {
+      if (Array.isArray(data)) for (let j = 0; j < width; j++) data[to * width + j] = data[from * width + j]!;
+      else data.copyWithin(to * width, from * width, (from + 1) * width);
+    }
+  }
+}
+
+function allocate(type: InputSpec['type'], n: number): InputArray {
+  switch (type) {
+    case 'float32':
+      return new Float32Array(n);
+    case 'float64':
+      return new Float64Array(n);
+    case 'int64':
+      return new BigInt64Array(n);
+    case 'int32':
+      return new Int32Array(n);
+    case 'bool':
+      return new Uint8Array(n);
+    case 'string':
+      return new Array<string>(n).fill('');
+  }
+}
+
+/** The fill of one column of one input; codes become table look-ups so that the loop over rows has no branches on words. */
+function fill(
+  spec: ColumnSpec,
+  kind: ColumnKind,
+  column: number,
+  type: InputSpec['type'],
+  data: InputArray,
+  offset: number,
+  width: number,
+): Fill {
+  if (type === 'string') {
+    const out = data as string[];
+    const text = stringOf(spec, kind, replacement(spec));
+    return (batch, from, to) => {
+      const c = batch.columns[column]!;
+      for (let r = from; r < to; r++) out[r * width + offset] = batch.rejected[r] === 1 ? '' : text(c, r);
+    };
+  }
+  const { missing: missingNumber, values } = encodingOf(spec, kind, type);
+  if (kind === 'number') {
+    const missingBig = type === 'int64' ? BigInt(missingNumber) : 0n;
+    if (data instanceof BigInt64Array) {
+      return (batch, from, to) => {
+        const v = batch.columns[column]!.numbers;
+        for (let r = from; r < to; r++) {
+          const x = v[r]!;
+          data[r * width + offset] = Number.isInteger(x) ? BigInt(x) : missingBig;
+        }
+      };
+    }
+    const out = data as Float32Array;
+    if (Number.isNaN(missingNumber)) {
+      return (batch, from, to) => {
+        const v = batch.columns[column]!.numbers;
+        for (let r = from, o = from * width + offset; r < to; r++, o += width) out[o] = v[r]!;
+      };
+    }
+    return (batch, from, to) => {
+      const v = batch.columns[column]!.numbers;
+      for (let r = from, o = from * width + offset; r < to; r++, o += width) {
+        const x = v[r]!;
+        out[o] = Number.isNaN(x) ? missingNumber : x;
+      }
+    };
+  }
+  if (data instanceof BigInt64Array) {
+    const big = values!.map((v) => BigInt(Number.isNaN(v) ? 0 : v));
+    return (batch, from, to) => {
+      const codes = batch.columns[column]!.codes;
+      for (let r = from; r < to; r++) data[r * width + offset] = big[codes[r]! - UNSEEN]!;
+    };
+  }
+  const lookup = Float64Array.from(values!);
+  const out = data as Float32Array;
+  return (batch, from, to) => {
+    const codes = batch.columns[column]!.codes;
+    for (let r = from, o = from * width + offset; r < to; r++, o += width) out[o] = lookup[codes[r]! - UNSEEN]!;
+  };
+}
+
+/** What stands in for a missing value; undefined: nothing does. */
+const replacement = ({ missing }: ColumnSpec): string | number | boolean | undefined =>
+  missing?.as === undefined || missing.as === 'nan' || missing.as === 'error' ? undefined : missing.value;
+
+/** How a column becomes numbers of a type. @throws SluiceError model_invalid */
+function encodingOf(spec: ColumnSpec, kind: ColumnKind, type: InputSpec['type']): Omit<Encoding, 'places'> {
+  const instead = replacement(spec);
+  const what = `column ${spec.name}`;
+  const missing =
+    instead === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(instead, spec.codes, what);
+  if (instead === undefined && spec.missing?.as !== 'error' && Number.isNaN(missing) === false) {
+    throw new SluiceError(
+      'model_invalid',
+      `${what}: ${type} has no NaN, say what missing becomes (missing: {as: value, value: …})`,
+    );
+  }
+  if (kind === 'number') return { missing, values: null };
+  const unseen = spec.unseen === 'value' ? numberOf(spec.unseen_value!, spec.codes, what) : missing;
+  const coded =
+    kind === 'boolean'
+      ? [numberOf(spec.false_as ?? 0, undefined, what), numberOf(spec.true_as ?? 1, undefined, what)]
+      : Object.values(spec.codes!);
+  return { missing, values: [unseen, missing, ...coded] };
+}
+
+function numberOf(value: string | number | boolean, codes: Record<string, number> | undefined, what: string): number {
+  if (typeof value === 'string' && codes && Object.hasOwn(codes, value)) return codes[value]!;
+  const n = typeof value === 'boolean' ? Number(value) : typeof value === 'number' ? value : Number.NaN;
+  if (Number.isNaN(n) && !(typeof value === 'string' && /^nan$/i.test(value))) {
+    throw new SluiceError('model_invalid', `${what}: ${JSON.stringify(value)} is not a number the model can take`);
+  }
+  return n;
+}
+
+/** How a cell reads as the text a string input takes. */
+function stringOf(
+  spec: ColumnSpec,
+  kind: ColumnKind,
+  missing: string | number | boolean | undefined,
+): (c: ColumnData, r: number) => string {
+  const gone = missing === undefined ? '' : String(missing);
+  switch (kind) {
+    case 'text':
+      return (c, r) => c.texts[r] ?? gone;
+    case 'number':
+      return (c, r) => (Number.isNaN(c.numbers[r]) ? gone : String(c.numbers[r]));
+    case 'boolean': {
+      const words = [gone, gone, String(spec.false_as ?? 'False'), String(spec.true_as ?? 'True')];
+      return (c, r) => words[c.codes[r]! - UNSEEN]!;
+    }
+    case 'category': {
+      const unseen = spec.unseen === 'value' ? String(spec.unseen_value) : gone;
+      const words = [unseen, gone, ...(spec.values ?? Object.keys(spec.codes ?? {}))];
+      return (c, r) => words[c.codes[r]! - UNSEEN]!;
+    }
+  }
+}

@@ -1,0 +1,206 @@
+// Which evaluator serves a model: ours only where it was seen to agree with ONNX Runtime, else ONNX Runtime.
+import { createHash } from 'node:crypto';
+import { SluiceError } from '../../core/errors.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import type { OnnxModel } from '../onnx/graph.ts';
+import { servable } from '../onnx/servable.ts';
+import { readChecked } from '../trees/ensemble.ts';
+import { Unsupported } from '../trees/grow.ts';
+import type { Evaluator, Scores } from './evaluator.ts';
+import { Probe } from './native/comparison-rows.ts';
+import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/native-evaluator.ts';
+import type { InputShape } from './native/source.ts';
+
+export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
+
+/**
+ * What the comparison of both evaluators said about one model file and one way of feeding it. Plain data: one worker
+ * finds it out, the others are given it. It holds for the machine and the ONNX Runtime it was found on.
+ */
+export interface Verdict {
+  /** SHA-256 of the model file, of what feeds it, of its output and of the rules of the comparison. */
+  readonly key: string;
+  readonly engine: 'onnxruntime' | 'native';
+  /** Rows that were compared; 0: none were. */
+  readonly rows: number;
+  readonly sameBits: boolean;
+  /** Largest difference of two scores, relative to those above 1. */
+  readonly maxDifference: number;
+  /** Why ONNX Runtime is used, or why bits may differ; null where there is nothing to say. */
+  readonly reason: string | null;
+}
+
+/** What one process found out and compiled for others. */
+export interface Known {
+  /** null: nothing is found out, or not yet. */
+  readonly verdict: Verdict | null;
+  /** The model compiled for native evaluation, where it is. */
+  readonly plan: NativePlan | null;
+}
+
+export interface Choice extends Known {
+  readonly verdict: Verdict;
+  readonly evaluator: Evaluator;
+}
+
+/** Opens ONNX Runtime with a model that was read and checked. */
+export type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
+
+/** Rows of a comparison, and the time after which it ends with fewer: large forests are slow in ONNX Runtime. */
+const ROWS = 10_240;
+const BATCH = 512;
+const MIN_ROWS = 1_024;
+const BUDGET_MS = 600;
+/** Differences up to this are those of another order of additions. */
+export const TOLERANCE = 1e-6;
+/** Changes when evaluators or the comparison change: verdicts of older releases do not hold. */
+const RULES = 1;
+
+/** Loaded when it is needed: a worker that evaluates natively must not pay for ONNX Runtime. */
+async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
+  return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
+}
+
+export interface ChooseOptions {
+  /** What was found out before: where it fits, nothing is compared, and a native one does not even load ONNX Runtime. */
+  verdict?: Verdict | null;
+  /** Opens ONNX Runtime while the model is compiled here. */
+  openAside?: OpenReference | null;
+  /** Gets the compiled model before it is compared, which waits for it. */
+  onPlan?: (plan: NativePlan) => Promise<void>;
+}
+
+/**
+ * Opens the evaluator for a model. With `native`, what cannot be native is an error.
+ * @throws SluiceError model_invalid
+ */
+export async function chooseEvaluator(
+  bytes: Uint8Array,
+  manifest: Manifest,
+  policy: EnginePolicy = 'auto',
+  { verdict = null, openAside = null, onPlan }: ChooseOptions = {},
+): Promise<Choice> {
+  const model = readChecked(bytes);
+  const shapes = manifest.inputs.map(
+    (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
+  );
+  const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
+  // What the probes depend on, too: which inputs can be NaN.
+  const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
+  const key = createHash('sha256')
+    .update(bytes)
+    .update(JSON.stringify([RULES, policy === 'onnxruntime', shapes, manifest.inputs, output, missing]))
+    .digest('hex');
+  let aside: Promise<Evaluator> | null = null;
+  const open = (): Promise<Evaluator> => aside ?? openOnnxRuntime(model, manifest);
+  const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
+    if (policy === 'native')
+      throw new SluiceError('model_invalid', `the native evaluator cannot serve the model: ${reason}`);
+    return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };
+  };
+  if (policy === 'onnxruntime') {
+    const verdict = general('the configuration says so');
+    return { evaluator: await open(), verdict, plan: null };
+  }
+  const known = verdict?.key === key ? verdict : null;
+  if (known?.engine === 'onnxruntime') {
+    general(known.reason ?? 'a comparison said so');
+    return { evaluator: await open(), verdict: known, plan: null };
+  }
+  if (openAside && !known) {
+    aside = openAside(model, manifest);
+    // Who does not wait for it does not need to know.
+    aside.catch(() => {});
+  }
+  let native: NativeEvaluator;
+  let plan: NativePlan;
+  try {
+    if (typeof output !== 'string') throw new Unsupported('the scores are in several outputs');
+    plan = planNative(model, output, shapes);
+    native = openNative(plan);
+  } catch (e) {
+    if (e instanceof SluiceError) throw e;
+    // A fault of ours is a reason too: the model can still be served.
+    const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
+    return { evaluator: await open(), verdict: why, plan: null };
+  }
+  if (known) return { evaluator: native, verdict: known, plan };
+  await onPlan?.(plan);
+
+  const other = await open();
+  let keep = false;
+  try {
+    const found = await compare(native, other, manifest);
+    const { agree, ...said } = found;
+    if (!agree) {
+      const verdict = general(said.reason ?? 'scores differ', said);
+      keep = true;
+      return { evaluator: other, verdict, plan: null };
+    }
+    return { evaluator: native, verdict: { key, engine: 'native', ...said }, plan };
+  } finally {
+    if (!keep) await other.close();
+  }
+}
+
+export interface Comparison {
+  agree: boolean;
+  rows: number;
+  sameBits: boolean;
+  maxDifference: number;
+  reason: string | null;
+}
+
+/** Scores the same probes with both. Ends at the first batch that differs too much. */
+export async function compare(
+  native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
+  reference: Evaluator,
+  manifest: Manifest,
+): Promise<Comparison> {
+  const probe = new Probe(manifest, native.slots, BATCH);
+  const began = performance.now();
+  let rows = 0;
+  let differing = 0;
+  let maxDifference = 0;
+  while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
+    const inputs = probe.next();
+    let expected: Scores;
+    let own: Scores;
+    try {
+      const asked = reference.score(inputs, BATCH);
+      own = native.scoreNow(inputs, BATCH);
+      expected = await asked;
+    } catch (e) {
+      if (!(e instanceof SluiceError)) throw e;
+      return { agree: false, rows, sameBits: false, maxDifference, reason: `a probe fails: ${e.message}` };
+    }
+    const found = difference(own, expected);
+    rows += BATCH;
+    if (found === null)
+      return { agree: false, rows, sameBits: false, maxDifference, reason: 'the scores have another form' };
+    differing += found.differing;
+    maxDifference = Math.max(maxDifference, found.max);
+    if (!(maxDifference <= TOLERANCE)) {
+      return { agree: false, rows, sameBits: false, maxDifference, reason: `scores differ by ${maxDifference}` };
+    }
+  }
+  const reason =
+    differing === 0 ? null : `${differing} scores of ${rows} rows differ by up to ${maxDifference.toExponential(1)}`;
+  return { agree: true, rows, sameBits: differing === 0, maxDifference, reason };
+}
+
+/** null: other numbers of scores. NaN agrees with NaN. */
+function difference(a: Scores, b: Scores): { differing: number; max: number } | null {
+  if (a.width !== b.width || a.values.length !== b.values.length || a.values.constructor !== b.values.constructor)
+    return null;
+  let differing = 0;
+  let max = 0;
+  for (let i = 0; i < a.values.length; i++) {
+    const [x, y] = [a.values[i]!, b.values[i]!];
+    if (x === y || (Number.isNaN(x) && Number.isNaN(y))) continue;
+    differing++;
+    const d = Math.abs(x - y) / Math.max(1, Math.abs(y));
+    max = Number.isNaN(d) ? Infinity : Math.max(max, d);
+  }
+  return { differing, max };
+}

@@ -1,0 +1,21 @@
+// The narrow interface of every evaluator: encoded inputs in, raw model scores out.
+import type { EncodedInput } from '../encode/encoder.ts';
+
+/** Row-major scores of a micro-batch: `rows * width` entries. width is the number of classes, or 1. */
+export interface Scores {
+  readonly values: Float32Array | Float64Array;
+  readonly width: number;
+}
+
+export interface Evaluator {
+  /** Which engine runs, as the summary says it. */
+  readonly name: 'onnxruntime' | 'native';
+  /**
+   * Scores the first `rows` rows of the inputs, whose arrays hold `paddedRows(rows)` rows of sound values. What it returns may be overwritten by the next call.
+   * @throws SluiceError model_failed
+   */
+  score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;
+  /** The same without a promise, where the engine can. */
+  scoreNow?(inputs: readonly EncodedInput[], rows: number): Scores;
+  close(): Promise<void>;
+}

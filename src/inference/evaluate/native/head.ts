@@ -1,0 +1,18 @@
+// What the heads of native models (trees, linear) have in common.
+import type { EncodedInput } from '../../encode/encoder.ts';
+import type { Slot } from '../../trees/slots.ts';
+
+export interface Head {
+  /** Scores a row. */
+  readonly width: number;
+  /** Scores are in double precision. */
+  readonly double: boolean;
+  /** Rows of the largest micro-batch. */
+  readonly capacity: number;
+  /** What the model asks of its inputs: probes are drawn from the thresholds and categories. */
+  readonly slots: readonly Slot[];
+  /** For reports. */
+  readonly description: string;
+  /** Scores rows from..to-1 (at least one, at most `capacity`) into out[0..]. */
+  score(inputs: readonly EncodedInput[], from: number, to: number, out: Float32Array | Float64Array): void;
+}

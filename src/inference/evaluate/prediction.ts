@@ -1,0 +1,116 @@
+// What a raw score means: class, probability, scorecard points and decision, as the model package defines them.
+import type { Manifest } from '../../model/package/manifest.ts';
+import type { Scores } from './evaluator.ts';
+
+/** Odds beyond this are those of a certainty: keeps scorecard points finite. */
+const CERTAIN = 1e-9;
+/** Rounding of float32 sums. */
+const PROBABILITY_SLACK = 1e-5;
+
+export class Interpreter {
+  readonly task: Manifest['task'];
+  readonly classes: readonly (string | number | boolean)[];
+  /** Index of the positive class among the classes. */
+  readonly positive: number;
+  readonly hasPoints: boolean;
+  readonly hasDecisions: boolean;
+  readonly #logOdds: boolean;
+  readonly #factor: number;
+  readonly #offset: number;
+  readonly #decisions: readonly { name: string; min_probability: number }[];
+
+  constructor(manifest: Manifest) {
+    this.task = manifest.task;
+    this.classes = manifest.classes ?? [];
+    this.positive = manifest.positive_class === undefined ? -1 : this.classes.indexOf(manifest.positive_class);
+    this.#logOdds = manifest.output?.kind === 'log_odds';
+    const card = manifest.scorecard;
+    this.hasPoints = card !== undefined;
+    this.#factor = card ? card.points_to_double_odds / Math.LN2 : 0;
+    this.#offset = card ? card.base_points - this.#factor * Math.log(card.base_odds) : 0;
+    this.#decisions = (manifest.decisions ?? []).toSorted((a, b) => b.min_probability - a.min_probability);
+    this.hasDecisions = this.#decisions.length > 0;
+  }
+
+  /** Probability of the positive class of row `r` (binary only), in the precision of the model's output. */
+  probability(scores: Scores, r: number): number {
+    const { values, width } = scores;
+    const v = values[width > 1 ? r * width + this.positive : r]!;
+    const p = this.#logOdds ? 1 / (1 + Math.exp(-v)) : v;
+    const positive = width === 1 && this.positive === 0 ? 1 - p : p;
+    return values instanceof Float32Array ? Math.fround(positive) : positive;
+  }
+
+  /** The same of rows 0..rows-1, as float32. */
+  probabilities(scores: Scores, rows: number, out: Float32Array): void {
+    const { values, width } = scores;
+    if (this.#logOdds || width === 1) {
+      for (let r = 0; r < rows; r++) out[r] = this.probability(scores, r);
+      return;
+    }
+    for (let r = 0, at = this.positive; r < rows; r++, at += width) out[r] = values[at]!;
+  }
+
+  /** Index of the most probable class of row `r`; the first of equals, as the training libraries take it. */
+  top(scores: Scores, r: number): number {
+    const { values, width } = scores;
+    let best = 0;
+    for (let c = 1; c < width; c++) if (values[r * width + c]! > values[r * width + best]!) best = c;
+    return best;
+  }
+
+  /** Value of row `r` (regression and score only). */
+  value(scores: Scores, r: number): number {
+    return scores.values[r * scores.width]!;
+  }
+
+  /**
+   * The first row from `from` on, below `rows`, whose scores are no answer: not finite, or no probabilities where they are due,
+   * which are within 0…1 and, of several classes, add up to 1; `rows` if all are.
+   */
+  nextOdd(scores: Scores, from: number, rows: number): number {
+    const { values, width } = scores;
+    const probabilities = !this.#logOdds && (this.task === 'binary' || this.task === 'multiclass');
+    const lowest = probabilities ? -PROBABILITY_SLACK : -Number.MAX_VALUE;
+    const highest = probabilities ? 1 + PROBABILITY_SLACK : Number.MAX_VALUE;
+    for (let r = from, at = from * width; r < rows; r++) {
+      let sum = 0;
+      for (const end = at + width; at < end; at++) {
+        const v = values[at]!;
+        if (!(v >= lowest && v <= highest)) return r;
+        sum += v;
+      }
+      if (probabilities && width > 1 && !(Math.abs(sum - 1) < 1e-3)) return r;
+    }
+    return rows;
+  }
+
+  /** true if the scores of row `r` are no answer. */
+  isOdd(scores: Scores, r: number): boolean {
+    return this.nextOdd(scores, r, r + 1) === r;
+  }
+
+  /** true if every score of row `r` is a finite number. */
+  finite(scores: Scores, r: number): boolean {
+    const { values, width } = scores;
+    for (let c = 0; c < width; c++) if (!Number.isFinite(values[r * width + c]!)) return false;
+    return true;
+  }
+
+  /** Scorecard points: base_points at base_odds (good : bad), points_to_double_odds more for each doubling; rounded. */
+  points(probability: number): number {
+    const p = Math.min(1 - CERTAIN, Math.max(CERTAIN, probability));
+    return Math.round(this.#offset + this.#factor * Math.log(p / (1 - p)));
+  }
+
+  /** All that `decision` can answer. */
+  get decisions(): string[] {
+    return [...this.#decisions.map((d) => d.name), ''];
+  }
+
+  /** The first decision whose min_probability is reached, from the highest down; '' if none is. */
+  decision(probability: number): string {
+    for (const d of this.#decisions) if (probability >= d.min_probability) return d.name;
+    return '';
+  }
+}

@@ -1,0 +1,52 @@
+// ONNX Runtime in a thread of its own, so that a model is loaded there while it is compiled here.
+import { Worker } from 'node:worker_threads';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
+import type { OnnxModel } from '../onnx/graph.ts';
+import { type Servable, servable } from '../onnx/servable.ts';
+import type { Evaluator, Scores } from './evaluator.ts';
+
+/** To the thread: micro-batches, one at a time. */
+export interface ReferenceJob {
+  inputs: readonly EncodedInput[];
+  rows: number;
+}
+
+export type ReferenceAnswer =
+  | { type: 'open' }
+  | { type: 'scored'; scores: Scores }
+  | { type: 'failed'; code: ErrorCode; message: string };
+
+export interface ReferenceInit {
+  model: Servable;
+  manifest: Manifest;
+}
+
+/** Its `score` may be called again when the last call was answered. @throws SluiceError model_invalid */
+export async function openReference(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
+  const own = import.meta.url.endsWith('.ts') ? './reference-entry.ts' : './reference-entry.js';
+  const init: ReferenceInit = { model: servable(model), manifest };
+  const worker = new Worker(new URL(own, import.meta.url), { workerData: init, execArgv: [] });
+  const answered = async (): Promise<ReferenceAnswer> => {
+    const { promise, resolve, reject } = Promise.withResolvers<ReferenceAnswer>();
+    worker.once('message', resolve).once('error', reject);
+    const answer = await promise.finally(() => worker.off('message', resolve).off('error', reject));
+    if (answer.type === 'failed') throw new SluiceError(answer.code, answer.message);
+    return answer;
+  };
+  await answered();
+  return {
+    name: 'onnxruntime',
+    async score(inputs, rows): Promise<Scores> {
+      worker.postMessage({ inputs, rows } satisfies ReferenceJob);
+      const answer = await answered();
+      if (answer.type !== 'scored') throw new Error('the reference answered out of turn');
+      return answer.scores;
+    },
+    close: async () => {
+      // Nobody has to wait for it.
+      void worker.terminate();
+    },
+  };
+}

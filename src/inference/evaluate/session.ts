@@ -1,0 +1,135 @@
+// An ONNX Runtime session on the bytes of a file: ZipMap taken out, one thread, names of inputs and outputs as in the file.
+import * as ort from 'onnxruntime-node';
+import { SluiceError } from '../../core/errors.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
+import type { Servable } from '../onnx/servable.ts';
+
+/** A tensor that came out: typed values and dimensions. */
+export interface OutputTensor {
+  data: Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
+  dims: readonly number[];
+}
+
+export interface SessionInput {
+  name: string;
+  /** Element type in ONNX Runtime's words, such as float32. */
+  type: string;
+  /** Columns the graph asks for; null: it does not say. */
+  width: number | null;
+  /** true: the graph takes exactly one row. */
+  single: boolean;
+}
+
+export interface OnnxSession {
+  readonly inputs: readonly SessionInput[];
+  /** Names of the outputs that are tensors, ZipMap outputs under their own name. */
+  readonly outputs: readonly string[];
+  /**
+   * Runs rows `from`..`to - 1` of the inputs; blocks its thread.
+   * @throws SluiceError model_failed
+   */
+  run(inputs: readonly EncodedInput[], from: number, to: number, outputs: readonly string[]): Promise<OutputTensor[]>;
+  close(): Promise<void>;
+}
+
+/** Has ONNX Runtime make itself ready, which the first session otherwise waits for. */
+export async function warmUp(): Promise<void> {
+  // No model: it finds out only when it is ready.
+  await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
+}
+
+/**
+ * Opens a session with one thread: with more, scores depend on the size of the batch.
+ * @throws SluiceError model_invalid when the graph does not load
+ */
+export async function openSession(graph: Servable): Promise<OnnxSession> {
+  let session: ort.InferenceSession;
+  try {
+    session = await ort.InferenceSession.create(graph.bytes, {
+      intraOpNumThreads: 1,
+      interOpNumThreads: 1,
+      executionMode: 'sequential',
+      executionProviders: ['cpu'],
+      logSeverityLevel: 4,
+    });
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `ONNX Runtime cannot load the model: ${message(cause)}${hint(cause)}`, {
+      cause,
+    });
+  }
+  const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
+  const inputs = session.inputMetadata.map((m): SessionInput => {
+    const shape = m.isTensor ? m.shape : [];
+    // A file that says nothing of the shape leaves the width open; one dimension is one column.
+    const declared = graph.inputs.find((i) => i.name === m.name)?.type;
+    const unknown = declared?.kind === 'tensor' && declared.shape === null;
+    const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
+    return {
+      name: m.name,
+      type: m.isTensor ? m.type : 'no tensor',
+      width: typeof width === 'number' && width > 0 ? width : null,
+      single: shape[0] === 1,
+    };
+  });
+  const flat = new Set(session.inputMetadata.filter((m) => m.isTensor && m.shape.length === 1).map((m) => m.name));
+  return {
+    inputs,
+    outputs: session.outputMetadata
+      .filter((m) => m.isTensor)
+      .flatMap((m) => {
+        const zip = original.get(m.name);
+        return zip === undefined || graph.outputs.includes(m.name)
+          ? [m.name, ...(zip === undefined ? [] : [zip])]
+          : [zip];
+      }),
+    async run(encoded, from, to, outputs) {
+      const feeds: Record<string, ort.Tensor> = {};
+      for (const i of encoded) {
+        const [start, end] = [from * i.width, to * i.width];
+        // A view, no copy: the session reads it before `run` returns.
+        const data = (Array.isArray(i.data) ? i.data.slice(start, end) : i.data.subarray(start, end)) as Float32Array;
+        feeds[i.name] = new ort.Tensor(
+          i.type as 'float32',
+          data,
+          flat.has(i.name) && i.width === 1 ? [to - from] : [to - from, i.width],
+        );
+      }
+      const names = outputs.map((o) => graph.renamed.get(o) ?? o);
+      let result: ort.InferenceSession.OnnxValueMapType;
+      try {
+        result = await session.run(feeds, [...new Set(names)]);
+      } catch (cause) {
+        throw new SluiceError('model_failed', `ONNX Runtime: ${message(cause)}`, { cause });
+      }
+      return names.map((n) => {
+        const t = result[n] as ort.Tensor;
+        return { data: t.data as OutputTensor['data'], dims: t.dims };
+      });
+    },
+    async close() {
+      await session.release();
+    },
+  };
+}
+
+/** The first line of what ONNX Runtime says, without its own source files and signatures. */
+function message(cause: unknown): string {
+  const line = cause instanceof Error ? cause.message.split('\n')[0]! : String(cause);
+  const node = /while running (\w+) node/.exec(line);
+  const [, told] = /Status Message: (.*)$/.exec(line) ?? [];
+  if (!node || told === undefined) return line;
+  const text = told.replace(/^\/\S+:\d+ /, '').replace(/^.*\) (?:const )?(?:\[with .*?\] )?(?=[A-Z'"\w])/, '');
+  return `${node[1]} fails: ${text.trim().slice(0, 300)}`;
+}
+
+/** What mends failures to load that exporters are known for. */
+function hint(cause: unknown): string {
+  const text = String(cause);
+  if (/implementation for Imputer/.test(text)) {
+    return ' – ONNX Runtime has no Imputer for double: export with FloatTensorType inputs';
+  }
+  const missing = /implementation for (\w+)|No Op registered for (\w+)/.exec(text);
+  if (missing)
+    return ` – ONNX Runtime has no ${missing[1] ?? missing[2]} of this type or version: export with another target_opset`;
+  return /opset/i.test(text) ? ' – export with a lower target_opset' : '';
+}

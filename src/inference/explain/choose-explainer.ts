@@ -1,0 +1,113 @@
+// Picks the method for a model: exact where mathematics allows it, the next best where not, and says which.
+
+import type { Manifest } from '../../model/package/manifest.ts';
+import { scoreOutputs } from '../../model/package/model-package.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
+import type { Evaluator } from '../evaluate/evaluator.ts';
+import { Interpreter } from '../evaluate/prediction.ts';
+import { readOnnx } from '../onnx/graph.ts';
+import { type Trace, type TracedHeads, traceHeads } from '../onnx/trace.ts';
+import { Unsupported } from '../trees/grow.ts';
+import { placesOf, scoreBackground } from './background.ts';
+import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
+import { type Explainer, type Method, NotExplainable } from './explainer.ts';
+import { linearExplainer } from './linear.ts';
+import { sumExplainer } from './sum.ts';
+import { type Covers, treeExplainer } from './trees.ts';
+
+export interface ExplainerOptions {
+  bytes: Uint8Array;
+  manifest: Manifest;
+  evaluator: Evaluator;
+  /** The background sample, encoded; at least one row. */
+  background: { inputs: readonly EncodedInput[]; rows: number };
+  covers: Covers | null;
+}
+
+export interface ChosenExplainer {
+  explainer: Explainer;
+  /** Why better methods were not taken, in words. */
+  reasons: string[];
+}
+
+/**
+ * The method the manifest names (`explain.method`), or the best that works: trees against the background (or against
+ * covers if only they are asked for), linear, all subsets up to 12 columns, sampling.
+ * @throws NotExplainable when the method named cannot be used
+ */
+export async function createExplainer(options: ExplainerOptions): Promise<ChosenExplainer> {
+  const { manifest, evaluator, covers } = options;
+  const named = manifest.explain?.method as Method | undefined;
+  const background = await scoreBackground(evaluator, options.background.inputs, options.background.rows);
+  const places = placesOf(manifest.columns, manifest.inputs);
+  const interpreter = new Interpreter(manifest);
+  const reasons: string[] = [];
+  const attempt = (method: Method, make: () => Explainer): Explainer | null => {
+    if (named !== undefined && named !== method) return null;
+    try {
+      return make();
+    } catch (e) {
+      if (!(e instanceof NotExplainable || e instanceof Unsupported)) throw e;
+      if (named !== undefined) throw new NotExplainable(`${method}: ${e.message}`);
+      reasons.push(`${method}: ${e.message}`);
+      return null;
+    }
+  };
+  // One output a class: any of them leads to the sums inside.
+  const output = scoreOutputs(manifest).at(-1)!;
+  const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
+  const heads = (() => {
+    let found: ReturnType<typeof traceHeads> | null = null;
+    return (): TracedHeads => {
+      found ??= traceHeads(readOnnx(options.bytes), output, new Map(shapes.map((s) => [s.name, s.width])));
+      if (!found.traced) throw new NotExplainable(found.reason);
+      return found.traced;
+    };
+  })();
+  const trace = (): Trace => {
+    const [first, ...more] = heads().heads;
+    if (more.length > 0) throw new NotExplainable(`the model is made of ${more.length + 1} models`);
+    return first!.trace;
+  };
+  const average = (method: 'tree_interventional' | 'linear'): Explainer => {
+    const { heads: parts, linear } = heads();
+    const trees = parts.some((p) => p.trace.head.kind === 'trees');
+    if (trees !== (method === 'tree_interventional'))
+      throw new NotExplainable(trees ? 'the model is not linear' : 'the model is no tree ensemble');
+    if (!linear) throw new NotExplainable(`${parts.length} models are combined in a way that is no average`);
+    return sumExplainer(
+      parts.map((p) => p.weight),
+      (i, link) => {
+        const part = parts[i]!.trace;
+        return part.head.kind === 'trees'
+          ? treeExplainer(part, shapes, places, interpreter, background, null, link)
+          : linearExplainer(part, shapes, places, interpreter, background, link);
+      },
+      places.length,
+      interpreter,
+      background,
+    );
+  };
+  const several = (): boolean => heads().heads.length > 1;
+  const explainer =
+    attempt('tree_interventional', () =>
+      several()
+        ? average('tree_interventional')
+        : treeExplainer(trace(), shapes, places, interpreter, background, null),
+    ) ??
+    (covers || named === 'tree_path_dependent'
+      ? attempt('tree_path_dependent', () => {
+          if (!covers) throw new NotExplainable('the package ships no covers.json');
+          return treeExplainer(trace(), shapes, places, interpreter, background, covers);
+        })
+      : null) ??
+    attempt('linear', () =>
+      several() ? average('linear') : linearExplainer(trace(), shapes, places, interpreter, background),
+    );
+  if (explainer) return { explainer, reasons };
+  const asking = { evaluator, interpreter, places, background };
+  if (named === 'exact' || (named === undefined && places.length <= EXACT_COLUMNS)) {
+    return { explainer: exactExplainer(asking), reasons };
+  }
+  return { explainer: samplingExplainer(asking, manifest.explain?.pairs), reasons };
+}

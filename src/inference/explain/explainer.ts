@@ -1,0 +1,36 @@
+// What every method of interpretation is: encoded applications in, one effect a column and output out.
+import type { EncodedInput } from '../encode/encoder.ts';
+
+export type Method = 'tree_interventional' | 'tree_path_dependent' | 'linear' | 'exact' | 'sampling';
+
+/** Where effects add up. */
+export type Space = 'log_odds' | 'probability' | 'value';
+
+/**
+ * Effects of the columns of the package on `outputs` outputs: one for binary (the positive class), regression and score,
+ * one a class for several classes.
+ */
+export interface Effects {
+  /** Row-major: rows × outputs × columns. */
+  readonly values: Float64Array;
+  /** rows × outputs: what the effects and the base add up to, computed from the model itself. */
+  readonly margins: Float64Array;
+  /** Largest standard error of a row's effects; null: the method is exact. */
+  readonly errors: Float64Array | null;
+}
+
+export interface Explainer {
+  readonly method: Method;
+  readonly space: Space;
+  readonly outputs: number;
+  /** One an output. */
+  readonly base: Float64Array;
+  /**
+   * Effects of the rows named by `rows` (positions in the inputs). What it returns is overwritten by the next call.
+   * @throws SluiceError model_failed
+   */
+  explain(inputs: readonly EncodedInput[], rows: readonly number[]): Promise<Effects>;
+}
+
+/** Why a method cannot be used for a model; the next one is tried. */
+export class NotExplainable extends Error {}

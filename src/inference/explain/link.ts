@@ -1,0 +1,134 @@
+// From the sums inside a model to what it answers: found by comparing both on the background, not by names of operators.
+import type { Scores } from '../evaluate/evaluator.ts';
+import type { Interpreter } from '../evaluate/prediction.ts';
+import { NotExplainable, type Space } from './explainer.ts';
+
+/** Output o of the model is `link(Σ coefficients[o][t] · sum t + offset[o])`; softmax links all outputs together. */
+export interface Link {
+  space: Space;
+  kind: 'logistic' | 'identity' | 'softmax';
+  outputs: number;
+  coefficients: readonly (readonly number[])[];
+  offset: readonly number[];
+}
+
+/** Rounding of float32 sums of some hundred trees; relative beyond 1. */
+export const ANSWER_TOLERANCE = 1e-5;
+
+/** What the model answers, one number an output: probability of the positive class, of each class, or the value. */
+export function answersOf(interpreter: Interpreter, scores: Scores, r: number, out: Float64Array): void {
+  if (interpreter.task === 'multiclass')
+    for (let c = 0; c < out.length; c++) out[c] = scores.values[r * scores.width + c]!;
+  else out[0] = interpreter.task === 'binary' ? interpreter.probability(scores, r) : interpreter.value(scores, r);
+}
+
+const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
+
+/** Answers that belong to margins (both one number an output). */
+export function applyLink(
+  kind: Link['kind'],
+  margins: Float64Array,
+  at: number,
+  outputs: number,
+  out: Float64Array,
+): void {
+  if (kind === 'softmax') {
+    let top = -Infinity;
+    for (let o = 0; o < outputs; o++) top = Math.max(top, margins[at + o]!);
+    let sum = 0;
+    for (let o = 0; o < outputs; o++) sum += out[o] = Math.exp(margins[at + o]! - top);
+    for (let o = 0; o < outputs; o++) out[o]! /= sum;
+  } else for (let o = 0; o < outputs; o++) out[o] = kind === 'logistic' ? logistic(margins[at + o]!) : margins[at + o]!;
+}
+
+/** Largest difference between two answers, relative beyond 1. */
+export function distance(a: Float64Array, b: Float64Array): number {
+  let worst = 0;
+  for (let o = 0; o < a.length; o++) {
+    const d = Math.abs(a[o]! - b[o]!) / Math.max(1, Math.abs(b[o]!));
+    if (!(d <= worst)) worst = d;
+  }
+  return worst;
+}
+
+export type LinkFinder = (
+  interpreter: Interpreter,
+  sums: readonly Float64Array[],
+  answers: readonly Float64Array[],
+) => Link;
+
+/**
+ * Finds the link on rows whose sums and answers are known.
+ * @throws NotExplainable when none fits
+ */
+export function findLink(
+  interpreter: Interpreter,
+  sums: readonly Float64Array[],
+  answers: readonly Float64Array[],
+): Link {
+  const targets = sums[0]!.length;
+  const outputs = answers[0]!.length;
+  const unit = (t: number, sign = 1): number[] => Array.from({ length: targets }, (_, i) => (i === t ? sign : 0));
+  const candidates: Link[] = [];
+  const add = (space: Space, kind: Link['kind'], coefficients: number[][], offset: number[]): void => {
+    candidates.push({ space, kind, outputs, coefficients, offset });
+  };
+  if (interpreter.task === 'binary') {
+    for (let t = targets - 1; t >= 0; t--) {
+      for (const sign of [1, -1]) add('log_odds', 'logistic', [unit(t, sign)], [0]);
+      add('probability', 'identity', [unit(t)], [0]);
+      add('probability', 'identity', [unit(t, -1)], [1]);
+    }
+    if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
+    // Calibration by a sigmoid: a · sum + b in log-odds.
+    const sound = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
+    for (let t = targets - 1; t >= 0 && sound.length > 2; t--) {
+      const line = lineThrough(
+        sound.map((r) => sums[r]![t]!),
+        sound.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
+      );
+      if (line) add('log_odds', 'logistic', [unit(t, line[0])], [line[1]]);
+    }
+  } else if (interpreter.task === 'multiclass' && targets === outputs) {
+    const each = Array.from({ length: targets }, (_, t) => unit(t));
+    add('log_odds', 'softmax', each, new Array<number>(outputs).fill(0));
+    add('probability', 'identity', each, new Array<number>(outputs).fill(0));
+  } else if (outputs === 1) {
+    for (let t = 0; t < targets; t++) {
+      add('value', 'identity', [unit(t)], [0]);
+      const line = lineThrough(
+        sums.map((s) => s[t]!),
+        answers.map((a) => a[0]!),
+      );
+      if (line) add('value', 'identity', [unit(t, line[0])], [line[1]]);
+    }
+  }
+  const margins = new Float64Array(outputs);
+  const got = new Float64Array(outputs);
+  for (const link of candidates) {
+    const fits = sums.every((s, r) => {
+      marginsOf(link, s, margins);
+      applyLink(link.kind, margins, 0, outputs, got);
+      return distance(got, answers[r]!) <= ANSWER_TOLERANCE;
+    });
+    if (fits) return link;
+  }
+  throw new NotExplainable('its answers are no known function of the sums inside');
+}
+
+export function marginsOf(link: Link, sums: Float64Array, out: Float64Array): void {
+  link.coefficients.forEach((c, o) => {
+    let m = link.offset[o]!;
+    for (let t = 0; t < c.length; t++) if (c[t] !== 0) m += c[t]! * sums[t]!;
+    out[o] = m;
+  });
+}
+
+/** The line through the two points farthest apart; whether it fits the others is checked by the caller. */
+function lineThrough(x: readonly number[], y: readonly number[]): [number, number] | null {
+  const low = x.indexOf(Math.min(...x));
+  const high = x.indexOf(Math.max(...x));
+  if (x[low] === x[high]) return null;
+  const a = (y[high]! - y[low]!) / (x[high]! - x[low]!);
+  return Number.isFinite(a) ? [a, y[low]! - a * x[low]!] : null;
+}

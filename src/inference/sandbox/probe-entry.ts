@@ -1,0 +1,76 @@
+// The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
+import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { readModelBytes } from '../../model/package/model-package.ts';
+import { chooseEvaluator } from '../evaluate/choose-evaluator.ts';
+import { openReference } from '../evaluate/reference.ts';
+import type { OnnxSession } from '../evaluate/session.ts';
+import { servable } from '../onnx/servable.ts';
+import { readChecked } from '../trees/ensemble.ts';
+import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
+
+/** Bytes of a model for which a second thread takes less time than it costs. */
+const LARGE = 4 * 1024 * 1024;
+
+let session: OnnxSession | null = null;
+/** Resolves when the message is on its way: until then nothing may block this thread. */
+const answer = (message: ProbeAnswer): Promise<void> =>
+  new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
+
+async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
+  if (request.type === 'open') {
+    const before = process.memoryUsage.rss();
+    const began = performance.now();
+    const { openSession } = await import('../evaluate/session.ts');
+    session = await openSession(servable(readChecked(request.bytes)));
+    return {
+      type: 'opened',
+      inputs: session.inputs,
+      outputs: session.outputs,
+      loadMs: performance.now() - began,
+      memoryBytes: Math.max(0, process.memoryUsage.rss() - before),
+    };
+  }
+  if (request.type === 'verdict') {
+    const { model, policy, sooner } = request;
+    const { manifest } = model;
+    const bytes = await readModelBytes(model);
+    const reference = bytes.length > LARGE && sooner === 'verdict' ? openReference : null;
+    const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
+      openAside: reference,
+      onPlan: (plan) => answer({ type: 'compiled', plan }),
+    });
+    await evaluator.close();
+    return { type: 'judged', verdict };
+  }
+  if (!session) throw new SluiceError('model_invalid', 'no model is open');
+  if (request.type === 'run') {
+    const results = [];
+    for (const [from, to] of request.ranges) results.push(await session.run(request.inputs, from, to, request.outputs));
+    return { type: 'ran', results };
+  }
+  const { inputs, rows, outputs, ms } = request;
+  const single = session.inputs.some((i) => i.single);
+  let done = 0;
+  const began = performance.now();
+  do {
+    if (single) for (let r = 0; r < rows; r++) await session.run(inputs, r, r + 1, outputs);
+    else await session.run(inputs, 0, rows, outputs);
+    done += rows;
+  } while (performance.now() - began < ms);
+  return {
+    type: 'benched',
+    rowsPerSecond: (done * 1000) / (performance.now() - began),
+    memoryBytes: process.memoryUsage.rss(),
+  };
+}
+
+process.on('message', (request: ProbeRequest) => {
+  handle(request).then(answer, (error: unknown) => {
+    const e = asSluiceError(error, 'model_invalid');
+    return answer({ type: 'failed', code: e.code, message: e.message });
+  });
+});
+process.on('disconnect', () => process.exit(0));
+await answer({ type: 'ready' });
+// Whatever is asked needs it, and who asks is often still reading what to ask. What is wrong with it is told then.
+await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});

@@ -1,0 +1,199 @@
+// Scores sample rows through a probe exactly as a worker would: the same encoding rules, groups of rows and interpretation.
+import { newBatch, newColumns } from '../../core/batch.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import { scoreOutputs } from '../../model/package/model-package.ts';
+import { type ColumnReader, columnReaders } from '../encode/column-reader.ts';
+import { type EncodedInput, Encoder, type InputArray, paddedRows } from '../encode/encoder.ts';
+import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
+import { scoresOf } from '../evaluate/onnxruntime.ts';
+import type { OutputTensor } from '../evaluate/session.ts';
+import type { Probe } from './probe.ts';
+
+export interface EncodedRows {
+  inputs: readonly EncodedInput[];
+  rows: number;
+  /** Row → reason it was rejected. */
+  rejected: ReadonlyMap<number, { column: string | null; code: string }>;
+}
+
+/**
+ * Encodes rows of texts. `fields[i]` is the position of column i of the manifest in a row.
+ * Arrays hold `paddedRows(rows.length)` rows; rejected rows are copies of a sound one.
+ */
+export function encodeRows(
+  manifest: Manifest,
+  rows: readonly (readonly string[])[],
+  fields: readonly number[],
+): EncodedRows {
+  const readers: ColumnReader[] = columnReaders(manifest);
+  const n = rows.length;
+  const kinds = readers.map((r) => r.kind);
+  const batch = newBatch(newColumns(kinds, n), n);
+  batch.rows = n;
+  const rejected = new Map<number, { column: string | null; code: string }>();
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < readers.length; j++) {
+      const fault = readers[j]!.readText(rows[i]![fields[j]!] ?? '', batch.columns[j]!, i);
+      if (!fault || rejected.has(i)) continue;
+      rejected.set(i, { column: readers[j]!.name, code: fault.code });
+      batch.rejected[i] = 1;
+      batch.rejections.push({ index: i, code: fault.code, column: readers[j]!.name, message: fault.message });
+    }
+  }
+  const encoder = new Encoder(manifest, kinds, n);
+  return { inputs: rejected.size < n ? encoder.encode(batch) : encoder.inputs, rows: n, rejected };
+}
+
+/** Scores of all rows, in groups as a worker evaluates them; row by row where the graph takes one row. */
+export async function scoreRows(probe: Probe, manifest: Manifest, encoded: EncodedRows): Promise<Scores> {
+  const { inputs, rows } = encoded;
+  const outputs = scoreOutputs(manifest);
+  const single = probe.opened.inputs.some((i) => i.single);
+  const ranges = single
+    ? Array.from({ length: rows }, (_, r) => [r, r + 1] as const)
+    : blocks(paddedRows(rows), 1024).map(([from, to]) => [from, to] as const);
+  const results = await probe.run(inputs, ranges, outputs);
+  return join(results, ranges, manifest, rows);
+}
+
+/** The probe as an evaluator: for methods that ask the model many questions. */
+export const probeEvaluator = (probe: Probe, manifest: Manifest): Evaluator => ({
+  name: 'onnxruntime',
+  score: (inputs, rows) => scoreRows(probe, manifest, { inputs, rows, rejected: new Map() }),
+  close: async () => probe.close(),
+});
+
+function join(
+  results: readonly OutputTensor[][],
+  ranges: readonly (readonly [number, number])[],
+  manifest: Manifest,
+  rows: number,
+): Scores {
+  const classes = manifest.classes?.length ?? 1;
+  const parts = results.map((tensors, i) => scoresOf(tensors, ranges[i]![1] - ranges[i]![0], classes));
+  const width = parts[0]?.width ?? classes;
+  const double = parts.some((p) => p.values instanceof Float64Array);
+  const values = double ? new Float64Array(rows * width) : new Float32Array(rows * width);
+  let at = 0;
+  for (const p of parts) {
+    values.set(p.values.subarray(0, Math.max(0, values.length - at)), at);
+    at += p.values.length;
+  }
+  return { values, width };
+}
+
+const blocks = (n: number, size: number): [number, number][] =>
+  Array.from({ length: Math.ceil(n / size) }, (_, i) => [i * size, Math.min(n, (i + 1) * size)]);
+
+export interface BatchInvariance {
+  sizes: number[];
+  rows: number;
+  /** Per size: rows whose bits differ from those of the largest batch, as Sluice evaluates (whole groups). */
+  different: Record<string, number>;
+  /** The same with the bare graph, without groups. */
+  differentBare: Record<string, number>;
+  /** Largest difference of a score. */
+  largest: number;
+  /** true: the graph takes one row at a time, so there is nothing to compare. */
+  single: boolean;
+}
+
+const SIZES = [1, 2, 17, 64, 1024];
+
+/** Scores the same rows in batches of 1, 2, 17, 64 and 1,024 and compares the bits. */
+export async function checkBatchInvariance(
+  probe: Probe,
+  manifest: Manifest,
+  encoded: EncodedRows,
+): Promise<BatchInvariance> {
+  const single = probe.opened.inputs.some((i) => i.single);
+  const rows = 1024;
+  const different: Record<string, number> = {};
+  const differentBare: Record<string, number> = {};
+  let largest = 0;
+  if (!single) {
+    const inputs = repeated(encoded, rows);
+    const outputs = scoreOutputs(manifest);
+    const scored = async (source: readonly EncodedInput[], ranges: (readonly [number, number])[], take: number[]) => {
+      const classes = manifest.classes?.length ?? 1;
+      const results = await probe.run(source, ranges, outputs);
+      return results.map((t, i) => {
+        const s = scoresOf(t, ranges[i]![1] - ranges[i]![0], classes);
+        return s.values.subarray(0, take[i]! * s.width);
+      });
+    };
+    const [reference] = await scored(inputs, [[0, rows]], [rows]);
+    const width = reference!.length / rows;
+    for (const size of SIZES) {
+      // Small batches are many: a part of the rows will do.
+      const upTo = Math.min(rows, size * 128);
+      const chunks = blocks(upTo, size);
+      const take = chunks.map(([from, to]) => to - from);
+      const compare = (parts: readonly (Float32Array | Float64Array)[]): number => {
+        let changed = 0;
+        parts.forEach((p, i) => {
+          for (let r = 0; r < take[i]!; r++) {
+            let same = true;
+            for (let c = 0; c < width; c++) {
+              const [a, b] = [p[r * width + c]!, reference![(chunks[i]![0] + r) * width + c]!];
+              if (Object.is(a, b)) continue;
+              same = false;
+              largest = Math.max(largest, Math.abs(a - b));
+            }
+            if (!same) changed++;
+          }
+        });
+        return changed;
+      };
+      differentBare[size] = compare(await scored(inputs, chunks, take));
+      const padded = chunks.map(([from, to]) => [from, paddedRows(to - from)] as const);
+      const { data, ranges } = gather(
+        inputs,
+        chunks,
+        padded.map(([, n]) => n),
+      );
+      different[size] = compare(await scored(data, ranges, take));
+    }
+  }
+  return { sizes: SIZES, rows, different, differentBare, largest, single };
+}
+
+/** The rows of a sample again and again, until there are `rows`. */
+function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
+  return gather(
+    encoded.inputs,
+    Array.from({ length: rows }, (_, i) => [i % encoded.rows, (i % encoded.rows) + 1]),
+    [],
+  ).data;
+}
+
+/** Copies ranges of rows one after the other, each filled up to `sizes[i]` rows with copies of its first. */
+function gather(
+  inputs: readonly EncodedInput[],
+  ranges: readonly (readonly [number, number])[],
+  sizes: readonly number[],
+): { data: EncodedInput[]; ranges: (readonly [number, number])[] } {
+  const rowsOf: number[] = [];
+  const out: (readonly [number, number])[] = [];
+  ranges.forEach(([from, to], i) => {
+    const start = rowsOf.length;
+    for (let r = from; r < to; r++) rowsOf.push(r);
+    while (rowsOf.length - start < (sizes[i] ?? 0)) rowsOf.push(from);
+    out.push([start, rowsOf.length]);
+  });
+  const data = inputs.map((input): EncodedInput => {
+    const { width } = input;
+    const source = input.data;
+    let copy: InputArray;
+    if (Array.isArray(source)) copy = rowsOf.flatMap((r) => source.slice(r * width, (r + 1) * width));
+    else {
+      const Kind = source.constructor as new (n: number) => Exclude<InputArray, string[]>;
+      copy = new Kind(rowsOf.length * width);
+      for (const [i, r] of rowsOf.entries()) {
+        (copy as Float32Array).set(source.subarray(r * width, (r + 1) * width) as Float32Array, i * width);
+      }
+    }
+    return { ...input, data: copy };
+  });
+  return { data, ranges: out };
+}

@@ -1,0 +1,397 @@
+// Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
+import { SluiceError } from '../../core/errors.ts';
+import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/graph.ts';
+
+/** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
+export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
+export type Mode = (typeof MODES)[number];
+export const LEAF = 0;
+export const EQ = MODES.indexOf('EQ');
+
+export const POST_TRANSFORMS = ['NONE', 'SOFTMAX', 'LOGISTIC', 'SOFTMAX_ZERO', 'PROBIT'] as const;
+export type PostTransform = (typeof POST_TRANSFORMS)[number];
+export const AGGREGATES = ['AVERAGE', 'SUM', 'MIN', 'MAX'] as const;
+export type Aggregate = (typeof AGGREGATES)[number];
+
+/** An ensemble; the arrays over nodes have one entry a node, in the order of the file. */
+export interface Ensemble {
+  kind: 'classifier' | 'regressor';
+  /** Thresholds and weights are double tensors. */
+  double: boolean;
+  /** Classes or targets: the columns of the output. */
+  targets: number;
+  aggregate: Aggregate;
+  postTransform: PostTransform;
+  base: readonly number[];
+  /** Classifier: no weight below zero; ONNX Runtime then takes the sum for a probability. */
+  allPositive: boolean;
+  /** Distinct targets that any leaf names. */
+  named: number;
+  /** Features the input must have at least. */
+  features: number;
+  /** Root node of every tree, in the order in which the trees are added up. */
+  roots: Int32Array;
+  mode: Uint8Array;
+  feature: Int32Array;
+  value: Float64Array;
+  missingTrue: Uint8Array;
+  onTrue: Int32Array;
+  onFalse: Int32Array;
+  /** MEMBER nodes: the set; undefined elsewhere. */
+  members: ReadonlyMap<number, readonly number[]>;
+  /** Weights of leaf i: entries `weightFirst[i]`.. of weightTarget and weightValue. */
+  weightFirst: Int32Array;
+  weightCount: Int32Array;
+  weightTarget: Int32Array;
+  weightValue: Float64Array;
+}
+
+/**
+ * The longest path from a root, runs of BRANCH_EQ on one feature counted once: ONNX Runtime follows paths by recursion,
+ * and a longer one would overflow its stack.
+ */
+const MAX_DEPTH = 2_000;
+const INT32 = 2_147_483_647;
+
+const invalid = (what: string): SluiceError => new SluiceError('model_invalid', `tree ensemble: ${what}`);
+
+export const isEnsemble = (node: Node): boolean =>
+  node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
+
+/**
+ * Reads a model and checks every tree ensemble of it, those in branches and loops too: ONNX Runtime crashes or loops on
+ * damaged ones.
+ * @throws SluiceError model_invalid with what is wrong with the file or the first damaged ensemble
+ */
+export function readChecked(bytes: Uint8Array): OnnxModel {
+  const model = readOnnx(bytes);
+  for (const node of allNodes(model.graph)) if (isEnsemble(node)) readEnsemble(node);
+  return model;
+}
+
+const read = new WeakMap<Node, Ensemble>();
+
+/**
+ * Reads TreeEnsembleClassifier, TreeEnsembleRegressor (ai.onnx.ml 1 to 3) or TreeEnsemble (5), once a node.
+ * @throws SluiceError model_invalid
+ */
+export function readEnsemble(node: Node): Readonly<Ensemble> {
+  let ensemble = read.get(node);
+  if (!ensemble) {
+    ensemble = node.op === 'TreeEnsemble' ? readFlat(node) : readClassic(node);
+    checkShape(ensemble);
+    read.set(node, ensemble);
+  }
+  return ensemble;
+}
+
+const ints = (node: Node, name: string): readonly number[] => node.attributes.get(name)?.ints ?? [];
+
+/** Numbers of `name`, or of `name_as_tensor` where they are doubles. */
+function reals(node: Node, name: string): { values: readonly number[]; double: boolean } {
+  const tensor = node.attributes.get(`${name}_as_tensor`)?.tensor;
+  if (!tensor) return { values: node.attributes.get(name)?.floats ?? [], double: false };
+  if (tensor.element !== 'float64' && tensor.element !== 'float32') throw invalid(`${name}_as_tensor is not real`);
+  return { values: tensor.numbers(), double: tensor.element === 'float64' };
+}
+
+function same(what: string, length: number, expected: number): void {
+  if (length !== expected) throw invalid(`${what} has ${length} entries, ${expected} are needed`);
+}
+
+function index(what: string, n: number, below: number): number {
+  if (!Number.isInteger(n) || n < 0 || n >= below) throw invalid(`${what} is ${n}, allowed are 0 to ${below - 1}`);
+  return n;
+}
+
+function finite(what: string, values: readonly number[]): void {
+  if (!values.every(Number.isFinite)) throw invalid(`${what} holds a number that is not finite`);
+}
+
+function choice<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
+  if (text === undefined) return otherwise;
+  const found = all.find((t) => t === text);
+  if (found === undefined) throw invalid(`${what} ${text} is not known`);
+  return found;
+}
+
+/** BRANCH_… and LEAF → number of the mode. */
+const MODE_OF = new Map(
+  MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
+    string,
+    number,
+  ][],
+);
+
+/** Finds nodes by tree and id: exporters count from 0 in each tree, others cost a table. */
+class NodeIndex {
+  readonly #trees: readonly number[];
+  readonly #ids: readonly number[];
+  readonly #starts = new Map<number, number>();
+  #table: Map<string, number> | null = null;
+
+  constructor(trees: readonly number[], ids: readonly number[]) {
+    this.#trees = trees;
+    this.#ids = ids;
+    let counted = true;
+    for (let i = 0; i < trees.length; i++) {
+      if (!this.#starts.has(trees[i]!)) this.#starts.set(trees[i]!, i);
+      counted &&= ids[i] === i - this.#starts.get(trees[i]!)!;
+    }
+    if (counted) return;
+    this.#table = new Map();
+    for (let i = 0; i < trees.length; i++) {
+      const key = `${trees[i]} ${ids[i]}`;
+      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} is there twice`);
+      this.#table.set(key, i);
+    }
+  }
+
+  /** undefined: there is no such node. */
+  find(tree: number, id: number): number | undefined {
+    if (this.#table) return this.#table.get(`${tree} ${id}`);
+    const at = (this.#starts.get(tree) ?? -1) + id;
+    return this.#trees[at] === tree && this.#ids[at] === id ? at : undefined;
+  }
+}
+
+function readClassic(node: Node): Ensemble {
+  const classifier = node.op === 'TreeEnsembleClassifier';
+  const weightsOf = classifier ? 'class' : 'target';
+  const trees = ints(node, 'nodes_treeids');
+  const n = trees.length;
+  if (n === 0) throw invalid('there are no nodes');
+  const ids = ints(node, 'nodes_nodeids');
+  const features = ints(node, 'nodes_featureids');
+  const modes = node.attributes.get('nodes_modes')?.strings ?? [];
+  const yes = ints(node, 'nodes_truenodeids');
+  const no = ints(node, 'nodes_falsenodeids');
+  const values = reals(node, 'nodes_values');
+  const missing = ints(node, 'nodes_missing_value_tracks_true');
+  same('nodes_nodeids', ids.length, n);
+  same('nodes_featureids', features.length, n);
+  same('nodes_modes', modes.length, n);
+  same('nodes_truenodeids', yes.length, n);
+  same('nodes_falsenodeids', no.length, n);
+  same('nodes_values', values.values.length, n);
+  if (missing.length > 0) same('nodes_missing_value_tracks_true', missing.length, n);
+  const labels = node.attributes.get('classlabels_strings')?.strings ?? [];
+  const targets = classifier
+    ? labels.length || ints(node, 'classlabels_int64s').length
+    : (node.attributes.get('n_targets')?.i ?? 0);
+  if (targets < 1 || targets > INT32) throw invalid('there are no classes or targets');
+
+  const e = empty(n, classifier ? 'classifier' : 'regressor', targets);
+  const roots: number[] = [];
+  const seen = new Set<number>();
+  for (let i = 0; i < n; i++) {
+    const tree = index('a tree id', trees[i]!, INT32);
+    index('a node id', ids[i]!, INT32);
+    if (i === 0 || trees[i - 1] !== tree) {
+      if (seen.has(tree)) throw invalid(`the nodes of tree ${tree} do not stand together`);
+      seen.add(tree);
+      roots.push(i);
+    }
+    // Leaves too: ONNX Runtime reads the feature of a leaf where modes are mixed.
+    e.feature[i] = index('a feature id', features[i]!, INT32);
+    const mode = MODE_OF.get(modes[i]!);
+    if (mode === undefined) throw invalid(`mode ${modes[i]} is not known`);
+    e.mode[i] = mode;
+    if (e.mode[i] !== LEAF && Number.isNaN(values.values[i]!)) throw invalid('a threshold is NaN');
+    e.value[i] = values.values[i]!;
+    e.missingTrue[i] = missing[i] === 1 ? 1 : 0;
+  }
+  const at = new NodeIndex(trees, ids);
+  const childOf = (i: number, id: number): number => {
+    const child = at.find(trees[i]!, index('a child', id, n));
+    if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
+    return child;
+  };
+  for (let i = 0; i < n; i++) {
+    if (e.mode[i] === LEAF) continue;
+    e.onTrue[i] = childOf(i, yes[i]!);
+    e.onFalse[i] = childOf(i, no[i]!);
+  }
+  const weights = reals(node, `${weightsOf}_weights`);
+  const weightTrees = ints(node, `${weightsOf}_treeids`);
+  const weightNodes = ints(node, `${weightsOf}_nodeids`).map((id, i) => {
+    const leaf = at.find(weightTrees[i] ?? -1, id);
+    if (leaf === undefined) throw invalid('a weight belongs to a leaf that is not there');
+    return leaf;
+  });
+  const weightIds = ints(node, `${weightsOf}_ids`);
+  readWeights(e, weights.values, { nodes: weightNodes, trees: weightTrees.length, ids: weightIds });
+  const base = reals(node, 'base_values');
+  const post = node.attributes.get('post_transform')?.s || undefined;
+  const aggregate = node.attributes.get('aggregate_function')?.s || undefined;
+  return {
+    ...e,
+    roots: Int32Array.from(roots),
+    base: checkedBase(base.values, targets),
+    double: values.double || weights.double || base.double,
+    postTransform: choice('post_transform', post, POST_TRANSFORMS, 'NONE'),
+    aggregate: choice('aggregate_function', aggregate, AGGREGATES, 'SUM'),
+    allPositive: weights.values.every((w) => w >= 0),
+    named: new Set(weightIds).size,
+    features: 1 + e.feature.reduce((a, b) => Math.max(a, b), 0),
+  };
+}
+
+type Columns = Omit<Ensemble, 'roots' | 'base' | 'double' | 'postTransform' | 'aggregate' | 'allPositive' | 'named'>;
+
+const empty = (n: number, kind: Ensemble['kind'], targets: number): Columns => ({
+  kind,
+  targets,
+  features: 0,
+  mode: new Uint8Array(n),
+  feature: new Int32Array(n),
+  value: new Float64Array(n),
+  missingTrue: new Uint8Array(n),
+  onTrue: new Int32Array(n),
+  onFalse: new Int32Array(n),
+  members: new Map(),
+  weightFirst: new Int32Array(n),
+  weightCount: new Int32Array(n),
+  weightTarget: new Int32Array(0),
+  weightValue: new Float64Array(0),
+});
+
+/** More base values than classes would be written beyond the scores. */
+function checkedBase(base: readonly number[], targets: number): readonly number[] {
+  finite('base_values', base);
+  if (base.length > 1) same('base_values', base.length, targets);
+  return base;
+}
+
+/** Sorts the weights by leaf, in the order of the file within one; weights of inner nodes are ignored, as ONNX Runtime does. */
+function readWeights(
+  e: Columns,
+  values: readonly number[],
+  of: { nodes: readonly number[]; trees: number; ids: readonly number[] },
+): void {
+  same('weights: node ids', of.nodes.length, values.length);
+  same('weights: tree ids', of.trees, values.length);
+  same('weights: target ids', of.ids.length, values.length);
+  finite('weights', values);
+  for (const id of of.ids) index('a target', id, e.targets);
+  for (const leaf of of.nodes) if (e.mode[leaf] === LEAF) e.weightCount[leaf]!++;
+  let total = 0;
+  for (let i = 0; i < e.mode.length; i++) {
+    e.weightFirst[i] = total;
+    total += e.weightCount[i]!;
+  }
+  e.weightTarget = new Int32Array(total);
+  e.weightValue = new Float64Array(total);
+  const next = e.weightFirst.slice();
+  of.nodes.forEach((leaf, i) => {
+    if (e.mode[leaf] !== LEAF) return;
+    const slot = next[leaf]!++;
+    e.weightTarget[slot] = of.ids[i]!;
+    e.weightValue[slot] = values[i]!;
+  });
+}
+
+/** TreeEnsemble of ai.onnx.ml 5: inner nodes and leaves in two tables, roots given; leaves become nodes after the inner ones. */
+function readFlat(node: Node): Ensemble {
+  const numbers = (a: Attribute | undefined): readonly number[] => a?.tensor?.numbers() ?? [];
+  const modes = numbers(node.attributes.get('nodes_modes'));
+  const splits = numbers(node.attributes.get('nodes_splits'));
+  const weights = numbers(node.attributes.get('leaf_weights'));
+  const ids = ints(node, 'leaf_targetids');
+  const n = modes.length;
+  const features = ints(node, 'nodes_featureids');
+  const missing = ints(node, 'nodes_missing_value_tracks_true');
+  const targets = node.attributes.get('n_targets')?.i ?? 0;
+  if (n === 0 || weights.length === 0 || targets < 1 || targets > INT32)
+    throw invalid('there are no nodes, leaves or targets');
+  same('nodes_splits', splits.length, n);
+  same('nodes_featureids', features.length, n);
+  if (missing.length > 0) same('nodes_missing_value_tracks_true', missing.length, n);
+  const e = empty(n + weights.length, 'regressor', targets);
+  const sides = [
+    [e.onTrue, ints(node, 'nodes_truenodeids'), ints(node, 'nodes_trueleafs')],
+    [e.onFalse, ints(node, 'nodes_falsenodeids'), ints(node, 'nodes_falseleafs')],
+  ] as const;
+  const sets = splitSets(numbers(node.attributes.get('membership_values')));
+  const members = new Map<number, readonly number[]>();
+  for (const [, children, leaves] of sides) {
+    same('children', children.length, n);
+    same('children that are leaves', leaves.length, n);
+  }
+  for (let i = 0; i < n; i++) {
+    e.mode[i] = 1 + index('a mode', modes[i]!, MODES.length - 1);
+    e.feature[i] = index('a feature id', features[i]!, INT32);
+    e.value[i] = splits[i]!;
+    e.missingTrue[i] = missing[i] === 1 ? 1 : 0;
+    if (MODES[e.mode[i]!] === 'MEMBER') {
+      const set = sets[members.size];
+      if (set === undefined || set.length === 0) throw invalid('a membership node has no values');
+      members.set(i, set);
+    } else if (Number.isNaN(splits[i]!)) throw invalid('a threshold is NaN');
+    for (const [side, children, leaves] of sides) {
+      side[i] = leaves[i] === 1 ? n + index('a leaf', children[i]!, weights.length) : index('a child', children[i]!, n);
+    }
+  }
+  readWeights(e, weights, { nodes: weights.map((_, i) => n + i), trees: weights.length, ids });
+  const roots = ints(node, 'tree_roots').map((r) => index('a root', r, n));
+  if (roots.length === 0) throw invalid('there are no roots');
+  return {
+    ...e,
+    members,
+    // A tree of one leaf is written as a node whose two children are that leaf.
+    roots: Int32Array.from(roots),
+    base: [],
+    double: node.attributes.get('nodes_splits')?.tensor?.element === 'float64',
+    postTransform: POST_TRANSFORMS[index('post_transform', node.attributes.get('post_transform')?.i ?? 0, 5)]!,
+    aggregate: AGGREGATES[index('aggregate_function', node.attributes.get('aggregate_function')?.i ?? 1, 4)]!,
+    allPositive: false,
+    named: new Set(ids).size,
+    features: 1 + e.feature.reduce((a, b) => Math.max(a, b), 0),
+  };
+}
+
+/** Sets of numbers parted by NaN. */
+function splitSets(values: readonly number[]): number[][] {
+  const sets: number[][] = [[]];
+  for (const v of values) if (Number.isNaN(v)) sets.push([]);
+  else sets.at(-1)!.push(v); // biome-ignore format: one line a case
+  return sets;
+}
+
+/** Every path ends, every node is reached from exactly one root, none is deeper than ONNX Runtime can follow. */
+function checkShape(e: Ensemble): void {
+  // 0 not seen, 1 on the path, 2 done
+  const state = new Uint8Array(e.mode.length);
+  const depth = new Int32Array(e.mode.length);
+  const owner = new Int32Array(e.mode.length).fill(-1);
+  const { mode, onTrue, onFalse } = e;
+  const stack: number[] = [];
+  const below = (i: number, child: number): number =>
+    depth[child]! + (child === onFalse[i] && mode[i] === EQ && mode[child] === EQ ? 0 : 1);
+  for (let tree = 0; tree < e.roots.length; tree++) {
+    const meet = (child: number): void => {
+      if (state[child] === 1) throw invalid(`tree ${tree} has a cycle`);
+      if (state[child] === 0) stack.push(child);
+      else if (owner[child] !== tree) throw invalid(`tree ${tree} reaches into tree ${owner[child]}`);
+    };
+    stack.push(e.roots[tree]!);
+    while (stack.length > 0) {
+      const i = stack[stack.length - 1]!;
+      if (state[i] === 2 && owner[i] !== tree) throw invalid(`tree ${tree} reaches into tree ${owner[i]}`);
+      if (mode[i] === LEAF || state[i] !== 0) {
+        stack.pop();
+        if (state[i] !== 2 && mode[i] !== LEAF) {
+          depth[i] = Math.max(below(i, onTrue[i]!), below(i, onFalse[i]!));
+          if (depth[i]! > MAX_DEPTH) throw invalid(`tree ${tree} is more than ${MAX_DEPTH} nodes deep`);
+        }
+        state[i] = 2;
+        owner[i] = tree;
+        continue;
+      }
+      state[i] = 1;
+      meet(onTrue[i]!);
+      meet(onFalse[i]!);
+    }
+  }
+  if (state.includes(0)) throw invalid('a node is reached from no root');
+}

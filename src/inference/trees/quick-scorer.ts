@@ -1,0 +1,277 @@
+// QuickScorer (Lucchese et al., SIGIR 2015) with a table for every state: the leaves a state rules out, as bit masks of
+// up to 64 leaves for many trees side by side. ANDed over all slots they leave one bit a tree: its exit leaf. States that the trees
+// of a tile do not tell apart share a row of the table, so that the tables of a tile stay in the first cache.
+
+import type { Arena } from '../../wasm/arena.ts';
+import { WasmFunction } from '../../wasm/function.ts';
+import type { Ensemble } from './ensemble.ts';
+import type { Branch } from './grow.ts';
+import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
+import type { Truth } from './slots.ts';
+import type { TableColumn, TableColumns } from './table-columns.ts';
+
+/** A table that needs more rows than this share of the states has a row for each: the way through a map would cost more. */
+const MOST_ROWS = 0.7;
+/** Vectors of a full tile: what stays in registers next to the loads. */
+const FULL = 8;
+
+export interface Tile {
+  /** Vectors of 16 bytes a state takes in the tables. */
+  vectors: number;
+  bits: 32 | 64;
+  lot: Lot;
+  /** First tree of the lot in the tile, and how many there are. */
+  from: number;
+  trees: number;
+  /** Columns that any node of the tile tests. */
+  columns: readonly number[];
+}
+
+/** Cuts lots into tiles. null: a tree has too many leaves. */
+export function tilesOf(lots: readonly Lot[], tables: TableColumns): Tile[] | null {
+  const tiles: Tile[] = [];
+  for (const lot of lots) {
+    const most = lot.trees.reduce((n, t) => Math.max(n, t.leaves.length), 1);
+    if (most > 64) return null;
+    const bits = most > 32 ? 64 : 32;
+    const lanes = 128 / bits;
+    for (let from = 0; from < lot.trees.length; from += FULL * lanes) {
+      const trees = Math.min(FULL * lanes, lot.trees.length - from);
+      let vectors = 1;
+      while (vectors * lanes < trees) vectors *= 2;
+      const columns = new Set<number>();
+      for (const t of lot.trees.slice(from, from + trees)) {
+        for (const b of t.branches) columns.add(tables.columnOf(b.feature));
+      }
+      tiles.push({ vectors, bits, lot, from, trees, columns: [...columns].sort((a, b) => a - b) });
+    }
+  }
+  return tiles;
+}
+
+/** Bytes of the tables of a tile. */
+export const tableBytes = (tile: Tile, tables: TableColumns): number =>
+  tile.columns.reduce((n, c) => n + tables.columns[c]!.states * tile.vectors * 16, 0);
+
+/** Rows a kernel takes at once: sums are chains of additions, and four of them run side by side. */
+export type TileRows = 1 | 4;
+
+/** Kernels are shared by tiles of the same form. */
+export const tileKernelName = (t: Tile, rows: TileRows): string => `tile${t.trees}x${t.bits}x${t.lot.width}x${rows}`;
+
+/** Bytes of scratch memory for the masks of four rows. */
+export const SCRATCH = 4 * FULL * 16;
+
+/**
+ * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch): adds the trees of a tile to the sums
+ * of every row, `rows` a multiple of what the kernel takes at once. `direct` are pairs of i32: byte offset of a slot's state
+ * within a row, address of its table. `mapped` are triples: the same, and the address of the row of the table of each
+ * state (u16) last.
+ */
+export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
+  const real = e.double ? 'f64' : 'f32';
+  const size = e.double ? 8 : 4;
+  const { width } = t.lot;
+  const f = new WasmFunction(tileKernelName(t, atOnce), [
+    ...(['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32'] as const),
+  ]);
+  const [rows, states, rowBytes, sums] = [0, 1, 2, 3] as const;
+  const [direct, directEnd, mapped, mappedEnd, leaves, scratch] = [4, 5, 6, 7, 8, 9] as const;
+  const [slot, q] = [f.local('i32'), f.local('i32')];
+  const masks = Array.from({ length: t.vectors }, () => f.local('v128'));
+  const sets = Array.from({ length: atOnce }, () => Array.from({ length: width }, () => f.local(real)));
+  const spare = f.local(real);
+  f.repeat(
+    () => {
+      for (let row = 0; row < atOnce; row++) {
+        for (const m of masks) f.ones().set(m);
+        for (const [from, to, isMapped] of [
+          [direct, directEnd, false],
+          [mapped, mappedEnd, true],
+        ] as const) {
+          f.get(from).tee(slot).get(to).op('i32.ne');
+          f.when(() => {
+            f.repeat(
+              () => {
+                f.get(slot).memory('i32.load', 4);
+                f.get(states, slot).memory('i32.load').op('i32.add').memory('i32.load16_u');
+                if (isMapped) {
+                  f.i32(1).op('i32.shl').get(slot).memory('i32.load', 8).op('i32.add').memory('i32.load16_u');
+                }
+                f.i32(4 + Math.log2(t.vectors))
+                  .op('i32.shl', 'i32.add')
+                  .set(q);
+                for (const [i, m] of masks.entries())
+                  f.get(m, q)
+                    .memory('v128.load', i * 16)
+                    .op('v128.and')
+                    .set(m);
+                f.bump(slot, isMapped ? 12 : 8);
+              },
+              () => f.get(slot, to).op('i32.ne'),
+            );
+          });
+        }
+        for (const [i, m] of masks.entries()) f.get(scratch, m).memory('v128.store', row * FULL * 16 + i * 16);
+        f.get(states, rowBytes).op('i32.add').set(states);
+      }
+      const each = (what: (sum: number, row: number, k: number) => void): void => {
+        for (const [row, set] of sets.entries()) for (const [k, sum] of set.entries()) what(sum, row, k);
+      };
+      each((sum, row, k) =>
+        f
+          .get(sums)
+          .memory(`${real}.load`, k * sumStride + row * size)
+          .set(sum),
+      );
+      for (let tree = 0; tree < t.trees; tree++) {
+        for (const [row, set] of sets.entries()) {
+          const at = row * FULL * 16 + (tree * t.bits) / 8;
+          if (t.bits === 64) f.get(scratch).memory('i64.load', at).op('i64.ctz', 'i32.wrap_i64');
+          else f.get(scratch).memory('i32.load', at).op('i32.ctz');
+          f.i32(width * size)
+            .op('i32.mul')
+            .get(leaves)
+            .op('i32.add')
+            .set(q);
+          for (const [k, sum] of set.entries()) {
+            fold(f, e, sum, spare, () => f.get(q).memory(`${real}.load`, (tree * t.bits * width + k) * size));
+          }
+        }
+      }
+      each((sum, row, k) => f.get(sums, sum).memory(`${real}.store`, k * sumStride + row * size));
+      f.bump(sums, size * atOnce).bump(rows, -atOnce);
+    },
+    () => f.get(rows),
+  );
+  return f;
+}
+
+/** Runs of states that no branch of a tile tells apart: first state of each, and the one past the last. */
+function runsOf({ states, missing }: TableColumn, truths: readonly Truth[]): number[] {
+  const bounds = new Set([0, states]);
+  // NaN is a run of its own.
+  if (missing) bounds.add(states - 1);
+  for (const { ranges } of truths) {
+    for (const [from, to] of ranges) {
+      bounds.add(from);
+      bounds.add(to);
+    }
+  }
+  return [...bounds].sort((x, y) => x - y);
+}
+
+/** Places the tables and leaves of a tile; gives the arguments of its kernel between `sums` and `scratch`. */
+export function placeTile(arena: Arena, t: Tile, e: Ensemble, tables: TableColumns): number[] {
+  const tests = new Map<number, { tree: number; branch: Branch; truth: Truth }[]>(t.columns.map((c) => [c, []]));
+  for (let tree = 0; tree < t.trees; tree++) {
+    for (const branch of t.lot.trees[t.from + tree]!.branches) {
+      const truth = tables.truth(branch);
+      tests.get(truth.slot)!.push({ tree, branch, truth });
+    }
+  }
+  const direct: number[] = [];
+  const mapped: number[] = [];
+  for (const [c, own] of tests) {
+    const column = tables.columns[c]!;
+    const { states, missing, place } = column;
+    const bounds = runsOf(
+      column,
+      own.map((o) => o.truth),
+    );
+    const isDirect = bounds.length - 1 > states * MOST_ROWS;
+    const starts = isDirect ? Array.from({ length: states }, (_, state) => state) : bounds.slice(0, -1);
+    const words = t.vectors * 4;
+    const at = arena.take(starts.length * words * 4, (memory, to) => {
+      fillTable(new Uint32Array(memory, to, starts.length * words), starts, own, {
+        words,
+        wordsATree: t.bits / 32,
+        missing,
+      });
+    });
+    if (isDirect) direct.push(place * 2, at);
+    else {
+      const map = arena.take(states * 2, (memory, to) => {
+        const rows = new Uint16Array(memory, to, states);
+        for (let i = 0; i + 1 < bounds.length; i++) rows.fill(i, bounds[i], bounds[i + 1]);
+      });
+      mapped.push(place * 2, at, map);
+    }
+  }
+  const list = (numbers: readonly number[]): [from: number, to: number] => {
+    const at = arena.take(numbers.length * 4, (memory, to) => new Int32Array(memory, to, numbers.length).set(numbers));
+    return [at, at + numbers.length * 4];
+  };
+  const { width } = t.lot;
+  const size = e.double ? 8 : 4;
+  const count = t.trees * t.bits * width;
+  const leaves = arena.take(count * size, (memory, at) => {
+    const values = e.double ? new Float64Array(memory, at, count) : new Float32Array(memory, at, count);
+    values.fill(neutral(e.aggregate));
+    for (let i = 0; i < t.trees; i++) {
+      for (const [l, leaf] of t.lot.trees[t.from + i]!.leaves.entries())
+        writeWeights(e, t.lot, leaf, values, (i * t.bits + l) * width);
+    }
+  });
+  return [...list(direct), ...list(mapped), leaves];
+}
+
+/**
+ * Fills the rows of a column: row i is for states from `starts[i]` on, `missing` says whether the last is that of NaN. Most
+ * tests change once along the states: what they say below and beyond is gathered and goes over the rows in one sweep each.
+ */
+function fillTable(
+  table: Uint32Array,
+  starts: readonly number[],
+  tests: readonly { tree: number; branch: Branch; truth: Truth }[],
+  { words, wordsATree, missing }: { words: number; wordsATree: number; missing: boolean },
+): void {
+  const last = starts.length - (missing ? 1 : 0);
+  const rowOf = (state: number): number => {
+    let low = 0;
+    let high = last;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (starts[middle]! < state) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  };
+  table.fill(0xffffffff);
+  /** Entry i: for all rows before row i, and for row i and all after it. */
+  const before = new Uint32Array((last + 1) * words).fill(0xffffffff);
+  const after = new Uint32Array((last + 1) * words).fill(0xffffffff);
+  for (const { tree, branch, truth } of tests) {
+    const spans = truth.ranges.map(([from, to]) => [rowOf(from), rowOf(to)] as const);
+    const bound = spans.length === 1 && spans[0]![0] === 0 ? spans[0]![1] : -1;
+    for (let word = 0; word < wordsATree; word++) {
+      const p = tree * wordsATree + word;
+      const keepYes = ~bitsOf(branch.middle, branch.end, word);
+      const keepNo = ~bitsOf(branch.first, branch.middle, word);
+      if (missing) table[last * words + p]! &= truth.missing ? keepYes : keepNo;
+      if (bound >= 0) {
+        before[bound * words + p]! &= keepYes;
+        after[bound * words + p]! &= keepNo;
+        continue;
+      }
+      let row = 0;
+      for (const [from, to] of spans) {
+        for (; row < from; row++) table[row * words + p]! &= keepNo;
+        for (; row < to; row++) table[row * words + p]! &= keepYes;
+      }
+      for (; row < last; row++) table[row * words + p]! &= keepNo;
+    }
+  }
+  for (let i = words; i < last * words; i++) after[i]! &= after[i - words]!;
+  for (let i = last * words - 1; i >= 0; i--) {
+    before[i]! &= before[i + words]!;
+    table[i]! &= after[i]! & before[i + words]!;
+  }
+}
+
+/** Bits from..to-1 of a mask, as far as they lie in its 32-bit word number `word`. */
+function bitsOf(from: number, to: number, word: number): number {
+  let bits = 0;
+  for (let i = Math.max(from, word * 32); i < Math.min(to, word * 32 + 32); i++) bits |= 1 << (i - word * 32);
+  return bits;
+}

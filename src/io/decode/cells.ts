@@ -1,0 +1,206 @@
+// Cells that were found but not yet read: where they lie in the bytes, and how a column of the model reads them.
+import { type ColumnData, MISSING } from '../../core/batch.ts';
+import { RECORD_OK } from '../../core/block.ts';
+import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { RecordSlice } from './decoder.ts';
+import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
+import { numberAt, readsAsNumber } from './number-bytes.ts';
+import type { RecordBytes } from './record-bytes.ts';
+
+/** What stands in a cell: a text, or one of the other types of JSON. */
+export const TEXT = 0;
+export const NUMBER = 1;
+export const NULL = 2;
+export const TRUE = 3;
+export const FALSE = 4;
+
+/** What becomes of a row. */
+export const SOUND = 0;
+export const REJECTED = 1;
+/** The row is left to the reference decoder. */
+export const DECLINED = 2;
+
+/** Rows of a table: few enough for it to stay in the cache. */
+export const TABLE_ROWS = 128;
+
+/** The cells of up to TABLE_ROWS rows; cell (row, field) is at `row * width + field`. */
+export class CellTable {
+  readonly width: number;
+  /** Set before cells are read, by `fill`. */
+  bytes: Buffer = Buffer.alloc(0);
+  view: DataView = new DataView(this.bytes.buffer);
+  /** First byte and one past the last byte of a cell. */
+  readonly starts: Int32Array;
+  readonly ends: Int32Array;
+  /** TEXT … FALSE. */
+  readonly types: Uint8Array;
+  /** SOUND, REJECTED or DECLINED, a row. */
+  readonly states = new Uint8Array(TABLE_ROWS);
+  /** Of a REJECTED row: its first fault and the column at fault. */
+  readonly faults = new Array<CellFault | null>(TABLE_ROWS).fill(null);
+  readonly columns = new Array<string | null>(TABLE_ROWS).fill(null);
+
+  constructor(width: number) {
+    this.width = width;
+    this.starts = new Int32Array(TABLE_ROWS * width);
+    this.ends = new Int32Array(TABLE_ROWS * width);
+    this.types = new Uint8Array(TABLE_ROWS * width);
+  }
+
+  /**
+   * Takes records `from`..`to - 1` of a block into `run` and as rows 0.. of the table. `find` notes the cells of the record
+   * `bytes[start..end)` of the run as row `row`: SOUND or DECLINED.
+   */
+  fill(
+    run: RecordBytes,
+    block: RecordSlice,
+    from: number,
+    to: number,
+    find: (start: number, end: number, row: number) => number,
+  ): void {
+    const { spans, faults } = block;
+    run.load(block, from, to);
+    this.bytes = run.bytes;
+    this.view = run.view;
+    for (let row = 0; row < to - from; row++) {
+      const start = spans[(from + row) * 2]! - run.base;
+      const end = spans[(from + row) * 2 + 1]! - run.base;
+      if (faults[from + row] !== RECORD_OK) this.states[row] = REJECTED;
+      else this.states[row] = run.isUtf8(start, end) ? find(start, end, row) : DECLINED;
+      this.faults[row] = null;
+    }
+  }
+
+  refuse(row: number, fault: CellFault, column: string | null): void {
+    this.states[row] = REJECTED;
+    this.faults[row] = fault;
+    this.columns[row] = column;
+  }
+
+  /** The text of cell `at`: the only place where a cell becomes a string. */
+  text(at: number): string {
+    return this.bytes.toString('utf8', this.starts[at]!, this.ends[at]!);
+  }
+}
+
+/**
+ * Reads one column of a table into a batch. Numbers, known words and missing values are read from their bytes; whatever
+ * else is there goes to the ColumnReader, whose rules decide.
+ */
+export class CellColumn {
+  readonly #reader: ColumnReader;
+  readonly #field: number;
+  /** Words for missing values (MISSING) and, of columns with codes, the known words. */
+  readonly #words: Dictionary;
+  readonly #emptyIsMissing: boolean;
+  /** A word for missing values reads as a number, so that words must be looked up first. */
+  readonly #wordsFirst: boolean;
+
+  /** `field`: where the column stands in the table. */
+  constructor(reader: ColumnReader, field: number) {
+    this.#reader = reader;
+    this.#field = field;
+    const missing = [...reader.missingTexts];
+    const known = reader.kind === 'boolean' || reader.kind === 'category' ? reader.codes : [];
+    this.#words = new Dictionary([...missing.map((word): [string, number] => [word, MISSING]), ...known]);
+    this.#emptyIsMissing = reader.missingTexts.has('');
+    this.#wordsFirst = missing.some(readsAsNumber);
+  }
+
+  /** Reads the cells of the table's first `rows` rows into rows `first`.. of `out`; a row with a fault becomes REJECTED. */
+  read(table: CellTable, rows: number, out: ColumnData, first: number): void {
+    const { kind } = this.#reader;
+    if (kind === 'number') this.#numbers(table, rows, out, first);
+    else if (kind === 'text') this.#texts(table, rows, out, first);
+    else this.#codes(table, rows, out, first);
+  }
+
+  #numbers(table: CellTable, rows: number, out: ColumnData, first: number): void {
+    const { bytes, starts, ends, types, states, width } = table;
+    const { min, max, wholeNumbers } = this.#reader;
+    const { numbers } = out;
+    const wordsFirst = this.#wordsFirst;
+    for (let r = 0, at = this.#field; r < rows; r++, at += width) {
+      if (states[r] !== SOUND) continue;
+      const type = types[at]!;
+      if (type <= NUMBER && !(wordsFirst && type === TEXT)) {
+        const value = numberAt(bytes, starts[at]!, ends[at]!);
+        if (value >= min && value <= max && !(wholeNumbers && !Number.isInteger(value))) {
+          numbers[first + r] = value;
+          continue;
+        }
+      }
+      const fault = this.#unusual(table, at, out, first + r);
+      if (fault) table.refuse(r, fault, this.#reader.name);
+    }
+  }
+
+  #codes(table: CellTable, rows: number, out: ColumnData, first: number): void {
+    const { view, starts, ends, types, states, width } = table;
+    const { codes } = out;
+    // Of cells that are no texts the bytes may be anything, but they are bytes of the run.
+    this.#words.findAll(view, starts, ends, this.#field, width, rows, states, codes, first);
+    const boolean = this.#reader.kind === 'boolean';
+    for (let r = 0, at = this.#field; r < rows; r++, at += width) {
+      const type = types[at]!;
+      if (type === TEXT && codes[first + r]! >= 0) continue;
+      if (states[r] !== SOUND) continue;
+      if (boolean && type >= TRUE) {
+        codes[first + r] = type === TRUE ? 1 : 0;
+        continue;
+      }
+      const fault = this.#unusual(table, at, out, first + r);
+      if (fault) table.refuse(r, fault, this.#reader.name);
+    }
+  }
+
+  #texts(table: CellTable, rows: number, out: ColumnData, first: number): void {
+    const { states, width } = table;
+    for (let r = 0, at = this.#field; r < rows; r++, at += width) {
+      if (states[r] !== SOUND) continue;
+      const fault = this.#unusual(table, at, out, first + r);
+      if (fault) table.refuse(r, fault, this.#reader.name);
+    }
+  }
+
+  /** What the loops above do not read themselves: missing values, other types, and all that may be a fault. */
+  #unusual(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
+    const reader = this.#reader;
+    const start = table.starts[at]!;
+    const end = table.ends[at]!;
+    switch (table.types[at]) {
+      case TEXT:
+        if (start === end ? this.#emptyIsMissing : this.#words.find(table.view, start, end) === MISSING) {
+          return reader.readMissing(out, row);
+        }
+        if (this.#wordsFirst && reader.kind === 'number') {
+          const value = numberAt(table.bytes, start, end);
+          if (!Number.isNaN(value)) return reader.readNumber(value, out, row);
+        }
+        return reader.readText(table.text(at), out, row);
+      case NUMBER:
+        if (reader.kind !== 'number' && isShortWhole(table.bytes, start, end)) {
+          // Such a number is written as it stands.
+          const code = this.#words.find(table.view, start, end);
+          if (code === MISSING) return reader.readMissing(out, row);
+          if (code !== UNKNOWN_WORD) {
+            out.codes[row] = code;
+            return null;
+          }
+        }
+        return reader.readNative(numberAt(table.bytes, start, end), out, row);
+      case NULL:
+        return reader.readMissing(out, row);
+      default:
+        return reader.readNative(table.types[at] === TRUE, out, row);
+    }
+  }
+}
+
+/** true for a whole number of JSON that JavaScript writes as it stands: at most 15 digits, no exponent, not -0. */
+function isShortWhole(bytes: Uint8Array, start: number, end: number): boolean {
+  const first = bytes[start] === 45 ? start + 1 : start;
+  if (end - first > 15 || (bytes[first] === 48 && end - start > 1)) return false;
+  for (let p = first; p < end; p++) if ((bytes[p]! ^ 48) > 9) return false;
+  return true;
+}

@@ -1,0 +1,32 @@
+// The choice of a decoder: from bytes where it can be, through csv-parse and JSON.parse otherwise.
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { DirectEncoding } from '../../inference/encode/encoder.ts';
+import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
+import type { Decoder } from './decoder.ts';
+import { DelimitedDecoder, KERNEL_AFTER } from './delimited-decoder.ts';
+import { JsonBytesDecoder } from './json-bytes-decoder.ts';
+import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
+
+export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
+/** eager: what `fast` becomes after some rows, from the first on; quoting: and after some rows with quotes. */
+export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
+
+/**
+ * All choices give the same answers; the reference is there to test that. `direct`: where a decoder that can may write numbers
+ * instead of into the columns of the batch.
+ */
+export function createDecoder(
+  readers: readonly ColumnReader[],
+  input: DecoderInput,
+  choice: DecoderChoice,
+  direct: DirectEncoding | null = null,
+): Decoder {
+  if (input.format === 'json') {
+    return choice !== 'reference' && JsonBytesDecoder.serves(readers, input.layout)
+      ? new JsonBytesDecoder(readers, input.layout)
+      : new JsonDecoder(readers, input.layout);
+  }
+  return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
+    ? new DelimitedDecoder(readers, input.layout, choice === 'fast' ? KERNEL_AFTER : 0, direct, choice === 'quoting')
+    : new CsvParseDecoder(readers, input.layout);
+}

@@ -1,0 +1,71 @@
+// The narrow interface of every decoder: records of a block in, a columnar batch out.
+
+import type { ColumnBatch, Rejection } from '../../core/batch.ts';
+import type { Block } from '../../core/block.ts';
+import {
+  RECORD_CRASHED,
+  RECORD_MALFORMED,
+  RECORD_MODEL_FAILED,
+  RECORD_OK,
+  RECORD_TOO_DEEP,
+  RECORD_TOO_LONG,
+} from '../../core/block.ts';
+import type { ErrorCode } from '../../core/errors.ts';
+
+/** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
+export type RecordSlice = Pick<Block, 'slab' | 'spans' | 'faults'>;
+
+export interface Decoder {
+  /**
+   * Decodes records `from`..`to - 1` of a block into `batch` (to - from ≤ batch.capacity): sets `rows`, the cells, the
+   * passthrough texts, `rejected` and `rejections`. Never throws for what the records hold.
+   */
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void;
+}
+
+/** Marks row `index` of the batch as rejected; the first fault of a row stands. */
+export function reject(
+  batch: ColumnBatch,
+  index: number,
+  code: ErrorCode,
+  column: string | null,
+  message: string,
+): void {
+  if (batch.rejected[index] === 1) return;
+  batch.rejected[index] = 1;
+  const rejection: Rejection = { index, code, column, message };
+  const last = batch.rejections.at(-1);
+  if (!last || last.index < index) batch.rejections.push(rejection);
+  else {
+    const at = batch.rejections.findIndex((r) => r.index > index);
+    batch.rejections.splice(at, 0, rejection);
+  }
+}
+
+/** Empties a batch for `rows` new rows. */
+export function beginBatch(batch: ColumnBatch, rows: number): void {
+  batch.rows = rows;
+  batch.rejected.fill(0, 0, rows);
+  batch.encoded.fill(0, 0, rows);
+  batch.rejections = [];
+  for (const texts of batch.passthrough) texts.fill(null, 0, rows);
+}
+
+const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
+  [RECORD_MALFORMED]: {
+    code: 'malformed_record',
+    message: 'a quoted field is not closed, or text follows its closing quote',
+  },
+  [RECORD_TOO_LONG]: { code: 'record_too_long', message: 'the record is longer than the limit for one row' },
+  [RECORD_TOO_DEEP]: { code: 'nesting_too_deep', message: 'the record is nested deeper than the limit' },
+  [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application brought its worker down twice' },
+  [RECORD_MODEL_FAILED]: { code: 'model_failed', message: 'the model failed on this application' },
+};
+
+/** Rejects the record when it is known to be bad before it is decoded; true if so. */
+export function rejectFaulty(batch: ColumnBatch, index: number, fault: number): boolean {
+  if (fault === RECORD_OK) return false;
+  const known = FAULTS[fault] ?? FAULTS[RECORD_MALFORMED]!;
+  reject(batch, index, known.code, null, known.message);
+  return true;
+}

@@ -1,0 +1,190 @@
+// Decodes JSON objects from their bytes, without an object a record; what is unusual goes to the reference decoder.
+import type { ColumnBatch } from '../../core/batch.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, SOUND, TABLE_ROWS, TEXT, TRUE } from './cells.ts';
+import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
+import { Dictionary } from './dictionary.ts';
+import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
+import { JsonKey } from './json-key.ts';
+import { endOfNumber, endOfPlainString, endOfString, QUOTE, skipSpace, unescapeString } from './json-tokens.ts';
+import { RecordBytes } from './record-bytes.ts';
+import { settle } from './settle.ts';
+
+const BACKSLASH = 92;
+const COLON = 58;
+const COMMA = 44;
+const OPEN = 123;
+const CLOSE = 125;
+
+/** Words of JSON as their first four bytes, little-endian. */
+const WORD_NULL = 0x6c6c756e;
+const WORD_TRUE = 0x65757274;
+const WORD_FALS = 0x736c6166;
+
+/**
+ * Answers as JsonDecoder does, cell by cell and fault by fault. It takes objects whose keys are those of the model, each
+ * once, and those named for passthrough, with numbers, words and strings as values. All else is declined: other keys,
+ * missing or doubled ones, needless escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs, text that is no JSON.
+ */
+export class JsonBytesDecoder implements Decoder {
+  /** Records that were left to the reference decoder so far. */
+  declined = 0;
+  readonly #reference: JsonDecoder;
+  readonly #columns: readonly CellColumn[];
+  /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough. */
+  readonly #fields: Dictionary;
+  /** Per field. */
+  readonly #keys: readonly JsonKey[];
+  readonly #everything: boolean;
+  readonly #table: CellTable;
+  readonly #run = new RecordBytes();
+  /** The fields of the record before, in its order. */
+  readonly #order: Int32Array;
+  /** Per field: the last record that had it. */
+  readonly #seen: Float64Array;
+  #record = 0;
+
+  constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
+    this.#reference = new JsonDecoder(readers, layout);
+    const names = JsonBytesDecoder.#names(readers, layout);
+    this.#columns = readers.map((reader, c) => new CellColumn(reader, c));
+    this.#fields = new Dictionary(names.map((name, field): [string, number] => [JSON.stringify(name), field]));
+    this.#keys = names.map((name) => new JsonKey(name));
+    this.#everything = layout.passthrough === '*';
+    this.#table = new CellTable(names.length);
+    this.#order = Int32Array.from(names, (_, field) => field);
+    this.#seen = new Float64Array(names.length);
+  }
+
+  /** true if this decoder can take records of a stream; otherwise all of them would be declined. */
+  static serves(readers: readonly ColumnReader[], layout: JsonLayout): boolean {
+    const names = JsonBytesDecoder.#names(readers, layout);
+    return (
+      names.length <= layout.maxColumns &&
+      new Set(names).size === names.length &&
+      !(layout.outcome !== null && names.indexOf(layout.outcome) >= readers.length)
+    );
+  }
+
+  static #names(readers: readonly ColumnReader[], layout: JsonLayout): string[] {
+    return [...readers.map((r) => r.name), ...(layout.passthrough === '*' ? [] : layout.passthrough)];
+  }
+
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
+    beginBatch(batch, to - from);
+    for (let i = from; i < to; i += TABLE_ROWS) this.#rows(block, i, Math.min(to, i + TABLE_ROWS), i - from, batch);
+  }
+
+  /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
+  #rows(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
+    const table = this.#table;
+    const run = this.#run;
+    const rows = to - from;
+    table.fill(run, block, from, to, (start, end, row) => this.#walk(run, start, end, row));
+    this.#echo(rows, first, batch);
+    for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.read(table, rows, batch.columns[c]!, first);
+    this.declined += settle(table, rows, block, from, batch, first, this.#reference);
+  }
+
+  /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */
+  #walk({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
+    const behind = bytes[end]!;
+    // Nothing of JSON goes on at a NUL, so that no loop needs to look for the end.
+    bytes[end] = 0;
+    const sound = this.#members(bytes, view, start, end, row * this.#table.width);
+    bytes[end] = behind;
+    return sound ? SOUND : DECLINED;
+  }
+
+  #members(bytes: Buffer, view: DataView, start: number, end: number, at: number): boolean {
+    const { starts, ends, types } = this.#table;
+    const columns = this.#columns.length;
+    const width = this.#table.width;
+    const seen = this.#seen;
+    const record = ++this.#record;
+    // Passthrough keys need not be there.
+    for (let field = columns; field < width; field++) starts[at + field] = -1;
+    let found = 0;
+    let p = skipSpace(bytes, start);
+    if (bytes[p] !== OPEN) return false;
+    for (let member = 0; ; member++) {
+      p = skipSpace(bytes, p + 1);
+      const field = this.#key(bytes, view, p, member);
+      if (field < 0 || seen[field] === record) return false;
+      seen[field] = record;
+      p = skipSpace(bytes, p + this.#keys[field]!.length);
+      if (bytes[p] !== COLON) return false;
+      p = skipSpace(bytes, p + 1);
+      let s = p;
+      let e: number;
+      let type = TEXT;
+      const c = bytes[p]!;
+      if (c === QUOTE) {
+        s = p + 1;
+        e = endOfPlainString(bytes, s);
+        p = e + 1;
+        if (bytes[e] === BACKSLASH) {
+          p = endOfString(bytes, s--);
+          if (p < 0 || field >= columns) return false;
+          e = unescapeString(bytes, s, p);
+          if (e < 0) return false;
+        } else if (bytes[e] !== QUOTE) return false;
+      } else if (c <= 57) {
+        type = NUMBER;
+        e = p = endOfNumber(bytes, p);
+        if (p < 0) return false;
+      } else {
+        const word = c | (bytes[p + 1]! << 8) | (bytes[p + 2]! << 16) | (bytes[p + 3]! << 24);
+        if (word === WORD_NULL) type = NULL;
+        else if (word === WORD_TRUE) type = TRUE;
+        else if (word === WORD_FALS && bytes[p + 4] === 101) type = FALSE;
+        else return false;
+        e = p += type === FALSE ? 5 : 4;
+      }
+      const cell = at + field;
+      starts[cell] = s;
+      ends[cell] = e;
+      types[cell] = type;
+      if (field < columns) found++;
+      p = skipSpace(bytes, p);
+      if (bytes[p] === COMMA) continue;
+      if (bytes[p] !== CLOSE) return false;
+      return found === columns && skipSpace(bytes, p + 1) === end;
+    }
+  }
+
+  /** The field whose key begins at `p`, or -1; records usually have their keys in the order of the record before. */
+  #key(bytes: Uint8Array, view: DataView, p: number, member: number): number {
+    const order = this.#order;
+    if (member >= order.length) return -1;
+    const guess = order[member]!;
+    if (this.#keys[guess]!.at(view, p)) return guess;
+    if (bytes[p] !== QUOTE) return -1;
+    const end = endOfString(bytes, p + 1);
+    if (end < 0) return -1;
+    const field = this.#fields.find(view, p, end);
+    if (field < 0) return -1;
+    order[member] = field;
+    return field;
+  }
+
+  /** The tokens of the passthrough keys as they stand in the text. */
+  #echo(rows: number, first: number, batch: ColumnBatch): void {
+    const { bytes, starts, ends, types, states, width } = this.#table;
+    const columns = this.#columns.length;
+    for (let p = 0; p < batch.passthrough.length; p++) {
+      const texts = batch.passthrough[p]!;
+      for (let r = 0; r < rows; r++) {
+        if (states[r] !== SOUND) continue;
+        if (this.#everything) {
+          texts[first + r] = '';
+          continue;
+        }
+        const cell = r * width + columns + p;
+        if (starts[cell]! < 0) continue;
+        const quotes = types[cell] === TEXT ? 1 : 0;
+        texts[first + r] = bytes.toString('utf8', starts[cell]! - quotes, ends[cell]! + quotes);
+      }
+    }
+  }
+}

@@ -1,0 +1,203 @@
+// Predictions as CSV or TSV rows: passthrough columns, the prediction, then the error columns.
+import type { ColumnBatch, Rejection } from '../../core/batch.ts';
+import type { Scores } from '../../inference/evaluate/evaluator.ts';
+import type { Interpreter } from '../../inference/evaluate/prediction.ts';
+import { type BatchInterpretation, INEXACT, type InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import type { ColumnSpec } from '../../model/package/manifest.ts';
+import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
+import type { Formatter, OutputSpec } from './formatter.ts';
+import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
+import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+
+/** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
+const FORMULA = /^[=+\-@\t\r]/;
+const PLAIN_NUMBER = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
+
+/** Text as one CSV field, quoted where RFC 4180 needs it. */
+export function quoteField(text: string, delimiter: string): string {
+  return text.includes(delimiter) || /["\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** The same for text that came from outside: formulas are neutralised by a leading apostrophe. */
+export function neutralField(text: string, delimiter: string): string {
+  return quoteField(FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? `'${text}` : text, delimiter);
+}
+
+export class DelimitedFormatter implements Formatter {
+  readonly #spec: OutputSpec;
+  readonly #interpreter: Interpreter;
+  readonly #delimiter: number;
+  readonly #columns: readonly ColumnSpec[];
+  /** `true` and `false` with the delimiters around them, classes and decisions as fields. */
+  readonly #true: Fragment;
+  readonly #false: Fragment;
+  readonly #classes: readonly Fragment[];
+  readonly #decisions: ReadonlyMap<string, Fragment>;
+  /** What follows the prediction of a row without interpretation. */
+  readonly #end: Fragment;
+  /** Empty fields between `row` and the error columns of a rejected row. */
+  readonly #gap: string;
+
+  readonly #usual: UsualAnswers | null;
+
+  /** `kernelAfter`: rows. */
+  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[], kernelAfter = KERNEL_AFTER) {
+    this.#spec = spec;
+    this.#interpreter = interpreter;
+    this.#delimiter = spec.delimiter.charCodeAt(0);
+    this.#columns = columns;
+    const d = spec.delimiter;
+    const pieces = { beforeRow: '', whenTrue: `${d}true${d}`, whenFalse: `${d}false${d}`, end: `${d.repeat(3)}\n` };
+    this.#true = fragment(pieces.whenTrue);
+    this.#false = fragment(pieces.whenFalse);
+    const plain = spec.passthrough.length === 0 && spec.interpretation === null;
+    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
+    this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
+    this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
+    this.#end = fragment(pieces.end);
+    const between = DelimitedFormatter.answerColumns(interpreter).length;
+    this.#gap = spec.delimiter.repeat(between + 1);
+  }
+
+  /** Names of the columns between `row` and the error columns. */
+  static answerColumns(i: Interpreter): string[] {
+    if (i.task === 'regression' || i.task === 'score') return ['value'];
+    return [
+      'prediction',
+      'probability',
+      ...(i.task === 'multiclass' ? i.classes.map((c) => `probability.${c}`) : []),
+      ...(i.hasPoints ? ['points'] : []),
+      ...(i.hasDecisions ? ['decision'] : []),
+    ];
+  }
+
+  /** Names of the columns after the error columns. */
+  static interpretationColumns(spec: InterpretationSpec | null, columns: readonly ColumnSpec[]): string[] {
+    if (!spec) return [];
+    return [
+      ...(spec.effects ? ['base', ...columns.map((c) => `effect.${c.name}`)] : []),
+      ...(spec.reasons ? ['reasons'] : []),
+    ];
+  }
+
+  static header(spec: OutputSpec, i: Interpreter, columns: readonly ColumnSpec[]): string {
+    const names = [
+      ...spec.passthrough.map((n) => neutralField(n, spec.delimiter)),
+      'row',
+      ...DelimitedFormatter.answerColumns(i).map((n) => quoteField(n, spec.delimiter)),
+      'error_code',
+      'error_column',
+      'error_message',
+      ...DelimitedFormatter.interpretationColumns(spec.interpretation, columns).map((n) =>
+        neutralField(n, spec.delimiter),
+      ),
+    ];
+    return `${names.join(spec.delimiter)}\n`;
+  }
+
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void {
+    let next = 0;
+    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
+    for (let r = 0; r < batch.rows; r++) {
+      if (usual) r = usual.write(out, r);
+      if (r === batch.rows) break;
+      for (const texts of batch.passthrough) this.#passthrough(out, texts[r] ?? null);
+      out.unsigned(firstRow + r);
+      if (batch.rejected[r] === 1 || !scores) this.#error(out, batch.rejections[next++]!);
+      else {
+        this.#answer(out, scores, r);
+        if (this.#spec.interpretation) this.#after(out, interpretation, r, scores);
+        else out.fragment(this.#end);
+      }
+    }
+  }
+
+  #passthrough(out: ByteWriter, token: string | null): void {
+    if (token !== null) {
+      const text = this.#spec.passthroughIsJson ? bareText(token) : token;
+      out.utf8(neutralField(text, this.#spec.delimiter));
+    }
+    out.byte(this.#delimiter);
+  }
+
+  #error(out: ByteWriter, e: Rejection): void {
+    const d = this.#spec.delimiter;
+    out.ascii(this.#gap);
+    out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}`);
+    const { interpretation } = this.#spec;
+    const after = DelimitedFormatter.interpretationColumns(interpretation, this.#columns).length;
+    out.ascii(`${d.repeat(after)}\n`);
+  }
+
+  #answer(out: ByteWriter, scores: Scores, r: number): void {
+    const i = this.#interpreter;
+    const d = this.#delimiter;
+    const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
+    if (i.task === 'binary') {
+      const p = i.probability(scores, r);
+      out.fragment(p > 0.5 ? this.#true : this.#false);
+      number(out, p);
+      if (i.hasPoints) {
+        out.byte(d);
+        writeWhole(out, i.points(p));
+      }
+      if (i.hasDecisions) {
+        out.byte(d);
+        out.fragment(this.#decisions.get(i.decision(p))!);
+      }
+    } else if (i.task === 'multiclass') {
+      const top = i.top(scores, r);
+      out.fragment(this.#classes[top]!);
+      number(out, scores.values[r * scores.width + top]!);
+      for (let c = 0; c < scores.width; c++) {
+        out.byte(d);
+        number(out, scores.values[r * scores.width + c]!);
+      }
+    } else {
+      out.byte(d);
+      number(out, scores.values[r]!);
+    }
+  }
+
+  /** The error columns of a scored row, and its interpretation. */
+  #after(out: ByteWriter, x: BatchInterpretation | null, r: number, scores: Scores): void {
+    const d = this.#delimiter;
+    const at = x?.at[r] ?? -1;
+    out.byte(d);
+    if (at === INEXACT) {
+      out.ascii(INEXACT_CODE);
+      out.byte(d);
+      out.byte(d);
+      out.ascii(INEXACT_MESSAGE);
+    } else for (let k = 0; k < 2; k++) out.byte(d);
+    const spec = this.#spec.interpretation;
+    if (spec?.effects) {
+      const columns = this.#columns.length;
+      const output = x && x.explainer.outputs > 1 ? this.#interpreter.top(scores, r) : 0;
+      const from = x ? (at * x.explainer.outputs + output) * columns : 0;
+      const shown = x && at >= 0 && spec.top !== null ? new Set(bySize(x, from, columns)) : null;
+      out.byte(d);
+      if (x && at >= 0) writeFloat64(out, x.explainer.base[output]!);
+      for (let c = 0; c < columns; c++) {
+        out.byte(d);
+        if (x && at >= 0 && (shown === null || shown.has(c))) writeFloat64(out, x.effects[from + c]!);
+      }
+    }
+    if (spec?.reasons) {
+      out.byte(d);
+      const codes = at >= 0 ? (x?.reasons[at] ?? []).map((reason) => reason.code).join(';') : '';
+      out.utf8(neutralField(codes, this.#spec.delimiter));
+    }
+    out.byte(10);
+  }
+}
+
+/** A JSON token as bare text: strings lose their quotes. */
+const bareText = (token: string): string => (token.startsWith('"') ? (JSON.parse(token) as string) : token);

@@ -1,0 +1,47 @@
+// The narrow interface of every output format.
+import type { ColumnBatch } from '../../core/batch.ts';
+import type { Scores } from '../../inference/evaluate/evaluator.ts';
+import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import type { ByteWriter } from './byte-writer.ts';
+
+export type OutputFormat = 'csv' | 'tsv' | 'json' | 'ndjson';
+
+export interface OutputSpec {
+  format: OutputFormat;
+  /** For csv and tsv. */
+  delimiter: string;
+  /** Names of the passthrough columns, as in the batch. */
+  passthrough: readonly string[];
+  /** The passthrough texts are JSON tokens already (JSON in), not bare text. */
+  passthroughIsJson: boolean;
+  /** JSON only. `row`: the number of the row stands in front of an answer; `model`: the record stands alone, so that id and
+   * version of the model do, and a rejected one is nothing but its error. */
+  identity?: 'row' | 'model';
+  /** null: predictions only. */
+  interpretation: InterpretationSpec | null;
+}
+
+export interface Totals {
+  rows: number;
+  scored: number;
+  rejected: number;
+}
+
+export interface Formatter {
+  /** Writes one record a row of the batch, rejected rows as errors. `firstRow` is 1-based. */
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void;
+}
+
+/** What stands around the records of a whole answer. */
+export interface Frame {
+  head: string;
+  /** Between the records of two blocks. */
+  separator: string;
+  tail(totals: Totals): string;
+}

@@ -1,0 +1,30 @@
+// What both formats say of an interpretation: values as they were given, effects in order of their size.
+import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
+import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
+import type { ColumnSpec } from '../../model/package/manifest.ts';
+
+/** Said of a row whose effects do not add up to its prediction. */
+export const INEXACT_CODE = 'interpretation_inexact';
+export const INEXACT_MESSAGE = 'base and effects do not add up to the prediction';
+
+/** The value of row `r` in native types; null: missing. */
+export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number): string | number | boolean | null {
+  if (data.kind === 'number') {
+    const v = data.numbers[r]!;
+    return Number.isNaN(v) ? null : v;
+  }
+  if (data.kind === 'text') return data.texts[r] ?? null;
+  const code = data.codes[r]!;
+  if (code === MISSING) return null;
+  if (data.kind === 'boolean') return code === 1;
+  if (code === UNSEEN) return data.texts[r] ?? null;
+  return (spec.values ?? Object.keys(spec.codes ?? {}))[code] ?? null;
+}
+
+/** Columns by the size of their effect, largest first; equal ones in the order of the package. `from`: first effect of the row and output. */
+export function bySize(interpretation: BatchInterpretation, from: number, columns: number): number[] {
+  const { effects, spec } = interpretation;
+  const order = Array.from({ length: columns }, (_, c) => c);
+  order.sort((a, b) => Math.abs(effects[from + b]!) - Math.abs(effects[from + a]!) || a - b);
+  return spec.top === null ? order : order.slice(0, spec.top);
+}

@@ -1,0 +1,215 @@
+// Predictions as JSON objects, comma-separated (inside the array of an answer) or one a line (NDJSON).
+import type { ColumnBatch, Rejection } from '../../core/batch.ts';
+import type { Scores } from '../../inference/evaluate/evaluator.ts';
+import type { Interpreter } from '../../inference/evaluate/prediction.ts';
+import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
+import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
+import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
+import type { Formatter, OutputSpec } from './formatter.ts';
+import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
+import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+
+const ROW = fragment('"row":');
+const ERROR = fragment('{"error":');
+const TRUE_TEXT = ',"prediction":true,"probability":';
+const FALSE_TEXT = ',"prediction":false,"probability":';
+const TRUE = fragment(TRUE_TEXT);
+const FALSE = fragment(FALSE_TEXT);
+const PROBABILITIES = fragment(',"probabilities":{');
+const POINTS = fragment(',"points":');
+const VALUE = fragment(',"value":');
+
+/** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
+const EVERYTHING = '*';
+
+/** Keys of a prediction; a passthrough column of the same name would hide one of them. */
+export const ANSWER_KEYS = [
+  'row',
+  'prediction',
+  'probability',
+  'probabilities',
+  'points',
+  'decision',
+  'value',
+  'error',
+  'interpretation',
+];
+
+export class JsonFormatter implements Formatter {
+  readonly #spec: OutputSpec;
+  readonly #interpreter: Interpreter;
+  /** `{"modelId":…,"modelVersion":…`, where answers stand alone. */
+  readonly #head: Fragment | null;
+  readonly #keys: readonly string[];
+  readonly #classes: readonly string[];
+  /** Per class: how an answer that predicts it begins, and its key among the probabilities. */
+  readonly #predictions: readonly Fragment[];
+  readonly #classKeys: readonly Fragment[];
+  /** Per decision. */
+  readonly #decisions: ReadonlyMap<string, Fragment>;
+  readonly #lines: boolean;
+  readonly #columns: readonly ColumnSpec[];
+  /** `{"column":…,"value":` of each column. */
+  readonly #effectHeads: readonly string[];
+
+  readonly #usual: UsualAnswers | null;
+
+  /** `kernelAfter`: rows. */
+  constructor(
+    spec: OutputSpec,
+    interpreter: Interpreter,
+    { id, version, columns }: Manifest,
+    kernelAfter = KERNEL_AFTER,
+  ) {
+    this.#spec = spec;
+    this.#interpreter = interpreter;
+    this.#head = spec.identity === 'model' ? fragment(`{${modelKeys({ id, version })}`) : null;
+    this.#keys = spec.passthrough.map((n) => (n === EVERYTHING ? n : `${JSON.stringify(n)}:`));
+    this.#classes = interpreter.classes.map((c) => JSON.stringify(c));
+    this.#predictions = this.#classes.map((c) => fragment(`,"prediction":${c},"probability":`));
+    this.#classKeys = interpreter.classes.map((c, i) => fragment(`${i > 0 ? ',' : ''}${JSON.stringify(String(c))}:`));
+    this.#decisions = new Map(interpreter.decisions.map((d) => [d, fragment(`,"decision":${JSON.stringify(d)}`)]));
+    this.#lines = spec.format === 'ndjson';
+    this.#columns = columns;
+    const plain = this.#head === null && spec.passthrough.length === 0 && spec.interpretation === null;
+    const [before, end] = this.#lines ? ['{"row":', '}\n'] : [',{"row":', '}'];
+    const pieces = { beforeRow: before, whenTrue: TRUE_TEXT, whenFalse: FALSE_TEXT, end };
+    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
+    this.#effectHeads = columns.map((c) => `{"column":${JSON.stringify(c.name)},"value":`);
+  }
+
+  write(
+    out: ByteWriter,
+    batch: ColumnBatch,
+    scores: Scores | null,
+    firstRow: number,
+    interpretation: BatchInterpretation | null,
+  ): void {
+    let next = 0;
+    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
+    for (let r = 0; r < batch.rows; r++) {
+      // The first object of an array has no comma in front.
+      if (usual && (this.#lines || out.length > 0)) r = usual.write(out, r);
+      if (r === batch.rows) break;
+      if (!this.#lines && out.length > 0) out.byte(44);
+      const sound = batch.rejected[r] !== 1 && scores !== null;
+      if (this.#head) {
+        out.fragment(sound ? this.#head : ERROR);
+        if (sound) this.#passthrough(out, batch, r, ',', '');
+        else out.utf8(errorOf(batch.rejections[next++]!));
+      } else {
+        out.byte(123);
+        this.#passthrough(out, batch, r, '', ',');
+        out.fragment(ROW);
+        out.unsigned(firstRow + r);
+        if (!sound) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
+      }
+      if (sound) {
+        this.#answer(out, scores, r);
+        if (interpretation) this.#interpretation(out, batch, scores, r, interpretation);
+      }
+      out.byte(125);
+      if (this.#lines) out.byte(10);
+    }
+  }
+
+  /** Members of the row's passthrough columns, each between `before` and `after`. */
+  #passthrough(out: ByteWriter, batch: ColumnBatch, r: number, before: string, after: string): void {
+    const isJson = this.#spec.passthroughIsJson;
+    for (let p = 0; p < this.#keys.length; p++) {
+      const key = this.#keys[p]!;
+      const token = batch.passthrough[p]![r] ?? null;
+      if (token === null && isJson) continue;
+      if (key !== EVERYTHING) {
+        out.utf8(`${before}${key}${token === null ? 'null' : isJson ? token : JSON.stringify(token)}${after}`);
+      } else if (token !== '') out.utf8(`${before}${token}${after}`);
+    }
+  }
+
+  #answer(out: ByteWriter, scores: Scores, r: number): void {
+    const i = this.#interpreter;
+    const number = scores.values instanceof Float32Array ? writeFloat32 : writeFloat64;
+    if (i.task === 'binary') {
+      const p = i.probability(scores, r);
+      out.fragment(p > 0.5 ? TRUE : FALSE);
+      number(out, p);
+      if (i.hasPoints) {
+        out.fragment(POINTS);
+        writeWhole(out, i.points(p));
+      }
+      if (i.hasDecisions) out.fragment(this.#decisions.get(i.decision(p))!);
+    } else if (i.task === 'multiclass') {
+      const { values, width } = scores;
+      const top = i.top(scores, r);
+      out.fragment(this.#predictions[top]!);
+      number(out, values[r * width + top]!);
+      out.fragment(PROBABILITIES);
+      for (let c = 0; c < width; c++) {
+        out.fragment(this.#classKeys[c]!);
+        number(out, values[r * width + c]!);
+      }
+      out.byte(125);
+    } else {
+      out.fragment(VALUE);
+      number(out, scores.values[r]!);
+    }
+  }
+
+  #interpretation(out: ByteWriter, batch: ColumnBatch, scores: Scores, r: number, x: BatchInterpretation): void {
+    const at = x.at[r]!;
+    if (at === INEXACT) {
+      out.ascii(`,"interpretation":{"error":{"code":"${INEXACT_CODE}","message":"${INEXACT_MESSAGE}"}}`);
+      return;
+    }
+    if (at < 0) return;
+    const { outputs, space, method } = x.explainer;
+    // Of several classes, what is told first is about the one predicted.
+    const top = outputs > 1 ? this.#interpreter.top(scores, r) : 0;
+    out.ascii(`,"interpretation":{"space":"${space}","method":"${method}"`);
+    if (outputs > 1) out.utf8(`,"class":${this.#classes[top]}`);
+    this.#effects(out, batch, r, x, at, top);
+    if (outputs > 1) {
+      out.ascii(',"classes":[');
+      for (let o = 0; o < outputs; o++) {
+        out.utf8(`${o > 0 ? ',' : ''}{"class":${this.#classes[o]}`);
+        this.#effects(out, batch, r, x, at, o);
+        out.byte(125);
+      }
+      out.byte(93);
+    }
+    if (x.errors) {
+      out.ascii(',"standard_error":');
+      writeFloat64(out, x.errors[at]!);
+    }
+    if (x.spec.reasons) out.utf8(`,"reasons":${JSON.stringify(x.reasons[at] ?? [])}`);
+    out.byte(125);
+  }
+
+  #effects(out: ByteWriter, batch: ColumnBatch, r: number, x: BatchInterpretation, at: number, output: number): void {
+    if (!x.spec.effects) return;
+    const columns = this.#columns.length;
+    const from = (at * x.explainer.outputs + output) * columns;
+    out.ascii(',"base":');
+    writeFloat64(out, x.explainer.base[output]!);
+    out.ascii(',"effects":[');
+    bySize(x, from, columns).forEach((c, k) => {
+      if (k > 0) out.byte(44);
+      out.utf8(this.#effectHeads[c]!);
+      out.utf8(JSON.stringify(applicationValue(this.#columns[c]!, batch.columns[c]!, r)));
+      out.ascii(',"effect":');
+      writeFloat64(out, x.effects[from + c]!);
+      out.byte(125);
+    });
+    out.byte(93);
+  }
+}
+
+/** Members that say which model answers. */
+export const modelKeys = ({ id, version }: Pick<Manifest, 'id' | 'version'>): string =>
+  `"modelId":${JSON.stringify(id)},"modelVersion":${JSON.stringify(String(version))}`;
+
+function errorOf(e: Rejection): string {
+  const column = e.column === null ? '' : `,"column":${JSON.stringify(e.column)}`;
+  return `{"code":"${e.code}"${column},"message":${JSON.stringify(e.message)}}`;
+}

@@ -1,0 +1,104 @@
+// Writes numbers as the shortest decimals that read back to the same bits.
+import { POWERS } from '../../wasm/powers-of-ten.ts';
+import { type ByteWriter, digitsOf, writeDigits } from './byte-writer.ts';
+
+/** Below, decimals would need a power of ten that no double holds. */
+const SMALLEST = 1e-13;
+/** From here on every float32 is a whole number. */
+const WHOLE = 2 ** 24;
+/** Whole numbers from here on may have a shorter form with zeros at the end. */
+const LARGE_WHOLE = 1e9;
+/** A float32 times so large a power of ten still is exact. */
+export const EXACT_DECIMALS = 12;
+/** The exponent below which JavaScript writes one. */
+const SMALLEST_DECIMAL = -6;
+
+/**
+ * Writes `value` (exactly a float32) as the shortest decimal that, read as a double and rounded to float32, gives the
+ * same bits; of several the nearest. The text is that of `shortestFloat32`, but no string is made for numbers of usual size.
+ */
+export function writeFloat32(out: ByteWriter, value: number): void {
+  const size = Math.abs(value);
+  if (!(size < WHOLE && size >= SMALLEST)) {
+    if (Number.isInteger(value) && size < LARGE_WHOLE) writeWhole(out, value);
+    else out.ascii(shortestFloat32(value));
+    return;
+  }
+  if (Math.trunc(size) === size) {
+    writeWhole(out, value);
+    return;
+  }
+  // Six significant digits are the nearest six; up to five more are tried.
+  let decimals = 6;
+  if (size < 1) while (size * POWERS[decimals - 5]! < 1) decimals++;
+  else for (decimals = 5; decimals > 1 && size >= POWERS[6 - decimals]!; ) decimals--;
+  for (let digits = 6; digits <= 9; digits++, decimals++) {
+    const power = POWERS[decimals]!;
+    const scaled = size * power;
+    const n = Math.round(scaled);
+    if (decimals > EXACT_DECIMALS && Math.abs(scaled - Math.floor(scaled) - 0.5) < 1e-6) break;
+    if (Math.fround(n / power) !== size) continue;
+    writeDecimal(out, value < 0, n, decimals);
+    return;
+  }
+  out.ascii(shortestFloat32(value));
+}
+
+/** The shortest decimal text of a float32. */
+export function shortestFloat32(value: number): string {
+  if (Number.isInteger(value) && Math.abs(value) < LARGE_WHOLE) return String(value);
+  for (let digits = 1; digits <= 9; digits++) {
+    const text = value.toPrecision(digits);
+    if (Math.fround(Number(text)) === value) return String(Number(text));
+  }
+  return String(value);
+}
+
+export const writeFloat64 = (out: ByteWriter, value: number): void => out.ascii(String(value));
+
+/** A whole number, of either sign. */
+export function writeWhole(out: ByteWriter, value: number): void {
+  if (!Number.isSafeInteger(value)) {
+    out.ascii(String(value));
+    return;
+  }
+  if (value < 0) out.byte(45);
+  out.unsigned(Math.abs(value));
+}
+
+/** Writes n / 10^decimals (0 < n < 2^31) as JavaScript does, without zeros at the end. */
+function writeDecimal(out: ByteWriter, negative: boolean, n: number, decimals: number): void {
+  let rest = n | 0;
+  for (let q = (rest / 10) | 0; decimals > 0 && q * 10 === rest; q = (rest / 10) | 0) {
+    rest = q;
+    decimals--;
+  }
+  const digits = digitsOf(rest);
+  const to = out.room(40);
+  let at = out.length;
+  if (negative) to[at++] = 45;
+  const exponent = digits - 1 - decimals;
+  if (exponent < SMALLEST_DECIMAL) {
+    // d.ddde-x: the first digit moves before the point.
+    const end = writeDigits(to, at + 1, rest, digits);
+    to[at] = to[at + 1]!;
+    to[at + 1] = 46;
+    at = digits > 1 ? end : at + 1;
+    to[at++] = 101;
+    to[at++] = 45;
+    out.length = writeDigits(to, at, -exponent, digitsOf(-exponent));
+    return;
+  }
+  if (exponent < 0) {
+    to[at++] = 48;
+    to[at++] = 46;
+    for (let zeros = -1 - exponent; zeros > 0; zeros--) to[at++] = 48;
+    out.length = writeDigits(to, at, rest, digits);
+    return;
+  }
+  const whole = digits - decimals;
+  const end = writeDigits(to, at + 1, rest, digits);
+  to.copyWithin(at, at + 1, at + 1 + whole);
+  to[at + whole] = 46;
+  out.length = decimals > 0 ? end : at + whole;
+}

@@ -1,0 +1,122 @@
+// Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
+import { type FileHandle, open, stat } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+
+/** Bytes in order; each chunk is valid until the next one is asked for. */
+export interface Chunks extends AsyncIterable<Uint8Array> {
+  /**
+   * Reads the next bytes to where they are wanted, instead of handing chunks out; gives how many, 0 at the end. Only for what
+   * never waits for somebody: a read that has begun cannot be given up. Whoever opened the source closes it.
+   */
+  readInto?(target: Uint8Array): Promise<number>;
+}
+
+export interface ByteSource {
+  readonly chunks: Chunks;
+  /** Bytes in all where known beforehand. */
+  readonly totalBytes: number | null;
+  /** Bytes handed out so far. */
+  bytesRead(): number;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+/** 64 reads a slab would be waste, a few megabytes at once would be memory: measured flat between 64 KiB and 1 MiB. */
+export const DEFAULT_READ_BYTES = 256 * 1024;
+
+/**
+ * Opens a file for reading from its beginning. Each chunk is valid until the next one is asked for.
+ * @throws SluiceError input_not_found at once; input_unreadable and input_changed while reading
+ */
+export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Promise<ByteSource> {
+  let handle: FileHandle;
+  try {
+    handle = await open(path, 'r');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${path} cannot be opened: ${reason(cause)}`, { cause });
+  }
+  const before = await handle.stat();
+  if (before.isDirectory()) {
+    await handle.close();
+    throw new SluiceError('input_not_found', `${path} is a folder`);
+  }
+  const regular = before.isFile();
+  let read = 0;
+  let closed = false;
+  const close = async () => {
+    if (closed) return;
+    closed = true;
+    await handle.close();
+  };
+  return {
+    chunks: { [Symbol.asyncIterator]: chunks, ...(regular ? { readInto } : {}) },
+    totalBytes: regular ? before.size : null,
+    bytesRead: () => read,
+    close,
+  };
+
+  async function readInto(target: Uint8Array): Promise<number> {
+    let n: number;
+    try {
+      n = (await handle.read(target, 0, Math.min(readBytes, target.length), null)).bytesRead;
+    } catch (cause) {
+      throw new SluiceError('input_unreadable', `${path}: ${reason(cause)}`, { cause });
+    }
+    read += n;
+    if (n === 0 && regular) await assertUnchanged(path, handle, before, read);
+    return n;
+  }
+
+  async function* chunks(): AsyncGenerator<Uint8Array> {
+    const buffer = Buffer.allocUnsafe(readBytes);
+    try {
+      for (let n = await readInto(buffer); n > 0; n = await readInto(buffer)) yield buffer.subarray(0, n);
+    } finally {
+      await close();
+    }
+  }
+}
+
+/** A file that was cut, grown, replaced or removed while it was read is not the portfolio somebody meant. */
+async function assertUnchanged(
+  path: string,
+  handle: FileHandle,
+  before: { size: number; mtimeMs: number; ino: number },
+  read: number,
+): Promise<void> {
+  const after = await handle.stat();
+  if (after.size !== before.size || after.mtimeMs !== before.mtimeMs || read !== before.size) {
+    throw new SluiceError(
+      'input_changed',
+      `${path} changed while it was read (${before.size} bytes at first, ${read} read)`,
+    );
+  }
+  let named: { ino: number };
+  try {
+    named = await stat(path);
+  } catch (cause) {
+    throw new SluiceError('input_changed', `${path} vanished while it was read`, { cause });
+  }
+  if (named.ino !== before.ino) {
+    throw new SluiceError('input_changed', `${path} was replaced while it was read`);
+  }
+}
+
+/** Standard input (or any readable stream) as a source. */
+export function fromStream(stream: AsyncIterable<Uint8Array>): ByteSource {
+  let read = 0;
+  return {
+    chunks: (async function* () {
+      for await (const chunk of stream) {
+        read += chunk.length;
+        yield chunk;
+      }
+    })(),
+    totalBytes: null,
+    bytesRead: () => read,
+    close: async () => {},
+  };
+}
+
+const reason = (cause: unknown): string =>
+  (cause as NodeJS.ErrnoException).code ?? (cause instanceof Error ? cause.message : String(cause));

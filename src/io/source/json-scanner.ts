@@ -1,0 +1,173 @@
+// Finds the elements of a JSON array while it arrives, without parsing them; a single object is an array of one.
+import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { RecordList, RecordScanner } from './record-scanner.ts';
+
+/** Nothing seen yet but white space. */
+const START = 0;
+/** Behind `[`: an element or `]`. */
+const FIRST = 1;
+/** Behind `,`: an element. */
+const ELEMENT = 2;
+const INSIDE = 3;
+/** Behind an element: `,` or `]`. */
+const AFTER = 4;
+/** The value has ended: only white space may follow. */
+const END = 5;
+
+const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
+
+/**
+ * An element that is no sound JSON in itself is listed all the same (its decoder rejects it), as long as its brackets and
+ * strings close. What breaks the array around the elements ends the input.
+ * @throws SluiceError from scan: malformed_json | truncated_input | limit_exceeded
+ */
+export class JsonScanner implements RecordScanner {
+  pos = 0;
+  #start = 0;
+  #state = START;
+  #single = false;
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  #fault = RECORD_OK;
+  #line = 1;
+  #lines = 1;
+  #elements = 0;
+  readonly #maxRecordBytes: number;
+  readonly #maxDepth: number;
+
+  constructor(maxRecordBytes: number, maxDepth: number) {
+    this.#maxRecordBytes = maxRecordBytes;
+    this.#maxDepth = maxDepth;
+  }
+
+  get keepFrom(): number {
+    return this.#state === INSIDE ? this.#start : this.pos;
+  }
+
+  rebase(): void {
+    const shift = this.keepFrom;
+    this.pos -= shift;
+    this.#start = 0;
+  }
+
+  scan(slab: Buffer, to: number, final: boolean, records: RecordList): void {
+    while (this.pos < to) {
+      if (this.#state === INSIDE) {
+        this.#inside(slab, to, records);
+        continue;
+      }
+      const c = slab[this.pos]!;
+      if (isSpace(c)) {
+        if (c === 10) this.#lines++;
+        this.pos++;
+      } else this.#between(c);
+    }
+    if (!final) return;
+    if (this.#state === INSIDE && this.#depth === 0 && !this.#inString) this.#close(to, records);
+    if (this.#state === INSIDE || (this.#state !== END && this.#state !== START)) {
+      throw new SluiceError('truncated_input', `the JSON text ends in the middle of element ${this.#elements + 1}`);
+    }
+    if (this.#state === START) throw new SluiceError('malformed_json', 'the body holds no JSON value');
+  }
+
+  #between(c: number): void {
+    const state = this.#state;
+    if (state === START && c === 91) {
+      this.#state = FIRST;
+      this.pos++;
+    } else if (state === START && c === 123) {
+      this.#single = true;
+      this.#open();
+    } else if (state === AFTER && c === 44) {
+      this.#state = ELEMENT;
+      this.pos++;
+    } else if ((state === AFTER || state === FIRST) && c === 93) {
+      this.#state = END;
+      this.pos++;
+    } else if ((state === FIRST || state === ELEMENT) && c !== 44 && c !== 93 && c !== 125 && c !== 58) this.#open();
+    else {
+      const where = state === START ? 'a JSON array of objects is expected' : `after element ${this.#elements}`;
+      throw new SluiceError('malformed_json', `the JSON text is malformed: ${where}, line ${this.#lines}`);
+    }
+  }
+
+  #open(): void {
+    this.#state = INSIDE;
+    this.#start = this.pos;
+    this.#line = this.#lines;
+    this.#depth = 0;
+    this.#inString = false;
+    this.#escaped = false;
+    this.#fault = RECORD_OK;
+  }
+
+  #inside(slab: Buffer, to: number, records: RecordList): void {
+    let pos = this.pos;
+    let depth = this.#depth;
+    let lines = this.#lines;
+    let inString = this.#inString;
+    let escaped = this.#escaped;
+    const maxDepth = this.#maxDepth;
+    const limit = this.#start + this.#maxRecordBytes;
+    /** One past the record's last byte, where it ends here. */
+    let end = -1;
+    for (; pos < to; pos++) {
+      if (pos >= limit) this.#tooLong();
+      const c = slab[pos]!;
+      if (c === 10) lines++;
+      if (inString) {
+        if (escaped) escaped = false;
+        else if (c === 92) escaped = true;
+        else if (c === 34) {
+          inString = false;
+          if (depth === 0) {
+            end = ++pos;
+            break;
+          }
+        }
+      } else if (c === 34) inString = true;
+      else if (c === 123 || c === 91) {
+        depth++;
+        if (depth > maxDepth) this.#fault = RECORD_TOO_DEEP;
+      } else if (c === 125 || c === 93) {
+        // A bare value (a number, a word) ends where the array does.
+        if (depth === 0) {
+          end = pos;
+          break;
+        }
+        depth--;
+        if (depth === 0) {
+          end = ++pos;
+          break;
+        }
+      } else if (depth === 0 && (c === 44 || isSpace(c))) {
+        if (c === 10) lines--;
+        end = pos;
+        break;
+      }
+    }
+    this.pos = pos;
+    this.#depth = depth;
+    this.#lines = lines;
+    this.#inString = inString;
+    this.#escaped = escaped;
+    if (end >= 0) this.#close(end, records);
+  }
+
+  #tooLong(): never {
+    throw new SluiceError(
+      'limit_exceeded',
+      `element ${this.#elements + 1} is longer than ${this.#maxRecordBytes} bytes`,
+      { extra: { limit: 'row_bytes', value: this.#maxRecordBytes, unit: 'bytes' } },
+    );
+  }
+
+  #close(end: number, records: RecordList): void {
+    records.add(this.#start, end, this.#fault, this.#line);
+    this.#elements++;
+    this.#state = this.#single ? END : AFTER;
+    this.#depth = 0;
+  }
+}

@@ -1,0 +1,92 @@
+// Loads one model package (the folder of one version), checks its hash and that its parts fit together.
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { formatProblem, readYaml, type Validated } from '../../config/yaml.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { Manifest } from './manifest.ts';
+import { isManifest } from './manifest-check.ts';
+import type { ModelPackage } from './model-package.ts';
+
+export type { ModelPackage } from './model-package.ts';
+
+/** The version as text, the way it stands in references and answers. */
+export const versionOf = (manifest: Manifest): string => String(manifest.version);
+
+/**
+ * Reads and checks `model.yaml` of a package folder; does not read the model file.
+ * @throws SluiceError model_invalid with every fault found, each as file:line:column
+ */
+export async function loadPackage(folder: string): Promise<ModelPackage> {
+  const file = path.join(folder, 'model.yaml');
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `${file} cannot be read`, { cause });
+  }
+  const parsed = await parseManifest(file, text);
+  if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
+  const problems = inconsistencies(parsed.value);
+  if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
+  return {
+    folder: path.resolve(folder),
+    manifest: parsed.value,
+    ref: `${parsed.value.id}:${versionOf(parsed.value)}`,
+  };
+}
+
+/** The schema and what reads it cost 30 MB and a tenth of a second: they are loaded to say what is wrong. */
+async function parseManifest(file: string, text: string): Promise<Validated<Manifest>> {
+  const read = readYaml(file, text);
+  if (!read.ok) return read;
+  if (isManifest(read.value)) return { ok: true, value: read.value };
+  const [{ parseYaml }, { ManifestSchema }] = await Promise.all([
+    import('../../config/yaml-document.ts'),
+    import('./manifest.ts'),
+  ]);
+  return parseYaml(file, text, ManifestSchema);
+}
+
+/** What the schema cannot say: names that refer to each other, kinds that fit their inputs. */
+function inconsistencies(m: Manifest): string[] {
+  const problems: string[] = [];
+  const columns = new Map(m.columns.map((c) => [c.name, c]));
+  if (columns.size < m.columns.length) problems.push('columns: a name is there twice');
+  if (m.outcome !== undefined && columns.has(m.outcome)) problems.push(`columns: ${m.outcome} is the outcome`);
+  for (const c of m.columns) {
+    if (c.codes && c.values) problems.push(`columns.${c.name}: codes and values exclude each other`);
+    if ((c.codes || c.values) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
+    if (c.unseen === 'value' && c.unseen_value === undefined)
+      problems.push(`columns.${c.name}: unseen: value needs unseen_value`);
+    const as = c.missing?.as;
+    if ((as === 'value' || as === 'category') && c.missing?.value === undefined) {
+      problems.push(`columns.${c.name}: missing.as: ${as} needs missing.value`);
+    }
+  }
+  const used = new Set<string>();
+  for (const i of m.inputs) {
+    if ((i.column === undefined) === (i.columns === undefined)) {
+      problems.push(`inputs.${i.name}: name either column or columns`);
+      continue;
+    }
+    for (const name of i.columns ?? [i.column!]) {
+      const c = columns.get(name);
+      used.add(name);
+      if (!c) problems.push(`inputs.${i.name}: no column ${name}`);
+      else if (i.type !== 'string' && (c.kind === 'text' || (c.kind === 'category' && !c.codes))) {
+        problems.push(`inputs.${i.name}: column ${name} has no codes, so it cannot be ${i.type}`);
+      }
+    }
+  }
+  for (const name of columns.keys()) if (!used.has(name)) problems.push(`columns.${name}: no input uses it`);
+  if (m.task === 'binary' || m.task === 'multiclass') {
+    if (!m.classes || m.classes.length < 2) problems.push(`task ${m.task} needs classes`);
+    if (m.onnx.probabilities === undefined) problems.push(`task ${m.task} needs onnx.probabilities`);
+    if (m.task === 'binary' && m.classes) {
+      if (m.positive_class === undefined) problems.push('task binary needs positive_class');
+      else if (!m.classes.includes(m.positive_class)) problems.push('positive_class is not one of classes');
+    }
+  } else if (m.onnx.value === undefined) problems.push(`task ${m.task} needs onnx.value`);
+  if (m.task !== 'binary' && (m.scorecard || m.decisions)) problems.push('scorecard and decisions need task binary');
+  return problems;
+}

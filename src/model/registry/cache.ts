@@ -1,0 +1,213 @@
+// Packages of remote registries on disk, each under the hash of all it holds: checked when opened, bounded in size.
+import { createHash, randomUUID } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { SluiceError } from '../../core/errors.ts';
+import { loadPackage, type ModelPackage } from '../package/load-package.ts';
+
+/** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
+export interface PackageFile {
+  name: string;
+  bytes: number;
+  sha256: string;
+}
+
+export interface PackageCacheOptions {
+  folder: string;
+  /** Bytes kept; packages this process uses stay even beyond. */
+  maxBytes: number;
+  /** Hears in words what was thrown away as damaged. */
+  tell?: (text: string) => void;
+}
+
+/** Other processes touch what they use at least this often; what is younger is not removed. */
+const TOUCH_MS = 60_000;
+const OTHERS_USE_MS = 10 * TOUCH_MS;
+/** A download that was left behind by a process that died. */
+const LEFT_BEHIND_MS = 24 * 3600 * 1000;
+
+interface Opened {
+  /** Names, sizes and times of its files when their hashes were right. */
+  stamp: string;
+  /** Alive as long as anybody in this process holds the package: then its files must stay. */
+  model: WeakRef<ModelPackage>;
+  touched: number;
+}
+
+export class PackageCache {
+  readonly #folder: string;
+  readonly #options: PackageCacheOptions;
+  readonly #opened = new Map<string, Opened>();
+
+  constructor(options: PackageCacheOptions) {
+    this.#options = options;
+    this.#folder = path.join(options.folder, 'packages');
+  }
+
+  /** The package with this hash; null when it is not kept, or damaged (then it is thrown away). */
+  async get(key: string): Promise<ModelPackage | null> {
+    const folder = path.join(this.#folder, key);
+    const stamp = await stampOf(folder);
+    if (stamp === null) return null;
+    const known = this.#opened.get(key);
+    const model = known?.model.deref();
+    if (known && model && known.stamp === stamp) {
+      await this.#touch(folder, known);
+      return model;
+    }
+    try {
+      if (packageHash(await filesOf(folder)) === key) return await this.#open(key, folder, stamp);
+    } catch (error) {
+      // Another process threw it away meanwhile.
+      if ((await stampOf(folder)) === null) return null;
+      if (error instanceof SluiceError) throw error;
+    }
+    this.#options.tell?.(`the cached package ${folder} is damaged: it is fetched again`);
+    await this.#remove(key);
+    return null;
+  }
+
+  /**
+   * Keeps what `fill` writes into an empty folder. `check` may refuse it before it is kept.
+   * @throws SluiceError what `fill` or `check` throw | model_invalid | model_hash_mismatch | registry_unavailable
+   */
+  async put(
+    fill: (folder: string) => Promise<PackageFile[]>,
+    check: (model: ModelPackage, key: string) => void,
+  ): Promise<{ key: string; model: ModelPackage }> {
+    const partial = path.join(this.#folder, `.${randomUUID()}.partial`);
+    try {
+      await mkdir(partial, { recursive: true, mode: 0o700 });
+      const files = await fill(partial);
+      const key = packageHash(files);
+      const model = await loadPackage(partial);
+      checkModelFile(model, files);
+      check(model, key);
+      const folder = path.join(this.#folder, key);
+      await rename(partial, folder).catch((error: NodeJS.ErrnoException) => {
+        // Another process was faster with the same bytes.
+        if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
+      });
+      const kept = await this.get(key);
+      if (!kept) throw new SluiceError('registry_unavailable', `${folder} does not keep what was written to it`);
+      await this.#evict();
+      return { key, model: kept };
+    } catch (cause) {
+      if (cause instanceof SluiceError) throw cause;
+      const why = (cause as NodeJS.ErrnoException).code ?? String(cause);
+      throw new SluiceError('registry_unavailable', `the cache ${this.#folder} cannot be written (${why})`, { cause });
+    } finally {
+      await rm(partial, { recursive: true, force: true });
+    }
+  }
+
+  async #open(key: string, folder: string, stamp: string): Promise<ModelPackage> {
+    const model = await loadPackage(folder);
+    const opened = { stamp, model: new WeakRef(model), touched: 0 };
+    this.#opened.set(key, opened);
+    await this.#touch(folder, opened);
+    return model;
+  }
+
+  async #touch(folder: string, opened: Opened): Promise<void> {
+    const now = Date.now();
+    if (now - opened.touched < TOUCH_MS) return;
+    opened.touched = now;
+    await utimes(folder, new Date(), new Date()).catch(() => {});
+  }
+
+  #inUse(key: string): boolean {
+    return this.#opened.get(key)?.model.deref() !== undefined;
+  }
+
+  /** Removes the longest unused packages until the rest fits. */
+  async #evict(): Promise<void> {
+    const now = Date.now();
+    const kept: { key: string; bytes: number; used: number }[] = [];
+    for (const name of await readdir(this.#folder)) {
+      const folder = path.join(this.#folder, name);
+      const info = await stat(folder).catch(() => null);
+      if (!info) continue;
+      if (!name.startsWith('.')) kept.push({ key: name, bytes: await bytesOf(folder), used: info.mtimeMs });
+      else if (now - info.mtimeMs > LEFT_BEHIND_MS) await rm(folder, { recursive: true, force: true });
+    }
+    let bytes = kept.reduce((sum, p) => sum + p.bytes, 0);
+    for (const p of kept.sort((a, b) => a.used - b.used)) {
+      if (bytes <= this.#options.maxBytes) return;
+      if (this.#inUse(p.key) || now - p.used < OTHERS_USE_MS) continue;
+      await this.#remove(p.key);
+      bytes -= p.bytes;
+    }
+  }
+
+  /** Gone at once for everybody who opens it, then deleted. */
+  async #remove(key: string): Promise<void> {
+    this.#opened.delete(key);
+    const gone = path.join(this.#folder, `.${randomUUID()}.gone`);
+    await rename(path.join(this.#folder, key), gone).catch(() => {});
+    await rm(gone, { recursive: true, force: true });
+  }
+}
+
+/** The hash of a package: SHA-256 over the sorted lines `<sha256> <name>`. */
+export function packageHash(files: readonly PackageFile[]): string {
+  const lines = files.map((f) => `${f.sha256} ${f.name}\n`).sort();
+  return createHash('sha256').update(lines.join('')).digest('hex');
+}
+
+/** The files of a package folder with their hashes, sorted by name; what starts with a dot is no part of it. */
+export async function filesOf(folder: string): Promise<PackageFile[]> {
+  const files: PackageFile[] = [];
+  for (const name of await namesOf(folder)) {
+    const hash = createHash('sha256');
+    let bytes = 0;
+    for await (const chunk of createReadStream(path.join(folder, name))) {
+      hash.update(chunk as Buffer);
+      bytes += (chunk as Buffer).length;
+    }
+    files.push({ name, bytes, sha256: hash.digest('hex') });
+  }
+  return files;
+}
+
+/** @throws SluiceError model_invalid | model_hash_mismatch */
+export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly PackageFile[]): void {
+  const { file, sha256 } = manifest.onnx;
+  const found = files.find((f) => f.name === path.posix.normalize(file));
+  if (!found) throw new SluiceError('model_invalid', `${ref}: the package holds no ${file}`);
+  if (found.sha256 === sha256) return;
+  throw new SluiceError('model_hash_mismatch', `${ref}: ${file} has sha256 ${found.sha256}, model.yaml says ${sha256}`);
+}
+
+/** A path inside a package that stays inside it on every system. */
+export const isPackagePath = (name: string): boolean =>
+  name.length <= 500 && name.split('/').every((part) => /^[\p{L}\p{N}_][\p{L}\p{N}_.+ -]*$/u.test(part));
+
+async function namesOf(folder: string, prefix = ''): Promise<string[]> {
+  const names: string[] = [];
+  for (const entry of await readdir(path.join(folder, prefix), { withFileTypes: true })) {
+    if (entry.name.startsWith('.')) continue;
+    const name = `${prefix}${entry.name}`;
+    if (entry.isDirectory()) names.push(...(await namesOf(folder, `${name}/`)));
+    else names.push(name);
+  }
+  return names.sort();
+}
+
+async function stampOf(folder: string): Promise<string | null> {
+  try {
+    const stamps = (await namesOf(folder)).map(async (name) => {
+      const s = await stat(path.join(folder, name));
+      return `${name} ${s.size} ${s.mtimeMs} ${s.ino}`;
+    });
+    return (await Promise.all(stamps)).join('\n');
+  } catch {
+    return null;
+  }
+}
+
+async function bytesOf(folder: string): Promise<number> {
+  const sizes = (await namesOf(folder)).map(async (n) => (await stat(path.join(folder, n)).catch(() => null))?.size);
+  return (await Promise.all(sizes)).reduce<number>((sum, size) => sum + (size ?? 0), 0);
+}

@@ -1,0 +1,218 @@
+// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml.
+import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { formatYaml } from '../../config/yaml.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { didYouMean } from '../../core/names.ts';
+import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { readAliases } from './aliases.ts';
+import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
+
+const ALIASES = 'aliases.yaml';
+const HISTORY = 'aliases.history.jsonl';
+
+const FRESH_MS = 500;
+const MAX_RESOLVED = 1000;
+
+export class FolderRegistry implements Registry {
+  readonly #folders: readonly string[];
+  readonly #loaded = new Map<string, { stamp: string; model: ModelPackage }>();
+  readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
+
+  /** Folders are searched in order; the first that has the id serves it. */
+  constructor(folders: readonly string[]) {
+    this.#folders = folders.map((f) => path.resolve(f));
+  }
+
+  /** Every model of every folder, sorted by id. */
+  async list(): Promise<ModelEntry[]> {
+    const entries = new Map<string, ModelEntry>();
+    for (const folder of this.#folders) {
+      for (const id of await subfolders(folder)) {
+        if (entries.has(id)) continue;
+        const entry = await readEntry(folder, id).catch(() => null);
+        if (entry) entries.set(id, entry);
+      }
+    }
+    return [...entries.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /**
+   * The package a reference means now, or meant within the last half second: a request for one application must not
+   * pay for reading YAML.
+   * @throws SluiceError model_not_found | model_invalid
+   */
+  async resolve(reference: string): Promise<ModelPackage> {
+    const now = performance.now();
+    const known = this.#resolved.get(reference);
+    if (known && now - known.at < FRESH_MS) return known.model;
+    const model = this.#resolve(reference);
+    if (this.#resolved.size > MAX_RESOLVED) this.#resolved.clear();
+    this.#resolved.set(reference, { at: now, model });
+    model.catch(() => this.#resolved.delete(reference));
+    return model;
+  }
+
+  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+    const parsed = parseReference(`${id}@${alias}`);
+    const folder = await this.#folderOf(parsed.id);
+    return locked(path.join(folder, id, '.lock'), async () => {
+      const entry = (await readEntry(folder, id))!;
+      if (to !== null && !entry.versions.includes(to)) {
+        throw new SluiceError('model_not_found', `${id} has no version ${to} (it has ${entry.versions.join(', ')})`);
+      }
+      if (to !== null) await this.#load(path.join(folder, id, to));
+      const from = Object.hasOwn(entry.aliases, alias) ? entry.aliases[alias]! : null;
+      if (to === null && from === null) throw new SluiceError('model_not_found', `${id} has no alias ${alias}`);
+      const { [alias]: _, ...others } = entry.aliases;
+      const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
+      const history = await this.history(id);
+      const last = history.findLast((m) => m.alias === alias)?.to ?? null;
+      const at = new Date().toISOString();
+      const moves: AliasMove[] = [
+        // What was written by hand in between is part of the history too.
+        ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
+        { at, who, alias, from, to },
+      ];
+      await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
+      await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
+      this.#resolved.clear();
+      return moves.at(-1)!;
+    });
+  }
+
+  async history(id: string): Promise<AliasMove[]> {
+    const folder = await this.#folderOf(id);
+    const text = await readFile(path.join(folder, id, HISTORY), 'utf8').catch(() => '');
+    return text
+      .split('\n')
+      .filter((l) => l !== '')
+      .map((l) => JSON.parse(l) as AliasMove);
+  }
+
+  async add(id: string, version: string, source: string): Promise<string> {
+    const parsed = parseReference(`${id}:${version}`);
+    const target = path.join(this.#folders[0]!, parsed.id, version);
+    const temporary = path.join(this.#folders[0]!, parsed.id, `.${version}.${process.pid}.partial`);
+    try {
+      await mkdir(path.dirname(target), { recursive: true });
+      if (await stat(target).catch(() => null)) throw exists(id, version);
+      await cp(source, temporary, { recursive: true });
+      await syncFiles(temporary);
+      // Fails on a folder that is there and not empty: two who add the same version cannot both succeed.
+      await rename(temporary, target);
+    } catch (cause) {
+      await rm(temporary, { recursive: true, force: true });
+      if (cause instanceof SluiceError) throw cause;
+      const code = (cause as NodeJS.ErrnoException).code;
+      if (code === 'ENOTEMPTY' || code === 'EEXIST') throw exists(id, version);
+      throw new SluiceError('registry_unavailable', `${target} cannot be written (${code ?? cause})`, { cause });
+    }
+    this.#resolved.clear();
+    return version;
+  }
+
+  async #folderOf(id: string): Promise<string> {
+    parseReference(id);
+    for (const folder of this.#folders) if ((await subfolders(path.join(folder, id))).length > 0) return folder;
+    const known = (await this.list()).map((e) => e.id);
+    throw new SluiceError('model_not_found', `no model ${id}${didYouMean(id, known)}`);
+  }
+
+  /** Parsing model.yaml takes tens of milliseconds on the thread that answers requests: once is enough until it changes. */
+  async #load(folder: string): Promise<ModelPackage> {
+    const info = await stat(path.join(folder, 'model.yaml')).catch(() => null);
+    const stamp = info ? `${info.mtimeMs} ${info.size} ${info.ino}` : '';
+    const known = this.#loaded.get(folder);
+    if (known && known.stamp === stamp) return known.model;
+    const model = await loadPackage(folder);
+    this.#loaded.set(folder, { stamp, model });
+    return model;
+  }
+
+  async #resolve(reference: string): Promise<ModelPackage> {
+    const ref = parseReference(reference);
+    for (const folder of this.#folders) {
+      const entry = await readEntry(folder, ref.id);
+      if (!entry) continue;
+      const version = pickVersion(entry, ref);
+      const model = await this.#load(path.join(folder, ref.id, version));
+      if (model.manifest.id !== ref.id || versionOf(model.manifest) !== version) {
+        throw new SluiceError('model_invalid', `${path.join(ref.id, version)}: model.yaml says it is ${model.ref}`);
+      }
+      return model;
+    }
+    const known = (await this.list()).map((e) => e.id);
+    throw new SluiceError('model_not_found', `no model ${ref.id}${didYouMean(ref.id, known)}`);
+  }
+}
+
+async function readEntry(folder: string, id: string): Promise<ModelEntry | null> {
+  const versions = (await subfolders(path.join(folder, id))).sort(byVersion);
+  if (versions.length === 0) return null;
+  const file = path.join(folder, id, ALIASES);
+  let text = '';
+  try {
+    text = await readFile(file, 'utf8');
+  } catch {
+    return { id, versions, aliases: {} };
+  }
+  return { id, versions, aliases: readAliases(file, text) };
+}
+
+async function subfolders(folder: string): Promise<string[]> {
+  try {
+    const entries = await readdir(folder, { withFileTypes: true });
+    return entries.filter((e) => (e.isDirectory() || e.isSymbolicLink()) && !e.name.startsWith('.')).map((e) => e.name);
+  } catch {
+    return [];
+  }
+}
+
+const exists = (id: string, version: string): SluiceError =>
+  new SluiceError('version_exists', `${id}:${version} is registered already`);
+
+/** Longer than any move of an alias takes: a lock this old was left behind by a process that died. */
+const STALE_LOCK_MS = 10_000;
+
+async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
+  const began = Date.now();
+  for (;;) {
+    try {
+      await (await open(file, 'wx')).close();
+      break;
+    } catch (cause) {
+      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST' || Date.now() - began > 2 * STALE_LOCK_MS) {
+        throw new SluiceError('registry_unavailable', `${file} cannot be created`, { cause });
+      }
+      const info = await stat(file).catch(() => null);
+      if (info && Date.now() - info.mtimeMs > STALE_LOCK_MS) await rm(file, { force: true });
+      else await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+/** A reader sees the old text or the new one, also after a crash. */
+async function writeWhole(file: string, text: string): Promise<void> {
+  const temporary = `${file}.${process.pid}.partial`;
+  const handle = await open(temporary, 'w');
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+}
+
+async function syncFiles(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const handle = await open(path.join(folder, name), 'r');
+    await handle.sync().finally(() => handle.close());
+  }
+}

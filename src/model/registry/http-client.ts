@@ -1,0 +1,211 @@
+// HTTP calls to a registry: time-outs, retries with jitter, and every failure of the far side as registry_unavailable.
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
+import http from 'node:http';
+import https from 'node:https';
+import { Transform } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SluiceError } from '../../core/errors.ts';
+
+export interface Call {
+  method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
+  url: URL;
+  headers?: Record<string, string>;
+  /** Bytes, or a file that is streamed from the disk. */
+  body?: Uint8Array | { file: string; bytes: number };
+  /** false: sent again only when it certainly was not carried out. Default: true. */
+  repeatable?: boolean;
+}
+
+export interface Reply {
+  status: number;
+  headers: http.IncomingHttpHeaders;
+  text: string;
+  /** Times the call was sent. More than once: an earlier one may have been carried out, its answer lost. */
+  sent: number;
+}
+
+export interface Download extends Reply {
+  bytes: number;
+  sha256: string;
+}
+
+export interface HttpClientOptions {
+  /** What messages call the far side; never with credentials. */
+  name: string;
+  /** A small call must be answered within this; a transfer may not stand still for longer. Milliseconds. */
+  timeoutMs: number;
+  /** Further tries after the first. */
+  retries: number;
+  /** PEM file of the authorities trusted instead of the system's. */
+  caFile?: string | undefined;
+  /** Headers that authorize a call, made anew for each try. */
+  authorize?: (call: Call) => Promise<Record<string, string>>;
+}
+
+/** Answers are kept in memory up to here. */
+const TEXT_BYTES_MAX = 64 * 1024 * 1024;
+const FIRST_PAUSE_MS = 200;
+const LONGEST_PAUSE_MS = 10_000;
+/** Storing a large file takes the far side time after its last byte has come. */
+const UPLOAD_PATIENCE = 6;
+
+/** Not a byte of the call has reached anyone. */
+const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
+
+/** A certificate that is not trusted now will not be trusted a second later. */
+const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
+
+/** A try that failed for a reason of its own. `unsent`: the far side says that it did nothing. */
+class Retry extends Error {
+  readonly pauseMs: number | null;
+  readonly unsent: boolean;
+  constructor(message: string, pauseMs: number | null = null, unsent = false) {
+    super(message);
+    this.pauseMs = pauseMs;
+    this.unsent = unsent;
+  }
+}
+
+export class HttpClient {
+  readonly #options: HttpClientOptions;
+  readonly #agent: http.Agent;
+  readonly #closing = new AbortController();
+
+  /** @throws SluiceError usage when the file of authorities cannot be read */
+  constructor(secure: boolean, options: HttpClientOptions) {
+    this.#options = options;
+    const pool = { keepAlive: true, maxSockets: 16, scheduling: 'lifo' as const };
+    this.#agent = secure ? new https.Agent({ ...pool, ...readCa(options.caFile) }) : new http.Agent(pool);
+  }
+
+  /** The answer, whatever 2xx or 4xx it is. @throws SluiceError registry_unavailable */
+  async text(call: Call): Promise<Reply> {
+    return this.#tries(call, true, async (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      for await (const chunk of response) {
+        bytes += (chunk as Buffer).length;
+        if (bytes > TEXT_BYTES_MAX) throw new Retry('its answer is too large');
+        chunks.push(chunk as Buffer);
+      }
+      return { text: Buffer.concat(chunks).toString('utf8') };
+    });
+  }
+
+  /** Streams the body of a 2xx answer into a new file and hashes it. Other answers: see their status and text. */
+  async download(call: Call, file: string): Promise<Download> {
+    return this.#tries(call, false, async (response) => {
+      if (response.statusCode! >= 300) return { bytes: 0, sha256: '', text: await head(response) };
+      const hash = createHash('sha256');
+      let bytes = 0;
+      const count = new Transform({
+        transform(chunk: Buffer, _encoding, done) {
+          hash.update(chunk);
+          bytes += chunk.length;
+          done(null, chunk);
+        },
+      });
+      await pipeline(response, count, createWriteStream(file));
+      return { bytes, sha256: hash.digest('hex'), text: '' };
+    });
+  }
+
+  close(): void {
+    this.#closing.abort();
+    this.#agent.destroy();
+  }
+
+  async #tries<T>(
+    call: Call,
+    small: boolean,
+    consume: (response: http.IncomingMessage) => Promise<T>,
+  ): Promise<T & Omit<Reply, 'text'>> {
+    const { name, retries, timeoutMs } = this.#options;
+    const began = performance.now();
+    for (let tried = 1; ; tried++) {
+      try {
+        const response = await this.#once(call, small);
+        const status = response.statusCode!;
+        if (status === 429 || status >= 500 || (status >= 300 && status < 400)) {
+          const text = await head(response);
+          const again = status === 429 || status === 503 || (status >= 500 && call.repeatable !== false);
+          throw again
+            ? new Retry(`it answered ${status}`, retryAfterMs(response), status === 429 || status === 503)
+            : unavailable(name, `it answered ${status} ${text.slice(0, 200).replace(/\s+/g, ' ')}`);
+        }
+        return { ...(await consume(response)), status, headers: response.headers, sent: tried };
+      } catch (error) {
+        if (error instanceof SluiceError) throw error;
+        const code = (error as NodeJS.ErrnoException).code ?? '';
+        if (LOCAL.has(code)) throw error;
+        const again =
+          (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
+        const late = performance.now() - began > 3 * timeoutMs && small;
+        if (!again || late || tried > retries || this.#closing.signal.aborted) {
+          throw unavailable(name, error instanceof Retry ? error.message : code || (error as Error).message, error);
+        }
+        const pause = FIRST_PAUSE_MS * 2 ** (tried - 1) * (0.5 + Math.random());
+        const asked = error instanceof Retry ? (error.pauseMs ?? 0) : 0;
+        await sleep(Math.min(LONGEST_PAUSE_MS, Math.max(pause, asked)), undefined, {
+          signal: this.#closing.signal,
+        }).catch(() => {});
+      }
+    }
+  }
+
+  async #once(call: Call, small: boolean): Promise<http.IncomingMessage> {
+    const { authorize, timeoutMs } = this.#options;
+    const headers = { 'user-agent': 'sluice', ...call.headers, ...(await authorize?.(call)) };
+    const { body } = call;
+    const upload = body !== undefined && !(body instanceof Uint8Array);
+    const patience = upload ? timeoutMs * UPLOAD_PATIENCE : timeoutMs;
+    const signals = [this.#closing.signal, ...(small && !upload ? [AbortSignal.timeout(timeoutMs)] : [])];
+    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
+    const request = (call.url.protocol === 'https:' ? https : http).request(call.url, {
+      method: call.method,
+      agent: this.#agent,
+      timeout: patience,
+      signal: AbortSignal.any(signals),
+      headers: { ...headers, ...(body === undefined ? {} : { 'content-length': upload ? body.bytes : body.length }) },
+    });
+    request.on('timeout', () => request.destroy(new Retry(`no answer within ${patience} ms`)));
+    request.on('error', (error) =>
+      reject(error.name === 'AbortError' ? new Retry(`no answer within ${timeoutMs} ms`) : error),
+    );
+    request.on('response', resolve);
+    if (upload) {
+      // A refusal may come before the last byte went out: then the answer counts, not the broken pipe.
+      pipeline(createReadStream(body.file), request).catch(reject);
+    } else request.end(body);
+    return promise;
+  }
+}
+
+/** Failures of this machine, not of the far side. */
+const LOCAL = new Set(['ENOSPC', 'EDQUOT', 'EACCES', 'EROFS', 'ENOENT', 'EMFILE']);
+
+export const unavailable = (name: string, why: string, cause?: unknown): SluiceError =>
+  new SluiceError('registry_unavailable', `${name}: ${why}`, cause === undefined ? {} : { cause });
+
+function readCa(file: string | undefined): { ca?: Buffer } {
+  if (file === undefined) return {};
+  try {
+    return { ca: readFileSync(file) };
+  } catch (cause) {
+    throw new SluiceError('usage', `ca_file ${file} cannot be read`, { cause });
+  }
+}
+
+function retryAfterMs(response: http.IncomingMessage): number | null {
+  const seconds = Number(response.headers['retry-after']);
+  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : null;
+}
+
+/** The first bytes of an answer as text; the rest is read and dropped so that the connection can be used again. */
+async function head(response: http.IncomingMessage): Promise<string> {
+  let text = '';
+  for await (const chunk of response) if (text.length < 4096) text += (chunk as Buffer).toString('utf8');
+  return text.slice(0, 4096);
+}

@@ -1,0 +1,299 @@
+// A registry in an MLflow tracking server: registered models, their versions and aliases, packages as artifacts of runs.
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { parseYaml } from '../../config/yaml-document.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { didYouMean } from '../../core/names.ts';
+import { ManifestSchema } from '../package/manifest.ts';
+import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
+import { unavailable } from './http-client.ts';
+import {
+  MlflowClient,
+  type MlflowClientOptions,
+  type MlflowModel,
+  MlflowRefusal,
+  type MlflowVersion,
+} from './mlflow-client.ts';
+import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
+import type { Store, StoredEntry } from './remote.ts';
+
+/** `uploading` until every file is there; a version without this tag was registered by other tools and counts as whole. */
+const STATE = 'sluice.state';
+const PACKAGE_HASH = 'sluice.sha256';
+/** One tag of the registered model a move, so that two movers cannot overwrite each other's. */
+const MOVE = 'sluice.alias_move.';
+const MANIFEST = 'model.yaml';
+/** An upload this old was left behind. */
+const STALE_UPLOAD_MS = 3600_000;
+const FILES_MAX = 1000;
+
+export interface MlflowStoreOptions extends MlflowClientOptions {
+  /** Name of the experiment whose runs hold what is added. */
+  experiment: string;
+}
+
+export class MlflowStore implements Store {
+  readonly name: string;
+  readonly #client: MlflowClient;
+  readonly #experiment: string;
+
+  constructor(options: MlflowStoreOptions) {
+    this.name = options.name;
+    this.#client = new MlflowClient(options);
+    this.#experiment = options.experiment;
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async entries(): Promise<ModelEntry[]> {
+    const [models, versions] = await this.#asked(Promise.all([this.#client.models(), this.#client.versions()]));
+    return models
+      .filter((m) => isId(m.name))
+      .map((m) =>
+        entryOf(
+          m,
+          versions.filter((v) => v.name === m.name),
+        ),
+      )
+      .filter((e) => e.versions.length > 0)
+      .map(({ id, versions, aliases }) => ({ id, versions, aliases }))
+      .sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async entry(id: string): Promise<StoredEntry | null> {
+    const model = await this.#asked(this.#client.model(id));
+    if (!model) return null;
+    const entry = entryOf(model, await this.#asked(this.#versions(id)));
+    return entry.versions.length > 0 ? entry : null;
+  }
+
+  async fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }> {
+    const ref = `${id}:${version}`;
+    return this.#asked(
+      (async () => {
+        const found = (await this.#versions(id)).find((v) => v.version === version);
+        const uri = found && (await this.#client.downloadUri(id, version));
+        if (!uri) throw unavailable(this.name, `${ref} vanished while it was read`);
+        const root = artifactPath(uri);
+        if (root === null) {
+          throw new SluiceError(
+            'model_invalid',
+            `${ref}: its artifacts lie at ${new URL(uri).protocol}//…, which the tracking server does not serve (see its --serve-artifacts)`,
+          );
+        }
+        const names = await this.#namesBelow(ref, root);
+        if (!names.includes(MANIFEST)) {
+          const what = names.includes('MLmodel') ? 'an MLflow model without model.yaml' : 'no model.yaml';
+          throw new SluiceError(
+            'model_invalid',
+            `${ref} holds ${what}: download its ONNX file and register it with sluice model add FILE.onnx --training-data TABLE.csv`,
+          );
+        }
+        const files: PackageFile[] = [];
+        for (const name of names) {
+          const file = path.join(folder, name);
+          await mkdir(path.dirname(file), { recursive: true });
+          const { bytes, sha256 } = await this.#client.downloadArtifact(`${root}/${name}`, file);
+          files.push({ name, bytes, sha256 });
+        }
+        const sha256 = tagOf(found, PACKAGE_HASH);
+        return { files, ...(sha256 === undefined ? {} : { sha256 }) };
+      })(),
+    );
+  }
+
+  /** MLflow has no conditional writes: of two moves in the same instant both are carried out, and the last one stays. */
+  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+    const model = await this.#asked(this.#client.model(id));
+    if (!model) throw new SluiceError('model_not_found', `${this.name} has no model ${id}`);
+    const from = model.aliases?.find((a) => a.alias === alias)?.version ?? null;
+    if (to === null && from === null) {
+      const known = (model.aliases ?? []).map((a) => a.alias);
+      throw new SluiceError('model_not_found', `${id} has no alias ${alias}${didYouMean(alias, known)}`);
+    }
+    const at = new Date().toISOString();
+    const last = movesOf(model).findLast((m) => m.alias === alias)?.to ?? null;
+    // What was moved by other tools in between is part of the history too.
+    if (last !== from) await this.#record(id, 0, { at, who: 'moved in MLflow', alias, from: last, to: from });
+    await this.#asked(this.#client.setAlias(id, alias, to));
+    const move: AliasMove = { at, who, alias, from, to };
+    await this.#record(id, 1, move);
+    return move;
+  }
+
+  async history(id: string): Promise<AliasMove[]> {
+    const model = await this.#asked(this.#client.model(id));
+    return model ? movesOf(model) : [];
+  }
+
+  /**
+   * The server gives the number: the version is made first and marked as being uploaded, model.yaml gets its number, and
+   * the mark is taken away when every file is there.
+   */
+  async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
+    if (!/^[1-9]\d{0,8}$/.test(version)) {
+      throw new SluiceError('usage', `${this.name} numbers versions itself: ${version} cannot be one`);
+    }
+    return this.#asked(this.#add(id, version, folder, files));
+  }
+
+  async #add(id: string, wanted: string, folder: string, files: PackageFile[]): Promise<string> {
+    const client = this.#client;
+    refuseTaken(id, wanted, await this.#versions(id));
+    await client.createModel(id);
+    const run = await client.createRun(await client.experiment(this.#experiment), `${id} package`);
+    const root = artifactPath(run.artifact_uri);
+    if (root === null) {
+      throw new SluiceError('usage', `${this.name} does not serve artifacts (see its --serve-artifacts)`);
+    }
+    const source = `${run.artifact_uri}/package`;
+    const version = await client.createVersion(id, source, run.run_id, { [STATE]: 'uploading' });
+    try {
+      if (Number(version) < Number(wanted)) {
+        throw new SluiceError(
+          'usage',
+          `${this.name} numbers versions itself: the next of ${id} is ${version}, not ${wanted}`,
+        );
+      }
+      if (version !== wanted) {
+        const others = (await this.#versions(id)).filter((v) => v.version !== version);
+        refuseTaken(id, wanted, others);
+      }
+      const text = await readFile(path.join(folder, MANIFEST), 'utf8');
+      const manifest = Buffer.from(version === wanted ? text : withVersion(text, version));
+      for (const f of files) {
+        if (f.name === MANIFEST) continue;
+        await client.uploadArtifact(`${root}/package/${f.name}`, { file: path.join(folder, f.name), bytes: f.bytes });
+      }
+      await client.uploadArtifact(`${root}/package/${MANIFEST}`, manifest);
+      const sha256 = createHash('sha256').update(manifest).digest('hex');
+      const uploaded = files.map((f) => (f.name === MANIFEST ? { ...f, bytes: manifest.length, sha256 } : f));
+      await client.tagVersion(id, version, PACKAGE_HASH, packageHash(uploaded));
+      await client.tagVersion(id, version, STATE, 'ready');
+    } catch (error) {
+      await client.deleteVersion(id, version).catch(() => {});
+      await client.endRun(run.run_id, 'FAILED').catch(() => {});
+      throw error;
+    }
+    await client.endRun(run.run_id, 'FINISHED').catch(() => {});
+    return version;
+  }
+
+  /** Some databases compare names without regard to case. */
+  async #versions(id: string): Promise<MlflowVersion[]> {
+    return (await this.#client.versions(`name='${id}'`)).filter((v) => v.name === id);
+  }
+
+  /** Keys are sorted: `order` tells apart what has the same time. */
+  #record(id: string, order: 0 | 1, move: AliasMove): Promise<void> {
+    const key = `${MOVE}${move.at.replaceAll(':', '-')}.${order}.${randomUUID().slice(0, 8)}`;
+    return this.#asked(this.#client.tagModel(id, key, JSON.stringify(move)));
+  }
+
+  async #namesBelow(ref: string, root: string): Promise<string[]> {
+    const names: string[] = [];
+    const folders = [''];
+    for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+      const listed = await this.#client.listArtifacts(folder === '' ? root : `${root}/${folder}`);
+      for (const item of listed) {
+        // Servers answer names or whole paths; the last part is the name in both.
+        const base = item.path.split('/').filter(Boolean).at(-1) ?? '';
+        if (base.startsWith('.')) continue;
+        const name = folder === '' ? base : `${folder}/${base}`;
+        if (!isPackagePath(name)) {
+          throw new SluiceError('model_invalid', `${ref}: an artifact is named ${JSON.stringify(name)}`);
+        }
+        (item.folder ? folders : names).push(name);
+      }
+      if (names.length + folders.length > FILES_MAX) {
+        throw new SluiceError('model_invalid', `${ref} holds more than ${FILES_MAX} files`);
+      }
+    }
+    return names.sort();
+  }
+
+  /** What the server refuses and nobody expected. */
+  async #asked<T>(call: Promise<T>): Promise<T> {
+    try {
+      return await call;
+    } catch (error) {
+      if (!(error instanceof MlflowRefusal)) throw error;
+      const code = error.code === 'INVALID_PARAMETER_VALUE' ? 'usage' : 'registry_unavailable';
+      throw new SluiceError(code, `${this.name}: ${error.message.slice(0, 300)}`, { cause: error });
+    }
+  }
+}
+
+function entryOf(model: MlflowModel, versions: readonly MlflowVersion[]): StoredEntry {
+  const whole = versions.filter(isWhole);
+  const stamps: Record<string, string> = Object.create(null);
+  for (const v of whole) {
+    stamps[v.version] = [v.run_id, v.source, v.creation_timestamp, tagOf(v, PACKAGE_HASH)].join(' ');
+  }
+  return {
+    id: model.name,
+    versions: whole.map((v) => v.version).sort(byVersion),
+    aliases: Object.fromEntries((model.aliases ?? []).map((a) => [a.alias, a.version])),
+    stamps,
+  };
+}
+
+const isWhole = (v: MlflowVersion): boolean =>
+  (v.status ?? 'READY') === 'READY' && (tagOf(v, STATE) ?? 'ready') === 'ready';
+
+const tagOf = (v: MlflowVersion, key: string): string | undefined => v.tags?.find((t) => t.key === key)?.value;
+
+/** @throws SluiceError version_exists when the number is one of a version that is there, or is being uploaded */
+function refuseTaken(id: string, version: string, versions: readonly MlflowVersion[]): void {
+  const taken = versions.find((v) => v.version === version);
+  if (!taken) return;
+  if (isWhole(taken)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
+  if (Date.now() - taken.creation_timestamp < STALE_UPLOAD_MS) {
+    throw new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
+  }
+}
+
+/** Oldest first. */
+function movesOf(model: MlflowModel): AliasMove[] {
+  const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
+  return tags.flatMap((t) => {
+    try {
+      const { at, who, alias, from, to } = JSON.parse(t.value) as AliasMove;
+      return [{ at, who, alias, from, to }];
+    } catch {
+      return [];
+    }
+  });
+}
+
+/** model.yaml with another version and not a byte else changed. @throws SluiceError model_invalid */
+function withVersion(text: string, version: string): string {
+  const changed = text.replace(/^version:[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)/m, `version: ${version}`);
+  const parsed = parseYaml(MANIFEST, changed, ManifestSchema);
+  if (parsed.ok && String(parsed.value.version) === version) return changed;
+  throw new SluiceError(
+    'model_invalid',
+    `the version in ${MANIFEST} cannot be set to ${version}: write it on a line of its own`,
+  );
+}
+
+/** The path below the server's proxy of artifacts; null when they are elsewhere. */
+function artifactPath(uri: string): string | null {
+  const m =
+    /^mlflow-artifacts:(?:\/\/[^/]*)?\/+(.+?)\/*$|^https?:\/\/.*?\/api\/2\.0\/mlflow-artifacts\/artifacts\/(.+?)\/*$/.exec(
+      uri,
+    );
+  const found = m?.[1] ?? m?.[2];
+  return found === undefined || found.split('/').includes('..') ? null : found;
+}
+
+function isId(text: string): boolean {
+  try {
+    return parseReference(text).id === text;
+  } catch {
+    return false;
+  }
+}

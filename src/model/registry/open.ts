@@ -1,0 +1,97 @@
+// Opens a remote registry by its address: `s3://bucket/prefix`, `mlflow+https://host`.
+import { readFileSync } from 'node:fs';
+import type { RegistryOptions } from '../../config/registry-options.ts';
+import { cacheFolder } from '../../core/cache-folder.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { MlflowStore } from './mlflow.ts';
+import type { Registry } from './registry.ts';
+import { RemoteRegistry, type Store } from './remote.ts';
+import { S3Store } from './s3.ts';
+import { s3Credentials } from './s3-credentials.ts';
+
+export interface OpenRemoteOptions {
+  options: RegistryOptions;
+  env: Record<string, string | undefined>;
+  /** Serves ids the remote registry does not have. */
+  behind?: Registry;
+  tell?: (text: string) => void;
+  onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
+}
+
+/** Nothing is asked of the network yet. @throws SluiceError usage */
+export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
+  const { options, env } = open;
+  return new RemoteRegistry(openStore(address, options, env), {
+    cacheFolder: options.cache_folder ?? cacheFolder(env),
+    cacheMaxBytes: options.cache_max_bytes,
+    refreshMs: options.refresh_ms,
+    ...(open.behind ? { behind: open.behind } : {}),
+    ...(open.tell ? { tell: open.tell } : {}),
+    ...(open.onLookup ? { onLookup: open.onLookup } : {}),
+  });
+}
+
+function openStore(address: string, options: RegistryOptions, env: OpenRemoteOptions['env']): Store {
+  const url = URL.parse(address);
+  if (!url) throw new SluiceError('usage', `the registry ${address} is no folder and no address`);
+  if (url.username || url.password || url.search || url.hash) {
+    throw new SluiceError(
+      'usage',
+      'the address of a registry holds no user, no password and no query; see docs/registries.md',
+    );
+  }
+  const common = { timeoutMs: options.timeout_ms, retries: options.retries };
+  if (url.protocol === 's3:') {
+    const region = options.region ?? env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
+    const endpoint = options.endpoint ?? env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
+    return new S3Store(decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, ''), {
+      ...common,
+      name: address,
+      bucket: url.host,
+      region,
+      endpoint: httpAddress('endpoint', endpoint ?? `https://s3.${region}.amazonaws.com`),
+      pathStyle: options.path_style ?? endpoint !== undefined,
+      credentials: s3Credentials(env, options.profile),
+      caFile: options.ca_file ?? env.AWS_CA_BUNDLE,
+    });
+  }
+  if (url.protocol === 'mlflow+https:' || url.protocol === 'mlflow+http:') {
+    return new MlflowStore({
+      ...common,
+      name: address,
+      address: httpAddress('registry', address.slice('mlflow+'.length)),
+      experiment: options.experiment,
+      authorization: mlflowAuthorization(options, env),
+      caFile: options.ca_file ?? env.MLFLOW_TRACKING_SERVER_CERT_PATH,
+    });
+  }
+  throw new SluiceError('usage', `the registry ${address} is none of a folder, s3://, mlflow+https://, mlflow+http://`);
+}
+
+function httpAddress(what: string, text: string): URL {
+  const url = URL.parse(text);
+  if (url && (url.protocol === 'http:' || url.protocol === 'https:') && url.hostname !== '') return url;
+  throw new SluiceError('usage', `${what} ${text} is no http:// or https:// address`);
+}
+
+/** The value of `Authorization`, read for each call as tokens are rotated; undefined without authentication. */
+function mlflowAuthorization(options: RegistryOptions, env: OpenRemoteOptions['env']): () => string | undefined {
+  const username = options.username ?? env.MLFLOW_TRACKING_USERNAME;
+  return () => {
+    const token = options.token_file ? secret('token_file', options.token_file) : env.MLFLOW_TRACKING_TOKEN;
+    if (token && username === undefined) return `Bearer ${token}`;
+    if (username === undefined) return undefined;
+    const password = options.password_file
+      ? secret('password_file', options.password_file)
+      : (env.MLFLOW_TRACKING_PASSWORD ?? '');
+    return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`;
+  };
+}
+
+function secret(option: string, file: string): string {
+  try {
+    return readFileSync(file, 'utf8').trim();
+  } catch (cause) {
+    throw new SluiceError('registry_unavailable', `${option} ${file} cannot be read`, { cause });
+  }
+}

@@ -1,0 +1,96 @@
+// What a registry of models is, whatever keeps it, and what a reference means in it.
+
+import { SluiceError } from '../../core/errors.ts';
+import { didYouMean } from '../../core/names.ts';
+import type { ModelPackage } from '../package/load-package.ts';
+
+export interface Reference {
+  id: string;
+  version?: string;
+  alias?: string;
+}
+
+/**
+ * `id`, `id:version` or `id@alias`.
+ * @throws SluiceError model_not_found when the text is none of them (nothing of it is used as a path then)
+ */
+export function parseReference(text: string): Reference {
+  const m =
+    /^([a-z0-9][a-z0-9._-]{0,99})(?::([A-Za-z0-9][A-Za-z0-9._-]{0,63})|@([A-Za-z0-9][A-Za-z0-9._-]{0,63}))?$/.exec(
+      text,
+    );
+  if (!m) throw new SluiceError('model_not_found', 'a model reference is id, id:version or id@alias');
+  return { id: m[1]!, ...(m[2] ? { version: m[2] } : {}), ...(m[3] ? { alias: m[3] } : {}) };
+}
+
+export interface ModelEntry {
+  id: string;
+  /** Oldest first, numbers in numeric order. */
+  versions: string[];
+  aliases: Record<string, string>;
+}
+
+/** Oldest first, numbers in numeric order. */
+export const byVersion = new Intl.Collator('en', { numeric: true }).compare;
+
+/** One move of an alias. */
+export interface AliasMove {
+  /** ISO time. */
+  at: string;
+  who: string;
+  alias: string;
+  /** null: the alias was not there. */
+  from: string | null;
+  /** null: the alias was removed. */
+  to: string | null;
+}
+
+export interface Registry {
+  /** Every model, sorted by id. @throws SluiceError registry_unavailable */
+  list(): Promise<ModelEntry[]>;
+  /**
+   * The package a reference means now, or meant a short while ago (half a second in a folder, `refresh_ms` behind a
+   * network): a request for one application must not pay for reading YAML.
+   * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
+   */
+  resolve(reference: string): Promise<ModelPackage>;
+  /** Moves an alias, or removes it with `to` null. @throws SluiceError model_not_found | registry_unavailable | usage */
+  moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove>;
+  /** Moves of the aliases of a model, oldest first. */
+  history(id: string): Promise<AliasMove[]>;
+  /**
+   * Adds a version from a folder that holds a whole package; it appears at once or not at all and never changes again.
+   * Returns the version it has: another than the one wanted only where the registry numbers versions by itself.
+   * @throws SluiceError version_exists | registry_unavailable | usage
+   */
+  add(id: string, version: string, folder: string): Promise<string>;
+}
+
+/** The next whole number after the versions there are. */
+export const nextVersion = (versions: readonly string[]): number =>
+  Math.max(0, ...versions.map(Number).filter((n) => Number.isInteger(n) && n > 0)) + 1;
+
+/** The version a reference means. @throws SluiceError model_not_found */
+export function pickVersion(entry: ModelEntry, ref: Reference): string {
+  if (ref.version !== undefined) {
+    if (entry.versions.includes(ref.version)) return ref.version;
+    throw new SluiceError(
+      'model_not_found',
+      `${ref.id} has no version ${ref.version} (it has ${entry.versions.join(', ')})`,
+    );
+  }
+  const aliases = entry.aliases;
+  const alias = ref.alias ?? 'champion';
+  if (Object.hasOwn(aliases, alias)) {
+    const version = aliases[alias]!;
+    if (entry.versions.includes(version)) return version;
+    throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which is not there`);
+  }
+  if (ref.alias !== undefined) {
+    throw new SluiceError(
+      'model_not_found',
+      `${ref.id} has no alias ${ref.alias}${didYouMean(ref.alias, Object.keys(aliases))}`,
+    );
+  }
+  return entry.versions.at(-1)!;
+}

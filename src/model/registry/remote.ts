@@ -1,0 +1,309 @@
+// A registry behind a network: references keep their last meaning beside the network, packages come through the cache.
+import { SluiceError } from '../../core/errors.ts';
+import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
+import { Meanings } from './meanings.ts';
+import {
+  type AliasMove,
+  type ModelEntry,
+  parseReference,
+  pickVersion,
+  type Reference,
+  type Registry,
+} from './registry.ts';
+
+/** A model in a store. `stamps`: version → what changes when the version is replaced by another under its name. */
+export interface StoredEntry extends ModelEntry {
+  stamps: Record<string, string>;
+}
+
+/** What a kind of remote registry must be able to do; freshness, outages and caching are not its concern. */
+export interface Store {
+  /** Its address for messages, without credentials. */
+  readonly name: string;
+  /** @throws SluiceError registry_unavailable */
+  entries(): Promise<ModelEntry[]>;
+  /** The whole versions and the aliases of one model; null when it has none. @throws SluiceError registry_unavailable */
+  entry(id: string): Promise<StoredEntry | null>;
+  /**
+   * Writes the files of a version into an empty folder. `sha256`: the hash of the package when it was added, if known.
+   * @throws SluiceError model_invalid | registry_unavailable
+   */
+  fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }>;
+  /** @throws SluiceError model_not_found | registry_unavailable | usage */
+  moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove>;
+  history(id: string): Promise<AliasMove[]>;
+  /** Returns the version it was added as. @throws SluiceError version_exists | registry_unavailable | usage */
+  add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string>;
+  close(): void;
+}
+
+export interface RemoteRegistryOptions {
+  cacheFolder: string;
+  cacheMaxBytes: number;
+  refreshMs: number;
+  /** Serves ids the store does not have. */
+  behind?: Registry;
+  /** Hears in words of outages and damaged packages. */
+  tell?: (text: string) => void;
+  /** Counts lookups in the store; `stale`: it was down and the last meaning was taken. */
+  onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
+}
+
+/** A reference that was not asked for this long is not followed any more; its next use asks the store again. */
+const FOLLOWED_MS = 600_000;
+const MAX_KNOWN = 1000;
+
+type Known = { at: number; used: number } & ({ model: ModelPackage } | { error: SluiceError });
+
+export class RemoteRegistry implements Registry {
+  readonly #store: Store;
+  readonly #options: RemoteRegistryOptions;
+  readonly #cache: PackageCache;
+  readonly #meanings: Meanings;
+  readonly #known = new Map<string, Known>();
+  readonly #running = new Map<string, Promise<unknown>>();
+  #listed: { at: number; entries: ModelEntry[] } | null = null;
+  #timer: NodeJS.Timeout | null = null;
+  #down = false;
+  #closed = false;
+
+  constructor(store: Store, options: RemoteRegistryOptions) {
+    this.#store = store;
+    this.#options = options;
+    const { cacheFolder: folder, cacheMaxBytes: maxBytes, tell } = options;
+    this.#cache = new PackageCache({ folder, maxBytes, ...(tell ? { tell } : {}) });
+    this.#meanings = new Meanings(folder, store.name);
+  }
+
+  async list(): Promise<ModelEntry[]> {
+    const behind = (await this.#options.behind?.list()) ?? [];
+    const entries = await this.#once('the list', () => this.#list());
+    const ids = new Set(entries.map((e) => e.id));
+    return [...entries, ...behind.filter((e) => !ids.has(e.id))].sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /**
+   * The package a reference means. A reference in use is looked up again every `refreshMs` beside the requests, which
+   * get the last meaning at once; when the store is down it keeps that meaning, over restarts too.
+   * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
+   */
+  async resolve(reference: string): Promise<ModelPackage> {
+    const now = performance.now();
+    const known = this.#known.get(reference);
+    if (known && now - known.used < FOLLOWED_MS) {
+      if ('model' in known) {
+        known.used = now;
+        return known.model;
+      }
+      if (now - known.at < this.#options.refreshMs) throw known.error;
+    }
+    return this.#once(reference, () => this.#lookUp(reference, now));
+  }
+
+  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+    parseReference(`${id}@${alias}`);
+    const entry = await this.#entry(id);
+    if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
+    // An alias never comes to a version that cannot be served.
+    if (to !== null) await this.#package(entry, pickVersion(entry, { id, version: to }));
+    const move = await this.#store.moveAlias(id, alias, to, who);
+    await this.#changed(id);
+    return move;
+  }
+
+  async history(id: string): Promise<AliasMove[]> {
+    parseReference(id);
+    if (await this.#entry(id)) return this.#store.history(id);
+    if (this.#options.behind) return this.#options.behind.history(id);
+    throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
+  }
+
+  async add(id: string, version: string, folder: string): Promise<string> {
+    parseReference(`${id}:${version}`);
+    const model = await loadPackage(folder);
+    if (model.ref !== `${id}:${version}`) {
+      throw new SluiceError('usage', `${folder} is ${model.ref} and not ${id}:${version}`);
+    }
+    const files = await filesOf(folder);
+    checkModelFile(model, files);
+    const odd = files.find((f) => !isPackagePath(f.name));
+    if (odd)
+      throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(odd.name)}`);
+    const added = await this.#store.add(id, version, folder, files);
+    await this.#changed(id);
+    return added;
+  }
+
+  /** Ends the lookups beside the requests. Idempotent. */
+  close(): void {
+    this.#closed = true;
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#store.close();
+  }
+
+  /** Runs one at a time of what has the same name; who asks meanwhile gets the same. Names but references hold a space. */
+  #once<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const running = this.#running.get(name);
+    if (running) return running as Promise<T>;
+    const promise = work().finally(() => this.#running.delete(name));
+    this.#running.set(name, promise);
+    return promise;
+  }
+
+  async #list(): Promise<ModelEntry[]> {
+    const now = performance.now();
+    if (this.#listed && now - this.#listed.at < this.#options.refreshMs) return this.#listed.entries;
+    try {
+      const entries = await this.#store.entries();
+      this.#reached(true);
+      this.#listed = { at: performance.now(), entries };
+      return entries;
+    } catch (error) {
+      if (!isOutage(error) || !this.#listed) throw error;
+      this.#reached(false, error);
+      return this.#listed.entries;
+    }
+  }
+
+  async #lookUp(reference: string, used: number): Promise<ModelPackage> {
+    const ref = parseReference(reference);
+    try {
+      const model = await this.#find(reference, ref);
+      this.#keep(reference, { model, at: performance.now(), used });
+      this.#follow();
+      return model;
+    } catch (error) {
+      if (error instanceof SluiceError && !isOutage(error)) {
+        this.#keep(reference, { error, at: performance.now(), used });
+      }
+      throw error;
+    }
+  }
+
+  /** What the reference means in the store, or meant last if the store cannot be reached. */
+  async #find(reference: string, ref: Reference): Promise<ModelPackage> {
+    try {
+      const entry = await this.#once(`entry ${ref.id}`, () => this.#entry(ref.id));
+      if (!entry) return await this.#findBehind(reference, ref);
+      const version = pickVersion(entry, ref);
+      const model = await this.#package(entry, version);
+      await this.#meanings.keep(ref.id, reference, version);
+      this.#options.onLookup?.('ok');
+      return model;
+    } catch (error) {
+      const last = isOutage(error) ? await this.#lastMeaning(reference, ref) : null;
+      this.#options.onLookup?.(last ? 'stale' : 'failed');
+      if (!last) throw error;
+      this.#reached(false, error);
+      return last;
+    }
+  }
+
+  async #findBehind(reference: string, ref: Reference): Promise<ModelPackage> {
+    if (!this.#options.behind) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${ref.id}`);
+    const model = await this.#options.behind.resolve(reference);
+    await this.#meanings.keep(ref.id, reference, null);
+    return model;
+  }
+
+  async #lastMeaning(reference: string, ref: Reference): Promise<ModelPackage | null> {
+    const last = await this.#meanings.of(ref.id);
+    const version = ref.version ?? last.references[reference];
+    if (version === undefined) return null;
+    if (version === null || last.references[reference] === null)
+      return this.#options.behind?.resolve(reference) ?? null;
+    const kept = last.packages[version];
+    return kept ? this.#cache.get(kept.sha256) : null;
+  }
+
+  async #entry(id: string): Promise<StoredEntry | null> {
+    const entry = await this.#store.entry(id);
+    this.#reached(true);
+    return entry;
+  }
+
+  #package(entry: StoredEntry, version: string): Promise<ModelPackage> {
+    return this.#once(`package ${entry.id}:${version}`, async () => {
+      const stamp = entry.stamps[version]!;
+      const kept = (await this.#meanings.of(entry.id)).packages[version];
+      const cached = kept?.stamp === stamp ? await this.#cache.get(kept.sha256) : null;
+      if (cached) return cached;
+      const ref = `${entry.id}:${version}`;
+      let expected: string | undefined;
+      const { key, model } = await this.#cache.put(
+        async (folder) => {
+          const fetched = await this.#store.fetch(entry.id, version, folder);
+          expected = fetched.sha256;
+          return fetched.files;
+        },
+        (m, sha256) => {
+          if (m.manifest.id !== entry.id || versionOf(m.manifest) !== version) {
+            throw new SluiceError('model_invalid', `${this.#store.name}: model.yaml of ${ref} says it is ${m.ref}`);
+          }
+          if (expected !== undefined && expected !== sha256) {
+            throw new SluiceError('model_hash_mismatch', `${ref} is not what was added to ${this.#store.name}`);
+          }
+        },
+      );
+      await this.#meanings.keepPackage(entry.id, version, { stamp, sha256: key });
+      return model;
+    });
+  }
+
+  #keep(reference: string, known: Known): void {
+    if (this.#known.size >= MAX_KNOWN && !this.#known.has(reference)) {
+      // References that mean nothing go first: a client that guesses cannot push out those in use.
+      const rank = (k: Known): number => ('error' in k ? 0 : 1);
+      const [oldest] = [...this.#known].sort(([, a], [, b]) => rank(a) - rank(b) || a.used - b.used);
+      this.#known.delete(oldest![0]);
+    }
+    this.#known.set(reference, known);
+  }
+
+  /** What this process changed is seen by it at once. */
+  async #changed(id: string): Promise<void> {
+    this.#listed = null;
+    const references = [...this.#known.keys()].filter((r) => parseReference(r).id === id);
+    for (const reference of references) await this.#refresh(reference);
+  }
+
+  async #refresh(reference: string): Promise<void> {
+    const known = this.#known.get(reference);
+    if (!known) return;
+    if ('error' in known) this.#known.delete(reference);
+    // An outage without a last meaning on disk leaves the meaning that is known here.
+    else await this.#lookUp(reference, known.used).catch((error) => this.#reached(!isOutage(error), error));
+  }
+
+  #follow(): void {
+    if (this.#timer || this.#closed) return;
+    this.#timer = setTimeout(async () => {
+      const now = performance.now();
+      for (const [reference, known] of this.#known) {
+        if (now - known.used > FOLLOWED_MS || 'error' in known) this.#known.delete(reference);
+      }
+      const references = [...this.#known.keys()];
+      const next = references.values();
+      const worker = async () => {
+        for (const reference of next) await this.#once(`again ${reference}`, () => this.#refresh(reference));
+      };
+      await Promise.all([worker(), worker(), worker(), worker()]);
+      this.#timer = null;
+      if (references.length > 0) this.#follow();
+    }, this.#options.refreshMs);
+    this.#timer.unref();
+  }
+
+  #reached(reached: boolean, error?: unknown): void {
+    if (reached !== this.#down || this.#closed) return;
+    this.#down = !reached;
+    this.#options.tell?.(
+      reached
+        ? `the registry ${this.#store.name} is reached again`
+        : `the registry cannot be reached, references keep their last meaning: ${(error as Error).message}`,
+    );
+  }
+}
+
+const isOutage = (error: unknown): boolean => error instanceof SluiceError && error.code === 'registry_unavailable';

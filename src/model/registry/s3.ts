@@ -1,0 +1,297 @@
+// A registry in S3-compatible object storage: PREFIX/<id>/<version>/model.yaml …, PREFIX/<id>/aliases.yaml.
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { formatYaml } from '../../config/yaml.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { didYouMean } from '../../core/names.ts';
+import { readAliases } from './aliases.ts';
+import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
+import { unavailable } from './http-client.ts';
+import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
+import type { Store, StoredEntry } from './remote.ts';
+import { S3Client, type S3ClientOptions, type S3Object } from './s3-client.ts';
+
+const ALIASES = 'aliases.yaml';
+const HISTORY = 'aliases.history.jsonl';
+const MANIFEST = 'model.yaml';
+/** Holds a version for the one who uploads it; what starts with a dot is no part of a package. */
+const CLAIM = '.upload';
+/** A claim this old was left behind. */
+const STALE_CLAIM_MS = 3600_000;
+const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
+/** aliases.yaml carries what led to it in a comment, so that no move is lost between the two files. */
+const LAST_MOVES = '# last moves: ';
+
+const ATTEMPTS = 20;
+
+export class S3Store implements Store {
+  readonly name: string;
+  readonly #client: S3Client;
+  readonly #prefix: string;
+
+  /** `prefix` without slashes at its ends; may be empty. */
+  constructor(prefix: string, options: S3ClientOptions) {
+    this.name = options.name;
+    this.#client = new S3Client(options);
+    this.#prefix = prefix === '' ? '' : `${prefix}/`;
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async entries(): Promise<ModelEntry[]> {
+    const { folders } = await this.#client.list(this.#prefix, '/');
+    const ids = folders.map((f) => f.slice(this.#prefix.length, -1)).filter(isId);
+    const entries: ModelEntry[] = [];
+    const next = ids.values();
+    const worker = async () => {
+      for (const id of next) {
+        const entry = await this.entry(id).catch(ifInvalid);
+        if (entry) entries.push({ id: entry.id, versions: entry.versions, aliases: entry.aliases });
+      }
+    };
+    await Promise.all(Array.from({ length: 8 }, worker));
+    return entries.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  async entry(id: string): Promise<StoredEntry | null> {
+    const prefix = `${this.#prefix}${id}/`;
+    const { objects } = await this.#client.list(prefix);
+    const versions = new Map<string, S3Object[]>();
+    for (const object of objects) {
+      const [version, ...name] = object.key.slice(prefix.length).split('/');
+      if (name.length > 0) versions.set(version!, [...(versions.get(version!) ?? []), object]);
+    }
+    const stamps: Record<string, string> = Object.create(null);
+    for (const [version, files] of versions) {
+      if (isVersion(version) && files.some((f) => f.key === `${prefix}${version}/${MANIFEST}`))
+        stamps[version] = stampOf(files);
+    }
+    if (Object.keys(stamps).length === 0) return null;
+    const aliased = objects.some((o) => o.key === `${prefix}${ALIASES}`);
+    const { aliases } = aliased ? await this.#aliases(id) : { aliases: {} };
+    return { id, versions: Object.keys(stamps).sort(byVersion), aliases, stamps };
+  }
+
+  async fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }> {
+    const prefix = `${this.#prefix}${id}/${version}/`;
+    const { objects } = await this.#client.list(prefix);
+    const files: PackageFile[] = [];
+    let sha256: string | undefined;
+    for (const object of objects) {
+      const name = object.key.slice(prefix.length);
+      if (name === '' || name.endsWith('/') || name.split('/').some((part) => part.startsWith('.'))) continue;
+      if (!isPackagePath(name)) {
+        throw new SluiceError('model_invalid', `${id}:${version}: an object is named ${JSON.stringify(name)}`);
+      }
+      const file = path.join(folder, name);
+      await mkdir(path.dirname(file), { recursive: true });
+      const got = await this.#client.download(object.key, file);
+      if (!got) throw unavailable(this.name, `${object.key} vanished while it was read`);
+      files.push({ name, bytes: got.bytes, sha256: got.sha256 });
+      if (name === MANIFEST) sha256 = got.headers[PACKAGE_HASH] as string | undefined;
+    }
+    return { files, ...(sha256 === undefined ? {} : { sha256 }) };
+  }
+
+  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const current = await this.#aliases(id);
+      const from = Object.hasOwn(current.aliases, alias) ? current.aliases[alias]! : null;
+      if (to === null && from === null) {
+        throw new SluiceError(
+          'model_not_found',
+          `${id} has no alias ${alias}${didYouMean(alias, Object.keys(current.aliases))}`,
+        );
+      }
+      const at = new Date().toISOString();
+      const last = (await this.#heal(id, current.lastMoves)).findLast((m) => m.alias === alias)?.to ?? null;
+      const moves: AliasMove[] = [
+        // What was written by hand in between is part of the history too.
+        ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
+        { at, who, alias, from, to },
+      ];
+      const { [alias]: _, ...others } = current.aliases;
+      const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
+      // JSON quotes line breaks: whatever `who` holds, the comment stays one line.
+      const text = `${LAST_MOVES}${JSON.stringify({ moves, nonce: randomUUID() })}\n${formatYaml(aliases)}`;
+      const key = `${this.#prefix}${id}/${ALIASES}`;
+      const condition = current.etag === null ? { ifNone: true as const } : { ifMatch: current.etag };
+      const put = await this.#client.put(key, Buffer.from(text), condition);
+      if (put === 'done' || (put === 'unsure' && without(moves, await this.history(id)).length === 0)) {
+        await this.#append(id, moves);
+        return moves.at(-1)!;
+      }
+      await pause(attempt);
+    }
+    throw unavailable(this.name, `${id}@${alias} is moved by others all the time`);
+  }
+
+  async history(id: string): Promise<AliasMove[]> {
+    // The aliases first: what they tell is in the history, or was not written to it yet.
+    const { lastMoves } = await this.#aliases(id);
+    const { moves } = await this.#history(id);
+    return [...moves, ...without(lastMoves, moves)];
+  }
+
+  /** Everything but model.yaml first: a version is there when its model.yaml is, and then it is whole. */
+  async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
+    const prefix = `${this.#prefix}${id}/${version}/`;
+    const token = await this.#claim(id, version);
+    const claim = `${prefix}${CLAIM}`;
+    try {
+      await this.#checkConditions(claim, token);
+      if (await this.#client.get(`${prefix}${MANIFEST}`)) throw exists(id, version);
+      for (const f of files) {
+        if (f.name === MANIFEST) continue;
+        await this.#client.put(`${prefix}${f.name}`, { ...f, file: path.join(folder, f.name) });
+      }
+      // What an upload that died left there is no part of this package.
+      const names = new Set([...files.map((f) => f.name), CLAIM]);
+      for (const { key } of (await this.#client.list(prefix)).objects) {
+        if (!names.has(key.slice(prefix.length))) await this.#client.remove(key);
+      }
+      if ((await this.#client.get(claim))?.text !== token) throw beingAdded(id, version);
+      const manifest = files.find((f) => f.name === MANIFEST)!;
+      const body = { ...manifest, file: path.join(folder, MANIFEST) };
+      const sha256 = packageHash(files);
+      const key = `${prefix}${MANIFEST}`;
+      const put = await this.#client.put(key, body, { ifNone: true }, { [PACKAGE_HASH]: sha256 });
+      if (put === 'refused' || (put === 'unsure' && hashOf((await this.#client.get(key))?.text) !== manifest.sha256)) {
+        throw exists(id, version);
+      }
+      return version;
+    } finally {
+      if ((await this.#client.get(claim).catch(() => null))?.text === token) {
+        await this.#client.remove(claim).catch(() => {});
+      }
+    }
+  }
+
+  /** Two who upload the same version would mix their files. @throws SluiceError version_exists */
+  async #claim(id: string, version: string): Promise<string> {
+    const key = `${this.#prefix}${id}/${version}/${CLAIM}`;
+    const token = `${new Date().toISOString()} ${randomUUID()}\n`;
+    const mine = async (put: 'done' | 'refused' | 'unsure') =>
+      put === 'done' || (put === 'unsure' && (await this.#client.get(key))?.text === token);
+    if (await mine(await this.#client.put(key, Buffer.from(token), { ifNone: true }))) return token;
+    const other = await this.#client.get(key);
+    const age = Date.now() - Date.parse(other?.text.split(' ')[0] ?? '');
+    if (other && !(age < STALE_CLAIM_MS)) {
+      if (await mine(await this.#client.put(key, Buffer.from(token), { ifMatch: other.etag }))) return token;
+    }
+    throw beingAdded(id, version);
+  }
+
+  /** Storage that takes conditions for decoration would let versions change. @throws SluiceError registry_unavailable */
+  async #checkConditions(claim: string, token: string): Promise<void> {
+    const body = Buffer.from(token);
+    const absent = await this.#client.put(claim, body, { ifNone: true });
+    const changed = await this.#client.put(claim, body, { ifMatch: '"00000000000000000000000000000000"' });
+    if (absent !== 'done' && changed !== 'done') return;
+    throw unavailable(this.name, 'it does not honour If-None-Match and If-Match on PUT, which a registry needs');
+  }
+
+  async #aliases(
+    id: string,
+  ): Promise<{ aliases: Record<string, string>; etag: string | null; lastMoves: AliasMove[] }> {
+    const key = `${this.#prefix}${id}/${ALIASES}`;
+    const found = await this.#client.get(key);
+    if (!found) return { aliases: {}, etag: null, lastMoves: [] };
+    const aliases = readAliases(key, found.text);
+    const comment = found.text.split('\n').find((l) => l.startsWith(LAST_MOVES));
+    return { aliases, etag: found.etag, lastMoves: comment ? readMoves(comment.slice(LAST_MOVES.length)) : [] };
+  }
+
+  async #history(id: string): Promise<{ moves: AliasMove[]; text: string; etag: string | null }> {
+    const found = await this.#client.get(`${this.#prefix}${id}/${HISTORY}`);
+    const lines = (found?.text ?? '').split('\n').filter((l) => l !== '');
+    return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
+  }
+
+  /** The history; whoever comes first after a mover that died between its two writes adds what that one did. */
+  async #heal(id: string, lastMoves: readonly AliasMove[]): Promise<AliasMove[]> {
+    const { moves } = await this.#history(id);
+    const missing = without(lastMoves, moves);
+    if (missing.length > 0) await this.#append(id, missing);
+    return [...moves, ...missing];
+  }
+
+  async #append(id: string, added: readonly AliasMove[]): Promise<void> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const { moves, text, etag } = await this.#history(id);
+      const missing = without(added, moves);
+      if (missing.length === 0) return;
+      const begun = text === '' || text.endsWith('\n') ? text : `${text}\n`;
+      const body = Buffer.from(begun + missing.map((m) => `${JSON.stringify(m)}\n`).join(''));
+      const condition = etag === null ? { ifNone: true as const } : { ifMatch: etag };
+      if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
+      await pause(attempt);
+    }
+    throw unavailable(this.name, `the history of ${id} is written by others all the time`);
+  }
+}
+
+/** Grows with the attempts and differs between those who collide. */
+const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));
+
+const exists = (id: string, version: string): SluiceError =>
+  new SluiceError('version_exists', `${id}:${version} is registered already`);
+
+const beingAdded = (id: string, version: string): SluiceError =>
+  new SluiceError('version_exists', `${id}:${version} is being uploaded by another`);
+
+const hashOf = (text: string | undefined): string =>
+  createHash('sha256')
+    .update(text ?? '')
+    .digest('hex');
+
+const stampOf = (files: readonly S3Object[]): string => {
+  const kept = files.filter((f) => !f.key.endsWith(`/${CLAIM}`)).map((f) => `${f.key} ${f.etag} ${f.bytes}`);
+  return hashOf(kept.sort().join('\n'));
+};
+
+const same = (a: AliasMove, b: AliasMove): boolean =>
+  a.at === b.at && a.who === b.who && a.alias === b.alias && a.from === b.from && a.to === b.to;
+
+const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
+  some.filter((m) => !known.some((k) => same(k, m)));
+
+/** A line that is damaged is left out. */
+function readMove(json: string): AliasMove[] {
+  try {
+    const { at, who, alias, from, to } = JSON.parse(json) as AliasMove;
+    return [{ at, who, alias, from, to }];
+  } catch {
+    return [];
+  }
+}
+
+function readMoves(json: string): AliasMove[] {
+  try {
+    return (JSON.parse(json) as { moves: AliasMove[] }).moves;
+  } catch {
+    return [];
+  }
+}
+
+const isId = (text: string): boolean => accepted(text);
+const isVersion = (text: string): boolean => accepted(`m:${text}`);
+
+function accepted(reference: string): boolean {
+  try {
+    parseReference(reference);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A model whose aliases cannot be read does not hide the others. */
+function ifInvalid(error: unknown): null {
+  if (error instanceof SluiceError && error.code === 'model_invalid') return null;
+  throw error;
+}

@@ -1,0 +1,63 @@
+// The distribution of the training data and of its scores: what later applications are compared with for drift.
+import type { Manifest } from '../model/package/manifest.ts';
+import type { DraftColumn } from './columns.ts';
+import { missingIn, type TrainingTable } from './table.ts';
+
+type Baseline = NonNullable<Manifest['baseline']>;
+
+const BINS = 10;
+/** More categories than this are counted together as "other". */
+const MAX_CATEGORIES = 100;
+
+/**
+ * Numbers: edges are deciles of the sample (n edges, n + 1 counts, the first and last bin open); missing apart.
+ * Categories and booleans: counts of the whole table.
+ */
+export function computeBaseline(
+  table: TrainingTable,
+  drafts: readonly DraftColumn[],
+  scores: readonly number[],
+): Baseline {
+  const columns: Baseline['columns'] = {};
+  for (const { spec, profile } of drafts) {
+    const missing = missingIn(profile);
+    if (spec.kind !== 'number') {
+      const entries = [...(profile.distinct ?? [])].sort((a, b) => b[1] - a[1]);
+      const kept = entries.slice(0, MAX_CATEGORIES);
+      const rest = entries.slice(MAX_CATEGORIES).reduce((n, [, c]) => n + c, 0);
+      columns[spec.name] = {
+        counts: Object.fromEntries(rest > 0 ? [...kept, ['(other)', rest]] : kept),
+        missing,
+      };
+      continue;
+    }
+    const field = table.header.indexOf(spec.name);
+    const absent = new Set(spec.missing?.values);
+    const numbers = table.sample.flatMap(({ fields }) => (absent.has(fields[field]!) ? [] : [Number(fields[field])]));
+    const { edges, counts } = histogram(numbers);
+    columns[spec.name] = {
+      edges,
+      counts,
+      missing,
+      ...(numbers.length > 0 ? { min: profile.min, max: profile.max } : {}),
+    };
+  }
+  return { rows: table.rows, columns, score: histogram(scores) };
+}
+
+/** Deciles as edges, without repeats, and how many values fall between them (value < edge goes left). */
+export function histogram(values: readonly number[]): { edges: number[]; counts: number[] } {
+  const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
+  const edges: number[] = [];
+  for (let k = 1; k < BINS && sorted.length > 0; k++) {
+    const edge = sorted[Math.floor((k * sorted.length) / BINS)]!;
+    if (edge !== edges.at(-1) && edge > sorted[0]!) edges.push(edge);
+  }
+  const counts = new Array<number>(edges.length + 1).fill(0);
+  for (const v of sorted) {
+    let bin = 0;
+    while (bin < edges.length && v >= edges[bin]!) bin++;
+    counts[bin]!++;
+  }
+  return { edges, counts };
+}

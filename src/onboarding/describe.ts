@@ -1,0 +1,28 @@
+// What a caller needs to know of a model: columns, values they take, versions, aliases and an application to copy.
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { sampleApplication } from './sample.ts';
+
+export function describeModel({ manifest }: ModelPackage, versions: string[], aliases: Record<string, string>) {
+  return {
+    id: manifest.id,
+    version: String(manifest.version),
+    task: manifest.task,
+    ...(manifest.description ? { description: manifest.description } : {}),
+    sha256: manifest.onnx.sha256,
+    ...(manifest.classes ? { classes: manifest.classes } : {}),
+    ...(manifest.positive_class === undefined ? {} : { positive_class: manifest.positive_class }),
+    columns: manifest.columns.map((c) => {
+      const values = c.values ?? (c.codes ? Object.keys(c.codes) : undefined);
+      return {
+        name: c.name,
+        kind: c.kind,
+        ...(values ? { values } : {}),
+        ...(c.range ? { range: c.range } : {}),
+        required: c.missing?.as === 'error',
+      };
+    }),
+    versions,
+    aliases,
+    sample: sampleApplication(manifest),
+  };
+}

@@ -1,0 +1,168 @@
+// Predictions of the training library, as people save them: a column of probabilities, one a class, or values.
+import { readFile } from 'node:fs/promises';
+import { parse } from 'csv-parse/sync';
+import { SluiceError } from '../core/errors.ts';
+import type { Scores } from '../inference/evaluate/evaluator.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+
+export interface Expected {
+  /** Column of the file each compared number came from. */
+  columns: readonly string[];
+  /** Row-major, rows × columns.length; NaN where the file says nothing. */
+  values: Float64Array;
+  rows: number;
+  /** Class index of each column; -1: probability of the positive class, or the value. */
+  classes: readonly number[];
+}
+
+export interface ExpectedTable {
+  file: string;
+  header: readonly string[];
+  rows: readonly (readonly string[])[];
+}
+
+const PROBABILITY = ['probability', 'proba', 'prob', 'p', 'y_proba', 'y_prob', 'predicted_probability', 'score', 'prediction', 'pred', 'y_pred', 'value', 'expected']; // biome-ignore format: a list
+const VALUE = ['value', 'prediction', 'pred', 'y_pred', 'score', 'expected', 'probability'];
+
+/** Reads the file; a first line that is all numbers is no header. @throws SluiceError input_not_found | usage */
+export async function readExpected(file: string): Promise<ExpectedTable> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
+  }
+  const first = text.split(/\r?\n/, 1)[0]!;
+  const delimiter = [',', '\t', ';'].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
+  let rows: string[][];
+  try {
+    rows = parse(text, {
+      delimiter,
+      bom: true,
+      skip_empty_lines: true,
+      record_delimiter: ['\r\n', '\n', '\r'],
+    }) as string[][];
+  } catch (cause) {
+    throw new SluiceError('usage', `${file}: ${cause instanceof Error ? cause.message : cause}`, { cause });
+  }
+  if (rows.length === 0) throw new SluiceError('usage', `${file} is empty`);
+  const bare = rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
+  const header = bare ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
+  // pandas' to_csv writes its index as a first column without a name.
+  const body = bare ? rows : rows.slice(1);
+  const indexed = !bare && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
+  return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
+}
+
+/** Finds the columns that carry the predictions. @throws SluiceError usage naming what was looked for */
+export function expectedFor(table: ExpectedTable, manifest: Manifest): Expected {
+  const { header } = table;
+  const find = (names: readonly string[]) =>
+    names.map((n) => header.findIndex((h) => h.trim().toLowerCase() === n)).find((i) => i >= 0 && numeric(table, i)) ??
+    -1;
+  let picked: number[] = [];
+  let classes: number[] = [];
+  if (manifest.task === 'binary' || manifest.task === 'multiclass') {
+    const perClass = manifest.classes!.map((c) => header.findIndex((h) => namesClass(h, String(c))));
+    if (manifest.task === 'multiclass' && perClass.every((i) => i >= 0)) {
+      picked = perClass;
+      classes = perClass.map((_, c) => c);
+    } else if (manifest.task === 'binary') {
+      const positive = perClass[manifest.classes!.indexOf(manifest.positive_class!)] ?? -1;
+      const i = find(PROBABILITY.slice(0, 7));
+      const j = i >= 0 ? i : positive >= 0 ? positive : find(PROBABILITY);
+      if (j >= 0) [picked, classes] = [[j], [-1]];
+    }
+  } else {
+    const i = find(VALUE);
+    if (i >= 0) [picked, classes] = [[i], [-1]];
+  }
+  if (picked.length === 0 && manifest.task !== 'multiclass' && header.length === 1) [picked, classes] = [[0], [-1]];
+  if (picked.length === 0) {
+    const wanted =
+      manifest.task === 'multiclass'
+        ? manifest.classes!.map((c) => `probability.${c}`).join(', ')
+        : manifest.task === 'binary'
+          ? 'probability'
+          : 'value';
+    throw new SluiceError('usage', `${table.file} needs the column ${wanted} (it has ${header.join(', ')})`);
+  }
+  const values = new Float64Array(table.rows.length * picked.length);
+  table.rows.forEach((row, r) => {
+    picked.forEach((c, j) => {
+      const cell = row[c] ?? '';
+      values[r * picked.length + j] = cell.trim() === '' ? Number.NaN : Number(cell);
+    });
+  });
+  return { columns: picked.map((i) => header[i]!), values, rows: table.rows.length, classes };
+}
+
+const namesClass = (header: string, c: string): boolean =>
+  header === c || (header.endsWith(c) && /[._ \-:]$/.test(header.slice(0, header.length - c.length)));
+
+const numeric = (table: ExpectedTable, column: number): boolean =>
+  table.rows.slice(0, 100).every((r) => (r[column] ?? '') === '' || Number.isFinite(Number(r[column])));
+
+export interface Comparison {
+  rows: number;
+  /** Rows beyond the tolerance. */
+  beyond: number;
+  largest: number;
+  /** Row of the table with the largest difference, from 0. */
+  worst: number;
+  /** Rows of the expectation that Sluice rejects. */
+  rejected: number;
+}
+
+/** Compares scores of rows with what the training library says; `rowOf[i]` is the expectation's row of score row i. */
+export function compare(
+  manifest: Manifest,
+  scores: Scores,
+  rejected: ReadonlyMap<number, unknown>,
+  expected: Expected,
+  rowOf: readonly number[],
+  tolerance: number,
+): Comparison {
+  const result: Comparison = { rows: 0, beyond: 0, largest: 0, worst: -1, rejected: 0 };
+  const interpreter = new Interpreter(manifest);
+  rowOf.forEach((row, i) => {
+    const d = difference(interpreter, scores, i, expected, row);
+    if (d === null) return;
+    if (rejected.has(i)) {
+      result.rejected++;
+      return;
+    }
+    result.rows++;
+    if (!(d <= tolerance)) result.beyond++;
+    if (!(d <= result.largest)) [result.largest, result.worst] = [d, row];
+  });
+  return result;
+}
+
+/** Largest difference in row `i`; NaN when a score is NaN, null when nothing is expected. */
+export function difference(
+  interpreter: Interpreter,
+  scores: Scores,
+  i: number,
+  expected: Expected,
+  row: number,
+): number | null {
+  const { task } = interpreter;
+  let worst = 0;
+  for (let j = 0; j < expected.classes.length; j++) {
+    const want = expected.values[row * expected.classes.length + j]!;
+    if (Number.isNaN(want)) return null;
+    const c = expected.classes[j]!;
+    const got =
+      c >= 0
+        ? scores.values[i * scores.width + c]!
+        : task === 'binary'
+          ? interpreter.probability(scores, i)
+          : interpreter.value(scores, i);
+    // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
+    const d = Math.abs(got - want) / (c < 0 && task !== 'binary' ? Math.max(1, Math.abs(want)) : 1);
+    if (!(d <= worst)) worst = d;
+  }
+  return worst;
+}

@@ -1,0 +1,86 @@
+// The report card of a package, as JSON for machines and Markdown for the auditor who asks what was checked.
+
+import type { BatchInvariance } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { Comparison } from './expected.ts';
+import { type Finding, plural } from './findings.ts';
+
+export interface Report {
+  model: string;
+  sha256: string;
+  /** ISO time of the check. */
+  checked: string;
+  sluice: string;
+  onnx: { producer: string; irVersion: number; opsets: Record<string, number>; bytes: number };
+  task: Manifest['task'];
+  training: { file: string; rows: number; sha256: string | null } | null;
+  /** Against the training library's predictions; null: none were given. */
+  selfTest: (Comparison & { tolerance: number; passed: boolean; source: string }) | null;
+  batchInvariance: BatchInvariance;
+  speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
+  /** How rows are interpreted, and why not by a better method; null: not looked at. */
+  interpretation: { method: string; space: string; reasons: readonly string[] } | null;
+  scores: { mean: number; min: number; max: number; outcomeRate: number | null } | null;
+  findings: readonly Finding[];
+}
+
+const n = (x: number, digits = 0): string => x.toLocaleString('en', { maximumFractionDigits: digits });
+
+/** true if the same bits came out for every batch size, as Sluice evaluates. */
+export const isInvariant = (b: BatchInvariance): boolean => Object.values(b.different).every((d) => d === 0);
+
+export function invarianceText(b: BatchInvariance): string {
+  if (b.single) return 'The graph takes one row at a time: a row cannot depend on its neighbours.';
+  if (isInvariant(b)) {
+    const bare = Object.values(b.differentBare).some((d) => d > 0)
+      ? ' (the bare graph does change bits with the batch; evaluating whole groups of rows prevents that)'
+      : '';
+    return `The same bits in batches of ${b.sizes.join(', ')}${bare}.`;
+  }
+  const changed = Object.entries(b.different).filter(([, d]) => d > 0);
+  return `Bits change with the batch size: ${changed.map(([s, d]) => `${plural(d, 'row')} at ${s}`).join(', ')}, by up to ${b.largest}.`;
+}
+
+export function selfTestText(s: Report['selfTest']): string {
+  if (!s) return 'Not checked: no predictions of the training library were given (--expected).';
+  const rejected =
+    s.rejected > 0 ? ` ${plural(s.rejected, 'row')} of the expectation are rejected by the encoding rules.` : '';
+  const largest = `the largest difference is ${s.largest.toExponential(1)}`;
+  return s.passed
+    ? `Passed: ${plural(s.rows, 'row')} agree with ${s.source} within ${s.tolerance.toExponential()}, ${largest}.${rejected}`
+    : `Failed: ${plural(s.beyond, 'row')} of ${n(s.rows)} differ from ${s.source} by more than ${s.tolerance.toExponential()}, ${largest} (row ${s.worst + 1}).${rejected}`;
+}
+
+export function reportMarkdown(r: Report): string {
+  const by = (level: Finding['level']) =>
+    r.findings
+      .filter((f) => f.level === level)
+      .map((f) => `- ${f.column === undefined ? '' : `\`${f.column}\` `}${f.text}`);
+  const section = (title: string, lines: string[]) => (lines.length === 0 ? [] : [`## ${title}`, '', ...lines, '']);
+  const { speed, scores } = r;
+  return [
+    `# ${r.model}`,
+    '',
+    '| | |',
+    '| --- | --- |',
+    `| checked | ${r.checked} by Sluice ${r.sluice} |`,
+    `| model file | ${n(r.onnx.bytes)} bytes, sha256 \`${r.sha256}\` |`,
+    `| exported by | ${r.onnx.producer.split('\n')[0]} |`,
+    `| task | ${r.task} |`,
+    ...(r.training ? [`| training table | ${r.training.file}, ${plural(r.training.rows, 'row')} |`] : []),
+    ...(scores
+      ? [
+          `| scores of the sample | mean ${n(scores.mean, 4)}, from ${n(scores.min, 4)} to ${n(scores.max, 4)}${scores.outcomeRate === null ? '' : `; share of the positive class in the table ${n(scores.outcomeRate, 4)}`} |`,
+        ]
+      : []),
+    ...(r.interpretation ? [`| interpretation | ${r.interpretation.method}, in ${r.interpretation.space} |`] : []),
+    `| speed | ${n(speed.rowsPerSecond)} rows/s on one thread in batches of ${speed.batchRows} |`,
+    `| memory | ${n(speed.memoryBytes / 1e6)} MB to load, in ${n(speed.loadMs)} ms |`,
+    '',
+    ...section('Against the training library', [selfTestText(r.selfTest)]),
+    ...section('Batch invariance', [invarianceText(r.batchInvariance)]),
+    ...section('Warnings', by('warning')),
+    ...section('Assumed, because nothing shows it', by('assumed')),
+    ...section('Found', by('info')),
+  ].join('\n');
+}

@@ -1,0 +1,169 @@
+// `model verify` and the trial before a version is served: is this package whole, does it load, does it still say what it said?
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { parse } from 'csv-parse/sync';
+import { SluiceError } from '../core/errors.ts';
+import { VERSION } from '../core/version.ts';
+import { mismatches } from '../inference/evaluate/onnxruntime.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import { unmappedReasons } from '../inference/explain/interpretation.ts';
+import { readOnnx } from '../inference/onnx/graph.ts';
+import { looksIsotonic, refusals } from '../inference/onnx/servable.ts';
+import { Probe } from '../inference/sandbox/probe.ts';
+import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
+import { compare, expectedFor, readExpected } from './expected.ts';
+import { Findings, plural } from './findings.ts';
+import { describeOnnx, measureSpeed } from './register.ts';
+import { isInvariant, type Report } from './report.ts';
+import { sampleRow } from './sample.ts';
+
+interface Opened {
+  bytes: Uint8Array;
+  probe: Probe;
+  encoded: EncodedRows;
+  selfTest: Report['selfTest'];
+}
+
+/**
+ * Loads a package in a process of its own and scores its self-test, or an application made up from the manifest.
+ * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
+ */
+export async function tryPackage(model: ModelPackage): Promise<void> {
+  const { probe, selfTest } = await open(model);
+  probe.close();
+  if (selfTest && !selfTest.passed) throw failed(model, selfTest);
+}
+
+/** Everything `model add` checks that needs no training table. Does not throw for a failed self-test: the report says it. */
+export async function verifyPackage(model: ModelPackage): Promise<Report> {
+  const { manifest } = model;
+  const { bytes, probe, encoded, selfTest } = await open(model);
+  try {
+    const onnx = readOnnx(bytes);
+    const findings = new Findings();
+    const batchInvariance = await checkBatchInvariance(probe, manifest, encoded);
+    if (!isInvariant(batchInvariance))
+      findings.warn(`scores change with the batch size by up to ${batchInvariance.largest}`);
+    if (!selfTest) findings.warn('has no self-test: predictions of the training library were never compared');
+    if (looksIsotonic(onnx.graph))
+      findings.warn('looks isotonic-calibrated: exports of that differ from the training library');
+    const unmapped = unmappedReasons(manifest);
+    if (unmapped.length > 0) {
+      findings.warn(
+        `reasons have neither a text nor none for ${unmapped.join(', ')}: letters would carry the names of the columns`,
+      );
+    }
+    if (!manifest.baseline) findings.warn('has no baseline: drift cannot be seen');
+    for (const part of [manifest.explain?.background, manifest.explain?.covers]) {
+      if (part !== undefined && !(await exists(path.join(model.folder, part))))
+        findings.warn(`${part} is named and not there`);
+    }
+    return {
+      model: model.ref,
+      sha256: manifest.onnx.sha256,
+      checked: new Date().toISOString(),
+      sluice: VERSION,
+      onnx: describeOnnx(onnx, bytes),
+      task: manifest.task,
+      training: null,
+      selfTest,
+      batchInvariance,
+      speed: await measureSpeed(probe, manifest, encoded),
+      interpretation: manifest.explain?.method
+        ? { method: manifest.explain.method, space: manifest.explain.space ?? '', reasons: [] }
+        : null,
+      scores: null,
+      findings: findings.list,
+    };
+  } finally {
+    probe.close();
+  }
+}
+
+async function open(model: ModelPackage): Promise<Opened> {
+  const { manifest } = model;
+  const bytes = await readModelBytes(model);
+  const reasons = refusals(readOnnx(bytes));
+  if (reasons.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${reasons.join('; ')}`);
+  const test = manifest.self_test ? await readSelfTest(model) : null;
+  const probe = await Probe.open(bytes);
+  try {
+    const problems = mismatches(probe.opened, manifest);
+    if (problems.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${problems.join('; ')}`);
+    const rows = test ? test.rows : [sampleRow(manifest)];
+    const fields = manifest.columns.map((c, i) => (test ? test.header.indexOf(c.name) : i));
+    const encoded = encodeRows(manifest, rows, fields);
+    if (encoded.rejected.size === encoded.rows) {
+      const [why] = [...encoded.rejected.values()];
+      throw new SluiceError(
+        'model_invalid',
+        `${model.ref}: its own sample is rejected (${why?.column ?? ''} ${why?.code ?? ''})`,
+      );
+    }
+    const scores = await scoreRows(probe, manifest, encoded);
+    const interpreter = new Interpreter(manifest);
+    for (let r = 0; r < encoded.rows; r++) {
+      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isOdd(scores, r)) {
+        throw new SluiceError('model_invalid', `${model.ref}: its output holds raw scores, not probabilities`);
+      }
+    }
+    if (!test) return { bytes, probe, encoded, selfTest: null };
+    const tolerance = manifest.self_test!.tolerance ?? 1e-6;
+    const result = compare(
+      manifest,
+      scores,
+      encoded.rejected,
+      test.expected,
+      rows.map((_, i) => i),
+      tolerance,
+    );
+    const passed = result.beyond === 0 && result.rejected === 0 && result.rows > 0;
+    return { bytes, probe, encoded, selfTest: { ...result, tolerance, passed, source: 'the training library' } };
+  } catch (error) {
+    probe.close();
+    throw error;
+  }
+}
+
+async function readSelfTest(model: ModelPackage) {
+  const { manifest } = model;
+  const { input, expected } = manifest.self_test!;
+  const within = (name: string): string => {
+    const file = path.resolve(model.folder, name);
+    if (!file.startsWith(model.folder + path.sep))
+      throw new SluiceError('model_invalid', `${name} must lie inside the package`);
+    return file;
+  };
+  const broken = (cause: unknown): SluiceError =>
+    cause instanceof SluiceError && cause.code === 'model_invalid'
+      ? cause
+      : new SluiceError(
+          'model_invalid',
+          `${model.ref}: the self-test cannot be read: ${cause instanceof Error ? cause.message : cause}`,
+          { cause },
+        );
+  try {
+    const text = await readFile(within(input), 'utf8');
+    const [header, ...rows] = parse(text, {
+      bom: true,
+      skip_empty_lines: true,
+      record_delimiter: ['\r\n', '\n', '\r'],
+    }) as string[][];
+    const lacking = manifest.columns.filter((c) => !header?.includes(c.name));
+    if (!header || lacking.length > 0) throw new Error(`${input} lacks ${lacking.map((c) => c.name).join(', ')}`);
+    const want = expectedFor(await readExpected(within(expected)), manifest);
+    if (want.rows !== rows.length) throw new Error(`${rows.length} rows, ${want.rows} predictions`);
+    return { header, rows, expected: want };
+  } catch (cause) {
+    throw broken(cause);
+  }
+}
+
+const exists = async (file: string): Promise<boolean> => (await stat(file).catch(() => null)) !== null;
+
+const failed = (model: ModelPackage, s: NonNullable<Report['selfTest']>): SluiceError =>
+  new SluiceError(
+    'self_test_failed',
+    `${model.ref}: ${plural(s.beyond + s.rejected, 'row')} of its self-test no longer come out as expected (largest difference ${s.largest})`,
+  );

@@ -1,0 +1,30 @@
+// A proposed package as files in a folder, ready to be added to a registry.
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { formatYaml } from '../config/yaml.ts';
+import { loadPackage } from '../model/package/load-package.ts';
+import type { Registry } from '../model/registry/registry.ts';
+import type { Proposal } from './register.ts';
+import { reportMarkdown } from './report.ts';
+
+/** Writes model.yaml, the files of the proposal and the report card (Markdown and JSON). */
+export async function writePackage(folder: string, proposal: Proposal): Promise<void> {
+  await mkdir(folder, { recursive: true });
+  for (const [name, content] of proposal.files) await writeFile(path.join(folder, name), content);
+  await writeFile(path.join(folder, 'report.json'), `${JSON.stringify(proposal.report, null, 1)}\n`);
+  await writeFile(path.join(folder, 'report.md'), reportMarkdown(proposal.report));
+  await writeFile(path.join(folder, 'model.yaml'), formatYaml(proposal.manifest));
+}
+
+/** Adds a proposal to a registry after reading it back as a server would; the version it got. @throws SluiceError version_exists | model_invalid */
+export async function addProposal(registry: Registry, proposal: Proposal): Promise<string> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
+  try {
+    await writePackage(folder, proposal);
+    const { manifest } = await loadPackage(folder);
+    return await registry.add(manifest.id, String(manifest.version), folder);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

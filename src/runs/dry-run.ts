@@ -1,0 +1,107 @@
+// `run --dry-run`: everything a pipeline needs is looked at, ten applications are scored, nothing is written or committed.
+import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Pipeline } from '../config/pipeline-config.ts';
+import { SluiceError } from '../core/errors.ts';
+import { TopicDirectory } from '../kafka/topic-directory.ts';
+import { TopicReader } from '../kafka/topic-reader.ts';
+import type { RunContext } from './context.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { recordFormat } from './record-format.ts';
+import { RecordScorer } from './record-scorer.ts';
+import { interpretationOf } from './spec.ts';
+
+const RECORDS = 10;
+const PATIENCE_MS = 15_000;
+
+/** Tells what it found, a line each. @throws SluiceError with what stands in the way */
+export async function dryRun(pipeline: Pipeline, context: RunContext, tell: (line: string) => void): Promise<void> {
+  const hosted = await context.host.use(pipeline.model);
+  tell(
+    `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
+  );
+  hosted.release();
+  const { source, sink, dead_letter: letters } = pipeline;
+  const topics = [
+    ...(source.type === 'kafka' ? [['source', source.topic] as const] : []),
+    ...(sink.type === 'kafka' ? [['sink', sink.topic] as const] : []),
+    ...(letters?.type === 'kafka' ? [['dead letters', letters.topic] as const] : []),
+  ];
+  if (topics.length > 0) {
+    const directory = new TopicDirectory(connectionOf(pipeline.kafka));
+    try {
+      await directory.connect();
+      for (const [role, topic] of topics) {
+        const facts = await directory.facts(topic);
+        tell(`${role}: topic ${topic}, ${facts.partitions} partitions, records up to ${facts.maxBatchBytes} bytes`);
+      }
+      if (source.type === 'kafka') await describeGroup(directory, source.topic, source.group, tell);
+    } finally {
+      await directory.close();
+    }
+  }
+  if (source.type === 'kafka') await scoreSome(pipeline, context, tell);
+  else tell(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
+  tell('nothing was written or committed');
+}
+
+async function describeGroup(
+  directory: TopicDirectory,
+  topic: string,
+  group: string,
+  tell: (line: string) => void,
+): Promise<void> {
+  const { partitions } = await directory.facts(topic);
+  let lag = 0n;
+  let known = 0;
+  for (let p = 0; p < partitions; p++) {
+    const range = await directory.range(topic, p);
+    const committed = await directory.committed(group, topic, p);
+    if (committed !== null) known++;
+    lag += range.high - (committed ?? range.low);
+  }
+  tell(`group ${group}: offsets for ${known} of ${partitions} partitions, ${lag} records to read`);
+}
+
+async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: string) => void): Promise<void> {
+  if (pipeline.source.type !== 'kafka') return;
+  const { topic } = pipeline.source;
+  // A group of its own without a commit: the real one does not notice.
+  const reader = await TopicReader.start({
+    connection: connectionOf(pipeline.kafka),
+    topic,
+    group: `sluice-dry-run-${randomUUID()}`,
+    untilCaughtUp: true,
+    batchRows: RECORDS,
+  });
+  const scorer = new RecordScorer({
+    host: context.host,
+    model: pipeline.model,
+    interpretation: interpretationOf(pipeline),
+    passthrough: pipeline.score.passthrough ?? '*',
+    maxRecordBytes: pipeline.score.record_bytes,
+  });
+  try {
+    const iterator = reader[Symbol.asyncIterator]();
+    const first = await Promise.race([iterator.next(), sleep(PATIENCE_MS, null)]);
+    if (first === null || first.done) {
+      tell(`the topic ${topic} is empty: nothing could be scored`);
+      return;
+    }
+    const records = first.value.records.slice(0, RECORDS);
+    const { answers } = await (
+      await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } })
+    ).score(
+      scorer,
+      records.map((r) => r.value),
+    );
+    const rejected = answers.filter((a) => a.error);
+    tell(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
+    for (const { error } of rejected.slice(0, 3)) tell(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);
+    if (rejected.length === records.length)
+      throw new SluiceError('nothing_scored', `none of ${records.length} records could be scored`);
+  } finally {
+    scorer.close();
+    await reader.stop();
+  }
+}

@@ -1,0 +1,90 @@
+// `*.test.yaml` beside a pipeline: applications and what the pipeline must make of them.
+import { readFile } from 'node:fs/promises';
+import { Type } from 'typebox';
+import type { Pipeline } from '../config/pipeline-config.ts';
+import { formatProblem } from '../config/yaml.ts';
+import { parseYaml } from '../config/yaml-document.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { ModelHost } from '../engine/model-host.ts';
+import { RecordScorer } from './record-scorer.ts';
+import { interpretationOf } from './spec.ts';
+
+const CaseSchema = Type.Object(
+  {
+    name: Type.Optional(Type.String()),
+    input: Type.Record(Type.String(), Type.Unknown(), { description: 'the application' }),
+    expect: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'keys of the prediction; of an invalid application: error: {code, column}',
+    }),
+    tolerance: Type.Optional(Type.Number({ minimum: 0, description: 'of numbers; default 1e-6' })),
+  },
+  { additionalProperties: false },
+);
+export const PipelineTestSchema = Type.Object(
+  { cases: Type.Array(CaseSchema, { minItems: 1 }) },
+  { additionalProperties: false },
+);
+
+export interface CaseResult {
+  name: string;
+  /** null: passed. */
+  failure: string | null;
+}
+
+/** `x.yaml` → `x.test.yaml` */
+export const testFileOf = (pipelineFile: string): string => pipelineFile.replace(/\.ya?ml$/i, '.test.yaml');
+
+/** Runs the cases of the file beside a pipeline; its sources and sinks are not touched. @throws SluiceError usage | model_* */
+export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Promise<CaseResult[]> {
+  const file = testFileOf(pipeline.file);
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('usage', `${file} cannot be read`, { cause });
+  }
+  const parsed = parseYaml(file, text, PipelineTestSchema);
+  if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
+  const scorer = new RecordScorer({
+    host,
+    model: pipeline.model,
+    interpretation: interpretationOf(pipeline),
+    passthrough: pipeline.score.passthrough ?? '*',
+    maxRecordBytes: pipeline.score.record_bytes,
+  });
+  try {
+    const { cases } = parsed.value;
+    const { answers } = await scorer.score(cases.map((c) => Buffer.from(JSON.stringify(c.input))));
+    return cases.map((c, i) => {
+      const { value, error } = answers[i]!;
+      const got: unknown = value ? JSON.parse(value.toString('utf8')) : { error };
+      return { name: c.name ?? `case ${i + 1}`, failure: differenceOf(c.expect, got, c.tolerance ?? 1e-6, '') };
+    });
+  } finally {
+    scorer.close();
+  }
+}
+
+/** Where `got` is not as expected, in words; keys that nobody expects are not looked at. */
+function differenceOf(want: unknown, got: unknown, tolerance: number, at: string): string | null {
+  const where = at === '' ? 'the prediction' : at;
+  if (typeof want === 'number' && typeof got === 'number') {
+    return Math.abs(want - got) <= tolerance ? null : `${where} is ${got}, expected ${want} ± ${tolerance}`;
+  }
+  if (Array.isArray(want)) {
+    if (!Array.isArray(got) || got.length !== want.length)
+      return `${where} is ${JSON.stringify(got)}, expected ${want.length} entries`;
+    return first(want.map((w, i) => differenceOf(w, got[i], tolerance, `${where}[${i}]`)));
+  }
+  if (typeof want === 'object' && want !== null) {
+    if (typeof got !== 'object' || got === null)
+      return `${where} is ${JSON.stringify(got)}, expected ${JSON.stringify(want)}`;
+    const found = got as Record<string, unknown>;
+    return first(
+      Object.entries(want).map(([k, w]) => differenceOf(w, found[k], tolerance, at === '' ? k : `${at}.${k}`)),
+    );
+  }
+  return want === got ? null : `${where} is ${JSON.stringify(got)}, expected ${JSON.stringify(want)}`;
+}
+
+const first = (list: (string | null)[]): string | null => list.find((x) => x !== null) ?? null;

@@ -1,0 +1,123 @@
+// Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
+import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import type { ErrorCode } from '../core/errors.ts';
+import type { ModelHost } from '../engine/model-host.ts';
+import type { StreamSpec } from '../engine/protocol.ts';
+import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { ANSWER_KEYS } from '../io/format/json.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+
+export interface RecordAnswer {
+  /** The prediction as a JSON object; null if the application was rejected. */
+  value: Buffer | null;
+  error: { code: ErrorCode; column?: string; message: string } | null;
+}
+
+export interface ScoredRecords {
+  model: ModelPackage;
+  /** One a record, in order. */
+  answers: RecordAnswer[];
+}
+
+export interface RecordScorerOptions {
+  host: ModelHost;
+  /** Reference of the model; looked up again for every micro-batch. */
+  model: string;
+  interpretation: InterpretationSpec | null;
+  passthrough: readonly string[] | '*';
+  maxRecordBytes: number;
+  maxColumns?: number;
+}
+
+const LF = 0x0a;
+/** Where `{"error":` differs from `{"modelId":`. */
+const FIRST_LETTER = 2;
+const E = 0x65;
+
+/** Streams are kept as long as the pool they belong to is the one a reference means. */
+export class RecordScorer {
+  readonly #options: RecordScorerOptions;
+  #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
+
+  constructor(options: RecordScorerOptions) {
+    this.#options = options;
+  }
+
+  /** A null value is an empty record and rejected as such. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
+  async score(values: readonly (Buffer | null)[]): Promise<ScoredRecords> {
+    const { host, model: reference, maxRecordBytes } = this.#options;
+    const hosted = await host.use(reference);
+    try {
+      const { model, pool } = hosted;
+      const stream = this.#stream(pool, model);
+      const n = values.length;
+      const slab = new SharedArrayBuffer(
+        Math.max(
+          1,
+          values.reduce((sum, v) => sum + (v?.length ?? 0), 0),
+        ),
+      );
+      const bytes = new Uint8Array(slab);
+      const spans = new Int32Array(n * 2);
+      const faults = new Uint8Array(n);
+      let at = 0;
+      values.forEach((v, i) => {
+        spans[i * 2] = at;
+        if (v) bytes.set(v, at);
+        at += v?.length ?? 0;
+        spans[i * 2 + 1] = at;
+        faults[i] = v && v.length > maxRecordBytes ? RECORD_TOO_LONG : RECORD_OK;
+      });
+      const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
+      const parts = await stream.score({ seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length: at });
+      const answers: RecordAnswer[] = [];
+      for (const part of parts) {
+        // A copy of its own: the answers are parts of it, and the worker writes over what it is given back.
+        const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
+        for (let from = 0; from < text.length; ) {
+          const end = text.indexOf(LF, from);
+          answers.push(answerOf(text.subarray(from, end)));
+          from = end + 1;
+        }
+        pool.recycle(part.output);
+      }
+      return { model, answers };
+    } finally {
+      hosted.release();
+    }
+  }
+
+  close(): void {
+    this.#open?.stream.close();
+    this.#open = null;
+  }
+
+  #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
+    if (this.#open?.pool === pool) return this.#open.stream;
+    this.#open?.stream.close();
+    const { passthrough, interpretation, maxColumns = 2000 } = this.#options;
+    const spec: StreamSpec = {
+      input: {
+        format: 'json',
+        layout: { passthrough, reserved: ANSWER_KEYS, outcome: model.manifest.outcome ?? null, maxColumns },
+      },
+      output: {
+        format: 'ndjson',
+        delimiter: ',',
+        passthrough: passthrough === '*' ? ['*'] : passthrough,
+        passthroughIsJson: true,
+        identity: 'model',
+        interpretation,
+      },
+    };
+    const stream = pool.open(spec);
+    this.#open = { pool, stream };
+    return stream;
+  }
+}
+
+function answerOf(line: Buffer): RecordAnswer {
+  if (line[FIRST_LETTER] !== E) return { value: line, error: null };
+  return { value: null, error: (JSON.parse(line.toString('utf8')) as RecordAnswer).error };
+}

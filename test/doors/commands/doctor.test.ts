@@ -1,0 +1,25 @@
+// `sluice doctor`: what is in order, and what is wrong with its reason.
+import { cpSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { scratch, sluice } from '../../support/cli.ts';
+import { CREDIT_DEFAULT } from '../../support/score.ts';
+
+test('a machine that can score says so; a damaged model, a missing certificate and keys are named', async () => {
+  const fine = await sluice(['doctor']);
+  expect([fine.code, fine.stdout]).toEqual([0, expect.stringContaining('ok      evaluator: ONNX Runtime loads')]);
+  const folder = scratch();
+  const models = path.join(folder, 'models');
+  cpSync(CREDIT_DEFAULT, path.join(models, 'credit-default', '1'), { recursive: true });
+  writeFileSync(path.join(models, 'credit-default', '1', 'model.onnx'), 'no model');
+  writeFileSync(path.join(folder, 'sluice.yaml'), 'tls: { certificate: none.crt, key: none.key }\n');
+  const { code, stdout } = await sluice(['doctor', '-c', 'sluice.yaml', '--registry', models, '--json'], {
+    cwd: folder,
+  });
+  const wrong = (
+    JSON.parse(stdout) as { findings: { check: string; state: string; message: string }[] }
+  ).findings.filter((f) => f.state === 'wrong');
+  expect(code).toBe(1);
+  expect(wrong.map((f) => f.check).sort()).toEqual(['certificate', 'keys', 'model credit-default']);
+  expect(wrong.find((f) => f.check === 'model credit-default')!.message).toContain('[model_hash_mismatch]');
+});

@@ -1,0 +1,242 @@
+// Keys with scopes, models and expiry; certificates that change; proxies; configuration faults; hostile framing.
+import { mkdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
+import http from 'node:http';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import tls from 'node:tls';
+import { expect, onTestFinished, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load-config.ts';
+import { ServerConfigSchema } from '../../../src/config/server-config.ts';
+import { createKey } from '../../../src/doors/commands/keys.ts';
+import { hashToken, KeyRing, newToken, readKeys } from '../../../src/doors/http/access/api-keys.ts';
+import { serve } from '../../../src/doors/http/service.ts';
+import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
+import { scratch, sluice } from '../../support/cli.ts';
+import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
+
+async function startWithKeys() {
+  const folder = scratch();
+  const certificate = path.join(folder, 'tls.crt');
+  const key = path.join(folder, 'tls.key');
+  const put = async () => {
+    const made = await devCertificate();
+    writeFileSync(certificate, made.cert);
+    writeFileSync(key, made.key);
+    return made.cert;
+  };
+  await put();
+  const file = path.join(folder, 'keys.yaml');
+  const flags = { file, scopes: 'predict,models:read' };
+  const tokens = {
+    all: await createKey('all', { ...flags, scopes: 'predict,interpret,jobs,models:read,metrics' }),
+    narrow: await createKey('narrow', { ...flags, models: 'credit-columns' }),
+    reader: await createKey('reader', { ...flags, scopes: 'models:read' }),
+    expired: await createKey('expired', { ...flags, days: '0.0000001' }),
+  };
+  const config = await loadConfig(ServerConfigSchema, {
+    settings: [
+      'listen.port=0',
+      'listen.host=127.0.0.1',
+      'workers=1',
+      `keys_file=${file}`,
+      `tls.certificate=${certificate}`,
+      `tls.key=${key}`,
+      `jobs.folder=${folder}/jobs`,
+    ],
+  });
+  const told: string[] = [];
+  const running = await serve({ config, registry: REGISTRY, tell: (t) => told.push(t) });
+  onTestFinished(() => running.stop());
+  return { port: Number(new URL(running.url).port), tokens, file, put, told, certificate };
+}
+
+test('scopes, models and expiry; a key file that changes is followed, a broken one is not', async () => {
+  const { port, tokens, file, told } = await startWithKeys();
+  const post = (token: string, model = 'credit-default') =>
+    call(port, token, 'POST', `/api/v1/scoring/predict.json?modelId=${model}`, { body: '[]' });
+  expect((await post(tokens.all)).status).toBe(200);
+  expect((await post(tokens.reader)).json.code).toBe('forbidden');
+  expect((await post(tokens.expired)).status).toBe(401);
+  expect((await post(tokens.narrow, 'credit-columns')).status).toBe(200);
+  // 403 whether the model is there or not
+  for (const model of ['credit-default', 'no-such-model']) expect((await post(tokens.narrow, model)).status).toBe(403);
+  expect(
+    (await call(port, tokens.narrow, 'GET', '/api/v1/models')).json.models.map((m: { id: string }) => m.id),
+  ).toEqual(['credit-columns']);
+  expect((await call(port, tokens.reader, 'GET', '/metrics')).status).toBe(403);
+  expect((await call(port, tokens.all, 'GET', '/metrics')).status).toBe(200);
+  const job = await call(port, tokens.narrow, 'POST', '/api/v1/scoring/predict.json?modelId=credit-columns', {
+    body: '[]',
+    headers: { prefer: 'respond-async' },
+  });
+  expect(job.status).toBe(403);
+
+  const late = await createKey('late', { file, scopes: 'predict' });
+  await expect.poll(async () => (await post(late)).status).toBe(200);
+  const revoked = await sluice(['keys', 'revoke', 'late', '--file', file]);
+  expect(revoked.code).toBe(0);
+  await expect.poll(async () => (await post(late)).status).toBe(401);
+  writeFileSync(file, 'keys: [{name: x}]');
+  await expect.poll(() => told.join()).toContain('the keys stay as they are');
+  expect((await post(tokens.all)).status).toBe(200);
+});
+
+test('the token is nowhere in the key file, and the list shows no hash', async () => {
+  const file = path.join(scratch(), 'keys.yaml');
+  const made = await sluice(['keys', 'create', 'ops', '--file', file, '--scopes', 'metrics', '--days', '30']);
+  const token = made.stdout.trim();
+  expect(token).toMatch(/^sluice_[\w-]{43}$/);
+  expect(JSON.stringify(await readKeys(file))).not.toContain(token);
+  const list = await sluice(['keys', 'list', '--file', file]);
+  expect(list.stdout).toMatch(/^ops\tmetrics\tall models\tuntil 20/);
+  expect((await sluice(['keys', 'create', 'ops', '--file', file])).code).toBe(2);
+  expect((await sluice(['keys', 'create', 'x', '--file', file, '--scopes', 'all'])).code).toBe(2);
+});
+
+test('a ring finds a key by its token only', () => {
+  const token = newToken();
+  const ring = new KeyRing([{ name: 'a', sha256: hashToken(token), scopes: [], expires: '2030-01-01T00:00:00Z' }]);
+  expect(ring.find(`Bearer ${token}`, Date.parse('2029-12-31'))?.name).toBe('a');
+  expect(ring.find(`Bearer ${token}`, Date.parse('2030-01-02'))).toBeNull();
+  expect(ring.find(`Basic ${token}`)).toBeNull();
+  expect(ring.find(hashToken(token))).toBeNull();
+  expect(ring.find(undefined)).toBeNull();
+});
+
+test('certificate files that change are used for new connections; a broken one is not', async () => {
+  const { port, put, told, certificate } = await startWithKeys();
+  const seen = () =>
+    new Promise<string>((resolve, reject) => {
+      const socket = tls.connect({ port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+        resolve(socket.getPeerCertificate().fingerprint256);
+        socket.destroy();
+      });
+      socket.on('error', reject);
+    });
+  const first = await seen();
+  await put();
+  await expect.poll(seen, { timeout: 5000 }).not.toBe(first);
+  const second = await seen();
+  writeFileSync(certificate, 'nonsense');
+  await expect.poll(() => told.join(), { timeout: 5000 }).toContain('the certificate stays as it is');
+  expect(await seen()).toBe(second);
+});
+
+test('behind a proxy: only its address, and only what came over HTTPS', async () => {
+  const start = async (address: string) => {
+    const folder = scratch();
+    const config = await loadConfig(ServerConfigSchema, {
+      settings: [
+        'listen.port=0',
+        'listen.host=127.0.0.1',
+        `behind_tls_proxy=["${address}"]`,
+        `keys_file=${folder}/k.yaml`,
+        `jobs.folder=${folder}/jobs`,
+      ],
+    });
+    const running = await serve({ config, registry: REGISTRY });
+    onTestFinished(() => running.stop());
+    const get = (headers: Record<string, string>) =>
+      new Promise<number>((resolve) =>
+        http.get(`${running.url}/livez`, { headers, agent: false }, (r) => resolve(r.resume().statusCode!)),
+      );
+    return [await get({ 'x-forwarded-proto': 'https' }), await get({ 'x-forwarded-proto': 'http' }), await get({})];
+  };
+  expect(await start('127.0.0.0/8')).toEqual([200, 400, 400]);
+  expect(await start('10.1.2.3')).toEqual([400, 400, 400]);
+});
+
+test('configuration faults: all at once, where they stand', async () => {
+  const folder = scratch();
+  const file = path.join(folder, 'sluice.yaml');
+  writeFileSync(file, 'listen:\n  prt: 1\nlimits:\n  rows: many\n  body_bytes: -1\n');
+  const run = await sluice(['serve', '--dev', '-c', file]);
+  expect(run.code).toBe(2);
+  expect(run.stderr).toContain(`${file}:2:3 unknown key prt (did you mean port?)`);
+  expect(run.stderr).toMatch(/sluice\.yaml:4:9 limits\.rows must be/);
+  expect(run.stderr).toMatch(/sluice\.yaml:5:15 limits\.body_bytes must be/);
+  const env = await loadConfig(ServerConfigSchema, {
+    env: { SLUICE_LIMITS__ROWS: '5', SLUICE_REGISTRY: 'x' },
+    settings: ['limits.columns=7'],
+  });
+  expect(env.limits).toMatchObject({ rows: 5, columns: 7, row_bytes: 1024 * 1024 });
+  await expect(loadConfig(ServerConfigSchema, { settings: ['limits.rows=x'] })).rejects.toMatchObject({
+    code: 'usage',
+  });
+  const bare = await sluice(['serve']);
+  expect([bare.code, bare.stderr.includes('tls')]).toEqual([2, true]);
+});
+
+test('hostile framing is refused on its own connection and the others are served', async () => {
+  const s = await startService(['timeouts.head_ms=1000', 'timeouts.body_idle_ms=700']);
+  const raw = (text: string, keepOpen = false) =>
+    new Promise<string>((resolve) => {
+      const socket = tls.connect({ port: s.port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+        socket.write(text);
+        if (!keepOpen) setTimeout(() => socket.end(), 3000).unref();
+      });
+      let got = '';
+      socket.on('data', (d) => {
+        got += d;
+      });
+      socket.on('error', () => {});
+      socket.on('close', () => resolve(got));
+    });
+  const head = (extra: string) =>
+    `POST ${predictUrl('json')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\n${extra}\r\n`;
+  const replies = await Promise.all([
+    raw(`${head('content-length: 2\r\ntransfer-encoding: chunked\r\n')}[]`),
+    raw(`${head('content-length: 2\r\ncontent-length: 3\r\n')}[]`),
+    raw(`${head('transfer-encoding: chunked\r\n')}zz\r\n[]\r\n0\r\n\r\n`),
+    raw(head(`x-flood: ${'x'.repeat(40_000)}\r\n`)),
+    raw(`POST ${predictUrl('json')} HTTP/1.1\r\nx-slow: 1\r\n`, true),
+    raw(`${head('content-length: 100\r\n')}[{"a":`, true),
+  ]);
+  for (const i of [0, 1, 3]) expect(replies[i], `request ${i}`).toMatch(/^HTTP\/1\.1 400 /);
+  // the operation had begun: its connection is cut
+  expect(replies[2]).toMatch(/^HTTP\/1\.1 400 |^$/);
+  expect(replies[3]).toContain('too large');
+  expect(replies[4]).toMatch(/^HTTP\/1\.1 400 .*did not come in time/s);
+  expect(replies[5]).toContain('client_gone');
+  await sleep(50);
+  expect((await s.call('POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
+});
+
+test('a body that trickles is ended, though it never stops for long', async () => {
+  const s = await startService(['timeouts.body_idle_ms=500', 'timeouts.body_min_bytes_per_second=1000']);
+  const got = await new Promise<string>((resolve) => {
+    const socket = tls.connect({ port: s.port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
+      socket.write(
+        `POST ${predictUrl('json')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\ncontent-length: 5000\r\n\r\n`,
+      );
+    });
+    const drip = setInterval(() => socket.write(' '), 50);
+    socket.on('error', () => {});
+    socket.once('data', (d) => {
+      clearInterval(drip);
+      socket.destroy();
+      resolve(String(d));
+    });
+  });
+  expect(got).toMatch(/^HTTP\/1\.1 400 /);
+  expect(got).toContain('slower than 1000 bytes a second');
+});
+
+test('a key file behind a link that is moved, as mounted secrets are, is followed', async () => {
+  const folder = scratch();
+  const token = newToken();
+  const put = (name: string, keys: object[]) => {
+    mkdirSync(path.join(folder, name));
+    writeFileSync(path.join(folder, name, 'keys.yaml'), JSON.stringify({ keys }));
+    symlinkSync(name, path.join(folder, 'next'));
+    renameSync(path.join(folder, 'next'), path.join(folder, '..data'));
+  };
+  put('v1', []);
+  symlinkSync(path.join('..data', 'keys.yaml'), path.join(folder, 'keys.yaml'));
+  const ring = new KeyRing();
+  onTestFinished(() => ring.close());
+  await ring.follow(path.join(folder, 'keys.yaml'), () => {});
+  expect(ring.find(token)).toBeNull();
+  put('v2', [{ name: 'a', sha256: hashToken(token), scopes: ['predict'] }]);
+  await expect.poll(() => ring.find(token)?.name).toBe('a');
+});

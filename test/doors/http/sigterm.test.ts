@@ -1,0 +1,68 @@
+// SIGTERM under load: every answer whose status went out is whole, and the process ends by itself.
+import https from 'node:https';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { scratch, start } from '../../support/cli.ts';
+import { predictUrl } from '../../support/service.ts';
+
+/** More rounds by hand: SLUICE_SIGTERM_ROUNDS=50 npx vitest run test/http/sigterm.test.ts */
+const ROUNDS = Number(process.env.SLUICE_SIGTERM_ROUNDS ?? 4);
+const ROWS = 15_000;
+
+test(`${ROUNDS} times`, { timeout: ROUNDS * 20_000 }, async () => {
+  const body = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 23, delimiter: '\t', dirty: false })]);
+  const seen: Record<string, number> = {};
+  for (let round = 0; round < ROUNDS; round++) {
+    const folder = scratch();
+    const { child, done } = start(
+      ['serve', '--dev', '--port', '0', '--set', 'workers=1', 'preload=["credit-default"]'],
+      { cwd: folder },
+    );
+    let words = '';
+    child.stderr!.on('data', (text: string) => {
+      words += text;
+    });
+    await expect.poll(() => words, { timeout: 10_000 }).toContain('key of this run');
+    const port = Number(/localhost:(\d+)/.exec(words)![1]);
+    const token = /sluice_[\w-]+/.exec(words)![0];
+    const outcomes = Array.from({ length: 6 }, (_, i) => sleep(i * 40).then(() => ask(port, token, body)));
+    await sleep(60 + ((round * 97) % 900));
+    child.kill('SIGTERM');
+    for (const outcome of await Promise.all(outcomes)) seen[outcome] = (seen[outcome] ?? 0) + 1;
+    expect((await done).code).toBe(0);
+  }
+  expect(Object.keys(seen).filter((k) => k.startsWith('cut'))).toEqual([]);
+  expect(seen.whole).toBeGreaterThan(0);
+});
+
+/** whole, refused (503), not accepted (no status came), or cut (a 200 that is not whole). */
+function ask(port: number, token: string, body: Buffer): Promise<string> {
+  return new Promise((resolve) => {
+    const request = https.request(
+      {
+        host: '127.0.0.1',
+        port,
+        method: 'POST',
+        path: predictUrl('csv'),
+        rejectUnauthorized: false,
+        agent: false,
+        headers: { authorization: token, 'content-length': body.length },
+      },
+      (response) => {
+        let text = '';
+        response.setEncoding('utf8').on('data', (d) => {
+          text += d;
+        });
+        response.on('error', () => {});
+        response.on('close', () => {
+          if (response.statusCode === 503) resolve('refused');
+          else if (response.complete && text.trimEnd().split('\n').length === ROWS + 1) resolve('whole');
+          else resolve(`cut ${response.statusCode}`);
+        });
+      },
+    );
+    request.on('error', () => resolve('not accepted'));
+    request.end(body);
+  });
+}

@@ -1,0 +1,58 @@
+// What a service and a pipeline tell of their models: which version answers, which did not load.
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { hostEvents } from '../../src/engine/host-events.ts';
+import { ModelHost } from '../../src/engine/model-host.ts';
+import { FolderRegistry } from '../../src/model/registry/folder.ts';
+import { Metrics } from '../../src/monitor/metrics.ts';
+import { CREDIT_DEFAULT } from '../support/score.ts';
+
+test('the version that answers is the one the metrics name, also when the next does not load', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-host-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const publish = (version: number, change: (manifest: string) => string = (m) => m): void => {
+    const to = path.join(folder, 'credit-default', String(version));
+    cpSync(CREDIT_DEFAULT, to, { recursive: true });
+    const file = path.join(to, 'model.yaml');
+    writeFileSync(file, change(readFileSync(file, 'utf8').replace(/^version: .*$/m, `version: ${version}`)));
+  };
+  const metrics = new Metrics();
+  const told: string[] = [];
+  const host = new ModelHost({
+    registry: new FolderRegistry([folder]),
+    workers: 1,
+    max: 2,
+    ...hostEvents(metrics, (text) => told.push(text)),
+  });
+  onTestFinished(() => host.close());
+  const served = async (): Promise<string[]> =>
+    (await metrics.text())
+      .split('\n')
+      .filter((line) => /^sluice_model_(served_info|stale|swaps_total|load_fail)/.test(line));
+  const use = async (): Promise<unknown> => {
+    const hosted = await host.use('credit-default');
+    hosted.release();
+    return hosted.model.manifest.version;
+  };
+  publish(1);
+  expect(await use()).toBe(1);
+  expect(await served()).toContain('sluice_model_served_info{reference="credit-default",version="1"} 1');
+
+  publish(2);
+  await expect.poll(use, { timeout: 20_000 }).toBe(2);
+  await expect.poll(served).toContain('sluice_model_served_info{reference="credit-default",version="2"} 1');
+  expect((await served()).filter((line) => line.includes('version="1"'))).toEqual([]);
+  expect(told).toEqual(['credit-default: version 1 → 2']);
+
+  publish(3, (manifest) => manifest.replace(/sha256: \w{4}/, 'sha256: 0000'));
+  await expect.poll(() => use().then(() => told.length), { timeout: 20_000 }).toBe(2);
+  expect(told[1]).toMatch(/^credit-default stays at version 2: .*\[model_hash_mismatch\]$/s);
+  const lines = await served();
+  expect(lines).toContain('sluice_model_served_info{reference="credit-default",version="2"} 1');
+  expect(lines).toContainEqual(expect.stringMatching(/^sluice_model_stale\S*\{reference="credit-default"\} 1$/));
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^sluice_model_load_fail\S*\{model="credit-default",code="model_hash_mismatch"\} 1$/),
+  );
+});

@@ -1,0 +1,78 @@
+// A worker that dies costs nothing; a row that kills every worker costs itself.
+
+import path from 'node:path';
+import { parse } from 'csv-parse/sync';
+import { expect, test } from 'vitest';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { scratch } from '../support/cli.ts';
+import { type ScoreSetup, scoreText } from '../support/score.ts';
+
+const ENTRY = new URL('../support/poison-worker.ts', import.meta.url);
+const rowsOf = (text: string) => parse(text, { columns: true }) as Record<string, string>[];
+
+/** 600 rows with some application ids replaced. */
+function portfolio(ids: Record<number, string>): string {
+  const lines = Buffer.concat([...generatePortfolio({ rows: 600, seed: 21, ids: true })])
+    .toString()
+    .split('\n');
+  for (const [row, id] of Object.entries(ids)) lines[Number(row)] = lines[Number(row)]!.replace(/^[^,]*/, id);
+  return lines.join('\n');
+}
+
+async function run(ids: Record<number, string>, setup: ScoreSetup = {}) {
+  const deaths: string[] = [];
+  const scored = await scoreText(portfolio(ids), {
+    passthrough: '*',
+    workers: 2,
+    blockBytes: 16_384,
+    pool: { entry: ENTRY, ...setup.pool },
+    onWorkerDeath: (reason) => deaths.push(reason),
+    ...setup,
+  });
+  return { ...scored, deaths };
+}
+
+test('a worker that dies once is replaced and its block repeated: the same bytes as without', async () => {
+  const ids = { 300: 'KILL_ONCE' };
+  const calm = await scoreText(portfolio(ids), { passthrough: '*' });
+  process.env.SLUICE_TEST_FLAG = path.join(scratch(), 'killed');
+  const { output, deaths, result } = await run(ids);
+  expect(deaths).toHaveLength(1);
+  expect(deaths[0]).toContain('killed once');
+  expect(result.rejected).toBe(0);
+  expect(output).toBe(calm.output);
+});
+
+test('a row that kills its worker every time becomes a rejected row, its neighbours are scored', async () => {
+  const ids = { 77: 'KILL_ALWAYS', 78: 'KILL_ALWAYS', 431: 'KILL_ALWAYS' };
+  const calm = rowsOf((await scoreText(portfolio({}), { passthrough: '*' })).output);
+  const { output, result, rejects, deaths } = await run(ids);
+  expect(result).toMatchObject({ rows: 600, scored: 597, rejected: 3, rejectedByCode: { row_crashed_worker: 3 } });
+  expect(rowsOf(rejects).map((r) => [r.row, r.line])).toEqual([
+    ['77', '78'],
+    ['78', '79'],
+    ['431', '432'],
+  ]);
+  const got = rowsOf(output);
+  for (const [i, row] of got.entries()) if (!(i + 1 in ids)) expect(row).toEqual(calm[i]);
+  expect(deaths.length).toBeGreaterThan(3);
+});
+
+test('a row that hangs its worker is found by the time limit of a job', async () => {
+  const { result } = await run({ 5: 'HANG_ALWAYS' }, { blockBytes: 1000, pool: { entry: ENTRY, jobTimeoutMs: 4000 } });
+  expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
+  expect(result.scored).toBe(599);
+});
+
+test('a model that takes down every worker ends the run with words, not with a loop', async () => {
+  const ids = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [i + 1, 'KILL_ALWAYS']));
+  await expect(run(ids, { blockBytes: 1 << 20, pool: { entry: ENTRY, maxGuiltyRows: 3 } })).rejects.toMatchObject({
+    code: 'worker_failed',
+  });
+});
+
+test('memory that runs out in a worker is a death like any other', async () => {
+  const { result, deaths } = await run({ 9: 'OUT_OF_MEMORY' }, { blockBytes: 400, pool: { entry: ENTRY, heapMb: 48 } });
+  expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
+  expect(deaths.some((d) => /memory/i.test(d))).toBe(true);
+});
