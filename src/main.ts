@@ -25,7 +25,7 @@ if (folder !== undefined) {
 }
 
 // Scoring a file needs a second process, whose start takes as long as what this one loads until then.
-if (process.argv[2] === 'score' && !process.argv.includes('onnxruntime'))
+if (['score', 'run'].includes(process.argv[2] ?? '') && !process.argv.includes('onnxruntime'))
   (await import('./inference/sandbox/probe.ts')).Probe.prepare();
 
 await import('./cli.ts');

@@ -1,16 +1,18 @@
 // What the main thread and the scoring workers say to each other.
+
+import type { Rejection } from '../core/batch.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
 import type { OutputSpec } from '../io/format/formatter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 
-export type InputSpec = DecoderInput;
-
 /** How the blocks of one stream are to be read and written; the same for all its blocks. */
 export interface StreamSpec {
-  input: InputSpec;
+  input: DecoderInput;
   output: OutputSpec;
+  /** Records that each get an answer of their own: parts name every rejected row. Default: no. */
+  records?: boolean;
   /** Many rows will come: what pays only then is made at once. Default: when they have come. */
   large?: boolean;
   /** Default: eager for large streams, else fast. */
@@ -46,23 +48,30 @@ export interface ScoreJob {
 
 export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
 
-export interface ScoredPart {
+/** What the rows of a part add up to: all that an account is told of them. */
+export interface Tally {
+  /** rows = scored + rejected. */
   rows: number;
   scored: number;
   rejected: number;
-  /** Formatted predictions; `length` bytes of the buffer are valid. */
-  output: ArrayBuffer;
-  length: number;
-  /** Lines of the rejects file, without its header. */
-  rejects: string;
   rejectedByCode: Partial<Record<ErrorCode, number>>;
   /** Rows with an interpretation, and rows whose effects did not add up. */
-  explained: number;
+  interpreted: number;
   inexact: number;
   /** The first few rejected rows, for answers that list them. */
   details: ErrorDetail[];
-  /** Milliseconds of work in the worker. */
+  /** Milliseconds of work in the worker; waiting for it is not part of them. */
   workMs: number;
+}
+
+export interface ScoredPart extends Tally {
+  /** Formatted predictions; `length` bytes of the buffer are valid. */
+  output: ArrayBuffer;
+  length: number;
+  /** Lines of the rejects file, without its header; of a stream of `records`: nothing. */
+  rejects: string;
+  /** Of a stream of `records`: every rejected row, `index` counted from the first row of the part. */
+  rejections: Rejection[];
 }
 
 export type FromWorker =

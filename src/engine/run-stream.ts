@@ -1,30 +1,26 @@
 // The engine: blocks of one source through the worker pool into one sink, in order, within a fixed budget.
 import type { Block } from '../core/block.ts';
-import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
 import type { Frame } from '../io/format/formatter.ts';
 import type { Leased } from '../io/source/block-cutter.ts';
-import { MAX_DETAILS, type ScoredPart } from './protocol.ts';
+import type { Account, RunCounts } from './counts.ts';
+import type { ScoredPart } from './protocol.ts';
 import type { StreamHandle } from './worker-pool.ts';
-
-/** Counts of a run; rows = scored + rejected always holds when it ends well. */
-export interface RunCounts {
-  rows: number;
-  scored: number;
-  rejected: number;
-  rejectedByCode: Partial<Record<ErrorCode, number>>;
-  /** The first rejected rows. */
-  details: ErrorDetail[];
-}
 
 interface WriteOptions {
   frame: Frame;
+  /** Hears of every part before it is written. */
+  account: Account;
+  /** Reference `id:version` of the model, for the account. */
+  model: string;
   /** Takes formatted bytes in order; they may be reused once it resolves. */
   write: (bytes: Uint8Array) => Promise<void>;
   /** Takes lines of the rejects file in order. */
   writeRejects?: (lines: string) => Promise<void>;
   recycle?: (buffer: ArrayBuffer) => void;
-  onPart?: (part: ScoredPart, counts: RunCounts) => void;
+  /** After a part was written. What it throws ends the run. */
+  onPart?: (part: ScoredPart) => void;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
   signal?: AbortSignal;
@@ -39,7 +35,6 @@ export interface RunOptions extends WriteOptions {
 
 /** What is written around and between the parts of an answer, and what they add up to. */
 class PartWriter {
-  readonly counts: RunCounts = { rows: 0, scored: 0, rejected: 0, rejectedByCode: {}, details: [] };
   readonly #options: WriteOptions;
   #headDue = true;
   #any = false;
@@ -49,8 +44,8 @@ class PartWriter {
   }
 
   async write(part: ScoredPart): Promise<void> {
-    const { frame, write } = this.#options;
-    account(this.counts, part);
+    const { account, model, frame, write } = this.#options;
+    account.add(part, model);
     if (this.#options.failOnInvalid && part.rejected > 0) {
       const first = part.details[0];
       throw new SluiceError('invalid_row', `row ${first?.row} is invalid: ${first?.code}`, { details: part.details });
@@ -62,13 +57,13 @@ class PartWriter {
       await write(new Uint8Array(part.output, 0, part.length));
     }
     if (part.rejects !== '') await this.#options.writeRejects?.(part.rejects);
-    this.#options.onPart?.(part, this.counts);
+    this.#options.onPart?.(part);
     this.#options.recycle?.(part.output);
   }
 
   /** `read`: rows that went in. @throws SluiceError count_mismatch */
-  async end(read: number): Promise<RunCounts> {
-    const { counts } = this;
+  async end(read: number): Promise<Readonly<RunCounts>> {
+    const { counts } = this.#options.account;
     if (read !== counts.rows || counts.rows !== counts.scored + counts.rejected) {
       const found = `${counts.scored} scored, ${counts.rejected} rejected`;
       throw new SluiceError('count_mismatch', `${read} rows read, ${found}`);
@@ -93,7 +88,7 @@ class PartWriter {
 export async function runBlock(
   block: Block | null,
   options: WriteOptions & { stream: StreamHandle },
-): Promise<RunCounts> {
+): Promise<Readonly<RunCounts>> {
   const { stream, signal } = options;
   const writer = new PartWriter(options);
   if (signal?.aborted) throw cancelled(signal);
@@ -109,7 +104,7 @@ export async function runBlock(
  * Runs a stream to its end and returns its counts. Memory is the budget of `slabs` and their answers, whatever the input's size.
  * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or what source, workers and sink throw
  */
-export async function runStream(options: RunOptions): Promise<RunCounts> {
+export async function runStream(options: RunOptions): Promise<Readonly<RunCounts>> {
   const { stream, slabs } = options;
   const writer = new PartWriter(options);
   const stop = new AbortController();
@@ -149,17 +144,6 @@ export async function runStream(options: RunOptions): Promise<RunCounts> {
   options.signal?.removeEventListener('abort', onAbort);
   if (failure !== null) throw options.signal?.aborted ? cancelled(options.signal) : failure;
   return writer.end(read);
-}
-
-function account(counts: RunCounts, part: ScoredPart): void {
-  counts.rows += part.rows;
-  counts.scored += part.scored;
-  counts.rejected += part.rejected;
-  for (const [code, n] of Object.entries(part.rejectedByCode) as [ErrorCode, number][]) {
-    counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
-  }
-  if (counts.details.length < MAX_DETAILS)
-    counts.details.push(...part.details.slice(0, MAX_DETAILS - counts.details.length));
 }
 
 const cancelled = (signal: AbortSignal): SluiceError =>

@@ -6,15 +6,16 @@ import type { InterpretationSpec } from '../inference/explain/interpretation.ts'
 import { type FittedHeader, fitHeader } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
-import { ANSWER_KEYS } from '../io/format/json.ts';
+import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
 import { cutBlocks, cutWhole } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import type { ModelPackage } from '../model/package/load-package.ts';
+import type { Account, RunCounts } from './counts.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
-import { type RunCounts, runBlock, runStream } from './run-stream.ts';
+import { runBlock, runStream } from './run-stream.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 256 * 1024;
@@ -50,9 +51,11 @@ export interface ScoreStreamOptions {
   /** Effects and reasons beside the predictions. */
   interpretation?: InterpretationSpec | null;
   limits?: StreamLimits;
+  /** A unit of its own: its counts are compared with the rows that went in. */
+  account: Account;
   write: (bytes: Uint8Array) => Promise<void>;
   writeRejects?: (lines: string) => Promise<void>;
-  onPart?: (part: ScoredPart, counts: RunCounts) => void;
+  onPart?: (part: ScoredPart) => void;
   failOnInvalid?: boolean;
   blockBytes?: number;
   /** The only stream of the process: it may take what many could not have. Default: no. */
@@ -67,7 +70,7 @@ export interface ScoreStreamOptions {
  * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
  *   cancelled, or what the chunks, the workers and `write` throw
  */
-export async function scoreStream(options: ScoreStreamOptions): Promise<RunCounts> {
+export async function scoreStream(options: ScoreStreamOptions): Promise<Readonly<RunCounts>> {
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model);
   if (options.whole) return scoreWhole(options, options.whole);
@@ -121,7 +124,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<RunCount
 }
 
 /** An input that is there as a whole. */
-async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promise<RunCounts> {
+async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promise<Readonly<RunCounts>> {
   const { pool, input, limits } = options;
   const header = new HeaderTaker(options);
   const block = cutWhole(whole, {
@@ -167,6 +170,8 @@ class HeaderTaker {
 function writeOptions(options: ScoreStreamOptions, spec: StreamSpec) {
   return {
     frame: frameOf(spec.output, options.model.manifest),
+    account: options.account,
+    model: options.model.ref,
     write: options.write,
     recycle: (buffer: ArrayBuffer) => options.pool.recycle(buffer),
     ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),

@@ -1,5 +1,5 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
-import { type ColumnBatch, type ColumnData, newBatch, newColumns } from '../core/batch.ts';
+import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
 import type { ErrorDetail } from '../core/errors.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { Encoder } from '../inference/encode/encoder.ts';
@@ -23,6 +23,8 @@ interface Kind {
   formatter: Formatter;
   batch: ColumnBatch;
   interpretation: InterpretationSpec | null;
+  /** Rejected rows are named one by one instead of listed as lines. */
+  records: boolean;
 }
 
 /** One job on its way, a micro-batch at a time: `next` decodes it, `write` formats it. */
@@ -34,11 +36,12 @@ class JobRun {
   readonly #began = performance.now();
   readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
   readonly #details: ErrorDetail[] = [];
+  readonly #rejections: Rejection[] = [];
   #from = 0;
   #to = 0;
   #rejects = '';
   #rejected = 0;
-  #explained = 0;
+  #interpreted = 0;
   #inexact = 0;
 
   constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number) {
@@ -68,7 +71,7 @@ class JobRun {
     const job = this.#job;
     const { batch, formatter } = this.kind;
     if (interpretation) {
-      this.#explained += interpretation.explained;
+      this.#interpreted += interpretation.explained;
       this.#inexact += interpretation.inexact;
     }
     formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
@@ -77,7 +80,8 @@ class JobRun {
       const row = job.firstRow + i;
       this.#rejected++;
       this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
-      this.#rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
+      if (this.kind.records) this.#rejections.push({ ...r, index: i });
+      else this.#rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
       if (this.#details.length < MAX_DETAILS) {
         const column = r.column === null ? {} : { column: r.column };
         this.#details.push({ code: r.code, message: r.message, row, ...column });
@@ -96,7 +100,8 @@ class JobRun {
       length,
       rejects: this.#rejects,
       rejectedByCode: this.#rejectedByCode,
-      explained: this.#explained,
+      rejections: this.#rejections,
+      interpreted: this.#interpreted,
       inexact: this.#inexact,
       details: this.#details,
       workMs: performance.now() - this.#began,
@@ -224,13 +229,14 @@ export class Scorer {
     return kind;
   }
 
-  #makeKind({ input, output, large = false, decoder = large ? 'eager' : 'fast' }: StreamSpec): Kind {
+  #makeKind({ input, output, records = false, large = false, decoder = large ? 'eager' : 'fast' }: StreamSpec): Kind {
     // Effects are answered beside the values of the columns.
     const direct = output.interpretation ? null : this.#encoder;
     return {
       decoder: createDecoder(this.#readers, input, decoder, direct),
       formatter: createFormatter(output, this.model.manifest, large ? 0 : undefined),
       interpretation: output.interpretation,
+      records,
       batch: newBatch(this.#columns, this.#capacity, output.passthrough.length),
     };
   }

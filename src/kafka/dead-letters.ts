@@ -1,5 +1,5 @@
 // A record that could not be answered, as it goes to the dead letter topic: its original bytes and why.
-import type { IncomingRecord, OutgoingRecord, RecordHeaders, Rejection } from './records.ts';
+import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from './records.ts';
 
 export const DEAD_LETTER_HEADERS = {
   code: 'sluice-error-code',
@@ -15,7 +15,7 @@ export const DEAD_LETTER_HEADERS = {
 const OURS: ReadonlySet<string> = new Set(Object.values(DEAD_LETTER_HEADERS));
 
 /** Original value, key and headers of `record`, plus what was wrong with it. */
-export function deadLetter(record: IncomingRecord, { code, column, message }: Rejection): OutgoingRecord {
+export function deadLetter(record: IncomingRecord, { code, column, message }: LetterReason): OutgoingRecord {
   const names = DEAD_LETTER_HEADERS;
   return {
     key: record.key,

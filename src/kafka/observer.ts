@@ -38,7 +38,7 @@ export interface KafkaObserver {
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */
   onRestart?(event: { reason: string }): void;
-  /** Records between the position of this member and the end of the partition. */
+  /** Records of the partition that are not committed. */
   onLag?(event: { partition: number; lag: number }): void;
   onPaused?(event: { reason: string | null }): void;
 }

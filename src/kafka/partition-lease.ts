@@ -264,8 +264,11 @@ export class PartitionLease {
     const planner = new SendPlanner({ directory: this.#host.directory, compression, outputTopic, deadLetterTopic });
     let records = 0;
     let rejected = 0;
+    const oversizedOf: number[] = [];
     for (const { batch, result } of items) {
+      const before = planner.oversized;
       await planner.add(result.outputs, 'output');
+      oversizedOf.push(planner.oversized - before);
       await planner.add(result.rejected, 'dead_letter');
       records += batch.records.length;
       rejected += result.rejected.length;
@@ -287,6 +290,9 @@ export class PartitionLease {
     const { bytes, oversized } = plan;
     const ms = performance.now() - began;
     const { partition } = this;
+    items.forEach(({ result }, i) => {
+      result.committed?.(oversizedOf[i]!);
+    });
     this.#host.written({ partition, records, rejected: rejected + oversized, oversized, bytes, ms, next });
   }
 

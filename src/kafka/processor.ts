@@ -2,6 +2,7 @@
 import type { SluiceError } from '../core/errors.ts';
 import type { Compression } from './codecs.ts';
 import { GroupConsumer, type GroupHandler, type GroupOptions } from './group-consumer.ts';
+import { LagMeter } from './lag.ts';
 import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
 import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
 import type { BatchResult, MicroBatch } from './records.ts';
@@ -68,7 +69,6 @@ interface Progress {
   next: bigint;
   /** Whether something was answered here. */
   written: boolean;
-  end: bigint;
 }
 
 /** Start once, `stop` once; `done` tells how it ended. */
@@ -85,6 +85,7 @@ export class TransactionalProcessor {
   readonly #ending = new Map<number, Promise<void>>();
   readonly #full = new Set<number>();
   readonly #progress = new Map<number, Progress>();
+  readonly #lag: LagMeter;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
   #refresher: NodeJS.Timeout | undefined;
@@ -113,6 +114,12 @@ export class TransactionalProcessor {
       fencing: options.fencing ?? true,
     };
     this.#directory = new TopicDirectory(options.connection);
+    this.#lag = new LagMeter({
+      directory: this.#directory,
+      topic: options.topic,
+      group: options.group,
+      onLag: options.observer?.onLag?.bind(options.observer),
+    });
     this.#consumer = new GroupConsumer(options, this.#groupHandler());
   }
 
@@ -138,10 +145,9 @@ export class TransactionalProcessor {
     return processor;
   }
 
-  /** Records not yet answered, by partition of this member; the end is that of the last fetch. */
+  /** Records not yet committed, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
-    const mine = [...this.#progress].filter(([partition]) => this.#leases.has(partition));
-    return new Map(mine.map(([partition, { end, next }]) => [partition, Math.max(0, Number(end - next))]));
+    return this.#lag.lags;
   }
 
   get paused(): boolean {
@@ -175,6 +181,7 @@ export class TransactionalProcessor {
 
   async #stop(deadlineMs: number): Promise<ProcessorReport> {
     clearInterval(this.#refresher);
+    this.#lag.stop();
     const leases = [...this.#leases.values()];
     const ends = Promise.all([...leases.map((l) => l.drain()), ...this.#ending.values()]);
     const drained = await within(ends, deadlineMs);
@@ -197,14 +204,18 @@ export class TransactionalProcessor {
       unassigned: () => this.#release(),
       records: (partition, records, next, end) => {
         const progress = this.#progress.get(partition);
-        if (progress) Object.assign(progress, { fetched: next, offered: next, end });
+        if (progress) Object.assign(progress, { fetched: next, offered: next });
         this.#leases.get(partition)?.offer(records, next);
-        observer?.onLag?.({ partition, lag: Number(end - next) });
+        this.#lag.end(partition, end);
         this.#limit(partition);
       },
       skipped: (partition, next) => {
         const progress = this.#progress.get(partition);
-        if (progress) progress.fetched = next;
+        if (progress) {
+          progress.fetched = next;
+          // Nothing is left to answer before the control records.
+          if (progress.next >= progress.offered) this.#lag.committed(partition, next);
+        }
         this.#endIfCaughtUp();
       },
       reset: (partition, offset) => {
@@ -239,10 +250,10 @@ export class TransactionalProcessor {
         const before = this.#progress.get(partition);
         const { goal = end, written = false } = before ?? {};
         const [fetched, offered, next] = [offset, offset, offset];
-        this.#progress.set(partition, { goal, fetched, offered, next, written, end });
+        this.#progress.set(partition, { goal, fetched, offered, next, written });
         this.#consumer.startAt(partition, offset);
         if (this.#gate) this.#consumer.pause([partition]);
-        observer?.onLag?.({ partition, lag: Number(end - offset) });
+        this.#lag.start(partition, offset, end);
         this.#endIfCaughtUp();
       },
       halt: (partition) => {
@@ -262,7 +273,11 @@ export class TransactionalProcessor {
         this.counters.oversized += report.oversized;
         observer?.onTransaction?.(report);
         const progress = this.#progress.get(report.partition);
-        if (progress) Object.assign(progress, { next: report.next, written: true });
+        if (progress) {
+          Object.assign(progress, { next: report.next, written: true });
+          const all = report.next >= progress.offered && progress.fetched > report.next;
+          this.#lag.committed(report.partition, all ? progress.fetched : report.next);
+        }
         this.#endIfCaughtUp();
       },
       aborted: (partition, reason, message) => {
@@ -279,6 +294,7 @@ export class TransactionalProcessor {
     this.#release();
     this.counters.rebalances++;
     this.#options.observer?.onAssigned?.({ partitions });
+    this.#lag.assign(partitions);
     void this.#refresh();
     for (const partition of partitions) {
       const before = this.#ending.get(partition) ?? Promise.resolve();

@@ -42,10 +42,12 @@ export interface MicroBatch {
 export interface BatchResult {
   outputs: readonly OutgoingRecord[];
   rejected: readonly OutgoingRecord[];
+  /** Called once, when outputs, dead letters and the offset are committed. `oversized`: outputs too large for their topic. */
+  committed?: (oversized: number) => void;
 }
 
 /** Why a record became a dead letter: the code of the catalogue, never a value of the record. */
-export type Rejection = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
+export type LetterReason = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
 
 /** Most a record of the v2 format adds to its key, value and headers: length, attributes, deltas and counts, bytes. */
 const RECORD_OVERHEAD = 36;

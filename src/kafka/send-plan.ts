@@ -78,6 +78,11 @@ export class SendPlanner {
     }
   }
 
+  /** Outputs so far that were too large for their topic and became dead letters. */
+  get oversized(): number {
+    return this.#oversized;
+  }
+
   async #learn(topic: string): Promise<TopicFacts> {
     const facts = await this.#options.directory.facts(topic);
     this.#facts.set(topic, facts);

@@ -88,6 +88,12 @@ export class TopicDirectory {
     });
   }
 
+  /** Offset behind the last record of every partition. */
+  async ends(topic: string): Promise<ReadonlyMap<number, bigint>> {
+    const offsets = await this.#ask((admin) => admin.fetchTopicOffsets(topic));
+    return new Map(offsets.map((o) => [o.partition, BigInt(o.high)]));
+  }
+
   async close(): Promise<void> {
     const admin = this.#admin;
     this.#admin = null;

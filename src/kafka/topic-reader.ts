@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluiceError } from '../core/errors.ts';
 import { isHopeless, kafkaError, reasonOf } from './failures.ts';
 import { backoffMs, GroupConsumer, type GroupOptions } from './group-consumer.ts';
+import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
 import { PartitionBuffer } from './partition-buffer.ts';
 import type { IncomingRecord, MicroBatch } from './records.ts';
@@ -50,6 +51,7 @@ export class TopicReader implements AsyncDisposable {
   readonly #directory: TopicDirectory;
   readonly #consumer: GroupConsumer;
   readonly #slots = new Map<number, Slot>();
+  readonly #lag: LagMeter;
   readonly #waiting: MicroBatch[] = [];
   #generation = 0;
   /** Partitions of this generation; their slots come one by one. */
@@ -62,11 +64,17 @@ export class TopicReader implements AsyncDisposable {
     this.#options = options;
     this.#directory = new TopicDirectory(options.connection);
     const { observer } = options;
+    this.#lag = new LagMeter({
+      directory: this.#directory,
+      topic: options.topic,
+      group: options.group,
+      onLag: observer?.onLag?.bind(observer),
+    });
     this.#consumer = new GroupConsumer(options, {
       assigned: (partitions) => this.#assign(partitions),
       unassigned: () => this.#drop(),
       records: (partition, records, next, highWatermark) => {
-        observer?.onLag?.({ partition, lag: Number(highWatermark - next) });
+        this.#lag.end(partition, highWatermark);
         this.#receive(partition, records, next);
       },
       skipped: (partition, next) => this.#receive(partition, [], next),
@@ -124,6 +132,7 @@ export class TopicReader implements AsyncDisposable {
     if (safe.size === 0) return lost;
     try {
       await this.#consumer.commit(safe);
+      for (const [partition, next] of safe) this.#lag.committed(partition, next);
     } catch (error) {
       if (!REBALANCING.includes(reasonOf(error))) {
         throw kafkaError(error, `committing offsets of ${this.#options.topic} failed`);
@@ -133,9 +142,15 @@ export class TopicReader implements AsyncDisposable {
     return lost;
   }
 
+  /** Records not yet committed, by partition of this member. */
+  lag(): ReadonlyMap<number, number> {
+    return this.#lag.lags;
+  }
+
   /** Leaves the group; ends the iteration. Idempotent. */
   async stop(): Promise<void> {
     this.#ended = true;
+    this.#lag.stop();
     this.#drop();
     this.#changed();
     await this.#consumer.stop();
@@ -150,6 +165,7 @@ export class TopicReader implements AsyncDisposable {
     this.#drop();
     this.#assigned = partitions.length;
     this.#options.observer?.onAssigned?.({ partitions });
+    this.#lag.assign(partitions);
     for (const partition of partitions) void this.#open(partition, this.#generation);
   }
 
@@ -164,6 +180,7 @@ export class TopicReader implements AsyncDisposable {
         const buffer = new PartitionBuffer(topic, partition, { batchRows, batchBytes, batchWaitMs });
         this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end, full: false });
         this.#consumer.startAt(partition, offset);
+        this.#lag.start(partition, offset, end);
         this.#changed();
         return await this.#pump(buffer);
       } catch (error) {

@@ -70,10 +70,11 @@ export class Metrics {
   readonly restarts = this.#counter('sluice_kafka_restarts_total', 'consumers replaced after a failure', ['pipeline']);
   readonly oversized = this.#counter('sluice_kafka_oversized_total', 'answers too large for their topic', ['pipeline']);
   readonly partitions = this.#gauge('sluice_kafka_partitions', 'partitions this member has', ['pipeline']);
-  readonly lag = this.#gauge('sluice_kafka_lag_records', 'records between this member and the end of the partition', [
-    'pipeline',
-    'partition',
-  ]);
+  readonly lag = this.#gauge(
+    'sluice_kafka_lag_records',
+    'records of the partition that are not committed yet, also while nothing is read',
+    ['pipeline', 'partition'],
+  );
   readonly paused = this.#gauge('sluice_kafka_paused', '1 while nothing is read', ['pipeline']);
   readonly modelUnavailable = this.#gauge(
     'sluice_pipeline_model_unavailable',

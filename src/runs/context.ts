@@ -1,29 +1,54 @@
-// What every kind of pipeline is given and gives back.
-
+// What every kind of run is given and gives back.
+import type { RunCounts } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { Registry } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
-
-export interface RunTotals {
-  rows: number;
-  scored: number;
-  rejected: number;
-}
+import type { RunAccount } from './account.ts';
 
 export interface RunContext {
   /** Of the pipeline: its file without the ending; a label of metrics. */
   name: string;
-  host: ModelHost;
-  metrics: Metrics;
+  registry: Registry;
+  /** The models of a run that lasts: a moved alias takes effect while it goes on. Made when it is first asked for. */
+  host: () => Promise<ModelHost>;
+  account: RunAccount;
+  /** null where nobody can read them. */
+  metrics: Metrics | null;
   /** Hears in words what an operator should know. */
-  tell: (text: string) => void;
+  log: (text: string) => void;
+}
+
+/** What made the predictions of a run. */
+export interface ScoredBy {
+  model: ModelPackage;
+  evaluator: string;
+  workers: number;
+}
+
+export interface RunProgress {
+  counts: Readonly<RunCounts>;
+  bytesRead: number;
+  /** null where nobody knows. */
+  totalBytes: number | null;
+  /** Records not yet committed; null for inputs that end. */
+  lag: number | null;
 }
 
 export interface RunningPipeline {
-  readonly totals: Readonly<RunTotals>;
-  /** Records not yet read; null where nobody knows. */
-  lag(): number | null;
-  /** Resolves when the pipeline has come to its end, rejects with what ended it. */
-  readonly done: Promise<void>;
+  progress(): RunProgress;
+  /** Resolves when the run has come to its end, rejects with what ended it. */
+  readonly done: Promise<RunResult>;
   /** Finishes or gives up what is in hand within the deadline, ms. Idempotent. */
   stop(deadlineMs: number): Promise<void>;
+}
+
+export interface RunResult {
+  /** null for a run whose model may change while it goes on. */
+  by: ScoredBy | null;
+  bytesRead: number;
+  bytesWritten: number;
+  /** Paths of outputs and reject lists that are final now. */
+  outputs: string[];
+  rejectLists: string[];
 }

@@ -8,15 +8,15 @@ import { TopicReader } from '../kafka/topic-reader.ts';
 import type { RunContext } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { recordFormat } from './record-format.ts';
-import { RecordScorer } from './record-scorer.ts';
-import { interpretationOf } from './spec.ts';
+import { recordScorer } from './record-scorer.ts';
 
 const RECORDS = 10;
 const PATIENCE_MS = 15_000;
 
 /** Tells what it found, a line each. @throws SluiceError with what stands in the way */
 export async function dryRun(pipeline: Pipeline, context: RunContext, tell: (line: string) => void): Promise<void> {
-  const hosted = await context.host.use(pipeline.model);
+  const host = await context.host();
+  const hosted = await host.use(pipeline.model);
   tell(
     `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
   );
@@ -74,13 +74,7 @@ async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: s
     untilCaughtUp: true,
     batchRows: RECORDS,
   });
-  const scorer = new RecordScorer({
-    host: context.host,
-    model: pipeline.model,
-    interpretation: interpretationOf(pipeline),
-    passthrough: pipeline.score.passthrough ?? '*',
-    maxRecordBytes: pipeline.score.record_bytes,
-  });
+  const scorer = recordScorer(pipeline, await context.host());
   try {
     const iterator = reader[Symbol.asyncIterator]();
     const first = await Promise.race([iterator.next(), sleep(PATIENCE_MS, null)]);

@@ -9,6 +9,7 @@ import { cutBlocks } from '../io/source/block-cutter.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import type { ModelPackage } from '../model/package/load-package.ts';
+import { RunAccount } from './account.ts';
 
 export interface ExplainedRow {
   row: number;
@@ -57,6 +58,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
       // Columns the model does not take are nobody's business here.
       passthrough: '*',
       interpretation: { effects: true, reasons: true, top: null, below: null },
+      account: new RunAccount().unit(),
       write: async (bytes) => {
         chunks.push(Uint8Array.from(bytes));
       },

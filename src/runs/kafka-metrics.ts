@@ -1,32 +1,30 @@
-// What the Kafka layer tells, as metrics and words.
-import type { KafkaObserver, TransactionReport } from '../kafka/observer.ts';
+// What the Kafka layer tells, as metrics and words. Records are counted by the account, not here.
+import type { KafkaObserver } from '../kafka/observer.ts';
 import type { RunContext } from './context.ts';
 
-export function observerOf(context: RunContext, onTransaction?: (report: TransactionReport) => void): KafkaObserver {
-  const { metrics, name, tell } = context;
+export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
   const labels = { pipeline: name };
   return {
-    onTransaction(report) {
-      metrics.transactions.observe(labels, report.ms / 1000);
-      metrics.transactionRecords.inc(labels, report.records);
-      if (report.oversized > 0) metrics.oversized.inc(labels, report.oversized);
-      onTransaction?.(report);
+    onTransaction({ ms, records, oversized }) {
+      metrics?.transactions.observe(labels, ms / 1000);
+      metrics?.transactionRecords.inc(labels, records);
+      if (oversized > 0) metrics?.oversized.inc(labels, oversized);
     },
     onAbort({ reason }) {
-      metrics.aborts.inc({ ...labels, reason });
+      metrics?.aborts.inc({ ...labels, reason });
     },
-    onFence: () => metrics.fences.inc(labels),
-    onReset: () => metrics.resets.inc(labels),
+    onFence: () => metrics?.fences.inc(labels),
+    onReset: () => metrics?.resets.inc(labels),
     onAssigned({ partitions }) {
-      metrics.partitions.set(labels, partitions.length);
-      metrics.lag.reset();
-      tell(`partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
+      metrics?.partitions.set(labels, partitions.length);
+      metrics?.lag.reset();
+      log(`partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
     },
     onRestart({ reason }) {
-      metrics.restarts.inc(labels);
-      tell(`the consumer starts again: ${reason}`);
+      metrics?.restarts.inc(labels);
+      log(`the consumer starts again: ${reason}`);
     },
-    onLag: ({ partition, lag }) => metrics.lag.set({ ...labels, partition: String(partition) }, lag),
-    onPaused: ({ reason }) => metrics.paused.set(labels, reason === null ? 0 : 1),
+    onLag: ({ partition, lag }) => metrics?.lag.set({ ...labels, partition: String(partition) }, lag),
+    onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };
 }

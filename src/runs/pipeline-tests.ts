@@ -6,8 +6,7 @@ import { formatProblem } from '../config/yaml.ts';
 import { parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import { RecordScorer } from './record-scorer.ts';
-import { interpretationOf } from './spec.ts';
+import { recordScorer } from './record-scorer.ts';
 
 const CaseSchema = Type.Object(
   {
@@ -45,13 +44,7 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
   }
   const parsed = parseYaml(file, text, PipelineTestSchema);
   if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
-  const scorer = new RecordScorer({
-    host,
-    model: pipeline.model,
-    interpretation: interpretationOf(pipeline),
-    passthrough: pipeline.score.passthrough ?? '*',
-    maxRecordBytes: pipeline.score.record_bytes,
-  });
+  const scorer = recordScorer(pipeline, host);
   try {
     const { cases } = parsed.value;
     const { answers } = await scorer.score(cases.map((c) => Buffer.from(JSON.stringify(c.input))));

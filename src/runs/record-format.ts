@@ -1,6 +1,7 @@
 // How values of topics are read and written: JSON as it is, or Avro through a schema registry.
-
 import type { Pipeline } from '../config/pipeline-config.ts';
+import type { Tally } from '../engine/protocol.ts';
+import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { AvroDecoder, AvroEncoder } from '../kafka/avro/avro-codec.ts';
 import { SchemaRegistry } from '../kafka/avro/schema-registry.ts';
 import { readSecret } from '../kafka/connection.ts';
@@ -14,8 +15,11 @@ export interface RecordFormat {
 }
 
 /** @throws SluiceError schema_registry_unavailable | kafka_config */
-export async function recordFormat(pipeline: Pipeline): Promise<RecordFormat> {
-  const { source, sink, schema_registry: config } = pipeline;
+export async function recordFormat({
+  source,
+  sink,
+  schema_registry: config,
+}: Pick<Pipeline, 'source' | 'sink' | 'schema_registry'>): Promise<RecordFormat> {
   const registry = config
     ? new SchemaRegistry({
         url: config.url,
@@ -26,7 +30,9 @@ export async function recordFormat(pipeline: Pipeline): Promise<RecordFormat> {
     : null;
   const decoder = registry && source.type === 'kafka' && source.format === 'avro' ? new AvroDecoder(registry) : null;
   const encoder =
-    registry && sink.type === 'kafka' && sink.format === 'avro' ? await AvroEncoder.open(registry, sink.topic) : null;
+    registry && sink.type === 'kafka' && sink.format === 'avro'
+      ? await AvroEncoder.open(registry, sink.topic, PREDICTION_FIELDS)
+      : null;
   return {
     score: decoder ? (scorer, values) => scoreAvro(decoder, scorer, values) : (scorer, values) => scorer.score(values),
     encode: encoder ? (json) => encoder.encode(json) : (json) => json,
@@ -40,8 +46,8 @@ async function scoreAvro(
   values: readonly (Buffer | null)[],
 ): Promise<ScoredRecords> {
   const decoded = await Promise.all(values.map((v) => decoder.decode(v)));
-  const sound = decoded.flatMap((d) => ('json' in d ? [d.json] : []));
-  const { model, answers } = await scorer.score(sound);
+  const valid = decoded.flatMap((d) => ('json' in d ? [d.json] : []));
+  const { model, answers, tallies } = await scorer.score(valid);
   let next = 0;
   return {
     model,
@@ -49,5 +55,17 @@ async function scoreAvro(
       (d): RecordAnswer =>
         'json' in d ? answers[next++]! : { value: null, error: { code: 'malformed_avro', message: d.fault } },
     ),
+    tallies: valid.length === values.length ? tallies : [...tallies, undecodable(values.length - valid.length)],
   };
 }
+
+const undecodable = (rows: number): Tally => ({
+  rows,
+  scored: 0,
+  rejected: rows,
+  rejectedByCode: { malformed_avro: rows },
+  interpreted: 0,
+  inexact: 0,
+  details: [],
+  workMs: 0,
+});

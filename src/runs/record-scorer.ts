@@ -1,23 +1,34 @@
 // Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
+
+import type { Pipeline } from '../config/pipeline-config.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import type { StreamSpec } from '../engine/protocol.ts';
+import type { StreamSpec, Tally } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { ANSWER_KEYS } from '../io/format/json.ts';
+import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../model/package/load-package.ts';
+import { interpretationOf } from './spec.ts';
+
+export interface RecordError {
+  code: ErrorCode;
+  column?: string;
+  message: string;
+}
 
 export interface RecordAnswer {
   /** The prediction as a JSON object; null if the application was rejected. */
   value: Buffer | null;
-  error: { code: ErrorCode; column?: string; message: string } | null;
+  error: RecordError | null;
 }
 
 export interface ScoredRecords {
   model: ModelPackage;
   /** One a record, in order. */
   answers: RecordAnswer[];
+  /** What they add up to, for the account. */
+  tallies: Tally[];
 }
 
 export interface RecordScorerOptions {
@@ -31,9 +42,16 @@ export interface RecordScorerOptions {
 }
 
 const LF = 0x0a;
-/** Where `{"error":` differs from `{"modelId":`. */
-const FIRST_LETTER = 2;
-const E = 0x65;
+
+/** What a pipeline says of the scoring of records. */
+export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: ModelHost): RecordScorer =>
+  new RecordScorer({
+    host,
+    model: spec.model,
+    interpretation: interpretationOf(spec),
+    passthrough: spec.score.passthrough ?? '*',
+    maxRecordBytes: spec.score.record_bytes,
+  });
 
 /** Streams are kept as long as the pool they belong to is the one a reference means. */
 export class RecordScorer {
@@ -46,43 +64,30 @@ export class RecordScorer {
 
   /** A null value is an empty record and rejected as such. @throws SluiceError model_* | worker_failed | interpretation_unavailable */
   async score(values: readonly (Buffer | null)[]): Promise<ScoredRecords> {
-    const { host, model: reference, maxRecordBytes } = this.#options;
-    const hosted = await host.use(reference);
+    const hosted = await this.#options.host.use(this.#options.model);
     try {
       const { model, pool } = hosted;
       const stream = this.#stream(pool, model);
-      const n = values.length;
-      const slab = new SharedArrayBuffer(
-        Math.max(
-          1,
-          values.reduce((sum, v) => sum + (v?.length ?? 0), 0),
-        ),
-      );
-      const bytes = new Uint8Array(slab);
-      const spans = new Int32Array(n * 2);
-      const faults = new Uint8Array(n);
-      let at = 0;
-      values.forEach((v, i) => {
-        spans[i * 2] = at;
-        if (v) bytes.set(v, at);
-        at += v?.length ?? 0;
-        spans[i * 2 + 1] = at;
-        faults[i] = v && v.length > maxRecordBytes ? RECORD_TOO_LONG : RECORD_OK;
-      });
-      const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
-      const parts = await stream.score({ seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length: at });
+      const parts = await stream.score(blockOf(values, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
       for (const part of parts) {
         // A copy of its own: the answers are parts of it, and the worker writes over what it is given back.
         const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
+        const first = answers.length;
         for (let from = 0; from < text.length; ) {
           const end = text.indexOf(LF, from);
-          answers.push(answerOf(text.subarray(from, end)));
+          answers.push({ value: text.subarray(from, end), error: null });
           from = end + 1;
+        }
+        for (const { index, code, column, message } of part.rejections) {
+          answers[first + index] = {
+            value: null,
+            error: column === null ? { code, message } : { code, column, message },
+          };
         }
         pool.recycle(part.output);
       }
-      return { model, answers };
+      return { model, answers, tallies: parts };
     } finally {
       hosted.release();
     }
@@ -110,6 +115,7 @@ export class RecordScorer {
         identity: 'model',
         interpretation,
       },
+      records: true,
     };
     const stream = pool.open(spec);
     this.#open = { pool, stream };
@@ -117,7 +123,22 @@ export class RecordScorer {
   }
 }
 
-function answerOf(line: Buffer): RecordAnswer {
-  if (line[FIRST_LETTER] !== E) return { value: line, error: null };
-  return { value: null, error: (JSON.parse(line.toString('utf8')) as RecordAnswer).error };
+/** Values as the records of one block, in shared memory. */
+function blockOf(values: readonly (Buffer | null)[], maxRecordBytes: number) {
+  const n = values.length;
+  const length = values.reduce((sum, v) => sum + (v?.length ?? 0), 0);
+  const slab = new SharedArrayBuffer(Math.max(1, length));
+  const bytes = new Uint8Array(slab);
+  const spans = new Int32Array(n * 2);
+  const faults = new Uint8Array(n);
+  let at = 0;
+  values.forEach((v, i) => {
+    spans[i * 2] = at;
+    if (v) bytes.set(v, at);
+    at += v?.length ?? 0;
+    spans[i * 2 + 1] = at;
+    faults[i] = v && v.length > maxRecordBytes ? RECORD_TOO_LONG : RECORD_OK;
+  });
+  const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
+  return { seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length };
 }

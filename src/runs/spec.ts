@@ -1,13 +1,48 @@
-// What a pipeline asks of the engine, from the words of its file.
-import type { Pipeline } from '../config/pipeline-config.ts';
+// The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
+import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from '../config/pipeline-config.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import type { Scoring } from './run-once.ts';
 
-export function interpretationOf({ score }: Pipeline): InterpretationSpec | null {
+export interface RunSpec extends Pipeline {
+  tuning?: Tuning;
+}
+
+/** What never changes a bit of the output. */
+export interface Tuning {
+  /** Rows a micro-batch of a worker. */
+  batchRows?: number;
+  /** Bytes a block. */
+  blockBytes?: number;
+  /** Bytes a read. */
+  readBytes?: number;
+}
+
+/** A run whose input is files or standard input. */
+export interface FileRunSpec extends RunSpec {
+  source: FileSource | StdioSource;
+}
+
+/** A run between files: neither end is a topic. */
+export interface FilesOnlySpec extends FileRunSpec {
+  sink: FileSink | StdioSink;
+}
+
+export function interpretationOf({ score }: Pick<Pipeline, 'score'>): InterpretationSpec | null {
   if (score.interpretation === 'none') return null;
   return {
     effects: score.interpretation === 'effects',
     reasons: true,
     top: score.top_effects ?? null,
     below: score.interpret_below ?? null,
+  };
+}
+
+/** `echo`: what is passed through where the spec says nothing. */
+export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: readonly string[] | '*'): Scoring {
+  return {
+    passthrough: spec.score.passthrough ?? echo,
+    interpretation: interpretationOf(spec),
+    limits: { maxRecordBytes: spec.score.record_bytes },
+    failOnInvalid: spec.on_invalid === 'fail',
   };
 }

@@ -7,10 +7,10 @@ import { judge } from '../../src/inference/sandbox/verdict.ts';
 import { openFileSink } from '../../src/io/sink/file-sink.ts';
 import { openFile } from '../../src/io/source/byte-source.ts';
 import type { ModelPackage } from '../../src/model/package/load-package.ts';
-import { type ScoreFileOptions, scoreFile } from '../../src/runs/score-file.ts';
 import { scratch } from '../support/cli.ts';
 import { type ForestSpec, forestNode, manifestFor } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
+import { type ScoreFileOptions, scoreFile } from '../support/score.ts';
 
 const spec: ForestSpec = { seed: 3, kind: 'classifier', trees: 20, leaves: 15, features: 4, targets: 2, weights: 'first', modes: ['BRANCH_LEQ'], missing: true, base: 1, post: 'NONE' }; // biome-ignore format: one line
 const ROWS = 20_000;

@@ -5,12 +5,11 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { fromStream } from '../../src/io/source/byte-source.ts';
 import type { ModelPackage } from '../../src/model/package/load-package.ts';
-import { scoreFile } from '../../src/runs/score-file.ts';
 import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { manifestFor } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
-import { MemorySink } from '../support/score.ts';
+import { MemorySink, scoreFile } from '../support/score.ts';
 
 /** Looks its input up in a list of three: any other number makes ONNX Runtime throw. */
 function lookup(folder: string): ModelPackage {

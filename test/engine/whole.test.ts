@@ -5,6 +5,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { type InputFormat, type ScoreStreamOptions, scoreStream } from '../../src/engine/score-stream.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage, type ModelPackage } from '../../src/model/package/load-package.ts';
+import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
@@ -32,7 +33,12 @@ describe.each([12, 30])('%i rows', (rows) => {
     .map((c) => `"${c}"`)
     .join(',');
 
-  const inputs: [what: string, format: InputFormat, input: string, options?: Partial<ScoreStreamOptions>][] = [
+  const inputs: [
+    what: string,
+    format: InputFormat,
+    input: string,
+    options?: Partial<Omit<ScoreStreamOptions, 'account'>>,
+  ][] = [
     ['CSV', CSV, text],
     ['no line end at the end', CSV, text.trimEnd()],
     ['a byte order mark', CSV, `\uFEFF${text}`],
@@ -62,6 +68,7 @@ describe.each([12, 30])('%i rows', (rows) => {
       const rejects: string[] = [];
       const data = Buffer.from(bytes);
       const answer = await scoreStream({
+        account: new RunAccount().unit(),
         model,
         pool,
         chunks: inChunks(whole ? Buffer.alloc(0) : data, chunk),
@@ -86,6 +93,7 @@ describe.each([12, 30])('%i rows', (rows) => {
 
 test('a request that was given up is not scored', async () => {
   const run = scoreStream({
+    account: new RunAccount().unit(),
     model,
     pool,
     chunks: inChunks(Buffer.alloc(0), 1),
@@ -111,6 +119,7 @@ test('a few rows do not leave the thread, more of them do', async () => {
   );
   const score = (n: number) =>
     scoreStream({
+      account: new RunAccount().unit(),
       model,
       pool: mortal,
       chunks: inChunks(Buffer.alloc(0), 1),
@@ -132,6 +141,7 @@ test('requests at the same time do not mix', async () => {
   const one = async (record: unknown, through: WorkerPool): Promise<string> => {
     const out: Buffer[] = [];
     await scoreStream({
+      account: new RunAccount().unit(),
       model,
       pool: through,
       chunks: inChunks(Buffer.alloc(0), 1),

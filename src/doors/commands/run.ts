@@ -1,31 +1,23 @@
 // `sluice run`, `lint`, `test` and `dlq`: pipelines.
 import path from 'node:path';
 import type { Command } from 'commander';
-import { type Pipeline, readPipeline } from '../../config/pipeline-config.ts';
+import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { hostEvents } from '../../engine/host-events.ts';
-import { ModelHost, type ModelHostOptions } from '../../engine/model-host.ts';
-import { Metrics } from '../../monitor/metrics.ts';
-import { serveMetrics } from '../../monitor/metrics-server.ts';
-import { count } from '../../monitor/progress.ts';
-import type { RunContext, RunningPipeline } from '../../runs/context.ts';
-import { defaultWorkers } from '../../runs/score-file.ts';
 import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { contextFor, driveRun, log } from './drive-run.ts';
 
 interface RunFlags {
   registry?: string;
   dryRun?: boolean;
   metricsPort?: number;
   metricsHost: string;
+  metricsFile?: string;
   stopMs: number;
   json?: boolean;
 }
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
-};
-const tell = (text: string): void => {
-  process.stderr.write(`sluice: ${text}\n`);
 };
 const registryFlag = [
   '--registry <address>',
@@ -44,6 +36,7 @@ export function addRunCommands(program: Command): void {
       wholeNumber('metrics-port', 0, 65_535),
     )
     .option('--metrics-host <address>', 'address of those', '127.0.0.1')
+    .option('--metrics-file <file>', 'leave the metrics there when the run is over, for a collector of text files')
     .option(
       '--stop-ms <n>',
       'after SIGTERM: what is in hand may finish within this',
@@ -77,79 +70,21 @@ export function addRunCommands(program: Command): void {
     .action(replay);
 }
 
-async function hostFor(
-  pipeline: Pipeline | null,
-  registry: string | undefined,
-  metrics: Metrics,
-  tryOut?: ModelHostOptions['tryOut'],
-): Promise<ModelHost> {
-  return new ModelHost({
-    registry: await openRegistry(registry, { tell, onLookup: (outcome) => metrics.lookups.inc({ outcome }) }),
-    workers: pipeline?.score.workers ?? defaultWorkers(),
-    engine: pipeline?.score.evaluator ?? 'auto',
-    max: 4,
-    ...(tryOut ? { tryOut } : {}),
-    ...hostEvents(metrics, tell),
-  });
-}
-
 async function run(file: string, flags: RunFlags): Promise<void> {
   const pipeline = await readPipeline(file);
-  const metrics = new Metrics();
-  const { tryPackage } = await import('../../onboarding/verify.ts');
-  const host = await hostFor(pipeline, flags.registry, metrics, tryPackage);
-  const context: RunContext = { name: path.basename(file).replace(/\.ya?ml$/i, ''), host, metrics, tell };
-  let running: RunningPipeline | null = null;
-  const server =
-    flags.metricsPort === undefined
-      ? null
-      : await serveMetrics(metrics, flags.metricsHost, flags.metricsPort, () => running !== null);
-  if (server) tell(`metrics on http://${flags.metricsHost}:${server.port}/metrics`);
-  const { signal, dispose } = signalled();
-  const began = performance.now();
-  try {
-    if (flags.dryRun) {
-      const { dryRun } = await import('../../runs/dry-run.ts');
-      await dryRun(pipeline, context, out);
-      return;
-    }
-    const { startPipeline } = await import('../../runs/start-pipeline.ts');
-    // The model first: a pipeline that joins its group and cannot score would hold partitions for nothing.
-    running = await startPipeline(pipeline, context);
-    const stopOnSignal = () => {
-      tell(`stopping: what is in hand may finish within ${flags.stopMs} ms`);
-      void running!.stop(flags.stopMs);
-    };
-    signal.addEventListener('abort', stopOnSignal, { once: true });
-    if (signal.aborted) stopOnSignal();
-    const timer = setInterval(() => tellProgress(running!, began), 10_000);
+  const name = path.basename(file).replace(/\.ya?ml$/i, '');
+  if (flags.dryRun) {
+    const { dryRun } = await import('../../runs/dry-run.ts');
+    const context = await contextFor(pipeline, { name, registry: flags.registry }, null);
     try {
-      await running.done;
-    } catch (error) {
-      const stopped = signal.aborted && asSluiceError(error, 'worker_failed').code === 'cancelled';
-      if (!stopped || pipeline.source.type !== 'kafka') throw error;
+      await dryRun(pipeline, context, out);
     } finally {
-      clearInterval(timer);
+      await context.close();
     }
-    tellProgress(running, began);
-    if (flags.json)
-      out(JSON.stringify({ pipeline: file, ...running.totals, seconds: (performance.now() - began) / 1000 }));
-    if (running.totals.rejected > 0 && pipeline.source.type !== 'kafka') process.exitCode = EXIT.rejected;
-  } finally {
-    dispose();
-    await running?.stop(flags.stopMs);
-    await host.close();
-    await server?.close();
+    return;
   }
-}
-
-function tellProgress(running: RunningPipeline, began: number): void {
-  const { rows, scored, rejected } = running.totals;
-  const lag = running.lag();
-  const rate = Math.round(rows / Math.max(0.001, (performance.now() - began) / 1000));
-  tell(
-    `${count(rows)} rows = ${count(scored)} scored + ${count(rejected)} rejected, ${count(rate)} rows/s${lag === null ? '' : `, lag ${count(lag)}`}`,
-  );
+  const { metricsPort, metricsHost, metricsFile, stopMs, json, registry } = flags;
+  process.exitCode = await driveRun(pipeline, { name, registry, metricsPort, metricsHost, metricsFile, stopMs, json });
 }
 
 async function lint(files: string[], flags: { registry?: string }): Promise<void> {
@@ -164,7 +99,7 @@ async function lint(files: string[], flags: { registry?: string }): Promise<void
       }
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
-      if (unmapped.length > 0) tell(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
+      if (unmapped.length > 0) log(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
     } catch (error) {
       const e = asSluiceError(error, 'usage');
       problems.push(e.code === 'usage' ? e.message : `${file}:1:1 model: ${e.message}`);
@@ -180,19 +115,16 @@ async function test(files: string[], flags: { registry?: string }): Promise<void
   let passed = 0;
   for (const file of files) {
     const pipeline = await readPipeline(file);
-    const host = await hostFor(
-      { ...pipeline, score: { ...pipeline.score, workers: 1 } },
-      flags.registry,
-      new Metrics(),
-    );
+    const score = { ...pipeline.score, workers: 1 };
+    const context = await contextFor({ score }, { name: file, registry: flags.registry }, null);
     try {
-      for (const { name, failure } of await runPipelineTests(pipeline, host)) {
+      for (const { name, failure } of await runPipelineTests(pipeline, await context.host())) {
         out(`${failure === null ? 'passed' : 'FAILED'} ${file}: ${name}${failure === null ? '' : `: ${failure}`}`);
         if (failure === null) passed++;
         else failed++;
       }
     } finally {
-      await host.close();
+      await context.close();
     }
   }
   out(`${passed} passed, ${failed} failed`);
@@ -220,7 +152,7 @@ async function replay(
         (codes === undefined || (code !== undefined && codes.includes(code))) &&
         (flags.column === undefined || column === flags.column),
       signal,
-      observer: { onAbort: ({ message }) => tell(message), onRestart: ({ reason }) => tell(reason) },
+      observer: { onAbort: ({ message }) => log(message), onRestart: ({ reason }) => log(reason) },
     });
     if (flags.json) out(JSON.stringify(report));
     else out(`${report.replayed} put back, ${report.skipped} left, ${report.unusable} cannot be put back`);

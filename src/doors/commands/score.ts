@@ -1,19 +1,12 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
-import path from 'node:path';
 import { type Command, Option } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import type { RunCounts } from '../../engine/run-stream.ts';
-import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
-import { Probe } from '../../inference/sandbox/probe.ts';
+import { COMPRESSIONS, FILE_FORMATS, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
-import type { OutputFormat } from '../../io/format/formatter.ts';
-import type { ByteSink } from '../../io/sink/byte-sink.ts';
-import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
-import { type ByteSource, fromStream, openFile } from '../../io/source/byte-source.ts';
-import type { ModelPackage } from '../../model/package/load-package.ts';
-import { count, Progress } from '../../monitor/progress.ts';
-import { type ScoreFileResult, scoreFile } from '../../runs/score-file.ts';
-import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { STDIO } from '../../runs/endpoints.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+import { wholeNumber } from './common.ts';
+import { driveRun } from './drive-run.ts';
 
 export interface ScoreOptions {
   model: string;
@@ -21,6 +14,10 @@ export interface ScoreOptions {
   rejects?: string;
   delimiter?: string;
   format?: string;
+  compression?: string;
+  inputFormat?: string;
+  inputCompression?: string;
+  metricsFile?: string;
   passthrough?: string;
   onInvalid: string;
   interpretation?: boolean;
@@ -49,7 +46,15 @@ export function addScoreCommand(program: Command): void {
       '--delimiter <name>',
       'delimiter of the input: tab, comma, semicolon, pipe (default: by the name of the file)',
     )
-    .option('--format <name>', 'format of the output: csv, tsv, json, ndjson (default: by the name of the output)')
+    .option(
+      '--format <name>',
+      'format of the output: csv, tsv, ndjson, json, parquet (default: by the name of the output)',
+    )
+    .option('--input-format <name>', 'format of the input: csv, tsv, ndjson, json, parquet (default: by its name)')
+    .addOption(
+      new Option('--input-compression <name>', 'of the input (default: by its name)').choices([...COMPRESSIONS]),
+    )
+    .addOption(new Option('--compression <name>', 'of the output (default: by its name)').choices([...COMPRESSIONS]))
     .option('--passthrough <columns>', 'columns outside the model to echo: a,b or *')
     .option('--interpretation', 'effects of every column and reasons beside each prediction')
     .option('--top <n>', 'only the n largest effects', wholeNumber('top', 1, 2000))
@@ -68,6 +73,7 @@ export function addScoreCommand(program: Command): void {
     .option('--block-bytes <n>', 'bytes a block', wholeNumber('block-bytes', 16, 64 * 1024 * 1024))
     .option('--read-bytes <n>', 'bytes a read', wholeNumber('read-bytes', 1, 64 * 1024 * 1024))
     .option('--max-row-bytes <n>', 'longest row taken', wholeNumber('max-row-bytes', 16, 64 * 1024 * 1024))
+    .option('--metrics-file <file>', 'leave the metrics there when the run is over, for a collector of text files')
     .option('--json', 'print a machine-readable summary (on standard error when predictions go to standard output)')
     .option('--quiet', 'no progress, no summary')
     .action(async (file: string, options: ScoreOptions) => {
@@ -77,192 +83,123 @@ export function addScoreCommand(program: Command): void {
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
 export async function score(file: string, options: ScoreOptions): Promise<number> {
-  // The process that compares evaluators starts while the model is looked up.
-  if (options.evaluator !== 'onnxruntime') Probe.prepare();
-  try {
-    return await scoreWith(file, options);
-  } finally {
-    Probe.dismiss();
-  }
+  const { registry, json, quiet, metricsFile } = options;
+  return driveRun(specOf(file, options), { name: 'score', registry, json, quiet, metricsFile });
 }
 
-async function scoreWith(file: string, options: ScoreOptions): Promise<number> {
-  const delimiter = inputDelimiter(file, options.delimiter);
-  const output = outputFormat(options.output, options.format, delimiter);
-  if (options.onInvalid !== 'report' && options.onInvalid !== 'fail') {
-    throw new SluiceError('usage', '--on-invalid takes report or fail');
-  }
-  const interpretation = interpretationOf(options);
-  const toStdout = options.output === '-';
-  if (!toStdout && file !== '-' && path.resolve(file) === path.resolve(options.output)) {
-    throw new SluiceError('usage', 'the output is the input');
-  }
-  const rejectsPath = options.rejects ?? (toStdout ? undefined : `${options.output}.rejects.csv`);
-  const model = await (await openRegistry(options.registry)).resolve(options.model);
-  const open = async (): Promise<{ source: ByteSource; sink: ByteSink }> => {
-    const source = file === '-' ? fromStream(process.stdin) : await openFile(file, options.readBytes);
-    try {
-      const sink = toStdout ? openStreamSink(process.stdout, 'standard output') : await openFileSink(options.output);
-      return { source, sink };
-    } catch (error) {
-      await source.close();
-      throw error;
-    }
-  };
-  let { source, sink } = await open();
-  const { signal, dispose } = signalled();
-  let counts: RunCounts = { rows: 0, scored: 0, rejected: 0, rejectedByCode: {}, details: [] };
-  const progress = options.quiet ? null : new Progress(process.stderr, () => progressState(source, counts));
-  let result: ScoreFileResult;
-  try {
-    result = await scoreFile({
-      model,
-      source,
-      sink,
-      again: async () => {
-        ({ source, sink } = await open());
-        return { source, sink };
-      },
-      ...(rejectsPath === undefined ? {} : { openRejects: () => openFileSink(rejectsPath) }),
-      delimiter,
-      output,
+/** The run that the flags say. @throws SluiceError usage */
+export function specOf(file: string, options: ScoreOptions): RunSpec {
+  const delimiter = delimiterNamed('--delimiter', options.delimiter);
+  const from = endpointSaid('--input-format', file, {
+    format: formatNamed('--input-format', options.inputFormat),
+    delimiter,
+    // Tab-delimited, as on HTTP, where nothing else says what it is.
+    otherwise: delimiter === undefined ? 'tsv' : 'csv',
+  });
+  const to = endpointSaid('--format', options.output, {
+    format: formatNamed('--format', options.format),
+    delimiter: undefined,
+    otherwise: likeInput(from.format, from.delimiter),
+  });
+  const rejects = options.rejects ?? (options.output === STDIO ? undefined : `${options.output}.rejects.csv`);
+  const batchRows = options.batchRows;
+  return {
+    file: '',
+    model: options.model,
+    source: {
+      ...placeOf(file),
+      format: from.format,
+      delimiter: from.delimiter,
+      ...(options.inputCompression === undefined ? {} : { compression: options.inputCompression }),
+    } as RunSpec['source'],
+    sink: {
+      ...placeOf(options.output),
+      format: to.format,
+      delimiter: to.format === 'tsv' ? 'tab' : from.delimiter === 'tab' ? 'comma' : from.delimiter,
+      ...(options.compression === undefined ? {} : { compression: options.compression }),
+    } as RunSpec['sink'],
+    ...(rejects === undefined ? {} : { dead_letter: { type: 'file', path: rejects } }),
+    on_invalid: onInvalidOf(options.onInvalid),
+    delivery: 'at_least_once',
+    score: {
+      ...DEFAULT_SCORE,
+      ...interpretationFlags(options),
       passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
-      interpretation,
-      failOnInvalid: options.onInvalid === 'fail',
-      ...(options.evaluator === undefined ? {} : { engine: options.evaluator }),
-      ...pick(options, 'workers', 'batchRows', 'blockBytes'),
-      ...(options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes }),
-      signal,
-      onProgress: (c) => {
-        counts = c;
-      },
-      onWorkerDeath: (reason) => {
-        progress?.stop();
-        process.stderr.write(`sluice: a worker died and is replaced: ${reason}\n`);
-      },
-    });
-  } finally {
-    dispose();
-    progress?.stop();
-  }
-  const rejectsFile = result.rejected > 0 ? rejectsPath : undefined;
-  if (options.json) {
-    const text = `${JSON.stringify(summaryOf(model, result, source, sink, { file, ...options }, rejectsFile))}\n`;
-    (toStdout ? process.stderr : process.stdout).write(text);
-  } else if (!options.quiet) process.stderr.write(summaryText(model, result, rejectsFile));
-  return result.rejected > 0 ? EXIT.rejected : EXIT.done;
+      ...(options.workers === undefined ? {} : { workers: options.workers }),
+      ...(options.evaluator === undefined ? {} : { evaluator: options.evaluator }),
+      ...(options.maxRowBytes === undefined ? {} : { record_bytes: options.maxRowBytes }),
+    },
+    tuning: {
+      ...(batchRows === undefined ? {} : { batchRows }),
+      ...(options.blockBytes === undefined ? {} : { blockBytes: options.blockBytes }),
+      ...(options.readBytes === undefined ? {} : { readBytes: options.readBytes }),
+    },
+  } as RunSpec;
 }
 
-function interpretationOf(options: ScoreOptions): InterpretationSpec | null {
+/** What a pipeline has by default; written here because its schema must not be loaded to score a file. */
+const DEFAULT_SCORE = { interpretation: 'none', batch_rows: 1024, batch_wait_ms: 20, evaluator: 'auto', record_bytes: 1024 * 1024 } as const; // biome-ignore format: one line
+
+const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });
+
+interface Said {
+  format: FileFormat | undefined;
+  delimiter: DelimiterName | undefined;
+  otherwise: FileFormat;
+}
+
+/** Format and delimiter of an end of the run, in the words of a pipeline. */
+function endpointSaid(flag: string, name: string, { format, delimiter, otherwise }: Said) {
+  const named = namedFormat(name);
+  // Who names the delimiter of a file has said that it is delimited text.
+  const found = format ?? named.format ?? (named.ending === '' || delimiter !== undefined ? otherwise : null);
+  if (found === null) {
+    const known = `known are ${KNOWN_ENDINGS}`;
+    throw new SluiceError('usage', `${name}: ${named.ending} is no format; ${known}, or name one with ${flag}`);
+  }
+  return { format: found, delimiter: delimiter ?? (found === 'tsv' ? ('tab' as const) : ('comma' as const)) };
+}
+
+/** What goes to standard output, or to a name without an ending, is like what came in. */
+function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
+  if (format === 'parquet') return 'ndjson';
+  if (format === 'json' || format === 'ndjson') return format;
+  return delimiter === 'tab' ? 'tsv' : 'csv';
+}
+
+function formatNamed(flag: string, name: string | undefined): FileFormat | undefined {
+  if (name === undefined || (FILE_FORMATS as readonly string[]).includes(name)) return name as FileFormat | undefined;
+  throw new SluiceError('usage', `${flag} takes ${FILE_FORMATS.slice(0, -1).join(', ')} or ${FILE_FORMATS.at(-1)}`);
+}
+
+function delimiterNamed(flag: string, name: string | undefined): DelimiterName | undefined {
+  if (name === undefined || Object.hasOwn(DELIMITERS, name)) return name as DelimiterName | undefined;
+  throw new SluiceError('usage', `${flag} takes ${Object.keys(DELIMITERS).join(', ')}`);
+}
+
+function onInvalidOf(what: string): 'report' | 'fail' {
+  if (what === 'report' || what === 'fail') return what;
+  throw new SluiceError('usage', '--on-invalid takes report or fail');
+}
+
+function interpretationFlags(options: ScoreOptions) {
   if (!options.interpretation) {
     if (options.top !== undefined || options.interpretBelow !== undefined) {
       throw new SluiceError('usage', '--top and --interpret-below need --interpretation');
     }
-    return null;
+    return {};
   }
-  const below = options.interpretBelow === undefined ? null : Number(options.interpretBelow);
+  const below = options.interpretBelow === undefined ? undefined : Number(options.interpretBelow);
   if (Number.isNaN(below)) throw new SluiceError('usage', '--interpret-below takes a number');
-  return { effects: true, reasons: true, top: options.top ?? null, below };
-}
-
-const progressState = (source: ByteSource, counts: RunCounts) => ({
-  rows: counts.rows,
-  rejected: counts.rejected,
-  bytesRead: source.bytesRead(),
-  totalBytes: source.totalBytes,
-});
-
-/** The machine-readable summary; its keys are documented in docs/score.md. */
-function summaryOf(
-  model: ModelPackage,
-  result: ScoreFileResult,
-  source: ByteSource,
-  sink: ByteSink,
-  paths: { file: string; output: string },
-  rejectsFile: string | undefined,
-) {
-  const usage = process.resourceUsage();
   return {
-    input: paths.file,
-    output: paths.output,
-    rejects: rejectsFile ?? null,
-    model: model.manifest.id,
-    modelVersion: String(model.manifest.version),
-    modelSha256: model.manifest.onnx.sha256,
-    evaluator: result.evaluator,
-    workers: result.workers,
-    rows: result.rows,
-    scored: result.scored,
-    rejected: result.rejected,
-    skipped: 0,
-    rejectedByCode: result.rejectedByCode,
-    bytesRead: source.bytesRead(),
-    bytesWritten: sink.bytesWritten,
-    seconds: round(result.seconds, 3),
-    rowsPerSecond: Math.round(result.rows / Math.max(result.seconds, 1e-9)),
-    cpuSeconds: round((usage.userCPUTime + usage.systemCPUTime) / 1e6, 3),
-    peakMemoryBytes: usage.maxRSS * 1024,
+    interpretation: 'effects' as const,
+    ...(options.top === undefined ? {} : { top_effects: options.top }),
+    ...(below === undefined ? {} : { interpret_below: below }),
   };
 }
 
-function summaryText(model: ModelPackage, r: ScoreFileResult, rejectsFile: string | undefined): string {
-  const lines = [
-    `${count(r.rows)} rows read = ${count(r.scored)} scored + ${count(r.rejected)} rejected, ` +
-      `${r.seconds.toFixed(1)} s, ${count(Math.round(r.rows / Math.max(r.seconds, 1e-9)))} rows/s`,
-    `model ${model.ref}, sha256 ${model.manifest.onnx.sha256.slice(0, 12)}…, ${r.evaluator}, ` +
-      `${r.workers} worker${r.workers === 1 ? '' : 's'}, peak memory ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`,
-  ];
-  if (r.rejected > 0) {
-    const codes = Object.entries(r.rejectedByCode).map(([code, n]) => `${code} ${count(n)}`);
-    lines.push(`rejected: ${codes.join(', ')}${rejectsFile === undefined ? '' : `; listed in ${rejectsFile}`}`);
-  }
-  return `${lines.join('\n')}\n`;
-}
-
-/** The delimiter an input is read with: the one named, else by its extension, else tab as on HTTP. */
+/** The delimiter a file is written with: the one named, else by its ending, else tab as on HTTP. */
 export function inputDelimiter(file: string, name: string | undefined): string {
-  if (name !== undefined) {
-    if (!Object.hasOwn(DELIMITERS, name)) {
-      throw new SluiceError('usage', `--delimiter takes ${Object.keys(DELIMITERS).join(', ')}`);
-    }
-    return DELIMITERS[name as DelimiterName];
-  }
-  return path.extname(file).toLowerCase() === '.csv' ? DELIMITERS.comma : DELIMITERS.tab;
-}
-
-const EXTENSIONS: Record<string, OutputFormat> = {
-  '.csv': 'csv',
-  '.tsv': 'tsv',
-  '.json': 'json',
-  '.ndjson': 'ndjson',
-  '.jsonl': 'ndjson',
-};
-
-/** The output format: the one named, else by the extension, else delimited like the input. */
-export function outputFormat(
-  output: string,
-  name: string | undefined,
-  delimiter: string,
-): { format: OutputFormat; delimiter: string } {
-  const format = name ?? EXTENSIONS[path.extname(output).toLowerCase()] ?? (delimiter === '\t' ? 'tsv' : 'csv');
-  switch (format) {
-    case 'csv':
-      return { format, delimiter: delimiter === '\t' ? ',' : delimiter };
-    case 'tsv':
-      return { format, delimiter: '\t' };
-    case 'json':
-    case 'ndjson':
-      return { format, delimiter: ',' };
-    default:
-      throw new SluiceError('usage', '--format takes csv, tsv, json or ndjson');
-  }
-}
-
-const round = (n: number, decimals: number): number => Number(n.toFixed(decimals));
-
-/** The named keys of `from` that have a value. */
-function pick<T extends object, K extends keyof T>(from: T, ...keys: K[]): { [P in K]?: NonNullable<T[P]> } {
-  return Object.fromEntries(keys.filter((k) => from[k] !== undefined).map((k) => [k, from[k]])) as {
-    [P in K]?: NonNullable<T[P]>;
-  };
+  const named = delimiterNamed('--delimiter', name);
+  return DELIMITERS[named ?? (namedFormat(file).format === 'csv' ? 'comma' : 'tab')];
 }

@@ -12,6 +12,7 @@ import { VERSION } from '../../core/version.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import { assertExplainable } from '../../engine/score-stream.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
+import { RunAccount } from '../../runs/account.ts';
 import type { ApiKey, KeyRing, Scope } from './access/api-keys.ts';
 import { assertMayUse } from './access/permissions.ts';
 import { addJobRoutes, describeJob, JobManager, jobUrl, wantsJob } from './jobs/job-manager.ts';
@@ -118,7 +119,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     for (const m of [method].flat()) known.add(m);
     methods.set(url, known);
   });
-  const services: PredictServices = { config, host, admission, metrics };
+  const services: PredictServices = { config, host, admission, metrics, account: new RunAccount(metrics) };
   const jobs = await JobManager.open(services);
   app.addHook('onClose', () => jobs.close());
   for (const [prefix, scope] of predictPaths(config)) {

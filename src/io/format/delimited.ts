@@ -2,13 +2,14 @@
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { type BatchInterpretation, INEXACT, type InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+import { answerColumns, interpretationColumns, predictionColumns } from './prediction-fields.ts';
 
 /** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
 const FORMULA = /^[=+\-@\t\r]/;
@@ -56,43 +57,14 @@ export class DelimitedFormatter implements Formatter {
     this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
     this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
     this.#end = fragment(pieces.end);
-    const between = DelimitedFormatter.answerColumns(interpreter).length;
+    const between = answerColumns(interpreter).length;
     this.#gap = spec.delimiter.repeat(between + 1);
   }
 
-  /** Names of the columns between `row` and the error columns. */
-  static answerColumns(i: Interpreter): string[] {
-    if (i.task === 'regression' || i.task === 'score') return ['value'];
-    return [
-      'prediction',
-      'probability',
-      ...(i.task === 'multiclass' ? i.classes.map((c) => `probability.${c}`) : []),
-      ...(i.hasPoints ? ['points'] : []),
-      ...(i.hasDecisions ? ['decision'] : []),
-    ];
-  }
-
-  /** Names of the columns after the error columns. */
-  static interpretationColumns(spec: InterpretationSpec | null, columns: readonly ColumnSpec[]): string[] {
-    if (!spec) return [];
-    return [
-      ...(spec.effects ? ['base', ...columns.map((c) => `effect.${c.name}`)] : []),
-      ...(spec.reasons ? ['reasons'] : []),
-    ];
-  }
-
   static header(spec: OutputSpec, i: Interpreter, columns: readonly ColumnSpec[]): string {
-    const names = [
-      ...spec.passthrough.map((n) => neutralField(n, spec.delimiter)),
-      'row',
-      ...DelimitedFormatter.answerColumns(i).map((n) => quoteField(n, spec.delimiter)),
-      'error_code',
-      'error_column',
-      'error_message',
-      ...DelimitedFormatter.interpretationColumns(spec.interpretation, columns).map((n) =>
-        neutralField(n, spec.delimiter),
-      ),
-    ];
+    const names = [...spec.passthrough, ...predictionColumns(i, spec.interpretation, columns).map((c) => c.name)].map(
+      (n) => neutralField(n, spec.delimiter),
+    );
     return `${names.join(spec.delimiter)}\n`;
   }
 
@@ -132,7 +104,7 @@ export class DelimitedFormatter implements Formatter {
     out.ascii(this.#gap);
     out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}`);
     const { interpretation } = this.#spec;
-    const after = DelimitedFormatter.interpretationColumns(interpretation, this.#columns).length;
+    const after = interpretationColumns(interpretation, this.#columns).length;
     out.ascii(`${d.repeat(after)}\n`);
   }
 

@@ -23,19 +23,6 @@ const VALUE = fragment(',"value":');
 /** The passthrough column that stands for all keys outside the model: its text is a fragment of JSON members. */
 const EVERYTHING = '*';
 
-/** Keys of a prediction; a passthrough column of the same name would hide one of them. */
-export const ANSWER_KEYS = [
-  'row',
-  'prediction',
-  'probability',
-  'probabilities',
-  'points',
-  'decision',
-  'value',
-  'error',
-  'interpretation',
-];
-
 export class JsonFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;

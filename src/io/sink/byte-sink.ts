@@ -9,6 +9,8 @@ export interface ByteSink {
   abort(): Promise<void>;
   /** `abort` takes back what was written: nobody sees it before `commit`. */
   readonly revocable: boolean;
+  /** Takes back what was written after the first `bytes`. Only of revocable sinks, and not of all. */
+  rewind?(bytes: number): Promise<void>;
   /** Bytes written so far. */
   readonly bytesWritten: number;
 }

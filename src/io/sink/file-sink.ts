@@ -1,4 +1,5 @@
 // Writes a file under a temporary name and renames it when it is whole: nothing half done ever has the final name.
+import type { Stats } from 'node:fs';
 import { type FileHandle, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
@@ -9,12 +10,8 @@ import type { ByteSink } from './byte-sink.ts';
  * @throws SluiceError output_unwritable | output_exists_as_folder
  */
 export async function openFileSink(file: string): Promise<ByteSink> {
-  // Through a link, what it points to is replaced, never the link itself; what stands in /dev and /proc is no file to replace.
-  const device = /^\/(dev|proc)\//.test(path.resolve(file));
-  const target = device ? file : await realpath(file).catch(() => file);
-  const present = await stat(target).catch(() => null);
+  const { target, present, direct } = await targetOf(file);
   if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
-  const direct = present !== null && (device || !present.isFile());
   const folder = path.dirname(path.resolve(target));
   const temporary = direct ? target : path.join(folder, `.${path.basename(target)}.${process.pid}.${token()}.partial`);
   if (!direct) await removeLeftOvers(folder, path.basename(target));
@@ -43,11 +40,20 @@ export async function openFileSink(file: string): Promise<ByteSink> {
     write: (bytes) =>
       attempt(async () => {
         for (let at = 0; at < bytes.length; ) {
-          const { bytesWritten } = await handle.write(bytes, at, bytes.length - at);
+          const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, direct ? null : written);
           at += bytesWritten;
           written += bytesWritten;
         }
       }),
+    ...(direct
+      ? {}
+      : {
+          rewind: (to: number) =>
+            attempt(async () => {
+              await handle.truncate(to);
+              written = to;
+            }),
+        }),
     commit: () =>
       attempt(async () => {
         if (!direct) await handle.sync();
@@ -70,6 +76,17 @@ export async function openFileSink(file: string): Promise<ByteSink> {
     },
   };
   return sink;
+}
+
+/** Whether what is written to this path stays unseen until it is committed: false of pipes and devices. */
+export const isRevocable = async (file: string): Promise<boolean> => !(await targetOf(file)).direct;
+
+/** Through a link, what it points to is replaced, never the link itself; what stands in /dev and /proc is no file to replace. */
+async function targetOf(file: string): Promise<{ target: string; present: Stats | null; direct: boolean }> {
+  const device = /^\/(dev|proc)\//.test(path.resolve(file));
+  const target = device ? file : await realpath(file).catch(() => file);
+  const present = await stat(target).catch(() => null);
+  return { target, present, direct: present !== null && (device || !present.isFile()) };
 }
 
 /** Removes temporary files of this target whose writer is dead (killed before it could clear up). */

@@ -40,76 +40,94 @@ export class AvroDecoder {
   }
 }
 
+/** A field of a prediction, as the list of them says. */
+export interface AvroField {
+  key: string;
+  kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
+  description: string;
+}
+
+type Value = unknown;
+
+/** How each kind of field stands in Avro, and what becomes of its value in JSON. */
+const KINDS: Readonly<Record<AvroField['kind'], { type: unknown; of: (value: Value) => unknown }>> = {
+  integer: { type: 'long', of: (v) => v },
+  number: { type: 'double', of: (v) => v },
+  text: { type: 'string', of: (v) => v },
+  class: { type: 'string', of: String },
+  numbers: { type: { type: 'map', values: 'double' }, of: (v) => v },
+  json: { type: 'string', of: (v) => JSON.stringify(v) },
+  error: {
+    type: {
+      type: 'record',
+      name: 'PredictionError',
+      fields: [
+        { name: 'code', type: 'string' },
+        { name: 'column', type: ['null', 'string'], default: null },
+        { name: 'message', type: 'string' },
+      ],
+    },
+    of: (v) => ({ code: '', column: null, ...(v as object) }),
+  },
+};
+
+const MODEL_KEYS = ['modelId', 'modelVersion'];
+
 /** Predictions of a model as an Avro record; the schema is registered under `<topic>-value`. */
 export class AvroEncoder {
   readonly #type: avro.Type;
   readonly #head: Buffer;
+  readonly #fields: readonly AvroField[];
+  readonly #known: ReadonlySet<string>;
 
-  private constructor(type: avro.Type, id: number) {
+  private constructor(type: avro.Type, id: number, fields: readonly AvroField[]) {
     this.#type = type;
+    this.#fields = fields;
+    this.#known = new Set([...MODEL_KEYS, ...fields.map((f) => f.key)]);
     this.#head = Buffer.alloc(HEAD);
     this.#head.writeInt32BE(id, 1);
   }
 
-  /** @throws SluiceError schema_registry_unavailable | kafka_config */
-  static async open(registry: SchemaRegistry, topic: string): Promise<AvroEncoder> {
-    const schema = predictionSchema();
+  /** `fields`: every field a prediction can have. @throws SluiceError schema_registry_unavailable | kafka_config */
+  static async open(registry: SchemaRegistry, topic: string, fields: readonly AvroField[]): Promise<AvroEncoder> {
+    const schema = predictionSchema(fields);
     const id = await registry.register(`${topic}-value`, JSON.stringify(schema));
-    return new AvroEncoder(avro.Type.forSchema(schema, { wrapUnions: false }), id);
+    return new AvroEncoder(avro.Type.forSchema(schema, { wrapUnions: false }), id, fields);
   }
 
-  /** `json`: a prediction as topics carry it. */
+  /** `json`: a prediction as topics carry it. What is no field of a prediction is a column that was passed through. */
   encode(json: Buffer): Buffer {
     const p = JSON.parse(json.toString('utf8')) as Record<string, unknown>;
-    const record = {
-      modelId: p.modelId,
-      modelVersion: p.modelVersion,
-      prediction: p.prediction === undefined ? null : String(p.prediction),
-      probability: p.probability ?? null,
-      probabilities: p.probabilities ?? null,
-      value: p.value ?? null,
-      points: p.points ?? null,
-      decision: p.decision ?? null,
-      interpretation: p.interpretation === undefined ? null : JSON.stringify(p.interpretation),
-      error: p.error ? { code: '', column: null, ...(p.error as object) } : null,
+    const record: Record<string, unknown> = {
+      modelId: p.modelId ?? '',
+      modelVersion: p.modelVersion ?? '',
+      passthrough: null,
     };
+    for (const { key, kind } of this.#fields) {
+      record[key] = p[key] === undefined || p[key] === null ? null : KINDS[kind].of(p[key]);
+    }
+    const rest = Object.entries(p).filter(([key]) => !this.#known.has(key));
+    if (rest.length > 0) record.passthrough = Object.fromEntries(rest.map(([k, v]) => [k, textOf(v)]));
     return Buffer.concat([this.#head, this.#type.toBuffer(record)]);
   }
 }
 
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value));
+
 /** The same for every model, so that a new version of one needs no new schema. */
-function predictionSchema(): avro.Schema {
+function predictionSchema(fields: readonly AvroField[]): avro.Schema {
   const maybe = (type: unknown, doc: string) => ({ type: ['null', type], default: null, doc });
-  const field = (name: string, rest: object) => ({ name, ...rest });
   return {
     type: 'record',
     name: 'Prediction',
     namespace: 'sluice',
     fields: [
-      field('modelId', { type: 'string' }),
-      field('modelVersion', { type: 'string' }),
-      field('prediction', maybe('string', 'true or false, or the class')),
-      field('probability', maybe('double', 'of the positive class, or of the class predicted')),
-      field('probabilities', maybe({ type: 'map', values: 'double' }, 'of each class')),
-      field('value', maybe('double', 'of a regression or score')),
-      field('points', maybe('long', 'of the scorecard')),
-      field('decision', maybe('string', '')),
-      field('interpretation', maybe('string', 'JSON')),
-      field(
-        'error',
-        maybe(
-          {
-            type: 'record',
-            name: 'PredictionError',
-            fields: [
-              { name: 'code', type: 'string' },
-              { name: 'column', type: ['null', 'string'], default: null },
-              { name: 'message', type: 'string' },
-            ],
-          },
-          'why there is no prediction',
-        ),
-      ),
+      ...MODEL_KEYS.map((name) => ({ name, type: 'string' })),
+      ...fields.map(({ key, kind, description }) => ({ name: key, ...maybe(KINDS[kind].type, description) })),
+      {
+        name: 'passthrough',
+        ...maybe({ type: 'map', values: 'string' }, 'columns outside the model; texts as they are, others as JSON'),
+      },
     ],
   } as avro.Schema;
 }

@@ -1,9 +1,11 @@
 // The whole engine answers the same through both decoders, wherever the input is cut and however small its blocks are.
+
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { type ScoreStreamOptions, scoreStream } from '../../../src/engine/score-stream.ts';
 import { WorkerPool } from '../../../src/engine/worker-pool.ts';
 import { loadPackage, type ModelPackage } from '../../../src/model/package/load-package.ts';
+import { RunAccount } from '../../../src/runs/account.ts';
 import { inChunks } from '../../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { toNative } from '../../support/zoo.ts';
@@ -66,6 +68,7 @@ async function answer(
   const written: Buffer[] = [];
   let rejects = '';
   const counts = await scoreStream({
+    account: new RunAccount().unit(),
     model,
     pool,
     input,

@@ -10,7 +10,8 @@ import { TransactionalProcessor } from '../../../src/kafka/processor.ts';
 import { answerTo } from '../../../src/kafka/records.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
-import { startPipeline } from '../../../src/runs/start-pipeline.ts';
+import { RunAccount } from '../../../src/runs/account.ts';
+import { startRun } from '../../../src/runs/start-run.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { measure } from './measure.ts';
@@ -87,9 +88,18 @@ kafka: { brokers: ["${values.broker}"] }
 `;
   const parsed = parsePipeline('bench.yaml', text);
   if (!parsed.ok) throw new Error(parsed.problems.map((p) => p.message).join());
-  const running = await startPipeline(parsed.value, { name: 'bench', host, metrics, tell: () => {} });
+  const account = new RunAccount(metrics);
+  const registry = host.registry;
+  const running = await startRun(parsed.value, {
+    name: 'bench',
+    registry,
+    host: async () => host,
+    account,
+    metrics,
+    log: () => {},
+  });
   const timer = setInterval(() => {
-    if (running.totals.rows >= records) through();
+    if (running.progress().counts.rows >= records) through();
   }, 20);
   return async () => {
     clearInterval(timer);

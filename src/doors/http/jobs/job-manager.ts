@@ -5,17 +5,21 @@ import { open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
-import { scoreStream, tooMany } from '../../../engine/score-stream.ts';
+import type { RunCounts } from '../../../engine/counts.ts';
+import { tooMany } from '../../../engine/score-stream.ts';
 import { openFileSink } from '../../../io/sink/file-sink.ts';
 import { openFile } from '../../../io/source/byte-source.ts';
+import { withOutput } from '../../../runs/endpoints.ts';
+import { runOnce } from '../../../runs/run-once.ts';
 import {
+  askedOf,
   type BodyFormat,
   bodyOptions,
   CONTENT_TYPES,
-  observer,
   type PredictQuery,
   type PredictServices,
-  streamOptions,
+  refuseNothingScored,
+  refuseOutcome,
 } from '../routes/predict.ts';
 import { openBody } from '../wire/request-body.ts';
 import { type Job, JobStore } from './job-store.ts';
@@ -203,50 +207,19 @@ export class JobManager {
   }
 
   async #run(job: Job, signal: AbortSignal): Promise<void> {
-    const { config, host, metrics } = this.#services;
     try {
-      const hosted = await host.use(job.query.modelId);
-      const source = await openFile(this.#path(job.id, 'upload'));
-      const sink = await openFileSink(this.resultPath(job));
-      try {
-        const observe = observer(metrics, hosted.model.ref);
-        let told = 0;
-        const counts = await scoreStream({
-          ...streamOptions(job.format, job.query, config),
-          model: hosted.model,
-          pool: hosted.pool,
-          chunks: source.chunks,
-          write: (bytes) => sink.write(bytes),
-          signal,
-          onPart: (part, so_far) => {
-            observe(part, so_far);
-            if (performance.now() - told < PROGRESS_MS) return;
-            told = performance.now();
-            const { rows, scored, rejected } = so_far;
-            this.#store.update(job.id, { rows, scored, rejected, bytesRead: source.bytesRead() });
-          },
-        });
-        if (counts.rows > 0 && counts.scored === 0)
-          throw new SluiceError('nothing_scored', 'no application could be scored');
-        await sink.commit();
-        const { rows, scored, rejected } = counts;
-        this.#finish(job.id, {
-          state: 'done',
-          rows,
-          scored,
-          rejected,
-          bytesRead: job.uploadBytes,
-          resultBytes: sink.bytesWritten,
-          uploadBytes: 0,
-        });
-        await unlink(this.#path(job.id, 'upload')).catch(() => {});
-      } catch (error) {
-        await sink.abort();
-        throw error;
-      } finally {
-        await source.close();
-        hosted.release();
-      }
+      const { counts, resultBytes } = await this.#score(job, signal);
+      const { rows, scored, rejected } = counts;
+      this.#finish(job.id, {
+        state: 'done',
+        rows,
+        scored,
+        rejected,
+        bytesRead: job.uploadBytes,
+        resultBytes,
+        uploadBytes: 0,
+      });
+      await unlink(this.#path(job.id, 'upload')).catch(() => {});
     } catch (error) {
       const e = asSluiceError(error, 'worker_failed');
       if (e.code === 'stopping') {
@@ -260,6 +233,40 @@ export class JobManager {
           ? { state: 'cancelled', uploadBytes: 0 }
           : { state: 'failed', uploadBytes: 0, errorCode: e.code, errorMessage: e === error ? e.message : null },
       );
+    }
+  }
+
+  /** Scores the upload of a job into its result. */
+  async #score(job: Job, signal: AbortSignal): Promise<{ counts: Readonly<RunCounts>; resultBytes: number }> {
+    const { config, host, account } = this.#services;
+    const hosted = await host.use(job.query.modelId);
+    const source = await openFile(this.#path(job.id, 'upload'));
+    try {
+      const result = await openFileSink(this.resultPath(job));
+      const { input, output, scoring } = askedOf(job.format, job.query, config);
+      const unit = account.unit({ live: true });
+      let told = 0;
+      const counts = await runOnce({
+        model: hosted.model,
+        pool: hosted.pool,
+        source: { chunks: source.chunks, input },
+        scoring,
+        sink: withOutput(result, output),
+        account: unit,
+        signal,
+        onPart: (part) => {
+          refuseOutcome(part);
+          if (performance.now() - told < PROGRESS_MS) return;
+          told = performance.now();
+          const { rows, scored, rejected } = unit.counts;
+          this.#store.update(job.id, { rows, scored, rejected, bytesRead: source.bytesRead() });
+        },
+        beforeCommit: refuseNothingScored,
+      });
+      return { counts, resultBytes: result.bytesWritten };
+    } finally {
+      await source.close();
+      hosted.release();
     }
   }
 

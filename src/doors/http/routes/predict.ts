@@ -2,12 +2,15 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import type { RunCounts } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
-import type { RunCounts } from '../../../engine/run-stream.ts';
-import { type InputFormat, type ScoreStreamOptions, scoreStream } from '../../../engine/score-stream.ts';
+import type { Tally } from '../../../engine/protocol.ts';
+import type { InputFormat, StreamLimits } from '../../../engine/score-stream.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
+import type { RunAccount } from '../../../runs/account.ts';
+import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission } from '../wire/admission.ts';
 import { Answer, HOLD_ROWS } from '../wire/answer.ts';
 import { type BodyOptions, openBody } from '../wire/request-body.ts';
@@ -44,6 +47,8 @@ export interface PredictServices {
   host: ModelHost;
   admission: Admission;
   metrics: Metrics;
+  /** Of all requests and jobs of this service. */
+  account: RunAccount;
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -52,31 +57,35 @@ const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 const IDLE_MS = 20;
 
 /** How a request asks for its rows to be read and written; the same for answers and jobs. */
-export function streamOptions(
-  format: BodyFormat,
-  query: PredictQuery,
-  config: ServerConfig,
-): Pick<ScoreStreamOptions, 'input' | 'output' | 'passthrough' | 'interpretation' | 'limits' | 'failOnInvalid'> {
+export interface Asked {
+  input: InputFormat;
+  output: { format: OutputFormat; delimiter: string };
+  scoring: Scoring;
+}
+
+export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: ServerConfig): Asked {
   const delimiter = DELIMITERS[query.delimiter ?? 'tab'];
-  const input: InputFormat = format === 'csv' ? { format: 'delimited', delimiter } : { format };
-  const output: { format: OutputFormat; delimiter: string } = { format, delimiter };
-  const { limits } = config;
   return {
-    input,
-    output,
-    passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
-    interpretation: query.interpretation
-      ? { effects: true, reasons: true, top: query.top_effects ?? null, below: query.interpret_below ?? null }
-      : null,
-    limits: {
-      maxRecordBytes: limits.row_bytes,
-      maxRows: limits.rows,
-      maxColumns: limits.columns,
-      maxDepth: limits.nesting_depth,
+    input: format === 'csv' ? { format: 'delimited', delimiter } : { format },
+    output: { format, delimiter },
+    scoring: {
+      passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
+      interpretation: query.interpretation
+        ? { effects: true, reasons: true, top: query.top_effects ?? null, below: query.interpret_below ?? null }
+        : null,
+      limits: streamLimits(limits),
+      failOnInvalid: query.on_invalid === 'fail',
     },
-    failOnInvalid: query.on_invalid === 'fail',
   };
 }
+
+/** What one body may hold. */
+export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
+  maxRecordBytes: limits.row_bytes,
+  maxRows: limits.rows,
+  maxColumns: limits.columns,
+  maxDepth: limits.nesting_depth,
+});
 
 /** What the configuration allows a body to be. */
 export function bodyOptions({ config, metrics }: PredictServices): BodyOptions {
@@ -101,23 +110,17 @@ export function checkContentType(request: FastifyRequest, format: BodyFormat): v
   );
 }
 
-/** Counts parts into the metrics and ends the run on what must not be scored at all. */
-export function observer(metrics: Metrics, model: string): NonNullable<ScoreStreamOptions['onPart']> {
-  return (part) => {
-    metrics.rows.inc({ model, outcome: 'scored' }, part.scored);
-    if (part.rejected > 0) {
-      metrics.rows.inc({ model, outcome: 'rejected' }, part.rejected);
-      for (const [code, n] of Object.entries(part.rejectedByCode)) metrics.rejected.inc({ model, code }, n);
-    }
-    metrics.scoring.observe({ model }, part.workMs / 1000);
-    if (part.explained > 0) metrics.interpreted.inc({ model, outcome: 'explained' }, part.explained);
-    if (part.inexact > 0) metrics.interpreted.inc({ model, outcome: 'inexact' }, part.inexact);
-    if (part.rejectedByCode.outcome_present) {
-      throw new SluiceError('outcome_present', 'an application carries the outcome column', {
-        details: part.details.filter((d) => d.code === 'outcome_present').slice(0, 1),
-      });
-    }
-  };
+/** Whoever sends the outcome along is told, not scored. @throws SluiceError outcome_present */
+export function refuseOutcome({ rejectedByCode, details }: Tally): void {
+  if (!rejectedByCode.outcome_present) return;
+  throw new SluiceError('outcome_present', 'an application carries the outcome column', {
+    details: details.filter((d) => d.code === 'outcome_present').slice(0, 1),
+  });
+}
+
+/** @throws SluiceError nothing_scored: there were rows, and none could be scored */
+export function refuseNothingScored({ rows, scored, details }: Readonly<RunCounts>): void {
+  if (rows > 0 && scored === 0) throw new SluiceError('nothing_scored', 'no application could be scored', { details });
 }
 
 /**
@@ -162,33 +165,36 @@ export async function predict(
       onWritten: (n) => metrics.bytesOut.inc(n),
     });
     answer = held;
-    const observe = observer(metrics, model.ref);
+    const { input, output, scoring } = askedOf(format, query, config);
     const whole = body.takeWhole();
-    let rows = 0;
-    const counts: RunCounts = await scoreStream({
-      ...streamOptions(format, query, config),
+    const unit = services.account.unit({ live: true });
+    await runOnce({
       model,
       pool,
-      ...(whole ? { chunks: NO_CHUNKS, whole } : { chunks: body.chunks() }),
-      idleMs: IDLE_MS,
+      source: { input, idleMs: IDLE_MS, ...(whole ? { chunks: NO_CHUNKS, whole } : { chunks: body.chunks() }) },
+      scoring,
+      account: unit,
       blockBytes: blockBytes(request),
       signal: gone.signal,
-      onPart: (part, so_far) => {
-        observe(part, so_far);
-        rows = so_far.rows;
+      onPart: refuseOutcome,
+      sink: {
+        output,
+        write: async (bytes) => {
+          await held.write(bytes);
+          if (unit.counts.rows >= HOLD_ROWS && !held.started) await held.release();
+        },
+        async commit() {
+          reply.hijack();
+          // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
+          if (whole) await nextTurn();
+          await held.end();
+        },
+        abort: async () => {},
       },
-      write: async (bytes) => {
-        await held.write(bytes);
-        if (rows >= HOLD_ROWS && !held.started) await held.release();
+      beforeCommit: (counts) => {
+        if (!held.started) refuseNothingScored(counts);
       },
     });
-    if (!held.started && counts.rows > 0 && counts.scored === 0) {
-      throw new SluiceError('nothing_scored', 'no application could be scored', { details: counts.details });
-    }
-    reply.hijack();
-    // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
-    if (whole) await nextTurn();
-    await held.end();
   } catch (error) {
     if (!answer?.started) throw error;
     reply.hijack();

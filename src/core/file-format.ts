@@ -1,0 +1,52 @@
+// The formats and compressions that files are read and written in, and what the name of a file says of them.
+
+export const FILE_FORMATS = ['csv', 'tsv', 'ndjson', 'json', 'parquet'] as const;
+export type FileFormat = (typeof FILE_FORMATS)[number];
+
+export const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
+export type Compression = (typeof COMPRESSIONS)[number];
+
+const FORMAT_ENDINGS: Readonly<Record<string, FileFormat>> = {
+  '.csv': 'csv',
+  '.tsv': 'tsv',
+  '.tab': 'tsv',
+  '.ndjson': 'ndjson',
+  '.jsonl': 'ndjson',
+  '.json': 'json',
+  '.parquet': 'parquet',
+};
+const COMPRESSION_ENDINGS: Readonly<Record<string, Compression>> = { '.gz': 'gzip', '.zst': 'zstd' };
+
+/** Endings a file can have, for messages. */
+export const KNOWN_ENDINGS = `${Object.keys(FORMAT_ENDINGS).join(', ')}, each also with .gz or .zst`;
+
+export interface NamedFormat {
+  /** null: the name has no ending, or one that is no format. */
+  format: FileFormat | null;
+  compression: Compression;
+  /** The ending that should say the format, with its point; empty where the name has none. */
+  ending: string;
+  /** File name without folder and endings. */
+  stem: string;
+}
+
+/** What the name of a file says; endings in any case. */
+export function namedFormat(file: string): NamedFormat {
+  const name = file.slice(Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
+  const last = endingOf(name);
+  const compression = COMPRESSION_ENDINGS[last.toLowerCase()] ?? 'none';
+  const plain = compression === 'none' ? name : name.slice(0, -last.length);
+  const ending = endingOf(plain);
+  return {
+    format: FORMAT_ENDINGS[ending.toLowerCase()] ?? null,
+    compression,
+    ending,
+    stem: ending === '' ? plain : plain.slice(0, -ending.length),
+  };
+}
+
+/** From the last point on; a point in front of a name makes no ending. */
+function endingOf(name: string): string {
+  const at = name.lastIndexOf('.');
+  return at > 0 ? name.slice(at) : '';
+}

@@ -1,0 +1,202 @@
+// Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
+import type { SluiceError } from '../../core/errors.ts';
+import type { ModelHost } from '../../engine/model-host.ts';
+import { Probe } from '../../inference/sandbox/probe.ts';
+import type { Metrics } from '../../monitor/metrics.ts';
+import type { MetricsServer } from '../../monitor/metrics-server.ts';
+import { count, Progress } from '../../monitor/progress.ts';
+import { RunAccount } from '../../runs/account.ts';
+import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+import { startRun } from '../../runs/start-run.ts';
+import { equation, rate, summaryOf, summaryText } from '../../runs/summary.ts';
+import { EXIT, openRegistry, signalled } from './common.ts';
+
+export interface DriveOptions {
+  /** Of the pipeline; a label of metrics. */
+  name: string;
+  registry?: string | undefined;
+  metricsPort?: number | undefined;
+  metricsHost?: string | undefined;
+  /** Where the metrics are left when the run is over, as text for a collector of files. */
+  metricsFile?: string | undefined;
+  /** After SIGTERM: what is in hand may finish within this, ms. */
+  stopMs?: number | undefined;
+  json?: boolean | undefined;
+  quiet?: boolean | undefined;
+}
+
+export const log = (text: string): void => {
+  process.stderr.write(`sluice: ${text}\n`);
+};
+
+/** Runs to the end; returns the exit code. @throws SluiceError what ends the run */
+export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<number> {
+  // The process that compares evaluators starts while the model is looked up.
+  if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
+  const metrics = await metricsFor(spec, options);
+  const context = await contextFor(spec, options, metrics);
+  const state: { running: RunningPipeline | null } = { running: null };
+  const server = await openMetrics(metrics, options, () => state.running !== null);
+  const { signal, dispose } = signalled();
+  const began = performance.now();
+  const seconds = () => (performance.now() - began) / 1000;
+  let result: RunResult | null = null;
+  try {
+    const running = await startRun(spec, context);
+    state.running = running;
+    result = await finished(spec, running, options, { signal, seconds });
+    if (context.account.totals.rejected > 0 && spec.source.type !== 'kafka') return EXIT.rejected;
+    return EXIT.done;
+  } finally {
+    dispose();
+    await state.running?.stop(options.stopMs ?? 0);
+    Probe.dismiss();
+    tellSummary(spec, options, context, result, seconds());
+    await context.close();
+    await server?.close();
+    if (metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
+  }
+}
+
+/** Waits for the end. A signal asks the run to stop: a topic is left in order, anything else is cancelled. */
+async function finished(
+  spec: RunSpec,
+  running: RunningPipeline,
+  options: DriveOptions,
+  { signal, seconds }: { signal: AbortSignal; seconds: () => number },
+): Promise<RunResult | null> {
+  const topic = spec.source.type === 'kafka';
+  const stop = () => {
+    if (topic) log(`stopping: what is in hand may finish within ${options.stopMs} ms`);
+    void running.stop(options.stopMs ?? 0);
+  };
+  signal.addEventListener('abort', stop, { once: true });
+  if (signal.aborted) stop();
+  const told = options.quiet ? null : topic ? topicProgress(running, seconds) : fileProgress(running);
+  try {
+    return await running.done;
+  } catch (error) {
+    if (!signal.aborted || (error as Partial<SluiceError>).code !== 'cancelled') throw error;
+    if (!topic) throw signal.reason;
+    return null;
+  } finally {
+    told?.stop();
+  }
+}
+
+function fileProgress(running: RunningPipeline): { stop(): void } {
+  return new Progress(process.stderr, () => {
+    const { counts, bytesRead, totalBytes } = running.progress();
+    return { rows: counts.rows, rejected: counts.rejected, bytesRead, totalBytes };
+  });
+}
+
+function topicProgress(running: RunningPipeline, seconds: () => number): { stop(): void } {
+  const tell = () => {
+    const { counts, lag } = running.progress();
+    const speed = `${count(rate(counts.rows, seconds()))} rows/s`;
+    log(`${equation(counts)}, ${speed}${lag === null ? '' : `, lag ${count(lag)}`}`);
+  };
+  const timer = setInterval(tell, 10_000);
+  return {
+    stop: () => {
+      clearInterval(timer);
+      tell();
+    },
+  };
+}
+
+/** Also of a run that failed: what is there of it is counted. */
+function tellSummary(
+  spec: RunSpec,
+  options: DriveOptions,
+  { account }: RunContext,
+  result: RunResult | null,
+  seconds: number,
+): void {
+  const { totals } = account;
+  const failed = result === null && spec.source.type !== 'kafka';
+  if (failed && totals.rows === 0) return;
+  if (options.json) {
+    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds))}\n`;
+    (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
+  } else if (!options.quiet && spec.source.type !== 'kafka') {
+    process.stderr.write(summaryText(spec, totals, result, seconds));
+  }
+}
+
+async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics | null> {
+  const wanted = options.metricsPort !== undefined || options.metricsFile !== undefined || spec.source.type === 'kafka';
+  // Loaded only where somebody can read them: a file must not pay for what nobody sees.
+  return wanted ? new (await import('../../monitor/metrics.ts')).Metrics() : null;
+}
+
+async function openMetrics(
+  metrics: Metrics | null,
+  { metricsPort, metricsHost = '127.0.0.1' }: DriveOptions,
+  ready: () => boolean,
+): Promise<MetricsServer | null> {
+  if (!metrics || metricsPort === undefined) return null;
+  const { serveMetrics } = await import('../../monitor/metrics-server.ts');
+  const server = await serveMetrics(metrics, metricsHost, metricsPort, ready);
+  log(`metrics on http://${metricsHost}:${server.port}/metrics`);
+  return server;
+}
+
+async function leaveMetrics(metrics: Metrics, file: string): Promise<void> {
+  const { openFileSink } = await import('../../io/sink/file-sink.ts');
+  const sink = await openFileSink(file);
+  try {
+    await sink.write(Buffer.from(await metrics.text()));
+    await sink.commit();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
+export interface DrivenContext extends RunContext {
+  close(): Promise<void>;
+}
+
+/** What a run needs of this process. */
+export async function contextFor(
+  spec: Pick<RunSpec, 'score'>,
+  { name, registry: address }: Pick<DriveOptions, 'name' | 'registry'>,
+  metrics: Metrics | null,
+): Promise<DrivenContext> {
+  const registry = await openRegistry(address, {
+    tell: log,
+    onLookup: (outcome) => metrics?.lookups.inc({ outcome }),
+  });
+  let host: Promise<ModelHost> | null = null;
+  const open = async (): Promise<ModelHost> => {
+    const [{ ModelHost }, { hostEvents }, { tryPackage }, { defaultWorkers }] = await Promise.all([
+      import('../../engine/model-host.ts'),
+      import('../../engine/host-events.ts'),
+      import('../../onboarding/verify.ts'),
+      import('../../runs/input-scorer.ts'),
+    ]);
+    return new ModelHost({
+      registry,
+      workers: spec.score.workers ?? defaultWorkers(),
+      engine: spec.score.evaluator,
+      max: 4,
+      tryOut: tryPackage,
+      ...(metrics ? hostEvents(metrics, log) : {}),
+    });
+  };
+  return {
+    name,
+    registry,
+    host: () => {
+      host ??= open();
+      return host;
+    },
+    account: new RunAccount(metrics),
+    metrics,
+    log,
+    close: async () => (await host)?.close(),
+  };
+}

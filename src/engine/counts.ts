@@ -1,0 +1,23 @@
+// What a stream is counted by: the engine tells an account of every part, once and in order, and keeps no numbers of its own.
+import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { Tally } from './protocol.ts';
+
+/** Counts of a run or of a unit of it; rows = scored + rejected always holds when it ends well. */
+export interface RunCounts {
+  rows: number;
+  scored: number;
+  rejected: number;
+  rejectedByCode: Partial<Record<ErrorCode, number>>;
+  /** Rows with an interpretation, and rows left without because their effects did not add up. */
+  interpreted: number;
+  inexact: number;
+  /** The first rejected rows. */
+  details: ErrorDetail[];
+}
+
+export interface Account {
+  /** What was added so far. */
+  readonly counts: Readonly<RunCounts>;
+  /** `model`: reference `id:version` of the model that scored the part. */
+  add(tally: Tally, model: string): void;
+}

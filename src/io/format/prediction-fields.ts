@@ -1,0 +1,114 @@
+// The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
+import type { Interpreter } from '../../inference/evaluate/prediction.ts';
+import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
+import type { ColumnSpec } from '../../model/package/manifest.ts';
+
+/** A prediction as JSON.parse gives it. */
+export type PredictionJson = Readonly<Record<string, unknown>>;
+
+export interface PredictionField {
+  /** Key in JSON. */
+  key: string;
+  /** `json`: too deep for a table; it travels as a text of JSON. */
+  kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
+  description: string;
+}
+
+/** Keys of a prediction in JSON; one that stands alone (a record of a topic) has modelId and modelVersion instead of its row. */
+export const PREDICTION_FIELDS: readonly PredictionField[] = [
+  { key: 'row', kind: 'integer', description: 'data row, from 1' },
+  { key: 'prediction', kind: 'class', description: 'true or false, or the class' },
+  { key: 'probability', kind: 'number', description: 'of the positive class, or of the class predicted' },
+  { key: 'probabilities', kind: 'numbers', description: 'of each class' },
+  { key: 'value', kind: 'number', description: 'of a regression or score' },
+  { key: 'points', kind: 'integer', description: 'of the scorecard' },
+  { key: 'decision', kind: 'text', description: 'of the policy' },
+  { key: 'interpretation', kind: 'json', description: 'effects and reasons' },
+  { key: 'error', kind: 'error', description: 'why there is no prediction' },
+];
+
+/** A passthrough column of such a name would hide the answer. */
+export const ANSWER_KEYS: readonly string[] = PREDICTION_FIELDS.map((f) => f.key);
+
+export interface PredictionColumn {
+  name: string;
+  kind: 'integer' | 'number' | 'text' | 'boolean';
+  /** Its value in the JSON of a prediction; undefined or null: none. */
+  of(prediction: PredictionJson): unknown;
+}
+
+const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
+const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
+const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
+
+export const ROW_COLUMN = key('row', 'integer');
+
+/** Columns between `row` and the error columns. */
+export function answerColumns(i: Interpreter): PredictionColumn[] {
+  if (i.task === 'regression' || i.task === 'score') return [key('value', 'number')];
+  return [
+    i.task === 'binary'
+      ? key('prediction', 'boolean')
+      : { name: 'prediction', kind: 'text', of: (p) => textOf(p.prediction) },
+    key('probability', 'number'),
+    ...(i.task === 'multiclass' ? i.classes : []).map(
+      (c): PredictionColumn => ({
+        name: `probability.${c}`,
+        kind: 'number',
+        of: (p) => member(p.probabilities, String(c)),
+      }),
+    ),
+    ...(i.hasPoints ? [key('points', 'integer')] : []),
+    ...(i.hasDecisions ? [key('decision', 'text')] : []),
+  ];
+}
+
+export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'message'].map((part) => ({
+  name: `error_${part}`,
+  kind: 'text',
+  of: (p) => member(p.error, part),
+}));
+
+/** Columns after the error columns. */
+export function interpretationColumns(
+  spec: InterpretationSpec | null,
+  columns: readonly Pick<ColumnSpec, 'name'>[],
+): PredictionColumn[] {
+  if (!spec) return [];
+  const effects = (p: PredictionJson) =>
+    member(p.interpretation, 'effects') as { column: string; effect: number }[] | undefined;
+  const reasons = (p: PredictionJson) => member(p.interpretation, 'reasons') as { code: string }[] | undefined;
+  return [
+    ...(spec.effects
+      ? [
+          { name: 'base', kind: 'number', of: (p) => member(p.interpretation, 'base') } satisfies PredictionColumn,
+          ...columns.map(
+            ({ name }): PredictionColumn => ({
+              name: `effect.${name}`,
+              kind: 'number',
+              of: (p) => effects(p)?.find((e) => e.column === name)?.effect,
+            }),
+          ),
+        ]
+      : []),
+    ...(spec.reasons
+      ? [
+          {
+            name: 'reasons',
+            kind: 'text',
+            of: (p) =>
+              reasons(p)
+                ?.map((r) => r.code)
+                .join(';'),
+          } satisfies PredictionColumn,
+        ]
+      : []),
+  ];
+}
+
+/** All columns of a table of predictions, behind the passthrough columns. */
+export const predictionColumns = (
+  i: Interpreter,
+  spec: InterpretationSpec | null,
+  columns: readonly Pick<ColumnSpec, 'name'>[],
+): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];

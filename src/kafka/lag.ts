@@ -1,0 +1,105 @@
+// Lag: records of a partition that are not committed yet, whatever the member does meanwhile (reads, waits, is paused, starts over).
+import type { TopicDirectory } from './topic-directory.ts';
+
+export interface LagMeterOptions {
+  directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
+  topic: string;
+  group: string;
+  /** Hears of every change; records. */
+  onLag?: ((event: { partition: number; lag: number }) => void) | undefined;
+  /** Ends are asked for after this time, ms: a partition that is not being fetched tells nobody what waits. Default 5,000. */
+  everyMs?: number;
+}
+
+interface Mark {
+  /** Offset behind the last committed record, or where reading started. */
+  committed: bigint;
+  /** Offset behind the last record of the partition. */
+  end: bigint;
+}
+
+/** Knows the partitions of one generation: `assign` begins one, `stop` ends all. */
+export class LagMeter {
+  readonly #options: LagMeterOptions;
+  readonly #marks = new Map<number, Mark | null>();
+  readonly #timer: NodeJS.Timeout;
+  #asking = false;
+
+  constructor(options: LagMeterOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#ask(), options.everyMs ?? 5_000);
+    this.#timer.unref();
+  }
+
+  /** These partitions are this member's, and no others. What was known of them stays true. */
+  assign(partitions: readonly number[]): void {
+    for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
+    for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
+    for (const p of partitions) this.#tell(p);
+  }
+
+  /** Reading starts at `committed`. */
+  start(partition: number, committed: bigint, end: bigint): void {
+    if (!this.#marks.has(partition)) return;
+    this.#marks.set(partition, { committed, end });
+    this.#tell(partition);
+  }
+
+  committed(partition: number, next: bigint): void {
+    const mark = this.#marks.get(partition);
+    if (!mark) return;
+    mark.committed = next;
+    if (mark.end < next) mark.end = next;
+    this.#tell(partition);
+  }
+
+  /** The end of the partition as a fetch, or somebody who asked, saw it. */
+  end(partition: number, end: bigint): void {
+    const mark = this.#marks.get(partition);
+    if (!mark || end <= mark.end) return;
+    mark.end = end;
+    this.#tell(partition);
+  }
+
+  /** Records by partition; those of which nothing is known yet are left out. */
+  get lags(): ReadonlyMap<number, number> {
+    const known = [...this.#marks].flatMap(([p, m]) => (m ? [[p, lagOf(m)] as const] : []));
+    return new Map(known);
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+    this.#marks.clear();
+  }
+
+  async #ask(): Promise<void> {
+    if (this.#asking || this.#marks.size === 0) return;
+    this.#asking = true;
+    const { directory, topic, group } = this.#options;
+    try {
+      const ends = await directory.ends(topic);
+      for (const [partition, mark] of [...this.#marks]) {
+        const end = ends.get(partition);
+        if (end === undefined) continue;
+        if (mark) this.end(partition, end);
+        // It has not come to reading yet: what waits is known all the same.
+        else {
+          const from =
+            (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
+          if (this.#marks.get(partition) === null) this.start(partition, from, end);
+        }
+      }
+    } catch {
+      // Nobody answers: what was known last stands, and the next time is asked again.
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  #tell(partition: number): void {
+    const mark = this.#marks.get(partition);
+    if (mark) this.#options.onLag?.({ partition, lag: lagOf(mark) });
+  }
+}
+
+const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));

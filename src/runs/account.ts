@@ -1,0 +1,167 @@
+// The only place that counts: what a run read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
+import type { ErrorCode } from '../core/errors.ts';
+import type { Account, RunCounts } from '../engine/counts.ts';
+import { MAX_DETAILS, type Tally } from '../engine/protocol.ts';
+import type { Metrics } from '../monitor/metrics.ts';
+
+export const newCounts = (): RunCounts => ({
+  rows: 0,
+  scored: 0,
+  rejected: 0,
+  rejectedByCode: {},
+  interpreted: 0,
+  inexact: 0,
+  details: [],
+});
+
+function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
+  counts.rows += more.rows;
+  counts.scored += more.scored;
+  counts.rejected += more.rejected;
+  for (const [code, n] of Object.entries(more.rejectedByCode) as [ErrorCode, number][]) {
+    counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
+  }
+  counts.interpreted += more.interpreted;
+  counts.inexact += more.inexact;
+  const room = MAX_DETAILS - counts.details.length;
+  if (room > 0) counts.details.push(...more.details.slice(0, room));
+}
+
+/**
+ * The account of a run. Work is counted in units: an input file, a request, a micro-batch of a topic. A unit is
+ *
+ * - open: its counts are part of `progress`, and of the metrics once it is `live`;
+ * - settled: what it made is there (a committed file, a sent answer, a committed transaction): part of `totals`;
+ * - dropped: nobody sees what it made, and it counts for nothing. Metrics keep what a live unit has told them.
+ */
+export class RunAccount {
+  readonly #metrics: Metrics | null;
+  readonly #totals = newCounts();
+  readonly #open = new Set<UnitAccount>();
+
+  /** `metrics`: null where nobody can read them. */
+  constructor(metrics: Metrics | null = null) {
+    this.#metrics = metrics;
+  }
+
+  /** Counts of what is there for good. */
+  get totals(): Readonly<RunCounts> {
+    return this.#totals;
+  }
+
+  /** Totals and what open units have counted so far. */
+  get progress(): Readonly<RunCounts> {
+    if (this.#open.size === 0) return this.#totals;
+    const counts = newCounts();
+    for (const part of [this.#totals, ...[...this.#open].map((unit) => unit.counts)]) addTo(counts, part);
+    return counts;
+  }
+
+  /** `live`: metrics hear of its parts at once; default: when it is settled. */
+  unit({ live = false } = {}): UnitAccount {
+    const unit: UnitAccount = new UnitAccount(live, {
+      measure: (tally, model) => this.#measure(tally, model),
+      close: (settled) => {
+        this.#open.delete(unit);
+        if (settled) addTo(this.#totals, unit.counts);
+      },
+    });
+    this.#open.add(unit);
+    return unit;
+  }
+
+  #measure(tally: Tally, model: string): void {
+    const metrics = this.#metrics;
+    if (!metrics) return;
+    metrics.rows.inc({ model, outcome: 'scored' }, tally.scored);
+    if (tally.rejected > 0) metrics.rows.inc({ model, outcome: 'rejected' }, tally.rejected);
+    for (const code in tally.rejectedByCode) {
+      metrics.rejected.inc({ model, code }, tally.rejectedByCode[code as ErrorCode]!);
+    }
+    if (tally.workMs > 0) metrics.scoring.observe({ model }, tally.workMs / 1000);
+    if (tally.interpreted > 0) metrics.interpreted.inc({ model, outcome: 'explained' }, tally.interpreted);
+    if (tally.inexact > 0) metrics.interpreted.inc({ model, outcome: 'inexact' }, tally.inexact);
+  }
+}
+
+interface UnitEvents {
+  measure(tally: Tally, model: string): void;
+  close(settled: boolean): void;
+}
+
+/** One unit of a run. `settle` or `drop` ends it; whichever comes first counts. */
+export class UnitAccount implements Account {
+  readonly counts = newCounts();
+  readonly #events: UnitEvents;
+  #live: boolean;
+  #ended = false;
+  /** What metrics have not heard yet. */
+  #held: [Tally, string][] = [];
+
+  constructor(live: boolean, events: UnitEvents) {
+    this.#live = live;
+    this.#events = events;
+  }
+
+  add(tally: Tally, model: string): void {
+    addTo(this.counts, tally);
+    if (this.#live) this.#events.measure(tally, model);
+    else this.#held.push([tallyOnly(tally), model]);
+  }
+
+  /** `n` rows that were scored are rejected after all: their answers do not fit where they go. Before the unit is live. */
+  reject(n: number, code: ErrorCode): void {
+    for (const [tally] of this.#held) {
+      const moved = Math.min(n, tally.scored);
+      n -= moved;
+      this.counts.scored -= moved;
+      this.counts.rejected += moved;
+      this.counts.rejectedByCode[code] = (this.counts.rejectedByCode[code] ?? 0) + moved;
+      tally.scored -= moved;
+      tally.rejected += moved;
+      tally.rejectedByCode = { ...tally.rejectedByCode, [code]: (tally.rejectedByCode[code] ?? 0) + moved };
+    }
+  }
+
+  /** From now on metrics hear of parts at once. */
+  live(): void {
+    if (this.#live || this.#ended) return;
+    this.#live = true;
+    for (const [tally, model] of this.#held.splice(0)) this.#events.measure(tally, model);
+  }
+
+  settle(): void {
+    if (this.#ended) return;
+    this.live();
+    this.#ended = true;
+    this.#events.close(true);
+  }
+
+  drop(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#held = [];
+    this.#events.close(false);
+  }
+}
+
+/** A copy without what a part has beside its numbers: its bytes must not be kept alive. */
+const tallyOnly = ({
+  rows,
+  scored,
+  rejected,
+  rejectedByCode,
+  interpreted,
+  inexact,
+  details,
+  workMs,
+}: Tally): Tally => ({
+  rows,
+  scored,
+  rejected,
+  rejectedByCode,
+  interpreted,
+  inexact,
+  details,
+  workMs,
+});

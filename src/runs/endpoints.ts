@@ -1,0 +1,174 @@
+// Opens any source and any sink of files from its spec: the one place that knows formats, compressions and names of files.
+import { glob, stat } from 'node:fs/promises';
+import path from 'node:path';
+import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-config.ts';
+import { SluiceError } from '../core/errors.ts';
+import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
+import type { InputFormat } from '../engine/score-stream.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { DELIMITERS } from '../io/decode/header.ts';
+import type { OutputFormat } from '../io/format/formatter.ts';
+import type { ByteSink } from '../io/sink/byte-sink.ts';
+import { compressedSink } from '../io/sink/compressed-sink.ts';
+import { openFileSink, openStreamSink } from '../io/sink/file-sink.ts';
+import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
+import { decompressed } from '../io/source/decompressed.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+
+/** The name that stands for standard input and standard output. */
+export const STDIO = '-';
+
+/** One input or output: what its spec and its name say together. */
+export interface Endpoint {
+  /** Path, or `-`. */
+  name: string;
+  format: FileFormat;
+  compression: Compression;
+  /** Of csv and tsv. */
+  delimiter: string;
+}
+
+export interface OpenSource {
+  chunks: Chunks;
+  input: InputFormat;
+  /** Bytes of the input as it lies there; null where nobody knows. */
+  totalBytes: number | null;
+  bytesRead(): number;
+  /** It can be opened and read once more. */
+  repeatable: boolean;
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface OpenSink extends ByteSink {
+  /** The format in which predictions are written to it. */
+  readonly output: { format: OutputFormat; delimiter: string };
+}
+
+/**
+ * The inputs of a source in the order of their names: one, or those a pattern with `*`, `?` or `[` means. A path that is there as it
+ * stands is no pattern.
+ * @throws SluiceError input_not_found | usage: an ending that is no format
+ */
+export async function inputsOf(source: FileSource | StdioSource): Promise<Endpoint[]> {
+  if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
+  if (!isPattern(source.path) || (await stat(source.path).catch(() => null))) {
+    return [endpoint(source.path, source, 'csv')];
+  }
+  const names: string[] = [];
+  for await (const name of glob(source.path)) names.push(name);
+  if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  return names.sort().map((name) => endpoint(name, source, 'csv'));
+}
+
+export const isPattern = (file: string): boolean => /[*?[]/.test(file);
+
+/** The output that belongs to an input. @throws SluiceError usage: an ending that is no format */
+export function outputOf(sink: FileSink | StdioSink, input: Endpoint): Endpoint {
+  if (sink.type === 'stdio') return endpoint(STDIO, sink, 'ndjson');
+  return endpoint(outputName(sink.path, input), sink, 'csv');
+}
+
+/** A path in which `{name}` stands for the name of the input, without folder and endings. */
+export const outputName = (pattern: string, input: Pick<Endpoint, 'name'>): string =>
+  pattern.replaceAll('{name}', input.name === STDIO ? 'stdin' : namedFormat(input.name).stem);
+
+interface FormatSpec {
+  format?: FileFormat | undefined;
+  compression?: Compression | undefined;
+  delimiter?: keyof typeof DELIMITERS | undefined;
+}
+
+/**
+ * What is said goes before what the name says; a name without any ending (a pipe, a device) is of the format `otherwise`.
+ * @throws SluiceError usage: the name has an ending that is no format, and nobody names one
+ */
+export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {
+  const named = namedFormat(name);
+  const format = said.format ?? named.format ?? (named.ending === '' ? otherwise : null);
+  if (format === null) {
+    throw new SluiceError('usage', `${name}: ${named.ending} is no format; known are ${KNOWN_ENDINGS}, or name one`);
+  }
+  const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
+  return { name, format, compression: said.compression ?? named.compression, delimiter };
+}
+
+/** Opens an input. @throws SluiceError input_not_found; while reading: input_unreadable | input_changed | truncated_input */
+export async function openSource(from: Endpoint, readBytes?: number): Promise<OpenSource> {
+  const { name, format, compression, delimiter } = from;
+  const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
+  const regular = source.totalBytes !== null;
+  const chunks = format === 'parquet' ? await parquetOf(from, regular) : decompressed(source.chunks, compression);
+  return {
+    chunks,
+    input: format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) },
+    totalBytes: source.totalBytes,
+    bytesRead: source.bytesRead,
+    repeatable: regular,
+    close: source.close,
+  };
+}
+
+const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
+
+/** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
+async function parquetOf({ name, compression }: Endpoint, regular: boolean): Promise<Chunks> {
+  if (!regular) throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
+  refusePacked(name, compression);
+  const { parquetLines } = await import('../io/source/parquet-lines.ts');
+  return parquetLines(name);
+}
+
+export interface SinkOptions {
+  manifest: Manifest;
+  passthrough: readonly string[] | '*';
+  interpretation: InterpretationSpec | null;
+}
+
+/** Opens an output. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
+export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
+  const { name, format, compression, delimiter } = to;
+  if (format === 'parquet') {
+    refusePacked(name, compression);
+    if (options.passthrough === '*') {
+      throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
+    }
+  }
+  const bytes = name === STDIO ? openStreamSink(process.stdout, 'standard output') : await openFileSink(name);
+  if (format !== 'parquet') return withOutput(compressedSink(bytes, compression), { format, delimiter });
+  const { parquetSink } = await import('../io/sink/parquet-sink.ts');
+  const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });
+  return withOutput(sink, { format: 'ndjson', delimiter });
+}
+
+/** The same sink, with the format it takes. */
+export function withOutput(sink: ByteSink, output: OpenSink['output']): OpenSink {
+  return {
+    output,
+    revocable: sink.revocable,
+    get bytesWritten() {
+      return sink.bytesWritten;
+    },
+    write: (b) => sink.write(b),
+    commit: () => sink.commit(),
+    abort: () => sink.abort(),
+  };
+}
+
+function refusePacked(name: string, compression: Compression): void {
+  if (compression === 'none') return;
+  throw new SluiceError('usage', `${name}: a Parquet file packs its pages itself, it is not ${compression} as a whole`);
+}
+
+/** @throws SluiceError usage: an output would be written over an input, or over another output */
+export function refuseSameFiles(inputs: readonly Endpoint[], targets: readonly string[]): void {
+  const resolved = (name: string) => (name === STDIO ? null : path.resolve(name));
+  const taken = new Map<string | null, string>(inputs.map((i) => [resolved(i.name), 'is the input']));
+  for (const target of targets) {
+    const file = resolved(target);
+    if (file === null) continue;
+    const what = taken.get(file);
+    if (what !== undefined) throw new SluiceError('usage', `the output ${what}: ${target}`);
+    taken.set(file, 'is written twice');
+  }
+}

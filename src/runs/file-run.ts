@@ -1,0 +1,192 @@
+// A run whose input is files or standard input: one input after the other into its output, counted by one account.
+import type { KafkaSink } from '../config/pipeline-config.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import { assertExplainable } from '../engine/score-stream.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
+import {
+  type Endpoint,
+  inputsOf,
+  isPattern,
+  type OpenSink,
+  type OpenSource,
+  openSink,
+  openSource,
+  outputOf,
+  refuseSameFiles,
+} from './endpoints.ts';
+import { InputScorer } from './input-scorer.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { RejectsList } from './rejects-list.ts';
+import { type FileRunSpec, type FilesOnlySpec, interpretationOf, scoringOf } from './spec.ts';
+import type { TopicSink } from './topic-sink.ts';
+
+/** One input and where its predictions go; null: to the topic of the run. */
+interface Step {
+  input: Endpoint;
+  output: Endpoint | null;
+}
+
+/** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
+export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
+  const inputs = await inputsOf(spec.source);
+  const topic = spec.sink.type === 'kafka' ? spec.sink : null;
+  const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
+  const several = spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
+  const rejects = new RejectsList(spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null, { several });
+  refuseSameFiles(inputs, [
+    ...steps.flatMap((s) => (s.output ? [s.output.name] : [])),
+    ...new Set(inputs.flatMap((i) => rejects.pathFor(i) ?? [])),
+  ]);
+  const model = await context.registry.resolve(spec.model);
+  if (spec.score.interpretation !== 'none') assertExplainable(model);
+  const run = new FileRun({ spec, context, model, steps, rejects, topic });
+  return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
+}
+
+const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
+  spec.sink.type === 'kafka' ? null : outputOf((spec as FilesOnlySpec).sink, input);
+
+interface FileRunParts {
+  spec: FileRunSpec;
+  context: RunContext;
+  model: ModelPackage;
+  steps: readonly Step[];
+  rejects: RejectsList;
+  topic: KafkaSink | null;
+}
+
+/** What ended an input that says nothing of the next one; anything else ends the run. */
+const NEXT_MAY_WORK = new Set<ErrorCode>(['input_not_found', 'input_unreadable', 'input_changed', 'output_unwritable', 'output_exists_as_folder']); // biome-ignore format: one line
+
+class FileRun {
+  readonly done: Promise<RunResult>;
+  readonly #parts: FileRunParts;
+  readonly #scorer: InputScorer;
+  readonly #stop = new AbortController();
+  readonly #result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+  #source: OpenSource | null = null;
+  #topic: TopicSink | null = null;
+
+  constructor(parts: FileRunParts) {
+    const { spec, context, model } = parts;
+    this.#parts = parts;
+    this.#scorer = new InputScorer({
+      model,
+      engine: spec.score.evaluator,
+      workers: spec.score.workers,
+      batchRows: spec.tuning?.batchRows,
+      blockBytes: spec.tuning?.blockBytes,
+      onWorkerDeath: (reason) => {
+        context.metrics?.workerDeaths.inc({ model: model.ref });
+        context.log(`a worker died and is replaced: ${reason}`);
+      },
+    });
+    this.done = this.#run();
+    this.done.catch(() => {});
+  }
+
+  progress(): RunProgress {
+    const several = this.#parts.steps.length > 1;
+    return {
+      counts: this.#parts.context.account.progress,
+      bytesRead: this.#result.bytesRead + (this.#source?.bytesRead() ?? 0),
+      totalBytes: several ? null : (this.#source?.totalBytes ?? null),
+      lag: null,
+    };
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort(new SluiceError('cancelled', 'the run was stopped'));
+    await this.done.catch(() => {});
+  }
+
+  async #run(): Promise<RunResult> {
+    const { steps, rejects, context, model } = this.#parts;
+    const failures: { step: Step; error: SluiceError }[] = [];
+    context.metrics?.served.set({ reference: this.#parts.spec.model, version: String(model.manifest.version) }, 1);
+    try {
+      for (const step of steps) {
+        try {
+          await this.#score(step);
+        } catch (error) {
+          const e = asSluiceError(error, 'worker_failed');
+          if (steps.length === 1) throw e;
+          failures.push({ step, error: e });
+          if (e.entry.fault !== 'input' && !NEXT_MAY_WORK.has(e.code)) break;
+        }
+      }
+      // What is final keeps its list, however the others ended.
+      await rejects.commit();
+      if (failures.length > 0) throw failed(failures, steps);
+      return this.#result;
+    } catch (error) {
+      await rejects.abort();
+      throw error;
+    } finally {
+      await this.#topic?.close();
+      await this.#scorer.close();
+    }
+  }
+
+  async #score({ input, output }: Step): Promise<void> {
+    const { spec, context, model, rejects, topic } = this.#parts;
+    let sink: OpenSink | null = null;
+    const counts = await this.#scorer.score({
+      open: async () => {
+        const source = await openSource(input, spec.tuning?.readBytes);
+        try {
+          sink = await this.#openSink(output);
+        } catch (error) {
+          await source.close();
+          throw error;
+        }
+        this.#source = source;
+        return { source, sink };
+      },
+      rejects: rejects.part(input),
+      scoring: scoringOf(spec, topic ? '*' : []),
+      unit: () => context.account.unit(),
+      idleMs: spec.score.batch_wait_ms,
+      signal: this.#stop.signal,
+    });
+    const result = this.#result;
+    result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
+    result.bytesRead += this.#source!.bytesRead();
+    result.bytesWritten += sink!.bytesWritten;
+    this.#source = null;
+    if (output) result.outputs.push(output.name);
+    const list = rejects.pathFor(input);
+    if (counts.rejected > 0 && list !== null && !result.rejectLists.includes(list)) result.rejectLists.push(list);
+  }
+
+  async #openSink(output: Endpoint | null): Promise<OpenSink> {
+    const { spec, model, topic } = this.#parts;
+    if (!topic) {
+      const passthrough = spec.score.passthrough ?? [];
+      return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec) });
+    }
+    // Loaded here: who writes files must not pay for the Kafka client.
+    const [{ openTopicSink }, { recordFormat }] = await Promise.all([
+      import('./topic-sink.ts'),
+      import('./record-format.ts'),
+    ]);
+    const { encode } = await recordFormat(spec);
+    this.#topic ??= await openTopicSink({ connection: connectionOf(spec.kafka), sink: topic, encode });
+    return this.#topic;
+  }
+}
+
+/** Every input that failed, by name, and what became of the others. */
+function failed(failures: readonly { step: Step; error: SluiceError }[], steps: readonly Step[]): SluiceError {
+  const last = failures.at(-1)!;
+  const tried = steps.indexOf(last.step) + 1;
+  const lines = failures.map(({ step, error }) => `  ${step.input.name}: ${error.message} [${error.code}]`);
+  const untried =
+    steps.length - (last.error.entry.fault === 'input' || NEXT_MAY_WORK.has(last.error.code) ? steps.length : tried);
+  const rest = untried > 0 ? `, ${untried} not tried after that` : '';
+  return new SluiceError(
+    last.error.code,
+    `${failures.length} of ${steps.length} inputs failed${rest}; the outputs of the others are there:\n${lines.join('\n')}`,
+  );
+}

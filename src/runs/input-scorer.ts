@@ -1,0 +1,136 @@
+// Scores inputs one after the other through one pool of workers, beginning before the evaluators have been compared where that is safe.
+import { availableParallelism } from 'node:os';
+import { SluiceError } from '../core/errors.ts';
+import type { RunCounts } from '../engine/counts.ts';
+import { DEFAULT_BLOCK_BYTES } from '../engine/score-stream.ts';
+import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
+import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { UnitAccount } from './account.ts';
+import type { OpenSink, OpenSource } from './endpoints.ts';
+import type { RejectsPart } from './rejects-list.ts';
+import { runOnce, type Scoring } from './run-once.ts';
+
+/** Workers used when nobody says otherwise: one a core. */
+export const defaultWorkers = (): number => Math.max(1, availableParallelism());
+
+export interface InputScorerOptions {
+  model: ModelPackage;
+  engine?: EnginePolicy | undefined;
+  workers?: number | undefined;
+  /** Rows a micro-batch of a worker, bytes a block: they never change a bit of the output. */
+  batchRows?: number | undefined;
+  blockBytes?: number | undefined;
+  pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxGuiltyRows' | 'heapMb'>;
+  onWorkerDeath?: (reason: string) => void;
+}
+
+export interface InputRun {
+  /** Opens both ends; asked once more when all has to be done again. */
+  open(): Promise<{ source: OpenSource; sink: OpenSink }>;
+  rejects?: RejectsPart;
+  scoring: Scoring;
+  /** A new unit of the account. */
+  unit(): UnitAccount;
+  /** Score the records at hand when no byte came for this long, ms; of inputs that can make wait. */
+  idleMs?: number;
+  signal?: AbortSignal;
+}
+
+/**
+ * Modes of its pool: not started → ahead (workers use our evaluator, the comparison with ONNX Runtime runs beside them) → confirmed, or
+ * refuted: what was scored ahead is dropped and done again by a new pool. An input runs ahead only if it can be read again and
+ * nobody sees its output before it is final; any other waits until the pool is confirmed.
+ */
+export class InputScorer {
+  readonly #options: InputScorerOptions;
+  #pool: WorkerPool | null = null;
+
+  constructor(options: InputScorerOptions) {
+    this.#options = options;
+  }
+
+  get workers(): number {
+    return this.#options.workers ?? defaultWorkers();
+  }
+
+  /** Name of the evaluator that serves; empty before the first input. */
+  get evaluator(): string {
+    return this.#pool?.evaluator ?? '';
+  }
+
+  /** @throws SluiceError whatever ends the run of this input */
+  async score(run: InputRun): Promise<Readonly<RunCounts>> {
+    const ends = await run.open();
+    const mayRepeat = ends.source.repeatable && ends.sink.revocable && ((await run.rejects?.revocable()) ?? true);
+    return (await this.#attempt(run, ends, mayRepeat)) ?? (await this.#attempt(run, await run.open(), false))!;
+  }
+
+  /** Ends the workers. Idempotent. */
+  async close(): Promise<void> {
+    const pool = this.#pool;
+    this.#pool = null;
+    await pool?.close();
+  }
+
+  /** null: it ran ahead of a verdict that was another one, and left nothing. */
+  async #attempt(
+    run: InputRun,
+    { source, sink }: { source: OpenSource; sink: OpenSink },
+    ahead: boolean,
+  ): Promise<Readonly<RunCounts> | null> {
+    const account = run.unit();
+    const refuted = new AbortController();
+    try {
+      const pool = await this.#started(ahead);
+      const stop = () => refuted.abort(new SluiceError('cancelled', 'the evaluators do not agree'));
+      const confirmed = pool.confirmed.then((holds) => {
+        if (holds) account.live();
+        else stop();
+        return holds;
+      });
+      confirmed.catch(stop);
+      const holds = async () => {
+        if (!(await confirmed)) throw refuted.signal.reason;
+      };
+      const idle = source.totalBytes === null && run.idleMs !== undefined ? { idleMs: run.idleMs } : {};
+      return await runOnce({
+        model: this.#options.model,
+        pool,
+        source: { chunks: source.chunks, input: source.input, ...idle },
+        scoring: run.scoring,
+        sink,
+        ...(run.rejects ? { rejects: run.rejects } : {}),
+        account,
+        beforeCommit: holds,
+        blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
+        alone: true,
+        signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,
+      });
+    } catch (error) {
+      await sink.abort();
+      account.drop();
+      // A fault of a run that does not count is none; one that the user ended is over.
+      if (!ahead || run.signal?.aborted || (await this.#pool?.confirmed) !== false) throw error;
+      await this.close();
+      return null;
+    } finally {
+      await source.close();
+    }
+  }
+
+  /** A pool that may be used: `ahead` of the verdict, or with the one it has. */
+  async #started(ahead: boolean): Promise<WorkerPool> {
+    if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
+    this.#pool ??= await this.#start(ahead);
+    return this.#pool;
+  }
+
+  #start(ahead: boolean): Promise<WorkerPool> {
+    const { model, engine, batchRows, pool, onWorkerDeath } = this.#options;
+    const options: PoolOptions = { model, workers: this.workers, ahead, ...pool };
+    if (engine !== undefined) options.engine = engine;
+    if (batchRows !== undefined) options.batchRows = batchRows;
+    return WorkerPool.start(options, onWorkerDeath ? { onWorkerDeath } : {});
+  }
+}

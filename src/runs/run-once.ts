@@ -1,0 +1,82 @@
+// One source, one scoring, one sink, one account: what every door does with an input, whatever it is.
+import type { RunCounts } from '../engine/counts.ts';
+import type { ScoredPart } from '../engine/protocol.ts';
+import { type InputFormat, type StreamLimits, scoreStream } from '../engine/score-stream.ts';
+import type { WorkerPool } from '../engine/worker-pool.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { UnitAccount } from './account.ts';
+import type { OpenSink } from './endpoints.ts';
+import type { RejectsPart } from './rejects-list.ts';
+
+/** How applications are scored: the same words for a command, a pipeline, a request and a job. */
+export interface Scoring {
+  /** Columns outside the model to echo. */
+  passthrough: readonly string[] | '*';
+  /** Effects and reasons beside the predictions; null: predictions only. */
+  interpretation: InterpretationSpec | null;
+  limits: StreamLimits;
+  /** The first invalid row ends the run. */
+  failOnInvalid: boolean;
+}
+
+export interface OneRun {
+  model: ModelPackage;
+  pool: WorkerPool;
+  source: {
+    chunks: Chunks;
+    input: InputFormat;
+    /** The input, where it is there as a whole: small ones are answered sooner. */
+    whole?: Uint8Array | null;
+    /** Score the records at hand when no byte came for this long, ms. */
+    idleMs?: number;
+  };
+  scoring: Scoring;
+  sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
+  rejects?: RejectsPart;
+  account: UnitAccount;
+  /** Looks at the counts before anything becomes final; what it throws ends the run. */
+  beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
+  /** After a part was written; what it throws ends the run. */
+  onPart?: (part: ScoredPart) => void;
+  blockBytes?: number;
+  /** The only stream of the process. */
+  alone?: boolean;
+  signal?: AbortSignal;
+}
+
+/**
+ * Scores the source into the sink. In the end either all is final (rejects first: when the output appears, the list of what is not
+ * in it is there; then the output, then the account) or nothing is.
+ * @throws SluiceError what `scoreStream`, the sink or `beforeCommit` throw
+ */
+export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
+  const { model, pool, source, scoring, sink, rejects, account } = run;
+  try {
+    const counts = await scoreStream({
+      model,
+      pool,
+      ...source,
+      ...scoring,
+      output: sink.output,
+      account,
+      write: (bytes) => sink.write(bytes),
+      ...(rejects ? { writeRejects: (lines: string) => rejects.write(lines) } : {}),
+      ...(run.onPart ? { onPart: run.onPart } : {}),
+      ...(run.blockBytes === undefined ? {} : { blockBytes: run.blockBytes }),
+      ...(run.alone ? { alone: true } : {}),
+      ...(run.signal ? { signal: run.signal } : {}),
+    });
+    await run.beforeCommit?.(counts);
+    await rejects?.keep();
+    await sink.commit();
+    account.settle();
+    return counts;
+  } catch (error) {
+    await sink.abort();
+    await rejects?.drop();
+    account.drop();
+    throw error;
+  }
+}

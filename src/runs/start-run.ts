@@ -1,0 +1,21 @@
+// Starts a run, whatever its ends are. Each kind is loaded when it is asked for: files must not pay for the Kafka client.
+import type { FileSource, StdioSource } from '../config/pipeline-config.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { RunContext, RunningPipeline } from './context.ts';
+import type { RunSpec } from './spec.ts';
+import type { TopicFilesSpec } from './topic-files-run.ts';
+import type { TopicRunSpec } from './topic-run.ts';
+
+/** @throws SluiceError kafka_* | model_* | input_* | output_* */
+export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
+  const { source, sink } = spec;
+  if (source.type === 'file' || source.type === 'stdio') {
+    const { startFileRun } = await import('./file-run.ts');
+    return startFileRun({ ...spec, source: source as FileSource | StdioSource }, context);
+  }
+  if (source.type !== 'kafka') {
+    throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
+  }
+  if (sink.type === 'kafka') return (await import('./topic-run.ts')).startTopicRun(spec as TopicRunSpec, context);
+  return (await import('./topic-files-run.ts')).startTopicFilesRun(spec as TopicFilesSpec, context);
+}

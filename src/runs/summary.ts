@@ -1,0 +1,108 @@
+// What a run says of itself when it is over: for people a few lines, for machines one object. Both are views of its account.
+
+import type { RunCounts } from '../engine/counts.ts';
+import { count } from '../monitor/progress.ts';
+import type { RunResult } from './context.ts';
+import { STDIO } from './endpoints.ts';
+import type { RunSpec } from './spec.ts';
+
+export interface Summary {
+  /** File of the pipeline, where one says the run. */
+  pipeline?: string;
+  input: string;
+  output: string;
+  /** List of the rejected rows; null without one, or without rejected rows. */
+  rejects: string | null;
+  model: string;
+  modelVersion: string | null;
+  modelSha256: string | null;
+  evaluator: string | null;
+  workers: number | null;
+  rows: number;
+  scored: number;
+  rejected: number;
+  skipped: number;
+  rejectedByCode: RunCounts['rejectedByCode'];
+  interpreted: number;
+  inexact: number;
+  bytesRead: number;
+  bytesWritten: number;
+  seconds: number;
+  rowsPerSecond: number;
+  cpuSeconds: number;
+  peakMemoryBytes: number;
+}
+
+/** `result`: null where the run failed; the counts are then those of the inputs that are done. */
+export function summaryOf(
+  spec: RunSpec,
+  counts: Readonly<RunCounts>,
+  result: RunResult | null,
+  seconds: number,
+): Summary {
+  const usage = process.resourceUsage();
+  const manifest = result?.by?.model.manifest;
+  const [id, version] = spec.model.split(/[:@]/);
+  return {
+    ...(spec.file === '' ? {} : { pipeline: spec.file }),
+    input: placeOf(spec.source),
+    output: placeOf(spec.sink),
+    rejects: listOf(spec, counts),
+    model: manifest?.id ?? id!,
+    modelVersion: manifest ? String(manifest.version) : spec.model.includes(':') ? version! : null,
+    modelSha256: manifest?.onnx.sha256 ?? null,
+    evaluator: result?.by?.evaluator ?? null,
+    workers: result?.by?.workers ?? null,
+    rows: counts.rows,
+    scored: counts.scored,
+    rejected: counts.rejected,
+    skipped: 0,
+    rejectedByCode: counts.rejectedByCode,
+    interpreted: counts.interpreted,
+    inexact: counts.inexact,
+    bytesRead: result?.bytesRead ?? 0,
+    bytesWritten: result?.bytesWritten ?? 0,
+    seconds: round(seconds),
+    rowsPerSecond: rate(counts.rows, seconds),
+    cpuSeconds: round((usage.userCPUTime + usage.systemCPUTime) / 1e6),
+    peakMemoryBytes: usage.maxRSS * 1024,
+  };
+}
+
+/** Lines for standard error. */
+export function summaryText(
+  spec: RunSpec,
+  counts: Readonly<RunCounts>,
+  result: RunResult | null,
+  seconds: number,
+): string {
+  const by = result?.by;
+  const lines = [`${equation(counts)}, ${seconds.toFixed(1)} s, ${count(rate(counts.rows, seconds))} rows/s`];
+  if (by) {
+    lines.push(
+      `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +
+        `${by.workers} worker${by.workers === 1 ? '' : 's'}, peak memory ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`,
+    );
+  }
+  if (counts.rejected > 0) {
+    const codes = Object.entries(counts.rejectedByCode).map(([code, n]) => `${code} ${count(n)}`);
+    const list = listOf(spec, counts);
+    lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** `1,000 rows read = 998 scored + 2 rejected` */
+export const equation = ({ rows, scored, rejected }: Readonly<RunCounts>): string =>
+  `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected`;
+
+/** Rows a second. */
+export const rate = (rows: number, seconds: number): number => Math.round(rows / Math.max(seconds, 1e-9));
+
+const listOf = (spec: RunSpec, counts: Readonly<RunCounts>): string | null =>
+  counts.rejected > 0 && spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null;
+
+const placeOf = (end: RunSpec['source'] | RunSpec['sink']): string =>
+  end.type === 'kafka' ? end.topic : end.type === 'file' ? end.path : STDIO;
+
+const round = (n: number): number => Number(n.toFixed(3));

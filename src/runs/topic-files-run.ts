@@ -1,0 +1,202 @@
+// From a topic to files: one file at a time a partition, named by its first offset; the offset is committed when the file is there.
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { FileSink, KafkaSource } from '../config/pipeline-config.ts';
+import type { ModelHost } from '../engine/model-host.ts';
+import type { ByteSink } from '../io/sink/byte-sink.ts';
+import { compressedSink } from '../io/sink/compressed-sink.ts';
+import { openFileSink } from '../io/sink/file-sink.ts';
+import { deadLetter } from '../kafka/dead-letters.ts';
+import type { MicroBatch, OutgoingRecord } from '../kafka/records.ts';
+import { TopicReader } from '../kafka/topic-reader.ts';
+import { TopicWriter } from '../kafka/topic-writer.ts';
+import type { UnitAccount } from './account.ts';
+import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { endpoint } from './endpoints.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { observerOf } from './kafka-metrics.ts';
+import { type RecordFormat, recordFormat } from './record-format.ts';
+import { type RecordScorer, recordScorer } from './record-scorer.ts';
+import type { RunSpec } from './spec.ts';
+import { invalidRecord } from './topic-run.ts';
+
+const NEWLINE = Buffer.from('\n');
+
+export interface TopicFilesSpec extends RunSpec {
+  source: KafkaSource;
+  sink: FileSink;
+}
+
+interface OpenFile {
+  sink: ByteSink;
+  account: UnitAccount;
+  rows: number;
+  opened: number;
+  next: bigint;
+}
+
+/**
+ * A file holds what lies between two committed offsets of one partition. After a crash the records of an unfinished file
+ * are read again and the file begins anew under the same name, so nothing is lost and nothing is there twice.
+ */
+export async function startTopicFilesRun(spec: TopicFilesSpec, context: RunContext): Promise<RunningPipeline> {
+  const letters =
+    spec.dead_letter?.type === 'kafka'
+      ? await TopicWriter.open({ connection: connectionOf(spec.kafka), topic: spec.dead_letter.topic })
+      : null;
+  const run = new TopicFilesRun(spec, context, await context.host(), await recordFormat(spec), letters);
+  return run.start();
+}
+
+class TopicFilesRun {
+  readonly #spec: TopicFilesSpec;
+  readonly #context: RunContext;
+  readonly #scorer: RecordScorer;
+  readonly #format: RecordFormat;
+  readonly #letters: TopicWriter | null;
+  readonly #files = new Map<number, OpenFile>();
+  #reader: TopicReader | null = null;
+  #stopping = false;
+  /** One thing at a time: a file that is being finished takes no rows. */
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(
+    spec: TopicFilesSpec,
+    context: RunContext,
+    host: ModelHost,
+    format: RecordFormat,
+    letters: TopicWriter | null,
+  ) {
+    this.#spec = spec;
+    this.#context = context;
+    this.#scorer = recordScorer(spec, host);
+    this.#format = format;
+    this.#letters = letters;
+  }
+
+  async start(): Promise<RunningPipeline> {
+    const { source, score, kafka } = this.#spec;
+    const reader = await TopicReader.start({
+      connection: connectionOf(kafka),
+      topic: source.topic,
+      group: source.group,
+      startAt: source.start_at,
+      onOffsetLost: source.on_offset_lost,
+      untilCaughtUp: source.until_caught_up,
+      batchRows: score.batch_rows,
+      batchWaitMs: score.batch_wait_ms,
+      maxInFlightBytes: source.in_flight_bytes,
+      fetchBytes: source.fetch_bytes,
+      sessionTimeoutMs: kafka.session_timeout_ms,
+      observer: observerOf(this.#context),
+    });
+    this.#reader = reader;
+    const done = this.#run(reader);
+    done.catch(() => {});
+    return {
+      progress: () => ({
+        counts: this.#context.account.progress,
+        bytesRead: 0,
+        totalBytes: null,
+        lag: [...reader.lag().values()].reduce((a, b) => a + b, 0),
+      }),
+      done,
+      stop: async () => {
+        this.#stopping = true;
+        // Files in hand are finished before the group is left: `#finish` needs the membership.
+        for (const p of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(p)).catch(() => {});
+        await reader.stop();
+        await done.catch(() => {});
+      },
+    };
+  }
+
+  async #run(reader: TopicReader): Promise<RunResult> {
+    const { roll_ms } = this.#spec.sink;
+    const timer = setInterval(() => this.#finishDue(), Math.min(1000, roll_ms));
+    try {
+      for await (const batch of reader) {
+        if (this.#stopping) break;
+        await this.#inTurn(() => this.#take(batch));
+      }
+      for (const partition of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(partition));
+    } finally {
+      clearInterval(timer);
+      for (const { sink, account } of this.#files.values()) {
+        await sink.abort();
+        account.drop();
+      }
+      await this.#letters?.close();
+      await reader.stop();
+      this.#scorer.close();
+    }
+    return { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+  }
+
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    this.#turn = this.#turn.then(work);
+    return this.#turn;
+  }
+
+  #finishDue(): void {
+    const now = Date.now();
+    for (const [partition, file] of this.#files) {
+      if (now - file.opened >= this.#spec.sink.roll_ms) this.#inTurn(() => this.#finish(partition)).catch(() => {});
+    }
+  }
+
+  async #finish(partition: number): Promise<void> {
+    const file = this.#files.get(partition);
+    if (!file) return;
+    this.#files.delete(partition);
+    await file.sink.commit();
+    const lost = await this.#reader!.commit(new Map([[partition, file.next]]));
+    if (lost.length === 0) file.account.settle();
+    else {
+      file.account.drop();
+      this.#context.log(`partition ${partition} was taken away: its last file is written again by its new owner`);
+    }
+  }
+
+  async #take(batch: MicroBatch): Promise<void> {
+    const { on_invalid, sink } = this.#spec;
+    const values = batch.records.map((r) => r.value);
+    const { model, answers, tallies } = await this.#format.score(this.#scorer, values);
+    const lines: Buffer[] = [];
+    const rejected: OutgoingRecord[] = [];
+    answers.forEach(({ value, error }, i) => {
+      const record = batch.records[i]!;
+      if (error && on_invalid === 'fail') throw invalidRecord(record, error);
+      if (error && this.#letters && on_invalid === 'dead_letter') rejected.push(deadLetter(record, error));
+      else lines.push(value ?? Buffer.from(JSON.stringify({ error })), NEWLINE);
+    });
+    let file = this.#files.get(batch.partition);
+    if (!file) {
+      file = await this.#open(batch.partition, batch.records[0]!.offset);
+      this.#files.set(batch.partition, file);
+    }
+    await file.sink.write(Buffer.concat(lines));
+    if (this.#letters && rejected.length > 0) await this.#letters.write(rejected);
+    for (const tally of tallies) file.account.add(tally, model.ref);
+    file.rows += batch.records.length;
+    file.next = batch.next;
+    if (file.rows >= sink.roll_rows) await this.#finish(batch.partition);
+  }
+
+  async #open(partition: number, offset: bigint): Promise<OpenFile> {
+    const { sink } = this.#spec;
+    const name = sink.path
+      .replaceAll('{partition}', String(partition))
+      .replaceAll('{offset}', String(offset).padStart(20, '0'))
+      .replaceAll('{name}', 'topic');
+    await mkdir(path.dirname(name), { recursive: true });
+    const { compression } = endpoint(name, sink, 'ndjson');
+    return {
+      sink: compressedSink(await openFileSink(name), compression),
+      account: this.#context.account.unit(),
+      rows: 0,
+      opened: Date.now(),
+      next: offset,
+    };
+  }
+}

@@ -1,0 +1,194 @@
+// From a topic of applications to a topic of predictions: micro-batches through the workers, answers, dead letters and the offset in
+// one transaction.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { KafkaSink, KafkaSource } from '../config/pipeline-config.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { ModelHost } from '../engine/model-host.ts';
+import { deadLetter } from '../kafka/dead-letters.ts';
+import { TransactionalProcessor } from '../kafka/processor.ts';
+import {
+  answerTo,
+  type BatchResult,
+  type IncomingRecord,
+  type MicroBatch,
+  type OutgoingRecord,
+} from '../kafka/records.ts';
+import type { ModelPackage } from '../model/package/load-package.ts';
+import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { observerOf } from './kafka-metrics.ts';
+import { type RecordFormat, recordFormat } from './record-format.ts';
+import {
+  type RecordAnswer,
+  type RecordError,
+  type RecordScorer,
+  recordScorer,
+  type ScoredRecords,
+} from './record-scorer.ts';
+import type { RunSpec } from './spec.ts';
+
+/** While one of these stands in the way nothing is read: it is the model's fault, not the application's. */
+const MODEL_FAULTS = new Set<ErrorCode>([
+  'model_not_found',
+  'model_invalid',
+  'model_hash_mismatch',
+  'self_test_failed',
+  'registry_unavailable',
+  'interpretation_unavailable',
+]);
+const MAX_MODEL_WAIT_MS = 10_000;
+
+export interface TopicRunSpec extends RunSpec {
+  source: KafkaSource;
+  sink: KafkaSink;
+}
+
+export async function startTopicRun(spec: TopicRunSpec, context: RunContext): Promise<RunningPipeline> {
+  const run = new TopicRun(spec, context, await context.host(), await recordFormat(spec));
+  return run.start();
+}
+
+class TopicRun {
+  readonly #spec: TopicRunSpec;
+  readonly #context: RunContext;
+  readonly #scorer: RecordScorer;
+  readonly #format: RecordFormat;
+  #processor: TransactionalProcessor | null = null;
+  #waiting = false;
+
+  constructor(spec: TopicRunSpec, context: RunContext, host: ModelHost, format: RecordFormat) {
+    this.#spec = spec;
+    this.#context = context;
+    this.#scorer = recordScorer(spec, host);
+    this.#format = format;
+  }
+
+  async start(): Promise<RunningPipeline> {
+    const { source, sink, score, kafka, ...spec } = this.#spec;
+    const processor = await TransactionalProcessor.start({
+      connection: connectionOf(kafka),
+      topic: source.topic,
+      group: source.group,
+      outputTopic: sink.topic,
+      deadLetterTopic: spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null,
+      process: (batch, signal) => this.#process(batch, signal),
+      delivery: spec.delivery,
+      batchRows: score.batch_rows,
+      batchWaitMs: score.batch_wait_ms,
+      transactionRows: spec.transaction_rows,
+      transactionTimeoutMs: spec.transaction_timeout_ms,
+      maxInFlightBytes: source.in_flight_bytes,
+      fetchBytes: source.fetch_bytes,
+      compression: sink.compression,
+      startAt: source.start_at,
+      onOffsetLost: source.on_offset_lost,
+      untilCaughtUp: source.until_caught_up,
+      sessionTimeoutMs: kafka.session_timeout_ms,
+      observer: observerOf(this.#context),
+    });
+    this.#processor = processor;
+    const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+    return {
+      progress: () => ({
+        counts: this.#context.account.totals,
+        bytesRead: 0,
+        totalBytes: null,
+        lag: [...processor.lag().values()].reduce((a, b) => a + b, 0),
+      }),
+      done: processor.done.then(() => result),
+      stop: async (deadlineMs) => {
+        await processor.stop(deadlineMs);
+        this.#scorer.close();
+      },
+    };
+  }
+
+  async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult> {
+    const values = batch.records.map((r) => r.value);
+    const { model, answers, tallies } = await this.#scoreOrWait(values, signal);
+    const outputs: OutgoingRecord[] = [];
+    const rejected: OutgoingRecord[] = [];
+    const marks = marksOf(model, batch);
+    for (const [i, record] of batch.records.entries()) {
+      const answer = answers[i]!;
+      if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
+      else outputs.push(this.#predictionOf(record, answer, model, marks));
+    }
+    return {
+      outputs,
+      rejected,
+      // What is given up before it is committed is scored again, and counted then.
+      committed: (oversized) => {
+        const unit = this.#context.account.unit();
+        for (const tally of tallies) unit.add(tally, model.ref);
+        if (oversized > 0) unit.reject(oversized, 'output_too_large');
+        unit.settle();
+      },
+    };
+  }
+
+  /** Scores, or waits for the model: paused with a metric, neither spinning nor losing. */
+  async #scoreOrWait(values: readonly (Buffer | null)[], signal: AbortSignal): Promise<ScoredRecords> {
+    for (let wait = 250; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
+      try {
+        const scored = await this.#format.score(this.#scorer, values);
+        this.#setWaiting(null);
+        return scored;
+      } catch (error) {
+        const e = asSluiceError(error, 'worker_failed');
+        if (!MODEL_FAULTS.has(e.code)) throw e;
+        this.#setWaiting(e);
+        await sleep(wait, undefined, { signal });
+      }
+    }
+  }
+
+  /** The partitions of a member wait together: the batches of all of them meet one model. */
+  #setWaiting(cause: SluiceError | null): void {
+    if (this.#waiting === (cause !== null)) return;
+    this.#waiting = cause !== null;
+    const { metrics, name, log } = this.#context;
+    metrics?.modelUnavailable.set({ pipeline: name }, cause ? 1 : 0);
+    if (cause) this.#processor?.pause(`model: ${cause.code}`);
+    else this.#processor?.resume();
+    const { model } = this.#spec;
+    log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);
+  }
+
+  /** A prediction keeps key, headers and order of its application and says which model made it, from which record. */
+  #predictionOf(
+    record: IncomingRecord,
+    answer: RecordAnswer,
+    { manifest }: ModelPackage,
+    marks: Record<string, Buffer>,
+  ): OutgoingRecord {
+    const value =
+      answer.value ??
+      Buffer.from(
+        JSON.stringify({ modelId: manifest.id, modelVersion: String(manifest.version), error: answer.error }),
+      );
+    const base = answerTo(record, this.#format.encode(value), { timestamp: this.#spec.sink.timestamp });
+    return {
+      ...base,
+      headers: { ...base.headers, ...marks, 'sluice-source-offset': Buffer.from(String(record.offset)) },
+    };
+  }
+
+  #reject(record: IncomingRecord, error: RecordError): OutgoingRecord {
+    if (this.#spec.on_invalid === 'fail') throw invalidRecord(record, error);
+    return deadLetter(record, error);
+  }
+}
+
+/** What ends a run of a topic at its first invalid record. */
+export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
+  new SluiceError('invalid_row', `partition ${partition}, offset ${offset}: ${column ?? ''} ${code}`);
+
+/** Headers that are the same for all predictions of a micro-batch. */
+const marksOf = ({ manifest }: ModelPackage, { topic, partition }: MicroBatch): Record<string, Buffer> => ({
+  'sluice-model-id': Buffer.from(manifest.id),
+  'sluice-model-version': Buffer.from(String(manifest.version)),
+  'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
+  'sluice-source-topic': Buffer.from(topic),
+  'sluice-source-partition': Buffer.from(String(partition)),
+});
