@@ -4,7 +4,7 @@ import path from 'node:path';
 import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-config.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
-import type { InputFormat } from '../engine/score-stream.ts';
+import type { InputFormat } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
 import type { OutputFormat } from '../io/format/formatter.ts';

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordsOf } from '../core/block.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
-import { DEFAULT_BLOCK_BYTES, DEFAULT_MAX_RECORD_BYTES, scoreStream } from '../engine/score-stream.ts';
+import { DEFAULT_BLOCK_BYTES, DEFAULT_MAX_RECORD_BYTES, scoreChunks } from '../engine/score-chunks.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';
@@ -47,7 +47,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
   const pool = await WorkerPool.start({ model, workers: 1 });
   const chunks: Uint8Array[] = [];
   try {
-    await scoreStream({
+    await scoreChunks({
       model,
       pool,
       chunks: (async function* () {

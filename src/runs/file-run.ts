@@ -1,7 +1,7 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import type { KafkaSink } from '../config/pipeline-config.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
-import { assertExplainable } from '../engine/score-stream.ts';
+import { assertExplainable } from '../engine/score-chunks.ts';
 import type { ModelPackage } from '../model/package/load-package.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import {

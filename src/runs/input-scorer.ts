@@ -2,7 +2,7 @@
 import { availableParallelism } from 'node:os';
 import { SluiceError } from '../core/errors.ts';
 import type { RunCounts } from '../engine/counts.ts';
-import { DEFAULT_BLOCK_BYTES } from '../engine/score-stream.ts';
+import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/load-package.ts';

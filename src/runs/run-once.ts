@@ -1,7 +1,7 @@
 // One source, one scoring, one sink, one account: what every door does with an input, whatever it is.
 import type { RunCounts } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
-import { type InputFormat, type StreamLimits, scoreStream } from '../engine/score-stream.ts';
+import { type InputFormat, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
@@ -49,12 +49,12 @@ export interface OneRun {
 /**
  * Scores the source into the sink. In the end either all is final (rejects first: when the output appears, the list of what is not
  * in it is there; then the output, then the account) or nothing is.
- * @throws SluiceError what `scoreStream`, the sink or `beforeCommit` throw
+ * @throws SluiceError what `scoreChunks`, the sink or `beforeCommit` throw
  */
 export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
   const { model, pool, source, scoring, sink, rejects, account } = run;
   try {
-    const counts = await scoreStream({
+    const counts = await scoreChunks({
       model,
       pool,
       ...source,

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { type InputFormat, type ScoreStreamOptions, scoreStream } from '../../src/engine/score-stream.ts';
+import { type InputFormat, type ScoreChunksOptions, scoreChunks } from '../../src/engine/score-chunks.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage, type ModelPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
@@ -37,7 +37,7 @@ describe.each([12, 30])('%i rows', (rows) => {
     what: string,
     format: InputFormat,
     input: string,
-    options?: Partial<Omit<ScoreStreamOptions, 'account'>>,
+    options?: Partial<Omit<ScoreChunksOptions, 'account'>>,
   ][] = [
     ['CSV', CSV, text],
     ['no line end at the end', CSV, text.trimEnd()],
@@ -67,7 +67,7 @@ describe.each([12, 30])('%i rows', (rows) => {
       const out: Buffer[] = [];
       const rejects: string[] = [];
       const data = Buffer.from(bytes);
-      const answer = await scoreStream({
+      const answer = await scoreChunks({
         account: new RunAccount().unit(),
         model,
         pool,
@@ -92,7 +92,7 @@ describe.each([12, 30])('%i rows', (rows) => {
 });
 
 test('a request that was given up is not scored', async () => {
-  const run = scoreStream({
+  const run = scoreChunks({
     account: new RunAccount().unit(),
     model,
     pool,
@@ -118,7 +118,7 @@ test('a few rows do not leave the thread, more of them do', async () => {
     { onWorkerDeath: (reason) => deaths.push(reason) },
   );
   const score = (n: number) =>
-    scoreStream({
+    scoreChunks({
       account: new RunAccount().unit(),
       model,
       pool: mortal,
@@ -140,7 +140,7 @@ test('requests at the same time do not mix', async () => {
   const all = asObjects(Buffer.concat([...generatePortfolio({ rows: 40, seed: 6 })]).toString());
   const one = async (record: unknown, through: WorkerPool): Promise<string> => {
     const out: Buffer[] = [];
-    await scoreStream({
+    await scoreChunks({
       account: new RunAccount().unit(),
       model,
       pool: through,

@@ -10,12 +10,13 @@ import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { VERSION } from '../../core/version.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
-import { assertExplainable } from '../../engine/score-stream.ts';
+import { assertExplainable } from '../../engine/score-chunks.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { ApiKey, KeyRing, Scope } from './access/api-keys.ts';
 import { assertMayUse } from './access/permissions.ts';
-import { addJobRoutes, describeJob, JobManager, jobUrl, wantsJob } from './jobs/job-manager.ts';
+import { JobManager } from './jobs/job-manager.ts';
+import { addJobRoutes, describeJob, jobUrl, wantsJob } from './jobs/job-routes.ts';
 import { docsPage } from './openapi/docs-page.ts';
 import { openApi } from './openapi/openapi.ts';
 import { PREDICT_QUERY } from './openapi/schemas.ts';
@@ -28,6 +29,7 @@ import {
   type PredictServices,
   predict,
 } from './routes/predict.ts';
+import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { problemOf } from './wire/problem.ts';
 
@@ -120,7 +122,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     methods.set(url, known);
   });
   const services: PredictServices = { config, host, admission, metrics, account: new RunAccount(metrics) };
-  const jobs = await JobManager.open(services);
+  const pipelines = await readUploadPipelines(config.pipelines);
+  const jobs = await JobManager.open(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   for (const [prefix, scope] of predictPaths(config)) {
     for (const format of FORMATS) {
@@ -139,7 +142,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
             assertExplainable(await host.registry.resolve(request.query.modelId));
           }
           if (wantsJob(request)) {
-            const job = await jobs.create(request, format);
+            const job = await jobs.create(request, { format, query: request.query, pipeline: null });
             reply.header('preference-applied', 'respond-async');
             return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
           }
@@ -151,6 +154,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelRoutes(app, host);
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
+  addUploadPipelines(app, { services, jobs, pipelines, ready: () => state.ready });
   app.get('/livez', async () => ({ status: 'alive', version: VERSION }));
   app.get('/readyz', async (_request, reply) => {
     if (!state.ready) reply.code(503);

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { parseRange } from '../../../src/doors/http/jobs/job-manager.ts';
+import { parseRange } from '../../../src/doors/http/jobs/job-routes.ts';
 import { scratch } from '../../support/cli.ts';
 import { call, predictUrl, type Reply, type Service, startService } from '../../support/service.ts';
 

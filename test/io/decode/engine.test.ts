@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { type ScoreStreamOptions, scoreStream } from '../../../src/engine/score-stream.ts';
+import { type ScoreChunksOptions, scoreChunks } from '../../../src/engine/score-chunks.ts';
 import { WorkerPool } from '../../../src/engine/worker-pool.ts';
 import { loadPackage, type ModelPackage } from '../../../src/model/package/load-package.ts';
 import { RunAccount } from '../../../src/runs/account.ts';
@@ -60,14 +60,14 @@ afterAll(async () => {
 
 async function answer(
   pool: WorkerPool,
-  input: ScoreStreamOptions['input'],
+  input: ScoreChunksOptions['input'],
   bytes: Buffer,
   chunk: number,
   blockBytes: number,
 ) {
   const written: Buffer[] = [];
   let rejects = '';
-  const counts = await scoreStream({
+  const counts = await scoreChunks({
     account: new RunAccount().unit(),
     model,
     pool,

@@ -1,32 +1,37 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
 import { randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
-import { tooMany } from '../../../engine/score-stream.ts';
-import { openFileSink } from '../../../io/sink/file-sink.ts';
-import { openFile } from '../../../io/source/byte-source.ts';
-import { withOutput } from '../../../runs/endpoints.ts';
-import { runOnce } from '../../../runs/run-once.ts';
-import {
-  askedOf,
-  type BodyFormat,
-  bodyOptions,
-  CONTENT_TYPES,
-  type PredictQuery,
-  type PredictServices,
-  refuseNothingScored,
-  refuseOutcome,
-} from '../routes/predict.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
+import { type UploadSpec, uploadTarget } from '../../../runs/upload-run.ts';
+import { type BodyFormat, bodyOptions, type PredictQuery, type PredictServices } from '../routes/predict.ts';
 import { openBody } from '../wire/request-body.ts';
 import { type Job, JobStore } from './job-store.ts';
+import { type JobDone, scoreJob, scoreUpload } from './score-job.ts';
 
 const SWEEP_MS = 60_000;
 const PROGRESS_MS = 500;
-const JOBS = '/api/v1/scoring/jobs';
+/** Pauses between attempts at an upload while something it needs is away; they double. */
+const FIRST_PAUSE_MS = 500;
+const MAX_PAUSE_MS = 60_000;
+
+/** A pipeline whose source is an upload. */
+export interface UploadPipeline {
+  name: string;
+  spec: UploadSpec;
+}
+
+/** What a request wants of a job. */
+export interface AskedJob {
+  format: BodyFormat;
+  query: PredictQuery;
+  /** Name of the pipeline that takes the upload; null: the result is fetched. */
+  pipeline: string | null;
+}
 
 /**
  * Modes of a job: queued → running → done | failed | cancelled → removed when its time is up. A server that stops puts
@@ -36,22 +41,24 @@ export class JobManager {
   readonly #services: PredictServices;
   readonly #store: JobStore;
   readonly #folder: string;
+  readonly #pipelines: ReadonlyMap<string, UploadPipeline>;
   readonly #running = new Map<string, AbortController>();
   readonly #sweeper: NodeJS.Timeout;
   /** Bytes of uploads that are being spooled now, not in the table yet. */
   #spooling = 0;
   #stopped = false;
 
-  private constructor(services: PredictServices) {
+  private constructor(services: PredictServices, pipelines: readonly UploadPipeline[]) {
     this.#services = services;
+    this.#pipelines = new Map(pipelines.map((p) => [p.name, p]));
     this.#folder = path.resolve(services.config.jobs.folder);
     this.#store = new JobStore(this.#folder);
     this.#sweeper = setInterval(() => void this.#sweep(), SWEEP_MS);
     this.#sweeper.unref();
   }
 
-  static async open(services: PredictServices): Promise<JobManager> {
-    const manager = new JobManager(services);
+  static async open(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
+    const manager = new JobManager(services, pipelines);
     for (const job of manager.#store.all()) {
       if (job.state === 'running') manager.#store.update(job.id, { state: 'queued' });
     }
@@ -64,19 +71,19 @@ export class JobManager {
    * Spools the body of a request and queues it. The same Idempotency-Key gives the same job again.
    * @throws SluiceError limit_exceeded | idempotency_conflict | model_not_found | what the body throws
    */
-  async create(request: FastifyRequest, format: BodyFormat): Promise<Job> {
+  async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
-    const query = request.query as PredictQuery;
     const owner = request.apiKey!.name;
     const idempotencyKey = (request.headers['idempotency-key'] as string | undefined) ?? null;
     if (idempotencyKey !== null && !/^[\x21-\x7e]{1,200}$/.test(idempotencyKey)) {
       throw new SluiceError('bad_request', 'an Idempotency-Key is 1 to 200 visible ASCII characters');
     }
-    const fingerprint = JSON.stringify([format, query]);
+    const { format, query, pipeline } = asked;
+    const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
     // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
     const leave = await admission.enter(owner, new AbortController().signal);
     try {
-      return await this.#spool(request, format, query, owner, idempotencyKey, fingerprint);
+      return await this.#spool(request, asked, { owner, idempotencyKey, fingerprint });
     } finally {
       leave();
     }
@@ -84,11 +91,8 @@ export class JobManager {
 
   async #spool(
     request: FastifyRequest,
-    format: BodyFormat,
-    query: PredictQuery,
-    owner: string,
-    idempotencyKey: string | null,
-    fingerprint: string,
+    { format, query, pipeline }: AskedJob,
+    { owner, idempotencyKey, fingerprint }: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>,
   ): Promise<Job> {
     const { config, host } = this.#services;
     const earlier = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
@@ -100,29 +104,9 @@ export class JobManager {
     const hosted = await host.use(query.modelId);
     const { model } = hosted;
     hosted.release();
-    const body = await openBody(request, bodyOptions(this.#services));
     const id = randomUUID();
     const upload = this.#path(id, 'upload');
-    let bytes = 0;
-    const handle = await open(upload, 'wx', 0o600);
-    try {
-      for await (const chunk of body.chunks()) {
-        bytes += chunk.length;
-        this.#spooling += chunk.length;
-        if (kept + this.#spooling > config.jobs.max_bytes)
-          throw tooMany('jobs.max_bytes', config.jobs.max_bytes, 'bytes');
-        for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
-      }
-      await handle.sync();
-    } catch (error) {
-      await unlink(upload).catch(() => {});
-      throw (error as NodeJS.ErrnoException).code === 'ENOSPC'
-        ? new SluiceError('output_full', 'there is no room for the upload', { cause: error })
-        : error;
-    } finally {
-      this.#spooling -= bytes;
-      await handle.close();
-    }
+    const bytes = await this.#receive(request, upload, kept);
     const job: Job = {
       id,
       owner,
@@ -130,6 +114,8 @@ export class JobManager {
       format,
       query: { ...query, modelId: model.ref },
       fingerprint,
+      pipeline,
+      target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, id),
       state: 'queued',
       rows: 0,
       scored: 0,
@@ -151,6 +137,33 @@ export class JobManager {
     this.#store.insert(job);
     this.#next();
     return job;
+  }
+
+  /** Writes the body of a request to the disk; gives its bytes. */
+  async #receive(request: FastifyRequest, upload: string, kept: number): Promise<number> {
+    const { config } = this.#services;
+    const body = await openBody(request, bodyOptions(this.#services));
+    let bytes = 0;
+    const handle = await open(upload, 'wx', 0o600);
+    try {
+      for await (const chunk of body.chunks()) {
+        bytes += chunk.length;
+        this.#spooling += chunk.length;
+        if (kept + this.#spooling > config.jobs.max_bytes)
+          throw tooMany('jobs.max_bytes', config.jobs.max_bytes, 'bytes');
+        for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
+      }
+      await handle.sync();
+    } catch (error) {
+      await unlink(upload).catch(() => {});
+      throw (error as NodeJS.ErrnoException).code === 'ENOSPC'
+        ? new SluiceError('output_full', 'there is no room for the upload', { cause: error })
+        : error;
+    } finally {
+      this.#spooling -= bytes;
+      await handle.close();
+    }
+    return bytes;
   }
 
   /** @throws SluiceError job_not_found, also for a job of another key */
@@ -236,37 +249,30 @@ export class JobManager {
     }
   }
 
-  /** Scores the upload of a job into its result. */
-  async #score(job: Job, signal: AbortSignal): Promise<{ counts: Readonly<RunCounts>; resultBytes: number }> {
-    const { config, host, account } = this.#services;
-    const hosted = await host.use(job.query.modelId);
-    const source = await openFile(this.#path(job.id, 'upload'));
-    try {
-      const result = await openFileSink(this.resultPath(job));
-      const { input, output, scoring } = askedOf(job.format, job.query, config);
-      const unit = account.unit({ live: true });
-      let told = 0;
-      const counts = await runOnce({
-        model: hosted.model,
-        pool: hosted.pool,
-        source: { chunks: source.chunks, input },
-        scoring,
-        sink: withOutput(result, output),
-        account: unit,
-        signal,
-        onPart: (part) => {
-          refuseOutcome(part);
-          if (performance.now() - told < PROGRESS_MS) return;
-          told = performance.now();
-          const { rows, scored, rejected } = unit.counts;
-          this.#store.update(job.id, { rows, scored, rejected, bytesRead: source.bytesRead() });
-        },
-        beforeCommit: refuseNothingScored,
-      });
-      return { counts, resultBytes: result.bytesWritten };
-    } finally {
-      await source.close();
-      hosted.release();
+  async #score(job: Job, signal: AbortSignal): Promise<JobDone> {
+    const files = { upload: this.#path(job.id, 'upload'), result: this.resultPath(job) };
+    let told = 0;
+    const onProgress = ({ rows, scored, rejected }: Readonly<RunCounts>, bytesRead: number): void => {
+      if (performance.now() - told < PROGRESS_MS) return;
+      told = performance.now();
+      this.#store.update(job.id, { rows, scored, rejected, bytesRead });
+    };
+    if (job.pipeline === null) return scoreJob(this.#services, job, files, { signal, onProgress });
+    const pipeline = this.#pipelines.get(job.pipeline);
+    if (!pipeline) throw new SluiceError('not_found', `the pipeline ${job.pipeline} is not served any more`);
+    // An upload that was acknowledged is not lost because a broker, a registry or a disk is away for a while.
+    for (let failures = 0; ; failures++) {
+      try {
+        return await scoreUpload(this.#services, job, files, pipeline, { signal, onProgress });
+      } catch (error) {
+        const e = asSluiceError(error, 'worker_failed');
+        if (signal.aborted || e.entry.fault !== 'dependency' || !e.entry.retryable) throw error;
+        this.#store.update(job.id, { errorCode: e.code, errorMessage: e.message });
+        const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 20));
+        await sleep(pause, undefined, { signal }).catch(() => {});
+        if (signal.aborted) throw signal.reason;
+        this.#store.update(job.id, { errorCode: null, errorMessage: null });
+      }
     }
   }
 
@@ -310,76 +316,4 @@ function sameRequest(job: Job, fingerprint: string): Job {
     'idempotency_conflict',
     'the Idempotency-Key belongs to a request that asked for something else',
   );
-}
-
-/** true if the request wants a job instead of an answer (RFC 7240). */
-export const wantsJob = (request: FastifyRequest): boolean =>
-  [request.headers.prefer].flat().some((p) => p !== undefined && /(^|[,;\s])respond-async($|[,;\s])/i.test(p));
-
-export const jobUrl = (id: string): string => `${JOBS}/${id}`;
-
-/** A job as its owner sees it. */
-export function describeJob(job: Job) {
-  const [modelId, modelVersion] = job.query.modelId.split(':');
-  const done = job.state === 'done';
-  return {
-    id: job.id,
-    state: job.state,
-    modelId,
-    modelVersion,
-    format: job.format,
-    created: new Date(job.created).toISOString(),
-    finished: job.finished === null ? null : new Date(job.finished).toISOString(),
-    progress: done ? 1 : job.uploadBytes > 0 ? Math.min(1, job.bytesRead / job.uploadBytes) : 0,
-    summary: { rows: job.rows, scored: job.scored, rejected: job.rejected },
-    ...(done ? { result: `${jobUrl(job.id)}/result`, resultBytes: job.resultBytes } : {}),
-    ...(job.errorCode === null ? {} : { error: { code: job.errorCode, message: job.errorMessage } }),
-  };
-}
-
-type JobRequest = FastifyRequest<{ Params: { id: string } }>;
-
-export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
-  const config = { scope: 'jobs' as const };
-  const of = (request: JobRequest): Job => jobs.find(request.params.id, request.apiKey!.name);
-  app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(of(request)));
-  app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
-    await jobs.cancel(of(request));
-    return reply.code(204).send();
-  });
-  app.get(`${JOBS}/:id/result`, { config }, async (request: JobRequest, reply) => {
-    const job = of(request);
-    if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);
-    return sendFile(request, reply, jobs.resultPath(job), job.resultBytes, CONTENT_TYPES[job.format], job.id);
-  });
-}
-
-/** A file with byte ranges (RFC 9110): one range a request. */
-function sendFile(request: FastifyRequest, reply: FastifyReply, file: string, size: number, type: string, tag: string) {
-  const etag = `"${tag}"`;
-  reply.header('accept-ranges', 'bytes').header('etag', etag).type(type);
-  const { range, 'if-range': ifRange } = request.headers;
-  const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
-  if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
-  if (!asked) return reply.header('content-length', size).send(createReadStream(file));
-  const { start, end } = asked;
-  return reply
-    .code(206)
-    .header('content-range', `bytes ${start}-${end}/${size}`)
-    .header('content-length', end - start + 1)
-    .send(createReadStream(file, { start, end }));
-}
-
-/** The one range of a Range header; null when it is to be ignored. */
-export function parseRange(header: string, size: number): { start: number; end: number } | 'unsatisfiable' | null {
-  const m = /^bytes=(\d*)-(\d*)$/.exec(header.trim());
-  if (!m || (m[1] === '' && m[2] === '')) return null;
-  if (m[1] === '') {
-    const n = Number(m[2]);
-    return n === 0 || size === 0 ? 'unsatisfiable' : { start: Math.max(0, size - n), end: size - 1 };
-  }
-  const start = Number(m[1]);
-  const end = m[2] === '' ? size - 1 : Math.min(Number(m[2]), size - 1);
-  if (m[2] !== '' && Number(m[2]) < start) return null;
-  return start >= size ? 'unsatisfiable' : { start, end };
 }

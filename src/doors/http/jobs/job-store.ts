@@ -17,6 +17,9 @@ export interface Job {
   query: PredictQuery;
   /** What the request asked for, to tell a repeated request from another one. */
   fingerprint: string;
+  /** Name of the pipeline that takes the upload, and where its predictions go; null: the result is kept here. */
+  pipeline: string | null;
+  target: string | null;
   state: JobState;
   rows: number;
   scored: number;
@@ -39,6 +42,8 @@ const COLUMNS: Record<keyof Job, string> = {
   format: 'format TEXT NOT NULL',
   query: 'query TEXT NOT NULL',
   fingerprint: 'fingerprint TEXT NOT NULL',
+  pipeline: 'pipeline TEXT',
+  target: 'target TEXT',
   state: 'state TEXT NOT NULL',
   rows: 'rows INTEGER NOT NULL',
   scored: 'scored INTEGER NOT NULL',
@@ -69,6 +74,18 @@ export class JobStore {
     this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
       CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
       CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
+    this.#addMissingColumns();
+  }
+
+  /** A table of an earlier version lacks the newer columns. */
+  #addMissingColumns(): void {
+    const there = new Set(
+      this.#db
+        .prepare('PRAGMA table_info(jobs)')
+        .all()
+        .map((c) => c.name),
+    );
+    for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
   }
 
   /** @throws when the owner has a job with this idempotencyKey already */

@@ -5,7 +5,7 @@ import { SluiceError } from '../../../core/errors.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { Tally } from '../../../engine/protocol.ts';
-import type { InputFormat, StreamLimits } from '../../../engine/score-stream.ts';
+import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';

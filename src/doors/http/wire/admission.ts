@@ -1,6 +1,6 @@
 // Who may start now: so many requests at once, so many waiting, and each key its share.
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-stream.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
 
 export interface AdmissionLimits {
   concurrent_requests: number;

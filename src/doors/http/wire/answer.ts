@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-stream.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
 
 export interface AnswerOptions {
   headers: Record<string, string>;

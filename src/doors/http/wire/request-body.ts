@@ -5,7 +5,7 @@ import zlib from 'node:zlib';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-stream.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
 
 /** Bodies up to this may be taken as a whole. */
 const SMALL_BYTES = 64 * 1024;

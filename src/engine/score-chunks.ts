@@ -39,7 +39,7 @@ export interface StreamLimits {
   maxDepth?: number;
 }
 
-export interface ScoreStreamOptions {
+export interface ScoreChunksOptions {
   model: ModelPackage;
   pool: WorkerPool;
   chunks: Chunks;
@@ -70,7 +70,7 @@ export interface ScoreStreamOptions {
  * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
  *   cancelled, or what the chunks, the workers and `write` throw
  */
-export async function scoreStream(options: ScoreStreamOptions): Promise<Readonly<RunCounts>> {
+export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly<RunCounts>> {
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model);
   if (options.whole) return scoreWhole(options, options.whole);
@@ -124,7 +124,7 @@ export async function scoreStream(options: ScoreStreamOptions): Promise<Readonly
 }
 
 /** An input that is there as a whole. */
-async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promise<Readonly<RunCounts>> {
+async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promise<Readonly<RunCounts>> {
   const { pool, input, limits } = options;
   const header = new HeaderTaker(options);
   const block = cutWhole(whole, {
@@ -144,9 +144,9 @@ async function scoreWhole(options: ScoreStreamOptions, whole: Uint8Array): Promi
 /** Takes the header row of delimited text. */
 class HeaderTaker {
   fitted: FittedHeader | null = null;
-  readonly #options: ScoreStreamOptions;
+  readonly #options: ScoreChunksOptions;
 
-  constructor(options: ScoreStreamOptions) {
+  constructor(options: ScoreChunksOptions) {
     this.#options = options;
   }
 
@@ -167,7 +167,7 @@ class HeaderTaker {
   };
 }
 
-function writeOptions(options: ScoreStreamOptions, spec: StreamSpec) {
+function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
   return {
     frame: frameOf(spec.output, options.model.manifest),
     account: options.account,
@@ -191,7 +191,7 @@ export function assertExplainable(model: ModelPackage): void {
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
-function scannerFor({ input, limits }: ScoreStreamOptions): RecordScanner {
+function scannerFor({ input, limits }: ScoreChunksOptions): RecordScanner {
   const maxRecordBytes = limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
   switch (input.format) {
     case 'delimited':
@@ -203,7 +203,7 @@ function scannerFor({ input, limits }: ScoreStreamOptions): RecordScanner {
   }
 }
 
-function streamSpec(options: ScoreStreamOptions, header: FittedHeader | null): StreamSpec {
+function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): StreamSpec {
   const { input, output, model } = options;
   const interpretation = options.interpretation ?? null;
   if (input.format === 'delimited') {

@@ -1,0 +1,83 @@
+// What the owner of a job can ask for over HTTP: its state, its result in ranges, its end.
+import { createReadStream } from 'node:fs';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+import { CONTENT_TYPES } from '../routes/predict.ts';
+import type { JobManager } from './job-manager.ts';
+import type { Job } from './job-store.ts';
+
+const JOBS = '/api/v1/scoring/jobs';
+
+/** true if the request wants a job instead of an answer (RFC 7240). */
+export const wantsJob = (request: FastifyRequest): boolean =>
+  [request.headers.prefer].flat().some((p) => p !== undefined && /(^|[,;\s])respond-async($|[,;\s])/i.test(p));
+
+export const jobUrl = (id: string): string => `${JOBS}/${id}`;
+
+/** A job as its owner sees it. */
+export function describeJob(job: Job) {
+  const [modelId, modelVersion] = job.query.modelId.split(':');
+  const done = job.state === 'done';
+  return {
+    id: job.id,
+    state: job.state,
+    modelId,
+    modelVersion,
+    format: job.format,
+    created: new Date(job.created).toISOString(),
+    finished: job.finished === null ? null : new Date(job.finished).toISOString(),
+    progress: done ? 1 : job.uploadBytes > 0 ? Math.min(1, job.bytesRead / job.uploadBytes) : 0,
+    summary: { rows: job.rows, scored: job.scored, rejected: job.rejected },
+    ...(job.pipeline === null ? {} : { pipeline: job.pipeline, target: job.target }),
+    ...(done && job.pipeline === null ? { result: `${jobUrl(job.id)}/result`, resultBytes: job.resultBytes } : {}),
+    ...(job.errorCode === null ? {} : { error: { code: job.errorCode, message: job.errorMessage } }),
+  };
+}
+
+type JobRequest = FastifyRequest<{ Params: { id: string } }>;
+
+export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
+  const config = { scope: 'jobs' as const };
+  const of = (request: JobRequest): Job => jobs.find(request.params.id, request.apiKey!.name);
+  app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(of(request)));
+  app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
+    await jobs.cancel(of(request));
+    return reply.code(204).send();
+  });
+  app.get(`${JOBS}/:id/result`, { config }, async (request: JobRequest, reply) => {
+    const job = of(request);
+    if (job.pipeline !== null) throw new SluiceError('not_found', `the predictions are in ${job.target}`);
+    if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);
+    return sendFile(request, reply, jobs.resultPath(job), job.resultBytes, CONTENT_TYPES[job.format], job.id);
+  });
+}
+
+/** A file with byte ranges (RFC 9110): one range a request. */
+function sendFile(request: FastifyRequest, reply: FastifyReply, file: string, size: number, type: string, tag: string) {
+  const etag = `"${tag}"`;
+  reply.header('accept-ranges', 'bytes').header('etag', etag).type(type);
+  const { range, 'if-range': ifRange } = request.headers;
+  const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
+  if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
+  if (!asked) return reply.header('content-length', size).send(createReadStream(file));
+  const { start, end } = asked;
+  return reply
+    .code(206)
+    .header('content-range', `bytes ${start}-${end}/${size}`)
+    .header('content-length', end - start + 1)
+    .send(createReadStream(file, { start, end }));
+}
+
+/** The one range of a Range header; null when it is to be ignored. */
+export function parseRange(header: string, size: number): { start: number; end: number } | 'unsatisfiable' | null {
+  const m = /^bytes=(\d*)-(\d*)$/.exec(header.trim());
+  if (!m || (m[1] === '' && m[2] === '')) return null;
+  if (m[1] === '') {
+    const n = Number(m[2]);
+    return n === 0 || size === 0 ? 'unsatisfiable' : { start: Math.max(0, size - n), end: size - 1 };
+  }
+  const start = Number(m[1]);
+  const end = m[2] === '' ? size - 1 : Math.min(Number(m[2]), size - 1);
+  if (m[2] !== '' && Number(m[2]) < start) return null;
+  return start >= size ? 'unsatisfiable' : { start, end };
+}

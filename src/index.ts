@@ -1,0 +1,221 @@
+// The door for programs: a model and its workers in this process, and streams of applications through them.
+
+import type { ErrorCode, ErrorDetail } from './core/errors.ts';
+import { SluiceError } from './core/errors.ts';
+import { openRegistry } from './doors/commands/common.ts';
+import { assertExplainable } from './engine/score-chunks.ts';
+import { WorkerPool } from './engine/worker-pool.ts';
+import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';
+import type { DelimiterName } from './io/decode/header.ts';
+import { DELIMITERS } from './io/decode/header.ts';
+import type { ModelPackage } from './model/package/load-package.ts';
+import { RunAccount } from './runs/account.ts';
+import { defaultWorkers } from './runs/input-scorer.ts';
+import { runOnce } from './runs/run-once.ts';
+
+export { type ErrorCode, type ErrorDetail, SluiceError };
+
+export interface OpenModelOptions {
+  /** Folder, `s3://bucket/prefix` or `mlflow+https://host`; default $SLUICE_REGISTRY, else ./models; then the bundled models. */
+  registry?: string;
+  /** Worker threads; default one a core. */
+  workers?: number;
+  /** `auto` (default): Sluice's own evaluator where it was seen to agree with ONNX Runtime; the others: only that one. */
+  evaluator?: 'auto' | 'onnxruntime' | 'native';
+}
+
+/** What a column of the model takes. */
+export interface ModelColumn {
+  name: string;
+  kind: 'number' | 'boolean' | 'category' | 'text';
+}
+
+/** A model with its workers, for any number of streams at once. Close it, or use `await using`. */
+export interface Model extends AsyncDisposable {
+  /** `id:version`. */
+  readonly ref: string;
+  readonly sha256: string;
+  readonly columns: readonly ModelColumn[];
+  /** Ends the workers; streams under way are cancelled. Idempotent. */
+  close(): Promise<void>;
+}
+
+/** Values of a format of text: applications in, predictions out. */
+export type TextFormat = 'csv' | 'tsv' | 'json' | 'ndjson';
+
+export interface ScoreStreamOptions {
+  /** Format of the applications: delimited text with a header row, one array of objects, or one object a line. */
+  format: TextFormat;
+  /** Of csv; default comma. */
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  /** Format of the predictions; default like the applications. */
+  output?: TextFormat;
+  /** Columns outside the model to echo: names, or `*` for all. Default none. */
+  passthrough?: readonly string[] | '*';
+  /** `effects`: what each column added, and reasons; `reasons`: only those. Default `none`. */
+  interpretation?: 'none' | 'effects' | 'reasons';
+  /** `fail`: the first invalid application ends the stream. Default `report`: it becomes an error in its place. */
+  onInvalid?: 'report' | 'fail';
+  /** A longer application is rejected, bytes. Default 1 MiB. */
+  maxRowBytes?: number;
+  signal?: AbortSignal;
+}
+
+export interface StreamCounts {
+  /** rows = scored + rejected. */
+  rows: number;
+  scored: number;
+  rejected: number;
+  rejectedByCode: Partial<Record<ErrorCode, number>>;
+  interpreted: number;
+  inexact: number;
+  /** The first rejected rows. */
+  details: readonly ErrorDetail[];
+}
+
+/** Predictions as bytes, in the order of the applications; iterate it once. Its counts are there when it has ended well. */
+export interface ScoredStream extends AsyncIterable<Uint8Array> {
+  /** Rejects with what ended the stream. */
+  readonly counts: Promise<StreamCounts>;
+}
+
+/** The pools behind the models, so that a Model shows nothing of them. */
+const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
+
+/**
+ * Opens a model: looks the reference up (`id`, `id:version`, `id@alias`), starts its workers and compares the evaluators.
+ * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage
+ */
+export async function openModel(reference: string, options: OpenModelOptions = {}): Promise<Model> {
+  const registry = await openRegistry(options.registry, { tell: () => {} });
+  const model = await registry.resolve(reference);
+  const engine: EnginePolicy = options.evaluator ?? 'auto';
+  const pool = await WorkerPool.start({ model, engine, workers: options.workers ?? defaultWorkers() });
+  const close = () => pool.close();
+  const handle: Model = {
+    ref: model.ref,
+    sha256: model.manifest.onnx.sha256,
+    columns: model.manifest.columns.map(({ name, kind }) => ({ name, kind })),
+    close,
+    [Symbol.asyncDispose]: close,
+  };
+  opened.set(handle, { model, pool });
+  return handle;
+}
+
+/**
+ * Scores applications as they come, at the pace at which the predictions are taken: memory does not depend on how many there are. What
+ * is given up (a `break` out of the loop, an abort) ends the work behind it.
+ * @throws SluiceError while it is iterated: header_mismatch, malformed_json, cancelled, … (docs/errors.md), or what `applications` throws
+ */
+export function scoreStream(
+  model: Model,
+  applications: AsyncIterable<Uint8Array>,
+  options: ScoreStreamOptions,
+): ScoredStream {
+  const { promise: counts, resolve, reject } = Promise.withResolvers<StreamCounts>();
+  // Whoever only iterates hears of a failure there.
+  counts.catch(() => {});
+  return {
+    counts,
+    async *[Symbol.asyncIterator]() {
+      const given = new AbortController();
+      const handover = new Handover();
+      const signal = options.signal ? AbortSignal.any([options.signal, given.signal]) : given.signal;
+      const done = run(model, applications, options, (bytes) => handover.put(bytes), signal);
+      done.then(resolve, reject);
+      done.then(
+        () => handover.end(),
+        () => handover.end(),
+      );
+      try {
+        yield* handover.taken();
+        await done;
+      } finally {
+        given.abort(new SluiceError('cancelled', 'the predictions are not wanted any more'));
+        handover.end();
+        await done.catch(() => {});
+      }
+    },
+  };
+}
+
+async function run(
+  handle: Model,
+  applications: AsyncIterable<Uint8Array>,
+  options: ScoreStreamOptions,
+  put: (bytes: Uint8Array) => Promise<void>,
+  signal: AbortSignal,
+): Promise<StreamCounts> {
+  const behind = opened.get(handle);
+  if (!behind) throw new SluiceError('usage', 'the model does not come from openModel');
+  const { format, output = format, interpretation = 'none' } = options;
+  if (interpretation !== 'none') assertExplainable(behind.model);
+  return runOnce({
+    ...behind,
+    source: {
+      chunks: applications,
+      input:
+        format === 'json' || format === 'ndjson'
+          ? { format }
+          : { format: 'delimited', delimiter: delimiterOf(format, options.delimiter) },
+    },
+    scoring: {
+      passthrough: options.passthrough ?? [],
+      interpretation:
+        interpretation === 'none'
+          ? null
+          : { effects: interpretation === 'effects', reasons: true, top: null, below: null },
+      limits: options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes },
+      failOnInvalid: options.onInvalid === 'fail',
+    },
+    sink: {
+      output: { format: output, delimiter: delimiterOf(output, options.delimiter) },
+      write: put,
+      commit: async () => {},
+      abort: async () => {},
+    },
+    account: new RunAccount().unit(),
+    signal,
+  });
+}
+
+const delimiterOf = (format: TextFormat, name: DelimiterName | undefined): string =>
+  DELIMITERS[format === 'tsv' ? 'tab' : (name ?? 'comma')];
+
+/** Hands bytes from a writer to a reader, one piece at a time: the writer goes on when its piece was taken. */
+class Handover {
+  #piece: { bytes: Uint8Array; taken: () => void } | null = null;
+  #wake = () => {};
+  #ended = false;
+
+  async put(bytes: Uint8Array): Promise<void> {
+    if (this.#ended) return;
+    await new Promise<void>((resolve) => {
+      // The engine writes over its buffers.
+      this.#piece = { bytes: Uint8Array.from(bytes), taken: resolve };
+      this.#wake();
+    });
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#piece?.taken();
+    this.#wake();
+  }
+
+  async *taken(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      const piece = this.#piece;
+      if (piece) {
+        this.#piece = null;
+        try {
+          yield piece.bytes;
+        } finally {
+          piece.taken();
+        }
+      } else if (this.#ended) return;
+      else await new Promise<void>((resolve) => (this.#wake = resolve));
+    }
+  }
+}

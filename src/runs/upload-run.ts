@@ -1,0 +1,101 @@
+// A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
+import { mkdir } from 'node:fs/promises';
+import path from 'node:path';
+import type { FileSink, UploadSource } from '../config/pipeline-config.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { RunCounts } from '../engine/counts.ts';
+import type { HostedModel } from '../engine/model-host.ts';
+import type { ScoredPart } from '../engine/protocol.ts';
+import type { UnitAccount } from './account.ts';
+import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { RejectsList } from './rejects-list.ts';
+import { runOnce, type Scoring } from './run-once.ts';
+import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
+
+export interface UploadSpec extends RunSpec {
+  source: UploadSource;
+}
+
+export interface UploadRun {
+  spec: UploadSpec;
+  /** Name of the pipeline. */
+  name: string;
+  /** Of the upload: the same id is never there twice. */
+  id: string;
+  /** The spooled upload; it can be read again. */
+  file: string;
+  hosted: HostedModel;
+  /** What the service allows an upload to hold. */
+  limits: Scoring['limits'];
+  account: UnitAccount;
+  signal: AbortSignal;
+  onPart: (part: ScoredPart) => void;
+  beforeCommit: (counts: Readonly<RunCounts>) => void;
+}
+
+/** Where the predictions of an upload go, for people. */
+export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
+  sink.type === 'kafka' ? `topic ${sink.topic}` : outputName((sink as FileSink).path, { name: id });
+
+/**
+ * Scores an upload into the sink of its pipeline. Repeated after a crash or a failure it ends with the same file, or goes on in the
+ * topic where it was.
+ * @throws SluiceError what ends the run
+ */
+export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
+  const { spec, id, file, hosted } = run;
+  const { format, delimiter } = spec.source;
+  const source = await openSource({
+    ...endpoint('upload', { format, delimiter, compression: 'none' }, format),
+    name: file,
+  });
+  try {
+    const sink = await openUploadSink(run);
+    const rejects = new RejectsList(spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null, {
+      several: false,
+    });
+    const scoring = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
+    return await runOnce({
+      model: hosted.model,
+      pool: hosted.pool,
+      source: { chunks: source.chunks, input: source.input },
+      scoring: { ...scoring, limits: { ...run.limits, ...scoring.limits } },
+      sink,
+      rejects: rejects.part({ ...endpoint('upload', { format }, format), name: id }),
+      account: run.account,
+      signal: run.signal,
+      onPart: run.onPart,
+      beforeCommit: async (counts) => {
+        run.beforeCommit(counts);
+        await rejects.commit();
+      },
+    });
+  } finally {
+    await source.close();
+  }
+}
+
+async function openUploadSink({ spec, name, id, hosted }: UploadRun): Promise<OpenSink> {
+  const { sink } = spec;
+  if (sink.type === 'kafka') {
+    const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
+      import('./upload-topic-sink.ts'),
+      import('./record-format.ts'),
+    ]);
+    const { encode } = await recordFormat(spec);
+    return openUploadTopicSink({
+      connection: connectionOf(spec.kafka),
+      sink,
+      encode,
+      id: `sluice-upload-${name}-${id}`,
+      transactionRows: spec.transaction_rows,
+      transactionTimeoutMs: spec.transaction_timeout_ms,
+    });
+  }
+  if (sink.type !== 'file') throw new SluiceError('usage', 'predictions of an upload go to a topic or to files');
+  const target = endpoint(outputName(sink.path, { name: id }), sink, 'csv');
+  await mkdir(path.dirname(target.name), { recursive: true });
+  const passthrough = spec.score.passthrough ?? [];
+  return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation: interpretationOf(spec) });
+}
