@@ -1,6 +1,6 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import path from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import type { RunCounts } from '../../engine/run-stream.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
@@ -13,63 +13,14 @@ import { type ByteSource, fromStream, openFile } from '../../io/source/byte-sour
 import type { ModelPackage } from '../../model/package/load-package.ts';
 import { count, Progress } from '../../monitor/progress.ts';
 import { type ScoreFileResult, scoreFile } from '../../runs/score-file.ts';
-import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { EXIT, openRegistry, signalled } from './common.ts';
+import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
-export interface ScoreOptions {
-  model: string;
-  output: string;
-  rejects?: string;
-  delimiter?: string;
-  format?: string;
-  passthrough?: string;
-  onInvalid: string;
-  interpretation?: boolean;
-  top?: number;
-  interpretBelow?: string;
-  registry?: string;
-  workers?: number;
-  evaluator?: 'auto' | 'onnxruntime' | 'native';
-  batchRows?: number;
-  blockBytes?: number;
-  readBytes?: number;
-  maxRowBytes?: number;
-  json?: boolean;
-  quiet?: boolean;
-}
+export type ScoreOptions = ScoreFlags;
 
 export function addScoreCommand(program: Command): void {
-  program
-    .command('score')
-    .description('score a CSV or TSV file of applications')
-    .argument('<file>', 'applications with a header row; - for standard input')
-    .requiredOption('-m, --model <ref>', 'model: id, id:version or id@alias')
-    .option('-o, --output <file>', 'where predictions go; - for standard output', '-')
-    .option('--rejects <file>', 'where rejected rows are listed (default: beside the output)')
-    .option(
-      '--delimiter <name>',
-      'delimiter of the input: tab, comma, semicolon, pipe (default: by the name of the file)',
-    )
-    .option('--format <name>', 'format of the output: csv, tsv, json, ndjson (default: by the name of the output)')
-    .option('--passthrough <columns>', 'columns outside the model to echo: a,b or *')
-    .option('--interpretation', 'effects of every column and reasons beside each prediction')
-    .option('--top <n>', 'only the n largest effects', wholeNumber('top', 1, 2000))
-    .option('--interpret-below <p>', 'interpretation only of rows whose probability (or value) is below p')
-    .option('--on-invalid <what>', 'report: list invalid rows and go on; fail: stop at the first', 'report')
-    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
-    .option('--workers <n>', 'worker threads (default: one a core)', wholeNumber('workers', 1, 256))
-    .addOption(
-      new Option('--evaluator <which>', 'our own where it agrees with ONNX Runtime, or only one').choices([
-        'auto',
-        'onnxruntime',
-        'native',
-      ]),
-    )
-    .option('--batch-rows <n>', 'rows a micro-batch', wholeNumber('batch-rows', 1, 65_536))
-    .option('--block-bytes <n>', 'bytes a block', wholeNumber('block-bytes', 16, 64 * 1024 * 1024))
-    .option('--read-bytes <n>', 'bytes a read', wholeNumber('read-bytes', 1, 64 * 1024 * 1024))
-    .option('--max-row-bytes <n>', 'longest row taken', wholeNumber('max-row-bytes', 16, 64 * 1024 * 1024))
-    .option('--json', 'print a machine-readable summary (on standard error when predictions go to standard output)')
-    .option('--quiet', 'no progress, no summary')
+  addFlags(program.command('score'), COMMAND_TABLES.score)
     .action(async (file: string, options: ScoreOptions) => {
       process.exitCode = await score(file, options);
     });

@@ -4,24 +4,11 @@ import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
 import type { ServeOptions } from '../http/service.ts';
 import { openRegistry, signalled } from './common.ts';
-
-interface ServeFlags {
-  config?: string;
-  set: string[];
-  dev?: boolean;
-  port?: string;
-  registry?: string;
-}
+import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
 export function addServeCommand(program: Command): void {
-  program
-    .command('serve')
-    .description('serve predictions over HTTPS')
-    .option('-c, --config <file>', 'YAML file; see docs/serve.md')
-    .option('--set <name=value...>', 'settings over those of the file, such as limits.rows=1000', [])
-    .option('--port <n>', 'short for --set listen.port=n')
-    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
-    .option('--dev', 'loopback only, with a certificate and a key made on the spot')
+  addFlags(program.command('serve'), COMMAND_TABLES.serve)
     .action(async (flags: ServeFlags) => {
       const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
       const config = await loadConfig(ServerConfigSchema, {
