@@ -77,8 +77,7 @@ function fill(mapping: Mapping, defaults: Defaults): void {
 
 /** Adds the defaults that depend on other keys, and looks for contradictions. */
 function complete(file: string, value: PipelineFile, document: YamlDocument): Validated<Pipeline> {
-  const exactly =
-    value.source.type === 'upload' || (value.source.type === 'kafka' && value.sink.type === 'kafka');
+  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && value.sink.type === 'kafka');
   const pipeline: Pipeline = {
     ...value,
     file,

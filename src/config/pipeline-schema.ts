@@ -1,7 +1,7 @@
 // The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
 import { type Static, type TSchema, Type } from 'typebox';
 import { choice, closed, section, whole } from './options/define.ts';
-import { DEAD_LETTERS, SINKS, SOURCES } from './options/endpoints.ts';
+import type { DEAD_LETTERS, SINKS, SOURCES } from './options/endpoints.ts';
 import { KafkaSchema, SchemaRegistrySchema } from './options/kafka.ts';
 import { SCORING } from './options/scoring.ts';
 
@@ -74,9 +74,7 @@ export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;
 export type KafkaConfig = Static<typeof KafkaSchema>;
 
 type Common = Static<
-  ReturnType<
-    typeof pipelineSchema<(typeof SOURCES)['file'], (typeof SINKS)['file'], (typeof DEAD_LETTERS)['file']>
-  >
+  ReturnType<typeof pipelineSchema<(typeof SOURCES)['file'], (typeof SINKS)['file'], (typeof DEAD_LETTERS)['file']>>
 >;
 
 /** A pipeline as its file says it, with the defaults that do not depend on other keys. */

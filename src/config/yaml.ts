@@ -51,7 +51,12 @@ export function readYaml(file: string, text: string): ReadYaml {
     return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
   }
   const contents = document.contents as Node | null;
-  return { ok: true, value, at, atPath: (path, message, ofKey = false) => at(offsetOf(contents, path, ofKey), message) };
+  return {
+    ok: true,
+    value,
+    at,
+    atPath: (path, message, ofKey = false) => at(offsetOf(contents, path, ofKey), message),
+  };
 }
 
 function offsetOf(node: Node | null, path: readonly string[], ofKey: boolean): number {

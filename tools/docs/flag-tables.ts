@@ -27,7 +27,9 @@ export function flagTables(): string {
     'export const COMMAND_TABLES = {',
     ...commands.flatMap(([words, spec]) => tableLines(words, commandTable(spec))),
     '} as const satisfies Record<string, CommandTable>;',
-    ...commands.filter(([, spec]) => Object.keys(spec.flags).length > 0).flatMap(([words, spec]) => typeLines(words, spec)),
+    ...commands
+      .filter(([, spec]) => Object.keys(spec.flags).length > 0)
+      .flatMap(([words, spec]) => typeLines(words, spec)),
     '',
   ].join('\n');
 }
@@ -41,9 +43,14 @@ export function commandTable(spec: CommandSpec): CommandTable {
   };
 }
 
-function argumentOf({ name, description, optional, many, complete }: ArgumentSpec): CommandArgument {
+function argumentOf({ name, description, optional, many, choices, complete }: ArgumentSpec): CommandArgument {
   const word = `${name}${many ? '...' : ''}`;
-  return { name: optional ? `[${word}]` : `<${word}>`, description, ...(complete ? { complete } : {}) };
+  return {
+    name: optional ? `[${word}]` : `<${word}>`,
+    description,
+    ...(choices ? { choices } : {}),
+    ...(complete ? { complete } : {}),
+  };
 }
 
 function flagOf(key: string, { schema, short, value, required, complete }: FlagSpec): Flag {

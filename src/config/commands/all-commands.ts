@@ -1,9 +1,10 @@
 // All commands of the command line, in the order of the help.
+
+import type { CommandSpecs } from './command-spec.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
 import { SERVICE_COMMANDS } from './service-flags.ts';
-import type { CommandSpecs } from './command-spec.ts';
 
 export const COMMANDS: CommandSpecs = {
   ...SCORE_COMMANDS,

@@ -22,6 +22,7 @@ export interface ArgumentSpec {
   optional?: true;
   /** One or more. */
   many?: true;
+  choices?: readonly string[];
   complete?: Completion;
 }
 

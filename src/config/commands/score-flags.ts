@@ -23,7 +23,7 @@ export const SCORE_COMMANDS = {
       },
       rejects: {
         schema: maybe('where rejected rows are listed', {
-          otherwise: 'beside the output, <output>.rejects.csv; nowhere for standard output',
+          otherwise: 'beside the output with .rejects.csv behind its name; nowhere for standard output',
         }),
         value: 'file',
         complete: 'file',

@@ -1,8 +1,8 @@
 // Flags of `serve` and of what goes with it: `keys …`, `doctor`, `completion`.
 import { Type } from 'typebox';
-import { SHELLS } from '../shells.ts';
 import { text, toggle, whole } from '../options/define.ts';
 import { SCOPES } from '../scopes.ts';
+import { SHELLS } from '../shells.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const config = { short: 'c', value: 'file', complete: 'file' } as const;
@@ -64,7 +64,7 @@ export const SERVICE_COMMANDS = {
   },
   completion: {
     description: 'print the completion script of a shell',
-    arguments: [{ name: 'shell', description: SHELLS.join(', ') }],
+    arguments: [{ name: 'shell', description: SHELLS.join(', '), choices: SHELLS }],
     flags: {},
   },
 } as const satisfies CommandSpecs;

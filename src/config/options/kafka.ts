@@ -2,10 +2,14 @@
 import { Type } from 'typebox';
 import { choice, closed, maybe, section, text, whole } from './define.ts';
 
-const SecretSchema = Type.Union([
-  Type.Object({ file: text('file that holds it') }, closed),
-  Type.Object({ env: text('environment variable that holds it') }, closed),
-]);
+const secret = (description: string) =>
+  Type.Union(
+    [
+      Type.Object({ file: text('file that holds it') }, closed),
+      Type.Object({ env: text('environment variable that holds it') }, closed),
+    ],
+    { description: `${description}: where it is kept` },
+  );
 
 const TlsSchema = Type.Union(
   [
@@ -15,7 +19,7 @@ const TlsSchema = Type.Union(
         ca_file: maybe('PEM file of trusted authorities', { otherwise: 'those of Node' }),
         certificate_file: maybe('PEM certificate of this client'),
         key_file: maybe('PEM key of this client'),
-        key_passphrase: Type.Optional(SecretSchema),
+        key_passphrase: Type.Optional(secret('passphrase of that key')),
         server_name: maybe('name in the certificate of the broker'),
       },
       closed,
@@ -28,7 +32,7 @@ const SaslSchema = Type.Object(
   {
     mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512']),
     username: text('user'),
-    password: SecretSchema,
+    password: secret('password'),
   },
   { ...closed, description: 'SASL authentication' },
 );
@@ -56,7 +60,7 @@ export const SchemaRegistrySchema = Type.Object(
   {
     url: text('address of the registry'),
     username: maybe('user of basic authentication'),
-    password: Type.Optional(SecretSchema),
+    password: Type.Optional(secret('password of basic authentication')),
     timeout_ms: whole('longest wait for a response', [1], { default: 5000 }),
   },
   { ...closed, description: 'registry of the Avro schemas' },

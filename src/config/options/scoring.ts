@@ -24,11 +24,7 @@ export const SCORING = {
   batch_wait_ms: (door: Door<number> = {}) => whole('a smaller micro-batch is scored after this wait', [0], door),
   workers: (door: Door<number> = {}) => whole('worker threads per model', [1, 256], door),
   evaluator: (door: Door<(typeof EVALUATORS)[number]> = {}) =>
-    choice(
-      'auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one',
-      EVALUATORS,
-      door,
-    ),
+    choice('auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one', EVALUATORS, door),
   record_bytes: (door: Door<number> = {}) =>
     whole('longest application; a longer one is rejected', [16, 64 * MIB], door),
   on_invalid: (door: Door<'report' | 'fail'> = {}) =>

@@ -11,8 +11,7 @@ import { generate } from './generate.ts';
 import { score } from './score.ts';
 
 export function addDemoCommand(program: Command): void {
-  addFlags(program.command('demo'), COMMAND_TABLES.demo)
-    .action(demo);
+  addFlags(program.command('demo'), COMMAND_TABLES.demo).action(demo);
 }
 
 async function demo({ rows, folder }: DemoFlags): Promise<void> {

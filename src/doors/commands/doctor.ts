@@ -22,13 +22,12 @@ const MIB = 1024 * 1024;
 const NODE = 24;
 
 export function addDoctorCommand(program: Command): void {
-  addFlags(program.command('doctor'), COMMAND_TABLES.doctor)
-    .action(async (flags: DoctorFlags) => {
-      const findings = await examine(flags);
-      if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
-      else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);
-      if (findings.some((f) => f.state === 'wrong')) process.exitCode = EXIT.failed;
-    });
+  addFlags(program.command('doctor'), COMMAND_TABLES.doctor).action(async (flags: DoctorFlags) => {
+    const findings = await examine(flags);
+    if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
+    else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);
+    if (findings.some((f) => f.state === 'wrong')) process.exitCode = EXIT.failed;
+  });
 }
 
 const MARKS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ' } as const;

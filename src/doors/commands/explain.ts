@@ -12,8 +12,7 @@ import { waterfall } from './waterfall.ts';
 import { waterfallPage } from './waterfall-page.ts';
 
 export function addExplainCommand(program: Command): void {
-  addFlags(program.command('explain'), COMMAND_TABLES.explain)
-    .action(explain);
+  addFlags(program.command('explain'), COMMAND_TABLES.explain).action(explain);
 }
 
 async function explain(file: string, flags: ExplainFlags): Promise<void> {

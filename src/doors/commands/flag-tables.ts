@@ -11,7 +11,7 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"model","short":"m","value":"ref","description":"model: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
-      {"name":"rejects","value":"file","description":"where rejected rows are listed; default: beside the output, <output>.rejects.csv; nowhere for standard output","complete":"file"},
+      {"name":"rejects","value":"file","description":"where rejected rows are listed; default: beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
@@ -212,7 +212,7 @@ export const COMMAND_TABLES = {
   },
   "completion": {
     description: "print the completion script of a shell",
-    arguments: [{"name":"<shell>","description":"bash, zsh, fish"}],
+    arguments: [{"name":"<shell>","description":"bash, zsh, fish","choices":["bash","zsh","fish"]}],
     flags: [
     ],
   },

@@ -26,6 +26,7 @@ export interface CommandArgument {
   /** With its brackets: `<file>`, `[version]`, `<files...>`. */
   name: string;
   description: string;
+  choices?: readonly string[];
   complete?: 'file' | 'folder' | 'model';
 }
 
@@ -37,7 +38,11 @@ export interface CommandTable {
 
 export function addFlags(command: Command, table: CommandTable): Command {
   command.description(table.description);
-  for (const { name, description } of table.arguments) command.addArgument(new Argument(name, description));
+  for (const { name, description, choices } of table.arguments) {
+    const argument = new Argument(name, description);
+    if (choices) argument.argParser(oneOf(`the argument ${name}`, choices));
+    command.addArgument(argument);
+  }
   for (const flag of table.flags) command.addOption(optionOf(flag));
   return command;
 }
@@ -53,7 +58,7 @@ function optionOf(flag: Flag): Option {
   if (flag.number) option.argParser(flag.number.whole ? wholeWithin(flag) : numberWithin(flag));
   if (flag.choices) {
     option.argChoices = [...flag.choices];
-    option.argParser(oneOf(flag.name, flag.choices));
+    option.argParser(oneOf(`--${flag.name}`, flag.choices));
   }
   return option;
 }
@@ -78,6 +83,6 @@ function oneOf(name: string, choices: readonly string[]): (text: string) => stri
   return (text) => {
     if (choices.includes(text)) return text;
     const others = choices.slice(0, -1).join(', ');
-    throw new SluiceError('usage', `--${name} takes ${others} or ${choices.at(-1)}`);
+    throw new SluiceError('usage', `${name} takes ${others} or ${choices.at(-1)}`);
   };
 }

@@ -11,11 +11,10 @@ import { addFlags } from './flags.ts';
 import { inputDelimiter } from './score.ts';
 
 export function addGenerateCommand(program: Command): void {
-  addFlags(program.command('generate'), COMMAND_TABLES.generate)
-    .action(async (flags: GenerateFlags) => {
-      await generate(flags);
-      if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
-    });
+  addFlags(program.command('generate'), COMMAND_TABLES.generate).action(async (flags: GenerateFlags) => {
+    await generate(flags);
+    if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
+  });
 }
 
 export async function generate(flags: GenerateFlags): Promise<void> {

@@ -2,33 +2,40 @@
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { hashToken, newToken, readKeys, SCOPES, type Scope, writeKeys } from '../http/access/api-keys.ts';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type KeysCreateFlags, type KeysListFlags, type KeysRevokeFlags } from './flag-tables.ts';
+import {
+  COMMAND_GROUPS_TABLE,
+  COMMAND_TABLES,
+  type KeysCreateFlags,
+  type KeysListFlags,
+  type KeysRevokeFlags,
+} from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
 export function addKeysCommand(program: Command): void {
   const keys = program.command('keys').description(COMMAND_GROUPS_TABLE.keys!);
-  addFlags(keys.command('create'), COMMAND_TABLES['keys create'])
-    .action(async (name: string, flags: KeysCreateFlags) => {
+  addFlags(keys.command('create'), COMMAND_TABLES['keys create']).action(
+    async (name: string, flags: KeysCreateFlags) => {
       process.stdout.write(`${await createKey(name, flags)}\n`);
       process.stderr.write('This is the only time the token is shown.\n');
-    });
-  addFlags(keys.command('list'), COMMAND_TABLES['keys list'])
-    .action(async (flags: KeysListFlags) => {
-      for (const k of await readKeys(flags.file)) {
-        const state =
-          k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
-        process.stdout.write(`${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}\n`);
-      }
-    });
-  addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke'])
-    .action(async (name: string, flags: KeysRevokeFlags) => {
+    },
+  );
+  addFlags(keys.command('list'), COMMAND_TABLES['keys list']).action(async (flags: KeysListFlags) => {
+    for (const k of await readKeys(flags.file)) {
+      const state =
+        k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
+      process.stdout.write(`${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}\n`);
+    }
+  });
+  addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
+    async (name: string, flags: KeysRevokeFlags) => {
       const all = await readKeys(flags.file);
       const left = all.filter((k) => k.name !== name);
       if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
       await writeKeys(flags.file, left);
-    });
+    },
+  );
 }
 
 /** Adds a key to the file and returns its token, which is kept nowhere. @throws SluiceError usage */

@@ -22,23 +22,20 @@ const tell = (text: string): void => {
 
 export function addModelCommand(program: Command): void {
   const model = program.command('model').description(COMMAND_GROUPS_TABLE.model!);
-  addFlags(model.command('add'), COMMAND_TABLES['model add'])
-    .action(add);
-  addFlags(model.command('list'), COMMAND_TABLES['model list'])
-    .action(async (flags: { registry?: string; json?: boolean }) => {
+  addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
+  addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
+    async (flags: { registry?: string; json?: boolean }) => {
       const models = await (await openRegistry(flags.registry)).list();
       if (flags.json) return out(JSON.stringify({ models }));
       for (const m of models) {
         const aliases = Object.entries(m.aliases).map(([a, v]) => `${a}=${v}`);
         out(`${m.id}\t${m.versions.join(',')}\t${aliases.join(',')}`);
       }
-    });
-  addFlags(model.command('show'), COMMAND_TABLES['model show'])
-    .action(show);
-  addFlags(model.command('verify'), COMMAND_TABLES['model verify'])
-    .action(verify);
-  addFlags(model.command('alias'), COMMAND_TABLES['model alias'])
-    .action(moveAlias);
+    },
+  );
+  addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
+  addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
+  addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
 async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {

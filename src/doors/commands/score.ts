@@ -20,10 +20,9 @@ import { addFlags } from './flags.ts';
 export type ScoreOptions = ScoreFlags;
 
 export function addScoreCommand(program: Command): void {
-  addFlags(program.command('score'), COMMAND_TABLES.score)
-    .action(async (file: string, options: ScoreOptions) => {
-      process.exitCode = await score(file, options);
-    });
+  addFlags(program.command('score'), COMMAND_TABLES.score).action(async (file: string, options: ScoreOptions) => {
+    process.exitCode = await score(file, options);
+  });
 }
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */

@@ -8,36 +8,35 @@ import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 
 export function addServeCommand(program: Command): void {
-  addFlags(program.command('serve'), COMMAND_TABLES.serve)
-    .action(async (flags: ServeFlags) => {
-      const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
-      const config = await loadConfig(ServerConfigSchema, {
-        ...(flags.config === undefined ? {} : { file: flags.config }),
-        env: process.env,
-        settings,
-      });
-      const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
-      // Loaded here, so that the other commands do not pay for a web server.
-      const { serve } = await import('../http/service.ts');
-      const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
-      const registry = await openRegistry(flags.registry ?? config.registry, {
-        remote: config.registry_options,
-        tell,
-        onLookup: (outcome) => lookups.hear(outcome),
-      });
-      const service = await serve({
-        config,
-        registry,
-        lookups,
-        dev: flags.dev === true,
-        tell,
-      });
-      const { signal } = signalled();
-      tell(`serving ${service.url}`);
-      if (service.token) tell(`key of this run: ${service.token}`);
-      await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-      tell('stopping: running answers may finish');
-      await service.stop();
-      tell('stopped');
+  addFlags(program.command('serve'), COMMAND_TABLES.serve).action(async (flags: ServeFlags) => {
+    const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
+    const config = await loadConfig(ServerConfigSchema, {
+      ...(flags.config === undefined ? {} : { file: flags.config }),
+      env: process.env,
+      settings,
     });
+    const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
+    // Loaded here, so that the other commands do not pay for a web server.
+    const { serve } = await import('../http/service.ts');
+    const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
+    const registry = await openRegistry(flags.registry ?? config.registry, {
+      remote: config.registry_options,
+      tell,
+      onLookup: (outcome) => lookups.hear(outcome),
+    });
+    const service = await serve({
+      config,
+      registry,
+      lookups,
+      dev: flags.dev === true,
+      tell,
+    });
+    const { signal } = signalled();
+    tell(`serving ${service.url}`);
+    if (service.token) tell(`key of this run: ${service.token}`);
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+    tell('stopping: running answers may finish');
+    await service.stop();
+    tell('stopped');
+  });
 }
