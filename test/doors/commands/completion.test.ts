@@ -170,7 +170,7 @@ test.skipIf(missing('zsh'))('zsh (skipped without it: install zsh)', () => {
   ];
   const driver = `zmodload zsh/zpty
 zpty z zsh -f -i
-zpty -w z 'cd ${cwd}; fpath=(${cwd} $fpath); autoload -Uz compinit; compinit -u -D; PS1=; stty -echo; print REA''DY'
+zpty -w z 'bindkey -e; cd ${cwd}; fpath=(${cwd} $fpath); autoload -Uz compinit; compinit -u -D; PS1=; stty -echo; print REA""DY'
 zpty -r -m z out '*READY*'
 ${lines
   .map(
@@ -180,7 +180,7 @@ zpty -r -m z out '*DONE*'; print -r -- "$out"`,
   .join('\n')}
 zpty -d z`;
   const out = execFileSync('zsh', ['-f', '-c', driver], { cwd, env, encoding: 'utf8' });
-  if (process.env.DEBUG_Z) console.log(JSON.stringify(out));
+
   const made = [...out.matchAll(/^\[(sluice .*?) ?\]/gm)].map((m) => m[1]);
   expect(made).toEqual([
     'sluice score',
