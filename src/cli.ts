@@ -16,6 +16,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['run', 'lint', 'test', 'dlq'], async () => (await import('./doors/commands/run.ts')).addRunCommands],
   [['keys'], async () => (await import('./doors/commands/keys.ts')).addKeysCommand],
   [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
+  [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];
 
 const program = new Command('sluice')

@@ -2,6 +2,7 @@
 
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
+import type { TextFormat } from './core/file-format.ts';
 import { openRegistry } from './doors/commands/common.ts';
 import { assertExplainable } from './engine/score-chunks.ts';
 import { WorkerPool } from './engine/worker-pool.ts';
@@ -13,7 +14,7 @@ import { RunAccount } from './runs/account.ts';
 import { defaultWorkers } from './runs/input-scorer.ts';
 import { runOnce } from './runs/run-once.ts';
 
-export { type ErrorCode, type ErrorDetail, SluiceError };
+export { type ErrorCode, type ErrorDetail, SluiceError, type TextFormat };
 
 export interface OpenModelOptions {
   /** Folder, `s3://bucket/prefix` or `mlflow+https://host`; default $SLUICE_REGISTRY, else ./models; then the bundled models. */
@@ -39,9 +40,6 @@ export interface Model extends AsyncDisposable {
   /** Ends the workers; streams under way are cancelled. Idempotent. */
   close(): Promise<void>;
 }
-
-/** Values of a format of text: applications in, predictions out. */
-export type TextFormat = 'csv' | 'tsv' | 'json' | 'ndjson';
 
 export interface ScoreStreamOptions {
   /** Format of the applications: delimited text with a header row, one array of objects, or one object a line. */

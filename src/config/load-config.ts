@@ -4,6 +4,7 @@ import type { Static, TSchema } from 'typebox';
 import { Value } from 'typebox/value';
 import { stringify } from 'yaml';
 import { SluiceError } from '../core/errors.ts';
+import { withoutDefaults } from './schema-defaults.ts';
 import { formatProblem } from './yaml.ts';
 import { parseYaml } from './yaml-document.ts';
 
@@ -35,7 +36,7 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
     } catch (cause) {
       throw new SluiceError('usage', `${sources.file} cannot be read`, { cause });
     }
-    const parsed = parseYaml(sources.file, text.trim() === '' ? '{}' : text, partial(schema));
+    const parsed = parseYaml(sources.file, text.trim() === '' ? '{}' : text, withoutDefaults(schema));
     if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
     config = parsed.value;
   }
@@ -62,18 +63,6 @@ export async function loadConfig<S extends TSchema>(schema: S, sources: ConfigSo
 
 const propertiesOf = (schema: TSchema): Record<string, TSchema> =>
   (schema as { properties?: Record<string, TSchema> }).properties ?? {};
-
-/** The schema of a file that may leave out whatever has a default. */
-function partial(schema: TSchema): TSchema {
-  const { properties, ...rest } = schema as TSchema & { properties?: Record<string, TSchema>; required?: string[] };
-  if (!properties) return schema;
-  const required = ((rest as { required?: string[] }).required ?? []).filter((k) => !('default' in properties[k]!));
-  return {
-    ...rest,
-    required,
-    properties: Object.fromEntries(Object.entries(properties).map(([k, v]) => [k, partial(v)])),
-  } as unknown as TSchema;
-}
 
 function assign(target: Record<string, unknown>, path: string[], value: string): void {
   const [head, ...rest] = path as [string, ...string[]];

@@ -10,35 +10,37 @@ const GIB = 1024 ** 3;
 
 export const RegistryOptionsSchema = Type.Object(
   {
-    cache_folder: text('packages on disk; default $XDG_CACHE_HOME/sluice or ~/.cache/sluice'),
+    cache_folder: text('folder for packages on disk; default: $XDG_CACHE_HOME/sluice, else ~/.cache/sluice'),
     cache_max_bytes: Type.Integer({
       minimum: 1,
       default: 10 * GIB,
-      description: 'packages kept on disk; the longest unused go first, those in use never',
+      description: 'packages kept on disk; the least recently used are removed first, those in use never',
     }),
     refresh_ms: Type.Integer({
       minimum: 100,
       default: 5000,
-      description: 'aliases and versions in use are looked up again this often, beside the requests',
+      description: 'aliases and versions in use are looked up this often, in the background',
     }),
     timeout_ms: Type.Integer({
       minimum: 100,
       default: 5000,
-      description: 'a call must be answered within this; a transfer may stand still for no longer',
+      description: 'a call must be answered within this; a transfer may stall for no longer',
     }),
-    retries: Type.Integer({ minimum: 0, maximum: 10, default: 3, description: 'further tries of a failed call' }),
-    ca_file: text('PEM file of the authorities trusted instead of those of the system'),
-    endpoint: text('s3: address of the server; default $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, or that of the region'),
-    region: text('s3: default $AWS_REGION, $AWS_DEFAULT_REGION, or us-east-1'),
+    retries: Type.Integer({ minimum: 0, maximum: 10, default: 3, description: 'retries of a failed call' }),
+    ca_file: text('PEM file of authorities to trust instead of those of the system'),
+    endpoint: text(
+      's3: address of the server; default: $AWS_ENDPOINT_URL_S3, else $AWS_ENDPOINT_URL, else that of the region',
+    ),
+    region: text('s3: region; default: $AWS_REGION, else $AWS_DEFAULT_REGION, else us-east-1'),
     path_style: Type.Optional(
       Type.Boolean({
-        description: 's3: the bucket is part of the path and not of the host; default: true with an endpoint',
+        description: 's3: the bucket is part of the path instead of the host; default: true with an endpoint',
       }),
     ),
-    profile: text('s3: section of the shared credentials file; default $AWS_PROFILE, or default'),
-    username: text('mlflow: user of basic authentication; default $MLFLOW_TRACKING_USERNAME'),
-    password_file: text('mlflow: file with the password; default $MLFLOW_TRACKING_PASSWORD itself'),
-    token_file: text('mlflow: file with a bearer token; default $MLFLOW_TRACKING_TOKEN itself'),
+    profile: text('s3: section of the shared credentials file; default: $AWS_PROFILE, else default'),
+    username: text('mlflow: user of basic authentication; default: $MLFLOW_TRACKING_USERNAME'),
+    password_file: text('mlflow: file with the password; default: $MLFLOW_TRACKING_PASSWORD itself'),
+    token_file: text('mlflow: file with a bearer token; default: $MLFLOW_TRACKING_TOKEN itself'),
     experiment: Type.String({ default: 'sluice', description: 'mlflow: experiment whose runs hold added packages' }),
   },
   { ...closed, default: {}, description: 'a registry that is no folder; see registries.md' },

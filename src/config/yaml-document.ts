@@ -2,9 +2,8 @@
 import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
-import { isCollection, isMap, isScalar, type Node, type Pair } from 'yaml';
 import { didYouMean } from '../core/names.ts';
-import { type Problem, readYaml, type Validated } from './yaml.ts';
+import { readYaml, type Validated, type YamlDocument, type YamlProblem } from './yaml.ts';
 
 // The default of 8 would hide faults that people then mend one run after the other.
 Settings.Set({ maxErrors: 100 });
@@ -12,17 +11,20 @@ Settings.Set({ maxErrors: 100 });
 /** Reads `text` and checks it against `schema`. */
 export function parseYaml<S extends TSchema>(file: string, text: string, schema: S): Validated<Static<S>> {
   const read = readYaml(file, text);
-  if (!read.ok) return read;
-  const { value, contents, at } = read;
+  return read.ok ? checkYaml(read, schema) : read;
+}
+
+/** Checks a document that was read. */
+export function checkYaml<S extends TSchema>({ value, at, atPath }: YamlDocument, schema: S): Validated<Static<S>> {
   if (Value.Check(schema, value)) return { ok: true, value: value as Static<S> };
 
-  const problems: Problem[] = [];
+  const problems: YamlProblem[] = [];
   const seen = new Set<string>();
   const report = (path: string[], message: string, ofKey = false) => {
     const id = `${path.join('/')} ${message}`;
     if (seen.has(id)) return;
     seen.add(id);
-    problems.push(at(offsetOf(contents, path, ofKey), message));
+    problems.push(atPath(path, message, ofKey));
   };
   for (const e of Value.Errors(schema, value)) {
     const path = e.instancePath.split('/').slice(1).map(unescapePointer);
@@ -51,25 +53,6 @@ export function parseYaml<S extends TSchema>(file: string, text: string, schema:
 }
 
 const unescapePointer = (s: string): string => s.replaceAll('~1', '/').replaceAll('~0', '~');
-
-function offsetOf(node: unknown, path: string[], ofKey: boolean): number {
-  let current = node as Node | null;
-  let offset = (current as Node | null)?.range?.[0] ?? 0;
-  for (const [depth, key] of path.entries()) {
-    if (isMap(current)) {
-      const pair = (current.items as Pair[]).find((p) => String(isScalar(p.key) ? p.key.value : p.key) === key);
-      if (!pair) return offset;
-      const keyNode = pair.key as Node | null;
-      if (ofKey && depth === path.length - 1) return keyNode?.range?.[0] ?? offset;
-      current = pair.value as Node | null;
-      offset = current?.range?.[0] ?? keyNode?.range?.[0] ?? offset;
-    } else if (isCollection(current)) {
-      current = current.items[Number(key)] as Node | null;
-      offset = current?.range?.[0] ?? offset;
-    } else return offset;
-  }
-  return offset;
-}
 
 type Shape = {
   properties?: Record<string, TSchema>;

@@ -1,7 +1,7 @@
 // YAML files as values, with the places of what stands in them.
-import { isMap, isScalar, LineCounter, type Node, parseDocument, stringify } from 'yaml';
+import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, stringify } from 'yaml';
 
-export interface Problem {
+export interface YamlProblem {
   file: string;
   line: number;
   column: number;
@@ -9,20 +9,20 @@ export interface Problem {
 }
 
 /** `file:line:column message`, the form editors and people jump to. */
-export const formatProblem = (p: Problem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
+export const formatProblem = (p: YamlProblem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
 
-export type Validated<T> = { ok: true; value: T } | { ok: false; problems: Problem[] };
+export type Validated<T> = { ok: true; value: T } | { ok: false; problems: YamlProblem[] };
 
-export type ReadYaml =
-  | {
-      ok: true;
-      value: unknown;
-      contents: Node | null;
-      at: (offset: number, message: string) => Problem;
-      /** A problem at a key of the outermost map. */
-      atKey: (key: string, message: string) => Problem;
-    }
-  | { ok: false; problems: Problem[] };
+export interface YamlDocument {
+  ok: true;
+  value: unknown;
+  /** A problem at an offset of the text. */
+  at: (offset: number, message: string) => YamlProblem;
+  /** A problem at the value under these keys, or at the innermost that is there; `ofKey`: at the last key itself. */
+  atPath: (path: readonly string[], message: string, ofKey?: boolean) => YamlProblem;
+}
+
+export type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
 
 /**
  * YAML 1.2 core schema, duplicate keys refused, aliases bounded. Keys are the text that stands there: YAML writers leave
@@ -37,7 +37,7 @@ export function readYaml(file: string, text: string): ReadYaml {
     stringKeys: true,
     merge: true,
   });
-  const at = (offset: number, message: string): Problem => {
+  const at = (offset: number, message: string): YamlProblem => {
     const { line, col } = counter.linePos(offset);
     return { file, line: Math.max(1, line), column: Math.max(1, col), message };
   };
@@ -51,12 +51,31 @@ export function readYaml(file: string, text: string): ReadYaml {
     return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
   }
   const contents = document.contents as Node | null;
-  const atKey = (key: string, message: string): Problem => {
-    const pairs = isMap(contents) ? contents.items : [];
-    const found = pairs.map((p) => p.key).find((k) => isScalar(k) && String(k.value) === key);
-    return at((found as Node | undefined)?.range?.[0] ?? 0, message);
+  return {
+    ok: true,
+    value,
+    at,
+    atPath: (path, message, ofKey = false) => at(offsetOf(contents, path, ofKey), message),
   };
-  return { ok: true, value, contents, at, atKey };
+}
+
+function offsetOf(node: Node | null, path: readonly string[], ofKey: boolean): number {
+  let current = node;
+  let offset = current?.range?.[0] ?? 0;
+  for (const [depth, key] of path.entries()) {
+    if (isMap(current)) {
+      const pair = (current.items as Pair[]).find((p) => String(isScalar(p.key) ? p.key.value : p.key) === key);
+      if (!pair) return offset;
+      const keyNode = pair.key as Node | null;
+      if (ofKey && depth === path.length - 1) return keyNode?.range?.[0] ?? offset;
+      current = pair.value as Node | null;
+      offset = current?.range?.[0] ?? keyNode?.range?.[0] ?? offset;
+    } else if (isCollection(current)) {
+      current = current.items[Number(key)] as Node | null;
+      offset = current?.range?.[0] ?? offset;
+    } else return offset;
+  }
+  return offset;
 }
 
 /** A value as YAML that `readYaml` reads back: texts that look like numbers or words are quoted, small maps stay on a line. */

@@ -1,24 +1,33 @@
-// The formats and compressions that files are read and written in, and what the name of a file says of them.
+// The file formats, compressions and delimiters Sluice knows, and what the name of a file says of them: one list for every door.
 
-export const FILE_FORMATS = ['csv', 'tsv', 'ndjson', 'json', 'parquet'] as const;
+/** Formats that are text, one record after the other: they can be streamed through a pipe and an upload. */
+export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
+export type TextFormat = (typeof TEXT_FORMATS)[number];
+
+export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet'] as const;
 export type FileFormat = (typeof FILE_FORMATS)[number];
 
 export const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
 export type Compression = (typeof COMPRESSIONS)[number];
 
-const FORMAT_ENDINGS: Readonly<Record<string, FileFormat>> = {
-  '.csv': 'csv',
-  '.tsv': 'tsv',
-  '.tab': 'tsv',
-  '.ndjson': 'ndjson',
-  '.jsonl': 'ndjson',
-  '.json': 'json',
-  '.parquet': 'parquet',
-};
-const COMPRESSION_ENDINGS: Readonly<Record<string, Compression>> = { '.gz': 'gzip', '.zst': 'zstd' };
+export const DELIMITER_NAMES = ['tab', 'comma', 'semicolon', 'pipe'] as const;
+
+const FORMAT_ENDINGS = new Map<string, FileFormat>([
+  ['.csv', 'csv'],
+  ['.tsv', 'tsv'],
+  ['.tab', 'tsv'],
+  ['.ndjson', 'ndjson'],
+  ['.jsonl', 'ndjson'],
+  ['.json', 'json'],
+  ['.parquet', 'parquet'],
+]);
+const COMPRESSION_ENDINGS = new Map<string, Compression>([
+  ['.gz', 'gzip'],
+  ['.zst', 'zstd'],
+]);
 
 /** Endings a file can have, for messages. */
-export const KNOWN_ENDINGS = `${Object.keys(FORMAT_ENDINGS).join(', ')}, each also with .gz or .zst`;
+export const KNOWN_ENDINGS = `${[...FORMAT_ENDINGS.keys()].join(', ')}, each also with .gz or .zst`;
 
 export interface NamedFormat {
   /** null: the name has no ending, or one that is no format. */
@@ -34,11 +43,11 @@ export interface NamedFormat {
 export function namedFormat(file: string): NamedFormat {
   const name = file.slice(Math.max(file.lastIndexOf('/'), file.lastIndexOf('\\')) + 1);
   const last = endingOf(name);
-  const compression = COMPRESSION_ENDINGS[last.toLowerCase()] ?? 'none';
+  const compression = COMPRESSION_ENDINGS.get(last.toLowerCase()) ?? 'none';
   const plain = compression === 'none' ? name : name.slice(0, -last.length);
   const ending = endingOf(plain);
   return {
-    format: FORMAT_ENDINGS[ending.toLowerCase()] ?? null,
+    format: FORMAT_ENDINGS.get(ending.toLowerCase()) ?? null,
     compression,
     ending,
     stem: ending === '' ? plain : plain.slice(0, -ending.length),

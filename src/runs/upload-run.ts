@@ -84,8 +84,14 @@ async function openUploadSink({ spec, name, id, hosted }: UploadRun): Promise<Op
       import('./record-format.ts'),
     ]);
     const { encode } = await recordFormat(spec);
+    const connection = connectionOf(spec.kafka);
+    if (spec.delivery === 'at_least_once') {
+      const { openTopicSink } = await import('./topic-sink.ts');
+      const topic = await openTopicSink({ connection, sink, encode });
+      return { ...topic, commit: () => topic.close(), abort: () => topic.close() };
+    }
     return openUploadTopicSink({
-      connection: connectionOf(spec.kafka),
+      connection,
       sink,
       encode,
       id: `sluice-upload-${name}-${id}`,

@@ -1,46 +1,37 @@
 // The pages say what the code says: generated ones are compared, links lead somewhere, versions agree.
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { Code } from 'typebox/compile';
 import { expect, test } from 'vitest';
 import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/doors/http/openapi/openapi.ts';
-import { ManifestSchema } from '../../src/model/package/manifest.ts';
+import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
+import { manifestCheck, pipelineCheck } from '../../tools/docs/check-code.ts';
+import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
+import { flagTables } from '../../tools/docs/flag-tables.ts';
 import { manifestPage } from '../../tools/docs/manifest-page.ts';
+import { withPart } from '../../tools/docs/marked-part.ts';
 import { metricsPage } from '../../tools/docs/metrics-page.ts';
-import { pipelinePage } from '../../tools/docs/pipeline-page.ts';
+import { pipelineJsonSchema, pipelinePage } from '../../tools/docs/pipeline-page.ts';
+import { schemaTable } from '../../tools/docs/schema-table.ts';
 import { serverConfigJsonSchema, serverConfigPage } from '../../tools/docs/server-page.ts';
 
 const GENERATED: [string, () => string | Promise<string>][] = [
   ['src/model/package/manifest-check.ts', manifestCheck],
+  ['src/config/pipeline-check.ts', pipelineCheck],
+  ['src/doors/commands/flag-tables.ts', flagTables],
+  ['docs/commands.md', commandsPage],
+  ['docs/score.md', () => withPart('docs/score.md', 'flags of score', flagsOf('score'))],
+  ['docs/serve.md', () => withPart('docs/serve.md', 'query parameters', schemaTable(PREDICT_QUERY))],
   ['docs/errors.md', errorsPage],
   ['docs/model-package.md', manifestPage],
   ['docs/pipelines.md', pipelinePage],
+  ['docs/pipeline.schema.json', pipelineJsonSchema],
   ['docs/metrics.md', metricsPage],
   ['docs/serve-config.md', serverConfigPage],
   ['docs/serve.schema.json', serverConfigJsonSchema],
   ['docs/openapi.json', () => `${JSON.stringify(openApi(), null, 2)}\n`],
 ];
-
-/** The check of model.yaml as code that needs no typebox, written by typebox itself. */
-function manifestCheck(): string {
-  const { Code: code, External } = Code(ManifestSchema);
-  const patterns = External.variables.map(String).join(',\n  ');
-  const body = code
-    .replaceAll(/^\/\/ @ts-ignore\n/gm, '')
-    .replace(/^import \{ Hashing \}.*\n/m, '')
-    .replace(/^let External = \[\]$/m, `const External = [\n  ${patterns},\n];`)
-    .replace(/^export function SetExternal.*\n+/m, '')
-    .replace('export function Check(value)', 'export function isManifest(value: unknown): value is Manifest');
-  if (/Hashing\.|CheckContext/.test(body)) throw new Error('the check needs more of typebox');
-  return [
-    '// Written by `npm run docs` from the schema in manifest.ts.',
-    '// @ts-nocheck: typebox writes JavaScript.',
-    "import type { Manifest } from './manifest.ts';",
-    body,
-  ].join('\n');
-}
 
 // `npm run docs` writes the pages; everything else compares them.
 test.each(GENERATED)('%s is up to date', async (file, page) => {

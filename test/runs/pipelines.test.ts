@@ -27,8 +27,8 @@ describe('the file of a pipeline', () => {
     expect([tested.code, tested.stdout]).toEqual([0, expect.stringContaining('2 passed, 0 failed')]);
   });
 
-  test('defaults: dead letters if there are any, exactly once between topics', () => {
-    const parsed = parsePipeline(
+  test('defaults: dead letters if there are any, exactly once between topics', async () => {
+    const parsed = await parsePipeline(
       'p.yaml',
       'model: m\nsource: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }\n',
     );
@@ -43,13 +43,13 @@ describe('the file of a pipeline', () => {
     });
   });
 
-  test('all faults at once, each with its place and what was meant', () => {
+  test('all faults at once, each with its place and what was meant', async () => {
     const text = `modell: m
 source: { type: kafka, topik: a, group: g }
 score: { interpretation: full, batch_rows: 0 }
 sink: { type: file, path: x.csv, roll_rows: many }
 `;
-    const parsed = parsePipeline('p.yaml', text);
+    const parsed = await parsePipeline('p.yaml', text);
     expect(parsed.ok).toBe(false);
     const problems = parsed.ok ? [] : parsed.problems.map((p) => `${p.line}:${p.column} ${p.message}`);
     expect(problems).toEqual(
@@ -93,8 +93,8 @@ sink: { type: file, path: x.csv, roll_rows: many }
       'source: { type: kafka, topic: a, group: g }\nsink: { type: file, path: out.csv }',
       /\{partition\}/,
     ],
-  ])('%s is told', (_name, text, words) => {
-    const parsed = parsePipeline('p.yaml', `model: m\n${text}\n`);
+  ])('%s is told', async (_name, text, words) => {
+    const parsed = await parsePipeline('p.yaml', `model: m\n${text}\n`);
     expect(parsed.ok ? '' : parsed.problems.map((p) => p.message).join('\n')).toMatch(words);
   });
 
@@ -252,7 +252,7 @@ test('metrics and health over plain HTTP', async () => {
   }
 });
 
-test('the Kubernetes files are YAML, and the configurations in them are ones that Sluice takes', () => {
+test('the Kubernetes files are YAML, and the configurations in them are ones that Sluice takes', async () => {
   const documents = readdirSync('k8s').flatMap((f) =>
     parseAllDocuments(readFileSync(path.join('k8s', f), 'utf8')).map((d) => d.toJS()),
   );
@@ -261,6 +261,6 @@ test('the Kubernetes files are YAML, and the configurations in them are ones tha
   );
   const config = documents.find((d) => d.kind === 'ConfigMap')!.data as Record<string, string>;
   for (const name of ['loan-applications.yaml', 'nightly.yaml'])
-    expect(parsePipeline(name, config[name]!)).toMatchObject({ ok: true });
+    expect(await parsePipeline(name, config[name]!)).toMatchObject({ ok: true });
   expect(parse(config['sluice.yaml']!)).toMatchObject({ listen: { port: 8443 } });
 });

@@ -1,24 +1,55 @@
-// Writes docs/pipelines.md from the schemas of pipelines; a test compares it with them.
-import {
-  DEAD_LETTERS,
-  KafkaSchema,
-  pipelineSchema,
-  ScoreSchema,
-  SINKS,
-  SOURCES,
-} from '../../src/config/pipeline-config.ts';
+// Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
+import { type TSchema, Type } from 'typebox';
+import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/endpoints.ts';
+import { KafkaSchema, SchemaRegistrySchema } from '../../src/config/options/kafka.ts';
+import { pipelineSchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { editorSchema } from './editor-schema.ts';
 import { schemaTable } from './schema-table.ts';
+
+const byType = (end: string, schemas: Readonly<Record<string, TSchema>>) =>
+  Object.entries(schemas).map(([type, schema]) => [`${end}: type ${type}`, schema] as const);
+
+/** Parts of a pipeline file with a table of their own. */
+export const PARTS: readonly (readonly [title: string, schema: TSchema])[] = [
+  ...byType('source', SOURCES),
+  ...byType('sink', SINKS),
+  ...byType('dead_letter', DEAD_LETTERS),
+  ['score', ScoreSchema],
+  ['kafka', KafkaSchema],
+  ['schema_registry', SchemaRegistrySchema],
+];
+
+/** Keys of the outermost mapping that have no table of their own. */
+export function outermost(): TSchema {
+  const { source, score, sink, dead_letter, kafka, schema_registry, ...properties } = pipelineSchema(
+    SOURCES.kafka,
+    SINKS.kafka,
+    DEAD_LETTERS.kafka,
+  ).properties;
+  return Type.Object(properties);
+}
+
+/** The JSON Schema of a pipeline file, as text. */
+export function pipelineJsonSchema(): string {
+  const any = (schemas: Readonly<Record<string, TSchema>>) => Type.Union(Object.values(schemas));
+  return editorSchema('sluice pipeline', pipelineSchema(any(SOURCES), any(SINKS), any(DEAD_LETTERS)));
+}
 
 /** The page as Markdown. */
 export function pipelinePage(): string {
-  const whole = pipelineSchema(SOURCES.kafka, SINKS.kafka, DEAD_LETTERS.kafka);
-  const { model, on_invalid, delivery, transaction_rows, transaction_timeout_ms } = whole.properties;
-  const top = { ...whole, properties: { model, on_invalid, delivery, transaction_rows, transaction_timeout_ms } };
-  const part = (title: string, schemas: Record<string, object>) =>
-    Object.entries(schemas).map(([type, s]) => `### ${title}: type ${type}\n\n${schemaTable(s as never)}`);
   return `# Pipelines
 A pipeline is a YAML file: a source of applications, how they are scored, a sink for the predictions. The tables are generated from
-\`src/config/pipeline-config.ts\` by \`npm run docs\`.
+\`src/config/pipeline-schema.ts\` by \`npm run docs\`; the same as a JSON Schema, for the completion of editors, is
+[pipeline.schema.json](pipeline.schema.json).
+
+\`\`\`yaml
+# yaml-language-server: $schema=pipeline.schema.json
+# Applications of a topic, scored as they come, each exactly once.
+model: credit-default@champion
+source: { type: kafka, topic: loan-applications, group: scoring }
+sink: { type: kafka, topic: loan-predictions }
+dead_letter: { type: kafka, topic: loan-applications-rejected }
+\`\`\`
 
 \`\`\`sh
 npx sluice lint pipelines/*.yaml                            # faults as file:line:column, all at once; is the model there?
@@ -53,13 +84,28 @@ loaded goes on when a newer version is damaged (\`sluice_model_stale\` 1).
 
 ## Files
 
-A path with \`*\` takes all files that fit, each into an output of its own (\`{name}\`). Formats and compression go by the name of the file.
+A path with \`*\` takes all files that match, each into an output of its own (\`{name}\`). Formats and compression go by the name of the
+file; an ending that stands for no known format is a fault of the pipeline file unless \`format\` says what it is.
 Outputs have their final name only when they are whole. From a file into a topic a record is written for every row; that is
 idempotent, not a transaction: a run that failed half way may be seen twice, so give rows a \`key\`.
 
 From a topic into files, a file holds what lies between two committed offsets of one partition and is named by its first
 offset (\`{partition}\`, \`{offset}\`). The offset is committed when the file is there; after a crash the file begins anew under the same name, so
 in one folder nothing is lost and nothing is there twice.
+
+## Uploads
+
+\`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, after the name of its file. The
+service is told which files it serves by \`pipelines\` of its [configuration](serve-config.md). The answer is
+201 with a job (\`state\`, counts, \`target\`); the upload is on the disk by then, and is scored whatever becomes of the client, the service or a
+broker. Predictions go to a topic, or to a file of the upload's own: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the list of
+rejected rows) is the id of its job.
+
+\`delivery: exactly_once\`, the default, holds per \`Idempotency-Key\`: an upload that is sent again with the same key is the same job. A file
+appears whole, once. Into a topic lines go in transactions of \`transaction_rows\`, each with the count of lines that are written by then (an
+offset of the group \`sluice-upload-NAME-JOB\`, which the brokers must let the service use, like the transactional id of the same name), so
+that an attempt that was cut off goes on behind the last one: consumers read with \`isolation.level=read_committed\`. What an upload wrote before
+a fault in its middle stays in the topic. \`at_least_once\` writes without transactions: after a crash lines may be there twice.
 
 ## Metrics
 
@@ -81,16 +127,8 @@ cases:
 
 ## Reference
 
-${schemaTable(top as never)}
+${schemaTable(outermost())}
 
-${[...part('source', SOURCES), ...part('sink', SINKS), ...part('dead_letter', DEAD_LETTERS)].join('\n\n')}
-
-### score
-
-${schemaTable(ScoreSchema)}
-
-### kafka
-
-${schemaTable(KafkaSchema)}
+${PARTS.map(([title, schema]) => `### ${title}\n\n${schemaTable(schema)}`).join('\n\n')}
 `;
 }

@@ -10,17 +10,23 @@ type Node = TSchema & {
   items?: Node | Node[];
   properties?: Record<string, Node>;
   patternProperties?: Record<string, Node>;
-  required?: string[];
+  required?: readonly string[];
+  minimum?: number;
+  maximum?: number;
+  exclusiveMinimum?: number;
   default?: unknown;
 };
 
 /** One line a key, nested keys by their path. */
-export function schemaTable(schema: TSchema): string {
-  return [
-    '| key | type | required | default | |',
-    '| --- | --- | --- | --- | --- |',
-    ...rows(schema as unknown as Node, ''),
-  ].join('\n');
+export function schemaTable(schema: object): string {
+  return ['| key | type | required | default | |', '| --- | --- | --- | --- | --- |', ...rows(schema as Node, '')].join(
+    '\n',
+  );
+}
+
+/** Every key of a schema by its path, alternatives included; `[]` stands for items, `*` for free names. */
+export function keysOf(schema: object): string[] {
+  return rows(schema as Node, '').map((line) => /^\| `([^`]+)`/.exec(line)![1]!);
 }
 
 function rows(node: Node, prefix: string): string[] {
@@ -33,22 +39,31 @@ function rows(node: Node, prefix: string): string[] {
     return [
       line,
       ...rows(child, `${key}.`),
+      ...(child.anyOf ?? []).flatMap((alternative) => rows(alternative, `${key}.`)),
       ...(inner ? rows(inner, `${key}[].`) : []),
       ...(value ? rows(value, `${key}.*.`) : []),
     ];
   });
 }
 
-function typeOf(node: Node): string {
+/** The type of a value in words. */
+export function typeOf(node: Node): string {
   if (node.enum) return node.enum.map((v) => `\`${v}\``).join(', ');
   if (node.const !== undefined) return `\`${node.const}\``;
-  if (node.anyOf) return node.anyOf.map(typeOf).join(' or ');
+  if (node.anyOf) return [...new Set(node.anyOf.map(typeOf))].join(' or ');
   if (node.patternProperties) return `mapping to ${typeOf(Object.values(node.patternProperties)[0]!)}`;
   if (node.type === 'array') {
     if (Array.isArray(node.items)) return `[${node.items.map(typeOf).join(', ')}]`;
     return node.items ? `list of ${typeOf(node.items)}` : 'list';
   }
-  return node.type === 'object' ? 'mapping' : (node.type ?? 'any');
+  if (node.type === 'object') return 'mapping';
+  return `${node.type ?? 'any'}${boundsOf(node)}`;
+}
+
+function boundsOf({ minimum, maximum, exclusiveMinimum }: Node): string {
+  if (exclusiveMinimum !== undefined) return ` above ${exclusiveMinimum}`;
+  if (minimum === undefined) return '';
+  return maximum === undefined ? ` from ${minimum}` : ` from ${minimum} to ${maximum}`;
 }
 
 function defaultOf(node: Node): string {

@@ -1,6 +1,7 @@
 // Writes docs/serve-config.md and its JSON Schema from the schema of the configuration; a test compares them with it.
 
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
+import { editorSchema } from './editor-schema.ts';
 import { schemaTable } from './schema-table.ts';
 
 /** The page as Markdown. */
@@ -28,24 +29,5 @@ ${schemaTable(ServerConfigSchema)}
 `;
 }
 
-/** The JSON Schema of the configuration, as text. Nothing in a file is required: what is left out has a default. */
-export function serverConfigJsonSchema(): string {
-  const optional = (schema: unknown): unknown => {
-    if (Array.isArray(schema)) return schema.map(optional);
-    if (typeof schema !== 'object' || schema === null) return schema;
-    const entries = Object.entries(schema).map(([k, v]) => [k, optional(v)] as const);
-    const kept = entries.filter(([k, v]) => !(k === 'required' && Array.isArray(v) && hasDefaults(schema, v)));
-    return Object.fromEntries(kept);
-  };
-  const schema = {
-    $schema: 'https://json-schema.org/draft/2020-12/schema',
-    title: 'sluice serve',
-    ...(optional(ServerConfigSchema) as object),
-  };
-  return `${JSON.stringify(schema, null, 2)}\n`;
-}
-
-function hasDefaults(schema: object, required: string[]): boolean {
-  const properties = (schema as { properties?: Record<string, object> }).properties ?? {};
-  return required.every((name) => properties[name] !== undefined && 'default' in properties[name]);
-}
+/** The JSON Schema of the configuration, as text. */
+export const serverConfigJsonSchema = (): string => editorSchema('sluice serve', ServerConfigSchema);

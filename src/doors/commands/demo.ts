@@ -5,20 +5,16 @@ import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { count } from '../../monitor/progress.ts';
-import { wholeNumber } from './common.ts';
+import { COMMAND_TABLES, type DemoFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 import { generate } from './generate.ts';
 import { score } from './score.ts';
 
 export function addDemoCommand(program: Command): void {
-  program
-    .command('demo')
-    .description('generate a portfolio, score it with the bundled model, show what came out')
-    .option('--rows <n>', 'applications', wholeNumber('rows', 1, 1e9), 50_000)
-    .option('--folder <path>', 'where the files go', 'demo')
-    .action((options: { rows: number; folder: string }) => demo(options));
+  addFlags(program.command('demo'), COMMAND_TABLES.demo).action(demo);
 }
 
-async function demo({ rows, folder }: { rows: number; folder: string }): Promise<void> {
+async function demo({ rows, folder }: DemoFlags): Promise<void> {
   await mkdir(folder, { recursive: true });
   const portfolio = path.join(folder, 'portfolio.csv');
   const scored = path.join(folder, 'scored.csv');

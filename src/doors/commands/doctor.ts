@@ -9,13 +9,8 @@ import { type ServerConfig, ServerConfigSchema } from '../../config/server-confi
 import { asSluiceError } from '../../core/errors.ts';
 import { VERSION } from '../../core/version.ts';
 import { BUNDLED_MODELS, EXIT, openRegistry } from './common.ts';
-
-interface DoctorFlags {
-  config?: string;
-  pipeline?: string;
-  registry?: string;
-  json?: boolean;
-}
+import { COMMAND_TABLES, type DoctorFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
 interface Finding {
   check: string;
@@ -27,19 +22,12 @@ const MIB = 1024 * 1024;
 const NODE = 24;
 
 export function addDoctorCommand(program: Command): void {
-  program
-    .command('doctor')
-    .description('look at this machine, the registry, its models, and what a configuration or pipeline needs')
-    .option('-c, --config <file>', 'configuration of serve')
-    .option('--pipeline <file>', 'a pipeline: its model and topics')
-    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
-    .option('--json', 'findings as JSON on standard output')
-    .action(async (flags: DoctorFlags) => {
-      const findings = await examine(flags);
-      if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
-      else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);
-      if (findings.some((f) => f.state === 'wrong')) process.exitCode = EXIT.failed;
-    });
+  addFlags(program.command('doctor'), COMMAND_TABLES.doctor).action(async (flags: DoctorFlags) => {
+    const findings = await examine(flags);
+    if (flags.json) process.stdout.write(`${JSON.stringify({ findings })}\n`);
+    else for (const f of findings) process.stdout.write(`${MARKS[f.state]} ${f.check}: ${f.message}\n`);
+    if (findings.some((f) => f.state === 'wrong')) process.exitCode = EXIT.failed;
+  });
 }
 
 const MARKS = { ok: 'ok     ', warning: 'warning', wrong: 'WRONG  ' } as const;

@@ -5,33 +5,14 @@ import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { openFile } from '../../io/source/byte-source.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
-import { openRegistry, signalled, wholeNumber } from './common.ts';
+import { openRegistry, signalled } from './common.ts';
+import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 import { waterfall } from './waterfall.ts';
 import { waterfallPage } from './waterfall-page.ts';
 
-interface ExplainFlags {
-  row: number;
-  model: string;
-  delimiter?: string;
-  registry?: string;
-  html?: string;
-  top: number;
-  json?: boolean;
-}
-
 export function addExplainCommand(program: Command): void {
-  program
-    .command('explain')
-    .description('draw why one application of a file got its score')
-    .argument('<file>', 'CSV or TSV file with a header row')
-    .requiredOption('--row <n>', 'data row, from 1', wholeNumber('row', 1, 2 ** 31))
-    .requiredOption('-m, --model <ref>', 'model: id, id:version or id@alias')
-    .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: by the name of the file)')
-    .option('--top <n>', 'columns drawn one by one; the rest together', wholeNumber('top', 1, 2000), 12)
-    .option('--html <file>', 'write a page that needs nothing else')
-    .option('--registry <address>', 'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)')
-    .option('--json', 'the answer as it is, on standard output')
-    .action(explain);
+  addFlags(program.command('explain'), COMMAND_TABLES.explain).action(explain);
 }
 
 async function explain(file: string, flags: ExplainFlags): Promise<void> {

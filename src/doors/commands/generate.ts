@@ -5,38 +5,16 @@ import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';
 import { DELIMITERS } from '../../io/decode/header.ts';
 import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
-import { signalled, wholeNumber } from './common.ts';
+import { signalled } from './common.ts';
+import { COMMAND_TABLES, type GenerateFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 import { inputDelimiter } from './score.ts';
 
-interface GenerateFlags {
-  rows: number;
-  seed: number;
-  output: string;
-  delimiter?: string;
-  faults: number;
-  outcome?: boolean;
-  ids?: boolean;
-  clean?: boolean;
-  faultsJson?: string;
-}
-
 export function addGenerateCommand(program: Command): void {
-  program
-    .command('generate')
-    .description('write a portfolio of made-up applications as CSV or TSV')
-    .option('--rows <n>', 'applications', wholeNumber('rows', 0, 1e10), 1000)
-    .option('--seed <n>', 'the same seed gives the same bytes', wholeNumber('seed', 0, 2 ** 32 - 1), 7)
-    .option('-o, --output <file>', 'where it goes; - for standard output', 'portfolio.csv')
-    .option('--delimiter <name>', 'tab, comma, semicolon, pipe (default: tab for .tsv, else comma)')
-    .option('--faults <n>', 'broken rows among them', wholeNumber('faults', 0, 1e9), 0)
-    .option('--faults-json <file>', 'where the planted faults are listed, as JSON')
-    .option('--outcome', 'add the outcome column ok, for training')
-    .option('--ids', 'add a leading column application_id')
-    .option('--clean', 'no unseen categories')
-    .action(async (flags: GenerateFlags) => {
-      await generate(flags);
-      if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
-    });
+  addFlags(program.command('generate'), COMMAND_TABLES.generate).action(async (flags: GenerateFlags) => {
+    await generate(flags);
+    if (flags.output !== '-') process.stderr.write(`${count(flags.rows)} applications → ${flags.output}\n`);
+  });
 }
 
 export async function generate(flags: GenerateFlags): Promise<void> {

@@ -2,54 +2,44 @@
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { hashToken, newToken, readKeys, SCOPES, type Scope, writeKeys } from '../http/access/api-keys.ts';
-
-interface CreateFlags {
-  file: string;
-  scopes: string;
-  models?: string;
-  days?: string;
-}
+import {
+  COMMAND_GROUPS_TABLE,
+  COMMAND_TABLES,
+  type KeysCreateFlags,
+  type KeysListFlags,
+  type KeysRevokeFlags,
+} from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
 export function addKeysCommand(program: Command): void {
-  const keys = program.command('keys').description('create, list and revoke API keys');
-  const file = ['--file <file>', 'file of the keys', 'keys.yaml'] as const;
-  keys
-    .command('create')
-    .argument('<name>', 'who uses it')
-    .option(...file)
-    .option('--scopes <list>', `some of ${SCOPES.join(',')}`, 'predict,interpret,jobs,models:read')
-    .option('--models <list>', 'model ids it may use (default: all)')
-    .option('--days <n>', 'valid for so many days (default: until revoked)')
-    .action(async (name: string, flags: CreateFlags) => {
+  const keys = program.command('keys').description(COMMAND_GROUPS_TABLE.keys!);
+  addFlags(keys.command('create'), COMMAND_TABLES['keys create']).action(
+    async (name: string, flags: KeysCreateFlags) => {
       process.stdout.write(`${await createKey(name, flags)}\n`);
       process.stderr.write('This is the only time the token is shown.\n');
-    });
-  keys
-    .command('list')
-    .option(...file)
-    .action(async (flags: { file: string }) => {
-      for (const k of await readKeys(flags.file)) {
-        const state =
-          k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
-        process.stdout.write(`${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}\n`);
-      }
-    });
-  keys
-    .command('revoke')
-    .argument('<name>')
-    .option(...file)
-    .action(async (name: string, flags: { file: string }) => {
+    },
+  );
+  addFlags(keys.command('list'), COMMAND_TABLES['keys list']).action(async (flags: KeysListFlags) => {
+    for (const k of await readKeys(flags.file)) {
+      const state =
+        k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
+      process.stdout.write(`${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}\n`);
+    }
+  });
+  addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
+    async (name: string, flags: KeysRevokeFlags) => {
       const all = await readKeys(flags.file);
       const left = all.filter((k) => k.name !== name);
       if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
       await writeKeys(flags.file, left);
-    });
+    },
+  );
 }
 
 /** Adds a key to the file and returns its token, which is kept nowhere. @throws SluiceError usage */
-export async function createKey(name: string, flags: CreateFlags): Promise<string> {
+export async function createKey(name: string, flags: KeysCreateFlags): Promise<string> {
   const scopes = flags.scopes.split(',');
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
   if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes some of ${SCOPES.join(', ')}`);

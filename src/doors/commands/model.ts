@@ -3,43 +3,15 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
-import { type Command, Option } from 'commander';
+import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, type ModelPackage, versionOf } from '../../model/package/load-package.ts';
 import { nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
 import { openRegistry } from './common.ts';
-
-interface AddFlags {
-  trainingData: string;
-  id?: string;
-  // `--version` belongs to the program; the flag is called --as-version.
-  asVersion?: string;
-  outcome?: string;
-  positiveClass?: string;
-  ignore?: string;
-  encoding?: string;
-  expected?: string;
-  expectedRows?: string;
-  tolerance?: string;
-  covers?: string;
-  delimiter?: string;
-  task?: 'binary' | 'multiclass' | 'regression' | 'score';
-  output?: 'probability' | 'log_odds';
-  scores?: string;
-  description?: string;
-  requireBatchInvariance?: boolean;
-  alias?: string;
-  registry?: string;
-  dryRun?: boolean;
-  json?: boolean;
-}
+import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
 const DELIMITER_WORDS: Record<string, string> = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' };
-const registryFlag = [
-  '--registry <address>',
-  'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)',
-] as const;
-const jsonFlag = ['--json', 'a JSON document on standard output'] as const;
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
@@ -49,77 +21,24 @@ const tell = (text: string): void => {
 };
 
 export function addModelCommand(program: Command): void {
-  const model = program.command('model').description('register, list, verify models and move aliases');
-  model
-    .command('add')
-    .description('look into an ONNX file and its training table, propose a package, check it, register it')
-    .argument('<onnx>', 'the ONNX file')
-    .requiredOption('--training-data <file>', 'CSV the model was trained on, with a header row')
-    .option('--id <id>', 'id of the model (default: the name of the ONNX file)')
-    .option('--as-version <version>', 'version (default: the next number)')
-    .option('--outcome <column>', 'the column that was predicted (default: ok)')
-    .option('--positive-class <class>', 'the class whose probability is wanted (default: 1)')
-    .option('--ignore <columns>', 'columns of the table the model does not use, comma-separated')
-    .option('--encoding <file>', 'JSON with code maps, column order and what missing values became')
-    .option('--expected <file>', 'CSV with predictions of the training library, row by row for the training table')
-    .option(
-      '--expected-rows <file>',
-      'CSV with the applications those predictions belong to, if not the training table',
-    )
-    .option('--tolerance <n>', 'largest difference from them that passes (default: 1e-6)')
-    .option('--covers <file>', 'JSON with the training rows at every tree node: effects along the paths of the trees')
-    .option('--delimiter <d>', 'tab, comma, semicolon or pipe (default: found out)')
-    .addOption(
-      new Option('--task <task>', 'default: found out').choices(['binary', 'multiclass', 'regression', 'score']),
-    )
-    .addOption(new Option('--output <kind>', 'what the scores are').choices(['probability', 'log_odds']))
-    .option('--scores <output>', 'the output of the graph that carries the scores (default: found out)')
-    .option('--description <text>')
-    .option('--require-batch-invariance', 'refuse a model whose bits change with the batch size')
-    .option('--alias <alias>', 'point this alias to the new version')
-    .option(...registryFlag)
-    .option('--dry-run', 'show model.yaml and the report, register nothing')
-    .option(...jsonFlag)
-    .action(add);
-  model
-    .command('list')
-    .description('models, versions and aliases')
-    .option(...registryFlag)
-    .option(...jsonFlag)
-    .action(async (flags: { registry?: string; json?: boolean }) => {
+  const model = program.command('model').description(COMMAND_GROUPS_TABLE.model!);
+  addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
+  addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
+    async (flags: { registry?: string; json?: boolean }) => {
       const models = await (await openRegistry(flags.registry)).list();
       if (flags.json) return out(JSON.stringify({ models }));
       for (const m of models) {
         const aliases = Object.entries(m.aliases).map(([a, v]) => `${a}=${v}`);
         out(`${m.id}\t${m.versions.join(',')}\t${aliases.join(',')}`);
       }
-    });
-  model
-    .command('show')
-    .description('columns, aliases, their history and a sample application of one model')
-    .argument('<ref>', 'id, id:version or id@alias')
-    .option(...registryFlag)
-    .option(...jsonFlag)
-    .action(show);
-  model
-    .command('verify')
-    .description('repeat all checks on a registered model or a package folder')
-    .argument('<ref>', 'id, id:version, id@alias or a folder')
-    .option(...registryFlag)
-    .option(...jsonFlag)
-    .action(verify);
-  model
-    .command('alias')
-    .description('point an alias to a version, or remove it')
-    .argument('<ref>', 'id@alias')
-    .argument('[version]', 'version it shall mean')
-    .option('--remove', 'remove the alias')
-    .option('--who <name>', 'who moves it (default: the user of this machine)')
-    .option(...registryFlag)
-    .action(moveAlias);
+    },
+  );
+  addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
+  addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
+  addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
-async function add(onnxFile: string, flags: AddFlags): Promise<void> {
+async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   // Loaded here, so that the other commands do not pay for it.
   const [{ proposePackage }, { addProposal }, { readEncoding }, { readExpected }, { reportMarkdown }, { formatYaml }] =
     await Promise.all([

@@ -3,71 +3,20 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { EXIT, openRegistry, signalled } from './common.ts';
 import { contextFor, driveRun, log } from './drive-run.ts';
-
-interface RunFlags {
-  registry?: string;
-  dryRun?: boolean;
-  metricsPort?: number;
-  metricsHost: string;
-  metricsFile?: string;
-  stopMs: number;
-  json?: boolean;
-}
+import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
 };
-const registryFlag = [
-  '--registry <address>',
-  'folder, s3://… or mlflow+https://… (default: $SLUICE_REGISTRY or ./models)',
-] as const;
-
 export function addRunCommands(program: Command): void {
-  program
-    .command('run')
-    .description('run a pipeline until it ends or is stopped')
-    .argument('<pipeline>', 'YAML file; see docs/pipelines.md')
-    .option('--dry-run', 'look at everything, score ten applications, write and commit nothing')
-    .option(
-      '--metrics-port <n>',
-      'serve /metrics, /livez and /readyz over plain HTTP',
-      wholeNumber('metrics-port', 0, 65_535),
-    )
-    .option('--metrics-host <address>', 'address of those', '127.0.0.1')
-    .option('--metrics-file <file>', 'leave the metrics there when the run is over, for a collector of text files')
-    .option(
-      '--stop-ms <n>',
-      'after SIGTERM: what is in hand may finish within this',
-      wholeNumber('stop-ms', 0, 3_600_000),
-      25_000,
-    )
-    .option(...registryFlag)
-    .option('--json', 'a summary as JSON on standard output when it ends')
-    .action(run);
-  program
-    .command('lint')
-    .description('check pipelines and their models without touching sources or sinks')
-    .argument('<pipelines...>', 'YAML files')
-    .option(...registryFlag)
-    .action(lint);
-  program
-    .command('test')
-    .description('score the applications of *.test.yaml and compare')
-    .argument('<pipelines...>', 'YAML files of the pipelines')
-    .option(...registryFlag)
-    .action(test);
-  const dlq = program.command('dlq').description('dead letters');
-  dlq
-    .command('replay')
-    .description('put dead letters back where they came from, each once')
-    .argument('<pipeline>', 'YAML file with the dead letter topic')
-    .option('--topic <topic>', 'another topic than the one they came from')
-    .option('--code <codes>', 'only those with these error codes, comma-separated')
-    .option('--column <column>', 'only those with this column at fault')
-    .option('--json', 'counts as JSON on standard output')
-    .action(replay);
+  addFlags(program.command('run'), COMMAND_TABLES.run).action(run);
+  addFlags(program.command('lint'), COMMAND_TABLES.lint).action(lint);
+  addFlags(program.command('test'), COMMAND_TABLES.test).action(test);
+  const dlq = program.command('dlq').description(COMMAND_GROUPS_TABLE.dlq!);
+  addFlags(dlq.command('replay'), COMMAND_TABLES['dlq replay']).action(replay);
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {

@@ -31,7 +31,7 @@ async function startWithKeys() {
     all: await createKey('all', { ...flags, scopes: 'predict,interpret,jobs,models:read,metrics' }),
     narrow: await createKey('narrow', { ...flags, models: 'credit-columns' }),
     reader: await createKey('reader', { ...flags, scopes: 'models:read' }),
-    expired: await createKey('expired', { ...flags, days: '0.0000001' }),
+    expired: await createKey('expired', { ...flags, days: 0.000_000_1 }),
   };
   const config = await loadConfig(ServerConfigSchema, {
     settings: [

@@ -86,7 +86,7 @@ source: { type: kafka, topic: ${input}, group: ${output} }
 sink: { type: kafka, topic: ${output} }
 kafka: { brokers: ["${values.broker}"] }
 `;
-  const parsed = parsePipeline('bench.yaml', text);
+  const parsed = await parsePipeline('bench.yaml', text);
   if (!parsed.ok) throw new Error(parsed.problems.map((p) => p.message).join());
   const account = new RunAccount(metrics);
   const registry = host.registry;

@@ -5,12 +5,12 @@ import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from 'typebox';
 import { stringify } from 'yaml';
+import { SCOPES, type Scope } from '../../../config/scopes.ts';
 import { formatProblem } from '../../../config/yaml.ts';
 import { parseYaml } from '../../../config/yaml-document.ts';
 import { SluiceError } from '../../../core/errors.ts';
 
-export const SCOPES = ['predict', 'interpret', 'jobs', 'models:read', 'models:write', 'metrics'] as const;
-export type Scope = (typeof SCOPES)[number];
+export { SCOPES, type Scope } from '../../../config/scopes.ts';
 
 const KeySchema = Type.Object(
   {

@@ -1,33 +1,21 @@
 // JSON Schemas of what the operations take and give: fastify checks with them, the OpenAPI document is made of them.
+import type { TSchema } from 'typebox';
+import { SCORING } from '../../../config/options/scoring.ts';
+
+/** An enumeration with the type that clients generated from the document want. */
+const words = (schema: TSchema) => ({ type: 'string', ...schema });
 
 export const PREDICT_QUERY = {
   type: 'object',
   required: ['modelId'],
   additionalProperties: false,
   properties: {
-    modelId: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 200,
-      description: 'id, id:version or id@alias',
-      examples: ['credit-default'],
-    },
-    delimiter: {
-      type: 'string',
-      enum: ['tab', 'comma', 'semicolon', 'pipe'],
-      description: 'of CSV bodies and answers; default tab',
-    },
-    passthrough: { type: 'string', maxLength: 4000, description: 'columns outside the model to echo: a,b or *' },
-    on_invalid: {
-      type: 'string',
-      enum: ['report', 'fail'],
-      description: 'report: invalid rows are answered as errors; fail: the request is; default report',
-    },
-    interpret_below: {
-      type: 'number',
-      description: 'interpretation only of applications whose probability (or value) is below this',
-    },
-    top_effects: { type: 'integer', minimum: 1, maximum: 2000, description: 'only so many effects, the largest' },
+    modelId: { ...SCORING.model(), maxLength: 200, examples: ['credit-default'] },
+    delimiter: words(SCORING.delimiter({ otherwise: 'tab' })),
+    passthrough: { ...SCORING.passthrough_text(), maxLength: 4000 },
+    on_invalid: words(SCORING.on_invalid({ otherwise: 'report' })),
+    interpret_below: SCORING.interpret_below(),
+    top_effects: SCORING.top_effects(),
   },
 } as const;
 

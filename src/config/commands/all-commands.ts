@@ -1,0 +1,21 @@
+// All commands of the command line, in the order of the help.
+
+import type { CommandSpecs } from './command-spec.ts';
+import { MODEL_COMMANDS } from './model-flags.ts';
+import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
+import { SCORE_COMMANDS } from './score-flags.ts';
+import { SERVICE_COMMANDS } from './service-flags.ts';
+
+export const COMMANDS: CommandSpecs = {
+  ...SCORE_COMMANDS,
+  ...PIPELINE_COMMANDS,
+  ...MODEL_COMMANDS,
+  ...SERVICE_COMMANDS,
+};
+
+/** Words that only lead to further commands. */
+export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
+  dlq: 'dead letters',
+  model: 'register, list, verify models and move aliases',
+  keys: 'create, list and revoke API keys',
+};

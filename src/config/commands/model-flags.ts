@@ -1,0 +1,69 @@
+// Flags of `model …`: registering, listing and verifying models.
+import { Type } from 'typebox';
+import { choice, text, toggle } from '../options/define.ts';
+import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+const found = { otherwise: 'detected' };
+const file = (description: string) => ({ schema: text(description), value: 'file', complete: 'file' }) as const;
+const word = (description: string, value: string, otherwise?: string) => ({
+  schema: text(description, otherwise === undefined ? {} : { otherwise }),
+  value,
+});
+const json = switchFlag('print a JSON document');
+const ref = (description: string) => ({ name: 'ref', description, complete: 'model' }) as const;
+
+export const MODEL_COMMANDS = {
+  'model add': {
+    description: 'look into an ONNX file and its training table, propose a package, check it, register it',
+    arguments: [{ name: 'onnx', description: 'the ONNX file', complete: 'file' }],
+    flags: {
+      training_data: { ...file('CSV the model was trained on, with a header row'), required: true },
+      id: word('id of the model', 'id', 'the name of the ONNX file'),
+      // `--version` belongs to the program.
+      as_version: word('version', 'version', 'the next number'),
+      outcome: word('the column that was predicted', 'column', 'ok'),
+      positive_class: word('the class whose probability is wanted', 'class', '1'),
+      ignore: word('columns of the table the model does not use, comma-separated', 'columns'),
+      encoding: file('JSON with code maps, column order and what missing values became'),
+      expected: file('CSV with predictions of the training library, row by row for the training table'),
+      expected_rows: file('CSV with the applications those predictions belong to, if not the training table'),
+      tolerance: {
+        schema: Type.Number({
+          minimum: 0,
+          description: 'largest difference from those predictions that passes; default: 1e-6',
+        }),
+      },
+      covers: file('JSON with the training rows at every tree node: effects along the paths of the trees'),
+      delimiter: word('tab, comma, semicolon, pipe, or one character', 'd', found.otherwise),
+      task: { schema: choice('task of the model', ['binary', 'multiclass', 'regression', 'score'], found) },
+      output: { schema: choice('what the scores are', ['probability', 'log_odds'], found), value: 'kind' },
+      scores: word('the output of the graph that carries the scores', 'output', found.otherwise),
+      description: word('a sentence kept in model.yaml', 'text'),
+      require_batch_invariance: { schema: toggle('refuse a model whose bits change with the batch size') },
+      alias: word('point this alias to the new version', 'alias'),
+      registry: registryFlag,
+      dry_run: switchFlag('show model.yaml and the report, register nothing'),
+      json,
+    },
+  },
+  'model list': { description: 'models, versions and aliases', flags: { registry: registryFlag, json } },
+  'model show': {
+    description: 'columns, aliases, their history and a sample application of one model',
+    arguments: [ref('id, id:version or id@alias')],
+    flags: { registry: registryFlag, json },
+  },
+  'model verify': {
+    description: 'repeat all checks on a registered model or a package folder',
+    arguments: [ref('id, id:version, id@alias or a folder')],
+    flags: { registry: registryFlag, json },
+  },
+  'model alias': {
+    description: 'point an alias to a version, or remove it',
+    arguments: [ref('id@alias'), { name: 'version', description: 'version it shall mean', optional: true }],
+    flags: {
+      remove: switchFlag('remove the alias'),
+      who: word('who moves it', 'name', 'the user of this machine'),
+      registry: registryFlag,
+    },
+  },
+} as const satisfies CommandSpecs;

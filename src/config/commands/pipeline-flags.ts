@@ -1,0 +1,47 @@
+// Flags of the commands that take pipeline files: `run`, `lint`, `test`, `dlq replay`.
+import { text, whole } from '../options/define.ts';
+import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
+
+export const PIPELINE_COMMANDS = {
+  run: {
+    description: 'run a pipeline until it ends or is stopped',
+    arguments: [{ name: 'pipeline', description: 'YAML file; see docs/pipelines.md', complete: 'file' }],
+    flags: {
+      dry_run: switchFlag('check everything, score ten applications, write and commit nothing'),
+      metrics_port: { schema: whole('serve /metrics, /livez and /readyz over plain HTTP at this port', [0, 65_535]) },
+      metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
+      metrics_file: {
+        schema: text('leave the metrics there at the end, for a collector of text files'),
+        value: 'file',
+        complete: 'file',
+      },
+      stop_ms: {
+        schema: whole('work in progress may finish within this after SIGTERM', [0, 3_600_000], { default: 25_000 }),
+      },
+      registry: registryFlag,
+      json: switchFlag('print a summary as JSON at the end'),
+    },
+  },
+  lint: {
+    description: 'check pipelines and their models without touching sources or sinks',
+    arguments: [pipelines],
+    flags: { registry: registryFlag },
+  },
+  test: {
+    description: 'score the applications of *.test.yaml and compare',
+    arguments: [pipelines],
+    flags: { registry: registryFlag },
+  },
+  'dlq replay': {
+    description: 'put dead letters back where they came from, each once',
+    arguments: [{ name: 'pipeline', description: 'YAML file with the dead letter topic', complete: 'file' }],
+    flags: {
+      topic: { schema: text('another topic than the one they came from'), value: 'topic' },
+      code: { schema: text('only those with these error codes, comma-separated'), value: 'codes' },
+      column: { schema: text('only those with this column at fault'), value: 'column' },
+      json: switchFlag('print counts as JSON'),
+    },
+  },
+} as const satisfies CommandSpecs;

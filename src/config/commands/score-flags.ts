@@ -1,0 +1,107 @@
+// Flags of the commands that score files: `score`, `explain`, and `generate` and `demo` that make files to score.
+import { Type } from 'typebox';
+import { FILE_FORMATS } from '../../core/file-format.ts';
+import { at, choice, MIB, maybe, text, whole } from '../options/define.ts';
+import { SCORING } from '../options/scoring.ts';
+import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+const model = { schema: SCORING.model(), short: 'm', value: 'ref', required: true, complete: 'model' } as const;
+const BY_INPUT = { otherwise: 'by the name of the file' };
+const BY_OUTPUT = { otherwise: 'by the name of the output' };
+
+export const SCORE_COMMANDS = {
+  score: {
+    description: 'score a file of applications',
+    arguments: [
+      { name: 'file', description: 'applications, or a pattern of several; - for standard input', complete: 'file' },
+    ],
+    flags: {
+      model,
+      output: {
+        schema: text('where predictions go; - for standard output', { default: '-' }),
+        short: 'o',
+        value: 'file',
+        complete: 'file',
+      },
+      rejects: {
+        schema: maybe('where rejected rows are listed', {
+          otherwise: 'beside the output with .rejects.csv behind its name; nowhere for standard output',
+        }),
+        value: 'file',
+        complete: 'file',
+      },
+      input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
+      input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
+      delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
+      format: {
+        schema: choice('format of the output', FILE_FORMATS, {
+          otherwise: 'by the name of the output, else delimited like the input',
+        }),
+        value: 'name',
+      },
+      compression: { schema: SCORING.compression('compression of the output', BY_OUTPUT) },
+      passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
+      interpretation: switchFlag('effects of every column and reasons beside each prediction'),
+      top: { schema: SCORING.top_effects() },
+      interpret_below: { schema: SCORING.interpret_below(), value: 'p' },
+      on_invalid: { schema: SCORING.on_invalid({ default: 'report' }), value: 'what' },
+      registry: registryFlag,
+      workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
+      evaluator: { schema: SCORING.evaluator({ otherwise: 'auto' }), value: 'which' },
+      batch_rows: { schema: SCORING.batch_rows({ otherwise: '512' }) },
+      block_bytes: { schema: whole('bytes per block, the unit of work', [16, 64 * MIB], { otherwise: '262144' }) },
+      read_bytes: { schema: whole('bytes per read of the input', [1, 64 * MIB], { otherwise: '262144' }) },
+      max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
+      metrics_file: {
+        schema: text('leave the metrics there at the end, for a collector of text files'),
+        value: 'file',
+        complete: 'file',
+      },
+      json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
+      quiet: switchFlag('print no progress and no summary'),
+    },
+  },
+  explain: {
+    description: 'draw why one application of a file got its score',
+    arguments: [{ name: 'file', description: 'CSV or TSV file with a header row', complete: 'file' }],
+    flags: {
+      row: { schema: whole('data row, from 1', [1, 2 ** 31]), required: true },
+      model,
+      delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
+      top: { schema: whole('columns drawn one by one; the rest together', [1, 2000], { default: 12 }) },
+      html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },
+      registry: registryFlag,
+      json: switchFlag('print the answer as JSON'),
+    },
+  },
+  generate: {
+    description: 'write a portfolio of made-up applications as CSV or TSV',
+    flags: {
+      rows: { schema: whole('applications', [0, 1e10], { default: 1000 }) },
+      seed: { schema: whole('the same seed gives the same bytes', [0, 2 ** 32 - 1], { default: 7 }) },
+      output: {
+        schema: text('where it goes; - for standard output', { default: 'portfolio.csv' }),
+        short: 'o',
+        value: 'file',
+        complete: 'file',
+      },
+      delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv, else comma' }), value: 'name' },
+      faults: { schema: whole('broken rows among them', [0, 1e9], { default: 0 }) },
+      faults_json: { schema: text('where the planted faults are listed, as JSON'), value: 'file', complete: 'file' },
+      outcome: switchFlag('add the outcome column ok, for training'),
+      ids: switchFlag('add a leading column application_id'),
+      clean: switchFlag('no unseen categories'),
+    },
+  },
+  demo: {
+    description: 'generate a portfolio, score it with the bundled model, show what came out',
+    flags: {
+      rows: { schema: whole('applications', [1, 1e9], { default: 50_000 }) },
+      folder: {
+        schema: Type.String(at('where the files go', { default: 'demo' })),
+        value: 'path',
+        complete: 'folder',
+      },
+    },
+  },
+} as const satisfies CommandSpecs;

@@ -1,0 +1,70 @@
+// Flags of `serve` and of what goes with it: `keys …`, `doctor`, `completion`.
+import { Type } from 'typebox';
+import { text, toggle, whole } from '../options/define.ts';
+import { SCOPES } from '../scopes.ts';
+import { SHELLS } from '../shells.ts';
+import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+
+const config = { short: 'c', value: 'file', complete: 'file' } as const;
+const keysFile = {
+  schema: text('file of the keys', { default: 'keys.yaml' }),
+  value: 'file',
+  complete: 'file',
+} as const;
+
+export const SERVICE_COMMANDS = {
+  serve: {
+    description: 'serve predictions over HTTPS',
+    flags: {
+      config: { schema: text('YAML file; see docs/serve-config.md'), ...config },
+      set: {
+        schema: Type.Array(Type.String(), {
+          default: [],
+          description: 'settings over those of the file, such as limits.rows=1000',
+        }),
+        value: 'name=value',
+      },
+      port: { schema: whole('short for --set listen.port=n', [0, 65_535]) },
+      registry: registryFlag,
+      dev: switchFlag('loopback only, with a certificate and a key made on the spot'),
+    },
+  },
+  'keys create': {
+    description: 'make a key and print its token, once',
+    arguments: [{ name: 'name', description: 'who uses it' }],
+    flags: {
+      file: keysFile,
+      scopes: {
+        schema: text(`some of ${SCOPES.join(',')}`, { default: 'predict,interpret,jobs,models:read' }),
+        value: 'list',
+      },
+      models: { schema: text('model ids it may use', { otherwise: 'all' }), value: 'list' },
+      days: {
+        schema: Type.Number({
+          exclusiveMinimum: 0,
+          description: 'valid for this many days; default: until revoked',
+        }),
+      },
+    },
+  },
+  'keys list': { description: 'names, scopes, models and expiry of the keys', flags: { file: keysFile } },
+  'keys revoke': {
+    description: 'remove a key',
+    arguments: [{ name: 'name', description: 'name of the key' }],
+    flags: { file: keysFile },
+  },
+  doctor: {
+    description: 'look at this machine, the registry, its models, and what a configuration or pipeline needs',
+    flags: {
+      config: { schema: text('configuration of serve'), ...config },
+      pipeline: { schema: text('a pipeline: its model and topics'), value: 'file', complete: 'file' },
+      registry: registryFlag,
+      json: { schema: toggle('print the findings as JSON') },
+    },
+  },
+  completion: {
+    description: 'print the completion script of a shell',
+    arguments: [{ name: 'shell', description: SHELLS.join(', '), choices: SHELLS }],
+    flags: {},
+  },
+} as const satisfies CommandSpecs;

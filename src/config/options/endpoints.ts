@@ -1,0 +1,107 @@
+// Sources, sinks and dead letters of a pipeline, by type.
+import { Type } from 'typebox';
+import { FILE_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
+import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './define.ts';
+import { SCORING } from './scoring.ts';
+
+const BY_NAME = { otherwise: 'by the name of the file' };
+const recordFormat = () =>
+  choice('of the record values; avro: in the Confluent framing, with a schema_registry', ['json', 'avro'], {
+    default: 'json',
+  });
+const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }));
+const fileFormat = () => Type.Optional(choice('format of the file', FILE_FORMATS, BY_NAME));
+const fileCompression = () => Type.Optional(SCORING.compression('compression of the file', BY_NAME));
+
+/** Sources by type. */
+export const SOURCES = {
+  kafka: Type.Object(
+    {
+      type: literal('kafka'),
+      topic: text('topic of applications, one per record'),
+      group: text('consumer group'),
+      format: recordFormat(),
+      start_at: choice('where a group without offsets begins', ['earliest', 'latest'], { default: 'earliest' }),
+      on_offset_lost: choice('when the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
+        default: 'stop',
+      }),
+      until_caught_up: toggle('end after what is in the topic at the start', { default: false }),
+      fetch_bytes: whole('most bytes of one fetch from one partition', [1], { default: MIB }),
+      in_flight_bytes: whole('most bytes of records in memory, all partitions together', [1], { default: 32 * MIB }),
+    },
+    closed,
+  ),
+  file: Type.Object(
+    {
+      type: literal('file'),
+      path: text('file, or a pattern with * for several'),
+      format: fileFormat(),
+      compression: fileCompression(),
+      delimiter: delimiter(),
+    },
+    closed,
+  ),
+  stdio: Type.Object(
+    {
+      type: literal('stdio'),
+      format: choice('format of standard input', TEXT_FORMATS, { default: 'csv' }),
+      compression: SCORING.compression('compression of standard input', { default: 'none' }),
+      delimiter: delimiter(),
+    },
+    closed,
+  ),
+  upload: Type.Object(
+    {
+      type: literal('upload'),
+      format: choice('format of the request bodies', TEXT_FORMATS, { default: 'csv' }),
+      delimiter: delimiter(),
+    },
+    closed,
+  ),
+} as const;
+
+/** Sinks by type. */
+export const SINKS = {
+  kafka: Type.Object(
+    {
+      type: literal('kafka'),
+      topic: text('topic of predictions'),
+      format: recordFormat(),
+      compression: choice('compression of record batches', ['none', 'gzip', 'snappy', 'lz4', 'zstd'], {
+        default: 'none',
+      }),
+      timestamp: choice('timestamp of a prediction: that of its application, or now', ['input', 'now'], {
+        default: 'input',
+      }),
+      key: maybe('from a file or an upload: passthrough column that becomes the record key'),
+    },
+    closed,
+  ),
+  file: Type.Object(
+    {
+      type: literal('file'),
+      path: text('file; {name}: name of the input, {partition} and {offset}: those of the first record'),
+      format: fileFormat(),
+      compression: fileCompression(),
+      delimiter: delimiter(),
+      roll_rows: whole('from a topic: a file is finished after this many rows', [1], { default: 100_000 }),
+      roll_ms: whole('from a topic: a file is finished after this long', [1], { default: 60_000 }),
+    },
+    closed,
+  ),
+  stdio: Type.Object(
+    {
+      type: literal('stdio'),
+      format: choice('format of standard output', TEXT_FORMATS, { default: 'ndjson' }),
+      compression: SCORING.compression('compression of standard output', { default: 'none' }),
+      delimiter: delimiter(),
+    },
+    closed,
+  ),
+} as const;
+
+/** Dead letters by type. */
+export const DEAD_LETTERS = {
+  kafka: Type.Object({ type: literal('kafka'), topic: text('topic of rejected applications') }, closed),
+  file: Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed),
+} as const;

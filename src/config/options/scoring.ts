@@ -1,0 +1,43 @@
+// Options of scoring, each described once: pipeline files, command lines, query parameters and the configuration of the service take them from here.
+import { Type } from 'typebox';
+import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
+import { at, choice, type Door, MIB, text, whole } from './define.ts';
+
+export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
+
+const PASSTHROUGH = 'columns outside the model to copy to the output';
+
+export const SCORING = {
+  model: () => text('model: id, id:version or id@alias'),
+  interpretation: (door: Door<'none' | 'effects' | 'reasons'> = {}) =>
+    choice(
+      'what accompanies each prediction: effects of the columns with reasons, or reasons only',
+      ['none', 'effects', 'reasons'],
+      door,
+    ),
+  interpret_below: () =>
+    Type.Number({ description: 'interpret only applications whose probability (or value) is below this' }),
+  top_effects: () => whole('only so many effects, the largest', [1, 2000]),
+  passthrough_list: () => Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], { description: PASSTHROUGH }),
+  passthrough_text: () => Type.String({ description: `${PASSTHROUGH}: a,b or *` }),
+  batch_rows: (door: Door<number> = {}) => whole('rows per micro-batch', [1, 65_536], door),
+  batch_wait_ms: (door: Door<number> = {}) => whole('a smaller micro-batch is scored after this wait', [0], door),
+  workers: (door: Door<number> = {}) => whole('worker threads per model', [1, 256], door),
+  evaluator: (door: Door<(typeof EVALUATORS)[number]> = {}) =>
+    choice('auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one', EVALUATORS, door),
+  record_bytes: (door: Door<number> = {}) =>
+    whole('longest application; a longer one is rejected', [16, 64 * MIB], door),
+  on_invalid: (door: Door<'report' | 'fail'> = {}) =>
+    choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
+  delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),
+  compression: (description: string, door: Door<(typeof COMPRESSIONS)[number]> = {}) =>
+    choice(description, COMPRESSIONS, door),
+} as const;
+
+/** Where models are looked for. */
+export const registryAddress = () =>
+  Type.String(
+    at('where models are: a folder, s3://bucket/prefix or mlflow+https://host', {
+      otherwise: '$SLUICE_REGISTRY, else ./models',
+    }),
+  );

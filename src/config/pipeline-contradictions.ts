@@ -1,0 +1,101 @@
+// What the schema of a pipeline cannot say: keys that exclude or need each other, and files whose names contradict their format.
+import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
+import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
+import type { YamlDocument, YamlProblem } from './yaml.ts';
+
+type Say = (path: string, message: string) => void;
+
+/** Every contradiction, each at the key that has to change. */
+export function contradictions(pipeline: Pipeline, document: YamlDocument): YamlProblem[] {
+  const problems: YamlProblem[] = [];
+  const say: Say = (path, message) => {
+    problems.push(document.atPath(path.split('.'), message));
+  };
+  const { source, sink } = pipeline;
+  if (source.type === 'file') judgeFile(source, 'source', say);
+  if (sink.type === 'file') judgeFile(sink, 'sink', say);
+  judgeFormats(pipeline, say);
+  judgeEnds(pipeline, say);
+  judgeDeadLetters(pipeline, say);
+  return problems.sort((a, b) => a.line - b.line || a.column - b.column);
+}
+
+const isPattern = (path: string): boolean => /[*?[]/.test(path);
+
+/** A format that only its name could tell must be one there is. */
+function judgeFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say): void {
+  if (file.format !== undefined || (end === 'source' && isPattern(file.path))) return;
+  const { format, ending } = namedFormat(file.path);
+  if (format === null && ending !== '') {
+    const verb = end === 'source' ? 'reads' : 'writes';
+    const known = `${FILE_FORMATS.join(', ')}, with .gz or .zst`;
+    say(`${end}.path`, `${end}.path: the ending ${ending} is no format Sluice ${verb}: ${known}`);
+  }
+}
+
+/** The format of an end; null: it depends on the files of a pattern. A name that says nothing is CSV. */
+function formatOf(end: FileSource | FileSink | StdioSource | StdioSink): FileFormat | null {
+  if (end.type === 'stdio') return end.format;
+  return end.format ?? (isPattern(end.path) ? null : (namedFormat(end.path).format ?? 'csv'));
+}
+
+function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: Say): void {
+  for (const [name, end] of [
+    ['source', source],
+    ['sink', sink],
+  ] as const) {
+    if (end.type === 'kafka' && end.format === 'avro' && !schema_registry) {
+      say('schema_registry', 'format: avro needs a schema_registry');
+    }
+    if (end.type !== 'file' || formatOf(end) !== 'parquet') continue;
+    if ((end.compression ?? namedFormat(end.path).compression) !== 'none') {
+      const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');
+      say(name, `${name}: a Parquet file is compressed inside, not by ${outer} around it`);
+    }
+  }
+  if (sink.type !== 'file') return;
+  if (source.type === 'kafka') {
+    const format = sink.format ?? namedFormat(sink.path).format ?? 'ndjson';
+    if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
+  } else if (formatOf(sink) === 'parquet') {
+    if (score.passthrough === '*') say('score', 'passthrough: a Parquet file needs the names of its columns');
+  }
+}
+
+function judgeEnds({ source, sink, delivery }: Pipeline, say: Say): void {
+  const topics = source.type === 'kafka' && sink.type === 'kafka';
+  if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {
+    say('delivery', 'delivery: exactly_once needs a topic on both sides, or an upload as the source');
+  }
+  if (topics && source.topic === sink.topic) say('sink', 'source and sink are the same topic');
+  if (source.type === 'upload' && sink.type === 'stdio') say('sink', 'an upload goes to a file or a topic');
+  if (source.type === 'kafka') {
+    if (sink.type === 'stdio') say('sink', 'a topic goes to a topic or to files');
+    if (sink.type === 'file' && !sink.path.includes('{partition}')) {
+      say('sink', 'path of a sink behind a topic needs {partition} and {offset}');
+    }
+    if (sink.type === 'kafka' && sink.key !== undefined) {
+      say('sink', 'key: predictions keep the key of their application');
+    }
+  }
+  if (source.type === 'upload' && sink.type === 'file' && !sink.path.includes('{name}')) {
+    say('sink', 'path of a sink behind uploads needs {name}');
+  }
+  if (source.type === 'file' && source.path.includes('*') && sink.type === 'file' && !sink.path.includes('{name}')) {
+    say('sink', 'path of a sink behind several files needs {name}');
+  }
+}
+
+function judgeDeadLetters({ source, dead_letter, on_invalid }: Pipeline, say: Say): void {
+  if (on_invalid === 'dead_letter' && !dead_letter) say('on_invalid', 'on_invalid: dead_letter needs a dead_letter');
+  if (!dead_letter) return;
+  if (source.type === 'upload') {
+    if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of uploads are listed in files');
+    else if (!dead_letter.path.includes('{name}')) say('dead_letter', 'path of dead letters of uploads needs {name}');
+  } else if (source.type === 'kafka') {
+    if (dead_letter.type === 'file') say('dead_letter', 'dead letters of a topic go to a topic');
+    else if (dead_letter.topic === source.topic) {
+      say('dead_letter', 'dead letters would be read again: another topic is needed');
+    }
+  } else if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of files are listed in a file');
+}

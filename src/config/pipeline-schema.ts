@@ -1,0 +1,92 @@
+// The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
+import { type Static, type TSchema, Type } from 'typebox';
+import { choice, closed, section, whole } from './options/define.ts';
+import type { DEAD_LETTERS, SINKS, SOURCES } from './options/endpoints.ts';
+import { KafkaSchema, SchemaRegistrySchema } from './options/kafka.ts';
+import { SCORING } from './options/scoring.ts';
+
+export const ScoreSchema = section(
+  {
+    interpretation: SCORING.interpretation({ default: 'none' }),
+    interpret_below: Type.Optional(SCORING.interpret_below()),
+    top_effects: Type.Optional(SCORING.top_effects()),
+    passthrough: Type.Optional(SCORING.passthrough_list()),
+    batch_rows: SCORING.batch_rows({ default: 1024 }),
+    batch_wait_ms: SCORING.batch_wait_ms({ default: 20 }),
+    workers: Type.Optional(SCORING.workers({ otherwise: 'one per core' })),
+    evaluator: SCORING.evaluator({ default: 'auto' }),
+    record_bytes: SCORING.record_bytes({ default: 1024 * 1024 }),
+  },
+  'how applications are scored',
+);
+
+/** The keys of every pipeline, around the schemas of its ends. */
+export function pipelineSchema<A extends TSchema, B extends TSchema, C extends TSchema>(
+  source: A,
+  sink: B,
+  deadLetter: C,
+) {
+  return Type.Object(
+    {
+      model: SCORING.model(),
+      source,
+      score: ScoreSchema,
+      sink,
+      dead_letter: Type.Optional(deadLetter),
+      on_invalid: Type.Optional(
+        choice(
+          'invalid applications: dead_letter sends them there, report lists them and goes on, fail ends the run',
+          ['dead_letter', 'report', 'fail'],
+          { otherwise: 'dead_letter if there is one, else report' },
+        ),
+      ),
+      delivery: Type.Optional(
+        choice('exactly_once: between topics, and of uploads per idempotency key', ['exactly_once', 'at_least_once'], {
+          otherwise: 'exactly_once where it is possible',
+        }),
+      ),
+      transaction_rows: whole('between topics: most rows of one transaction', [1], { default: 4096 }),
+      transaction_timeout_ms: whole('between topics: the broker aborts a transaction that takes longer', [1], {
+        default: 60_000,
+      }),
+      kafka: KafkaSchema,
+      schema_registry: Type.Optional(SchemaRegistrySchema),
+    },
+    closed,
+  );
+}
+
+/** Just the type of an end: what is known of a pipeline before the schemas of its ends are chosen. */
+export const typeOnly = (types: Readonly<Record<string, TSchema>>) =>
+  Type.Object({ type: Type.Enum(Object.keys(types)) }, { additionalProperties: true });
+
+export type KafkaSource = Static<(typeof SOURCES)['kafka']>;
+export type FileSource = Static<(typeof SOURCES)['file']>;
+export type StdioSource = Static<(typeof SOURCES)['stdio']>;
+export type UploadSource = Static<(typeof SOURCES)['upload']>;
+export type Source = KafkaSource | FileSource | StdioSource | UploadSource;
+export type KafkaSink = Static<(typeof SINKS)['kafka']>;
+export type FileSink = Static<(typeof SINKS)['file']>;
+export type StdioSink = Static<(typeof SINKS)['stdio']>;
+export type Sink = KafkaSink | FileSink | StdioSink;
+export type DeadLetter = Static<(typeof DEAD_LETTERS)['kafka' | 'file']>;
+export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;
+export type KafkaConfig = Static<typeof KafkaSchema>;
+
+type Common = Static<
+  ReturnType<typeof pipelineSchema<(typeof SOURCES)['file'], (typeof SINKS)['file'], (typeof DEAD_LETTERS)['file']>>
+>;
+
+/** A pipeline as its file says it, with the defaults that do not depend on other keys. */
+export interface PipelineFile extends Omit<Common, 'source' | 'sink' | 'dead_letter'> {
+  source: Source;
+  sink: Sink;
+  dead_letter?: DeadLetter;
+}
+
+export interface Pipeline extends PipelineFile {
+  /** Path of the file it was read from. */
+  file: string;
+  on_invalid: 'dead_letter' | 'report' | 'fail';
+  delivery: 'exactly_once' | 'at_least_once';
+}

@@ -1,0 +1,24 @@
+// The commands as scripts for shells need them: words of the first and the second place, and the tables behind them.
+import { COMMAND_GROUPS_TABLE, COMMAND_TABLES } from './flag-tables.ts';
+import type { CommandTable } from './flags.ts';
+
+export const TABLES: readonly (readonly [words: string, table: CommandTable])[] = Object.entries(COMMAND_TABLES);
+
+/** Words of the first place with what they mean; groups among them. */
+export const FIRST_WORDS: readonly (readonly [word: string, description: string])[] = [
+  ...TABLES.filter(([words]) => !words.includes(' ')).map(([word, { description }]) => [word, description] as const),
+  ...Object.entries(COMMAND_GROUPS_TABLE),
+];
+
+/** Each group with its words of the second place. */
+export const GROUPS: readonly (readonly [group: string, words: readonly (readonly [string, string])[]])[] = Object.keys(
+  COMMAND_GROUPS_TABLE,
+).map((group) => [
+  group,
+  TABLES.filter(([words]) => words.startsWith(`${group} `)).map(
+    ([words, { description }]) => [words.slice(group.length + 1), description] as const,
+  ),
+]);
+
+/** A text as one word of a shell. */
+export const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;

@@ -1,0 +1,374 @@
+// Written by `npm run docs` from src/config/commands: commands and their flags as plain data, so that a command line loads no schema.
+import type { CommandTable } from './flags.ts';
+
+export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = 
+  {"dlq":"dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
+
+export const COMMAND_TABLES = {
+  "score": {
+    description: "score a file of applications",
+    arguments: [{"name":"<file>","description":"applications, or a pattern of several; - for standard input","complete":"file"}],
+    flags: [
+      {"name":"model","short":"m","value":"ref","description":"model: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
+      {"name":"rejects","value":"file","description":"where rejected rows are listed; default: beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"format","value":"name","description":"format of the output; default: by the name of the output, else delimited like the input","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"compression","value":"name","description":"compression of the output; default: by the name of the output","choices":["none","gzip","zstd"]},
+      {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
+      {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
+      {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
+      {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
+      {"name":"on-invalid","value":"what","description":"invalid applications: report lists them and goes on, fail ends the run","choices":["report","fail"],"default":"report"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"workers","value":"n","description":"worker threads per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
+      {"name":"evaluator","value":"which","description":"auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one; default: auto","choices":["auto","onnxruntime","native"]},
+      {"name":"batch-rows","value":"n","description":"rows per micro-batch; default: 512","number":{"whole":true,"min":1,"max":65536}},
+      {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 262144","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"read-bytes","value":"n","description":"bytes per read of the input; default: 262144","number":{"whole":true,"min":1,"max":67108864}},
+      {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
+      {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
+      {"name":"quiet","description":"print no progress and no summary"},
+    ],
+  },
+  "explain": {
+    description: "draw why one application of a file got its score",
+    arguments: [{"name":"<file>","description":"CSV or TSV file with a header row","complete":"file"}],
+    flags: [
+      {"name":"row","value":"n","description":"data row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
+      {"name":"model","short":"m","value":"ref","description":"model: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"top","value":"n","description":"columns drawn one by one; the rest together","number":{"whole":true,"min":1,"max":2000},"default":12},
+      {"name":"html","value":"file","description":"write a self-contained page","complete":"file"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print the answer as JSON"},
+    ],
+  },
+  "generate": {
+    description: "write a portfolio of made-up applications as CSV or TSV",
+    arguments: [],
+    flags: [
+      {"name":"rows","value":"n","description":"applications","number":{"whole":true,"min":0,"max":10000000000},"default":1000},
+      {"name":"seed","value":"n","description":"the same seed gives the same bytes","number":{"whole":true,"min":0,"max":4294967295},"default":7},
+      {"name":"output","short":"o","value":"file","description":"where it goes; - for standard output","default":"portfolio.csv","complete":"file"},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv, else comma","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"faults","value":"n","description":"broken rows among them","number":{"whole":true,"min":0,"max":1000000000},"default":0},
+      {"name":"faults-json","value":"file","description":"where the planted faults are listed, as JSON","complete":"file"},
+      {"name":"outcome","description":"add the outcome column ok, for training"},
+      {"name":"ids","description":"add a leading column application_id"},
+      {"name":"clean","description":"no unseen categories"},
+    ],
+  },
+  "demo": {
+    description: "generate a portfolio, score it with the bundled model, show what came out",
+    arguments: [],
+    flags: [
+      {"name":"rows","value":"n","description":"applications","number":{"whole":true,"min":1,"max":1000000000},"default":50000},
+      {"name":"folder","value":"path","description":"where the files go","default":"demo","complete":"folder"},
+    ],
+  },
+  "run": {
+    description: "run a pipeline until it ends or is stopped",
+    arguments: [{"name":"<pipeline>","description":"YAML file; see docs/pipelines.md","complete":"file"}],
+    flags: [
+      {"name":"dry-run","description":"check everything, score ten applications, write and commit nothing"},
+      {"name":"metrics-port","value":"n","description":"serve /metrics, /livez and /readyz over plain HTTP at this port","number":{"whole":true,"min":0,"max":65535}},
+      {"name":"metrics-host","value":"address","description":"address for --metrics-port","default":"127.0.0.1"},
+      {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
+      {"name":"stop-ms","value":"n","description":"work in progress may finish within this after SIGTERM","number":{"whole":true,"min":0,"max":3600000},"default":25000},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a summary as JSON at the end"},
+    ],
+  },
+  "lint": {
+    description: "check pipelines and their models without touching sources or sinks",
+    arguments: [{"name":"<pipelines...>","description":"YAML files of pipelines","complete":"file"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "test": {
+    description: "score the applications of *.test.yaml and compare",
+    arguments: [{"name":"<pipelines...>","description":"YAML files of pipelines","complete":"file"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "dlq replay": {
+    description: "put dead letters back where they came from, each once",
+    arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
+    flags: [
+      {"name":"topic","value":"topic","description":"another topic than the one they came from"},
+      {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
+      {"name":"column","value":"column","description":"only those with this column at fault"},
+      {"name":"json","description":"print counts as JSON"},
+    ],
+  },
+  "model add": {
+    description: "look into an ONNX file and its training table, propose a package, check it, register it",
+    arguments: [{"name":"<onnx>","description":"the ONNX file","complete":"file"}],
+    flags: [
+      {"name":"training-data","value":"file","description":"CSV the model was trained on, with a header row","required":true,"complete":"file"},
+      {"name":"id","value":"id","description":"id of the model; default: the name of the ONNX file"},
+      {"name":"as-version","value":"version","description":"version; default: the next number"},
+      {"name":"outcome","value":"column","description":"the column that was predicted; default: ok"},
+      {"name":"positive-class","value":"class","description":"the class whose probability is wanted; default: 1"},
+      {"name":"ignore","value":"columns","description":"columns of the table the model does not use, comma-separated"},
+      {"name":"encoding","value":"file","description":"JSON with code maps, column order and what missing values became","complete":"file"},
+      {"name":"expected","value":"file","description":"CSV with predictions of the training library, row by row for the training table","complete":"file"},
+      {"name":"expected-rows","value":"file","description":"CSV with the applications those predictions belong to, if not the training table","complete":"file"},
+      {"name":"tolerance","value":"n","description":"largest difference from those predictions that passes; default: 1e-6","number":{"min":0}},
+      {"name":"covers","value":"file","description":"JSON with the training rows at every tree node: effects along the paths of the trees","complete":"file"},
+      {"name":"delimiter","value":"d","description":"tab, comma, semicolon, pipe, or one character; default: detected"},
+      {"name":"task","value":"name","description":"task of the model; default: detected","choices":["binary","multiclass","regression","score"]},
+      {"name":"output","value":"kind","description":"what the scores are; default: detected","choices":["probability","log_odds"]},
+      {"name":"scores","value":"output","description":"the output of the graph that carries the scores; default: detected"},
+      {"name":"description","value":"text","description":"a sentence kept in model.yaml"},
+      {"name":"require-batch-invariance","description":"refuse a model whose bits change with the batch size"},
+      {"name":"alias","value":"alias","description":"point this alias to the new version"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"dry-run","description":"show model.yaml and the report, register nothing"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
+  "model list": {
+    description: "models, versions and aliases",
+    arguments: [],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
+  "model show": {
+    description: "columns, aliases, their history and a sample application of one model",
+    arguments: [{"name":"<ref>","description":"id, id:version or id@alias","complete":"model"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
+  "model verify": {
+    description: "repeat all checks on a registered model or a package folder",
+    arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
+  "model alias": {
+    description: "point an alias to a version, or remove it",
+    arguments: [{"name":"<ref>","description":"id@alias","complete":"model"}, {"name":"[version]","description":"version it shall mean"}],
+    flags: [
+      {"name":"remove","description":"remove the alias"},
+      {"name":"who","value":"name","description":"who moves it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "serve": {
+    description: "serve predictions over HTTPS",
+    arguments: [],
+    flags: [
+      {"name":"config","short":"c","value":"file","description":"YAML file; see docs/serve-config.md","complete":"file"},
+      {"name":"set","value":"name=value","description":"settings over those of the file, such as limits.rows=1000","many":true,"default":[]},
+      {"name":"port","value":"n","description":"short for --set listen.port=n","number":{"whole":true,"min":0,"max":65535}},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"dev","description":"loopback only, with a certificate and a key made on the spot"},
+    ],
+  },
+  "keys create": {
+    description: "make a key and print its token, once",
+    arguments: [{"name":"<name>","description":"who uses it"}],
+    flags: [
+      {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
+      {"name":"scopes","value":"list","description":"some of predict,interpret,jobs,models:read,models:write,metrics","default":"predict,interpret,jobs,models:read"},
+      {"name":"models","value":"list","description":"model ids it may use; default: all"},
+      {"name":"days","value":"n","description":"valid for this many days; default: until revoked","number":{"above":0}},
+    ],
+  },
+  "keys list": {
+    description: "names, scopes, models and expiry of the keys",
+    arguments: [],
+    flags: [
+      {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
+    ],
+  },
+  "keys revoke": {
+    description: "remove a key",
+    arguments: [{"name":"<name>","description":"name of the key"}],
+    flags: [
+      {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
+    ],
+  },
+  "doctor": {
+    description: "look at this machine, the registry, its models, and what a configuration or pipeline needs",
+    arguments: [],
+    flags: [
+      {"name":"config","short":"c","value":"file","description":"configuration of serve","complete":"file"},
+      {"name":"pipeline","value":"file","description":"a pipeline: its model and topics","complete":"file"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print the findings as JSON"},
+    ],
+  },
+  "completion": {
+    description: "print the completion script of a shell",
+    arguments: [{"name":"<shell>","description":"bash, zsh, fish","choices":["bash","zsh","fish"]}],
+    flags: [
+    ],
+  },
+} as const satisfies Record<string, CommandTable>;
+
+export interface ScoreFlags {
+  model: string;
+  output: string;
+  rejects?: string;
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  inputCompression?: 'none' | 'gzip' | 'zstd';
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  compression?: 'none' | 'gzip' | 'zstd';
+  passthrough?: string;
+  interpretation?: boolean;
+  top?: number;
+  interpretBelow?: number;
+  onInvalid: 'report' | 'fail';
+  registry?: string;
+  workers?: number;
+  evaluator?: 'auto' | 'onnxruntime' | 'native';
+  batchRows?: number;
+  blockBytes?: number;
+  readBytes?: number;
+  maxRowBytes?: number;
+  metricsFile?: string;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+export interface ExplainFlags {
+  row: number;
+  model: string;
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  top: number;
+  html?: string;
+  registry?: string;
+  json?: boolean;
+}
+
+export interface GenerateFlags {
+  rows: number;
+  seed: number;
+  output: string;
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  faults: number;
+  faultsJson?: string;
+  outcome?: boolean;
+  ids?: boolean;
+  clean?: boolean;
+}
+
+export interface DemoFlags {
+  rows: number;
+  folder: string;
+}
+
+export interface RunFlags {
+  dryRun?: boolean;
+  metricsPort?: number;
+  metricsHost: string;
+  metricsFile?: string;
+  stopMs: number;
+  registry?: string;
+  json?: boolean;
+}
+
+export interface LintFlags {
+  registry?: string;
+}
+
+export interface TestFlags {
+  registry?: string;
+}
+
+export interface DlqReplayFlags {
+  topic?: string;
+  code?: string;
+  column?: string;
+  json?: boolean;
+}
+
+export interface ModelAddFlags {
+  trainingData: string;
+  id?: string;
+  asVersion?: string;
+  outcome?: string;
+  positiveClass?: string;
+  ignore?: string;
+  encoding?: string;
+  expected?: string;
+  expectedRows?: string;
+  tolerance?: number;
+  covers?: string;
+  delimiter?: string;
+  task?: 'binary' | 'multiclass' | 'regression' | 'score';
+  output?: 'probability' | 'log_odds';
+  scores?: string;
+  description?: string;
+  requireBatchInvariance?: boolean;
+  alias?: string;
+  registry?: string;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+export interface ModelListFlags {
+  registry?: string;
+  json?: boolean;
+}
+
+export interface ModelShowFlags {
+  registry?: string;
+  json?: boolean;
+}
+
+export interface ModelVerifyFlags {
+  registry?: string;
+  json?: boolean;
+}
+
+export interface ModelAliasFlags {
+  remove?: boolean;
+  who?: string;
+  registry?: string;
+}
+
+export interface ServeFlags {
+  config?: string;
+  set: string[];
+  port?: number;
+  registry?: string;
+  dev?: boolean;
+}
+
+export interface KeysCreateFlags {
+  file: string;
+  scopes: string;
+  models?: string;
+  days?: number;
+}
+
+export interface KeysListFlags {
+  file: string;
+}
+
+export interface KeysRevokeFlags {
+  file: string;
+}
+
+export interface DoctorFlags {
+  config?: string;
+  pipeline?: string;
+  registry?: string;
+  json?: boolean;
+}
