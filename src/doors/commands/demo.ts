@@ -5,9 +5,9 @@ import path from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
 import { count } from '../../monitor/progress.ts';
-import { wholeNumber } from './common.ts';
 import { generate } from './generate.ts';
 import { score } from './score.ts';
+import { wholeNumber } from './whole-number.ts';
 
 export function addDemoCommand(program: Command): void {
   program

@@ -5,9 +5,11 @@ import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { openFile } from '../../io/source/byte-source.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
-import { openRegistry, signalled, wholeNumber } from './common.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 import { waterfall } from './waterfall.ts';
 import { waterfallPage } from './waterfall-page.ts';
+import { wholeNumber } from './whole-number.ts';
 
 interface ExplainFlags {
   row: number;

@@ -5,8 +5,9 @@ import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';
 import { DELIMITERS } from '../../io/decode/header.ts';
 import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
-import { signalled, wholeNumber } from './common.ts';
 import { inputDelimiter } from './score.ts';
+import { signalled } from './signals.ts';
+import { wholeNumber } from './whole-number.ts';
 
 interface GenerateFlags {
   rows: number;

@@ -7,7 +7,7 @@ import { type Command, Option } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, type ModelPackage, versionOf } from '../../model/package/load-package.ts';
 import { nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
-import { openRegistry } from './common.ts';
+import { openRegistry } from './open-registry.ts';
 
 interface AddFlags {
   trainingData: string;

@@ -10,7 +10,10 @@ import { serveMetrics } from '../../monitor/metrics-server.ts';
 import { count } from '../../monitor/progress.ts';
 import type { RunContext, RunningPipeline } from '../../runs/context.ts';
 import { defaultWorkers } from '../../runs/score-file.ts';
-import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { EXIT } from './exit-codes.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
+import { wholeNumber } from './whole-number.ts';
 
 interface RunFlags {
   registry?: string;

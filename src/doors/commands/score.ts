@@ -13,7 +13,10 @@ import { type ByteSource, fromStream, openFile } from '../../io/source/byte-sour
 import type { ModelPackage } from '../../model/package/load-package.ts';
 import { count, Progress } from '../../monitor/progress.ts';
 import { type ScoreFileResult, scoreFile } from '../../runs/score-file.ts';
-import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';
+import { EXIT } from './exit-codes.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
+import { wholeNumber } from './whole-number.ts';
 
 export interface ScoreOptions {
   model: string;

@@ -3,7 +3,8 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
 import type { ServeOptions } from '../http/service.ts';
-import { openRegistry, signalled } from './common.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 
 interface ServeFlags {
   config?: string;
