@@ -18,7 +18,7 @@ import { startService } from '../support/service.ts';
 import { checkTest, times } from '../support/tiers.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
-const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 0, check: 120, campaigns: 1000 });
+const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 120, check: 120, campaigns: 1000 });
 const AT_ONCE = 3;
 const SEED = Number(process.env.SLUICE_SEED ?? 7);
 const BASES = [

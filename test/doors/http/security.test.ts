@@ -202,7 +202,7 @@ test('hostile framing is refused on its own connection and the others are served
 });
 
 test('a body that trickles is ended, though it never stops for long', async () => {
-  const s = await startService(['timeouts.body_idle_ms=500', 'timeouts.body_min_bytes_per_second=1000']);
+  const s = await startService(['timeouts.body_idle_ms=3000', 'timeouts.body_min_bytes_per_second=1000']);
   const got = await new Promise<string>((resolve) => {
     const socket = tls.connect({ port: s.port, host: '127.0.0.1', rejectUnauthorized: false }, () => {
       socket.write(
