@@ -1,9 +1,9 @@
 // The command line: each command is a file in doors/commands/.
 import { Command, CommanderError } from 'commander';
 import { VERSION } from './core/version.ts';
-import { outliveReaders } from './doors/commands/closed-pipes.ts';
 import { EXIT } from './doors/commands/exit-codes.ts';
 import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
+import { watchStreams } from './doors/commands/standard-streams.ts';
 
 type Add = (program: Command) => void;
 
@@ -42,7 +42,7 @@ function called(words: readonly string[]): string {
   return names.join(' ');
 }
 
-outliveReaders([process.stdout, process.stderr]);
+watchStreams([process.stdout, process.stderr]);
 const program = new Command('sluice')
   .description('bulk credit scoring: applications in, a prediction for every row out')
   .version(VERSION);

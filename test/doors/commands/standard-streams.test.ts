@@ -1,6 +1,6 @@
-// `sluice … | head -1`: a reader that goes away costs no command its exit code, and nobody reads a stack.
+// Standard streams that can be written no longer: `sluice … | head -1`, a full disk. Nobody reads a stack.
 import { spawn } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
@@ -32,7 +32,7 @@ function folderWithPortfolio(): string {
 const PIPELINE = path.resolve('pipelines/loan-applications.yaml');
 const SCORE = ['score', 'p.csv', '-m', 'credit-default'];
 
-describe('standard output', () => {
+describe('nobody reads standard output any more', () => {
   test.each<[code: number, args: string[]]>([
     [0, ['--help']],
     [0, ['--version']],
@@ -56,7 +56,7 @@ describe('standard output', () => {
   });
 });
 
-describe('standard error', () => {
+describe('nobody reads standard error any more', () => {
   test.each<[code: number, args: string[]]>([
     [0, [...SCORE, '-o', 'scored.csv']],
     [2, [...SCORE, '--wrokers', '2']],
@@ -66,5 +66,25 @@ describe('standard error', () => {
     expect((await intoClosed('stderr', args, folder)).code).toBe(code);
     if (code === 0)
       expect(readFileSync(path.join(folder, 'scored.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(51);
+  });
+});
+
+describe.runIf(existsSync('/dev/full'))('standard output is on a full disk', () => {
+  test.each([
+    [['model', 'list'], /^sluice: standard output cannot be written: ENOSPC \[output_failed\]\n$/],
+    [['--help'], /^sluice: standard output cannot be written: ENOSPC \[output_failed\]\n$/],
+    [[...SCORE, '--quiet'], /^sluice: no space left for standard output \(ENOSPC\) \[output_full\]\n/],
+  ])('1 for %j', async (args, words) => {
+    const full = openSync('/dev/full', 'w');
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      cwd: folderWithPortfolio(),
+      stdio: ['ignore', full, 'pipe'],
+    });
+    closeSync(full);
+    const code = new Promise((resolve) => child.once('close', resolve));
+    const stderr = await text(child.stderr!);
+    expect(stderr).toMatch(words);
+    expect(stderr).not.toMatch(/^ +at /m);
+    expect(await code).toBe(1);
   });
 });
