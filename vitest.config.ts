@@ -1,32 +1,55 @@
 import { defineConfig } from 'vitest/config';
+import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
+import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
-const common = { testTimeout: 60_000, hookTimeout: 60_000, pool: 'forks' as const };
+/** Where `npm run test:campaigns` finds tests that do more of what they do. */
+const CAMPAIGNS = [
+  'test/doors/http/{models,sigterm}.test.ts',
+  'test/io/decode/*.test.ts',
+  'test/kafka/chaos.test.ts',
+  'test/onboarding/mutations.test.ts',
+];
 
-// Suites with a real broker run after all others and one at a time: both sides measure time.
-export default defineConfig({
-  test: {
-    maxWorkers: 2,
-    projects: [
-      {
-        test: {
-          ...common,
-          name: 'engine',
-          include: ['test/**/*.test.ts'],
-          exclude: ['test/kafka/**'],
-          sequence: { groupOrder: 0 },
+// `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
+// by the scripts of package.json; whoever calls vitest by hand means the files that are named, whole.
+export default defineConfig(({ mode }) => {
+  const byNpmTest = process.env.npm_lifecycle_event === 'test';
+  const tier = mode === 'test' ? (byNpmTest ? 'quick' : 'check') : mode;
+  if (!['quick', 'check', 'campaigns'].includes(tier)) throw new Error('--mode takes quick, check or campaigns');
+  const common = {
+    testTimeout: tier === 'campaigns' ? 12 * 3_600_000 : TEST_TIMEOUT_MS,
+    hookTimeout: TEST_TIMEOUT_MS,
+    expect: { poll: { timeout: PATIENCE_MS } },
+    pool: 'forks' as const,
+    env: { SLUICE_TIER: tier },
+  };
+  const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
+  return {
+    test: {
+      maxWorkers: 2,
+      reporters: ['default', new SkippedReporter()],
+      projects: [
+        {
+          test: {
+            ...common,
+            name: 'engine',
+            include: files,
+            exclude: ['test/kafka/**'],
+            sequence: { groupOrder: 0 },
+          },
         },
-      },
-      {
-        test: {
-          ...common,
-          name: 'kafka',
-          include: ['test/kafka/**/*.test.ts'],
-          testTimeout: 120_000,
-          hookTimeout: 180_000,
-          fileParallelism: false,
-          sequence: { groupOrder: 1 },
+        {
+          // Suites with a real broker run after all others and one at a time: both sides measure time.
+          test: {
+            ...common,
+            name: 'kafka',
+            include: files,
+            exclude: ['test/!(kafka)/**'],
+            fileParallelism: false,
+            sequence: { groupOrder: 1 },
+          },
         },
-      },
-    ],
-  },
+      ],
+    },
+  };
 });

@@ -1,6 +1,6 @@
 // Opens the models of the benchmarks: those trained for them, and the bundled one.
 
-import { openRegistry } from '../src/doors/commands/common.ts';
+import { openRegistry } from '../src/doors/commands/open-registry.ts';
 import type { ModelPackage } from '../src/model/package/load-package.ts';
 import { REGISTRY } from './prepare.ts';
 

@@ -1,7 +1,9 @@
-// The command line: each command is a file in commands/.
+// The command line: each command is a file in doors/commands/.
 import { Command, CommanderError } from 'commander';
 import { VERSION } from './core/version.ts';
-import { EXIT, tellError } from './doors/commands/common.ts';
+import { EXIT } from './doors/commands/exit-codes.ts';
+import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
+import { watchStreams } from './doors/commands/standard-streams.ts';
 
 type Add = (program: Command) => void;
 
@@ -19,21 +21,39 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];
 
+/** Makes a command and those below it throw instead of exit, and point to their own help after a mistake. */
+function prepare(command: Command, words: string): void {
+  command
+    .exitOverride()
+    .showHelpAfterError(`  ${helpLine(words)}`)
+    .configureOutput({ outputError: (text, write) => write(parserMistake(text)) });
+  for (const inner of command.commands) prepare(inner, `${words} ${inner.name()}`);
+}
+
+/** The command that was meant, as far as the words name one: `sluice model add`. */
+function called(words: readonly string[]): string {
+  let command: Command = program;
+  const names = [command.name()];
+  for (const word of words.filter((w) => !w.startsWith('-'))) {
+    const inner = command.commands.find((c) => c.name() === word);
+    if (!inner) break;
+    command = inner;
+    names.push(word);
+  }
+  return names.join(' ');
+}
+
+watchStreams([process.stdout, process.stderr]);
 const program = new Command('sluice')
   .description('bulk credit scoring: applications in, a prediction for every row out')
-  .version(VERSION)
-  .exitOverride()
-  .showHelpAfterError();
+  .version(VERSION);
 const asked = COMMANDS.filter(([words]) => words.includes(process.argv[2] ?? ''));
 for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(program);
-for (const command of program.commands) {
-  command.exitOverride();
-  for (const inner of command.commands) inner.exitOverride();
-}
+prepare(program, program.name());
 
 try {
   await program.parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  else process.exitCode = tellError(error);
+  else process.exitCode = reportError(error, called(process.argv.slice(2)));
 }

@@ -3,7 +3,7 @@
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
 import type { TextFormat } from './core/file-format.ts';
-import { openRegistry } from './doors/commands/common.ts';
+import { openRegistry } from './doors/commands/open-registry.ts';
 import { assertExplainable } from './engine/score-chunks.ts';
 import { WorkerPool } from './engine/worker-pool.ts';
 import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';

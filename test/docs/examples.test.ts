@@ -1,11 +1,12 @@
 // The examples of docs/serve.md, run as they stand there against a real service; only the port is another.
-import { execFile, spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { asNative, asObjects, startService } from '../support/service.ts';
+import { testNeeding } from '../support/tools.ts';
 
 const run = promisify(execFile);
 const PAGE = readFileSync('docs/serve.md', 'utf8');
@@ -25,7 +26,7 @@ async function setting() {
   return { s, cwd, portfolio };
 }
 
-test.skipIf(spawnSync('curl', ['--version']).error)('curl (skipped without it: install curl)', async () => {
+testNeeding(['bash', 'curl'], 'curl', async () => {
   const { s, cwd, portfolio } = await setting();
   writeFileSync(path.join(cwd, 'portfolio.tsv'), portfolio(true));
   const script = blocks('sh', s.port).find((b) => b.includes('curl'))!;
@@ -34,8 +35,7 @@ test.skipIf(spawnSync('curl', ['--version']).error)('curl (skipped without it: i
   expect(stdout.trimEnd().split('\n')).toHaveLength(41);
 });
 
-const python = spawnSync('python3', ['-c', 'import requests']).status === 0;
-test.skipIf(!python)('Python (skipped without it: install Python 3 and its package requests)', async () => {
+testNeeding(['Python 3 with requests'], 'Python', async () => {
   const { s, cwd, portfolio } = await setting();
   writeFileSync(path.join(cwd, 'portfolio.tsv'), portfolio(false));
   const script = `token = ${JSON.stringify(s.token)}\n${blocks('python', s.port)[0]}`;

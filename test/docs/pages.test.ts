@@ -2,9 +2,11 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
+import { ERRORS } from '../../src/core/errors.ts';
 import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/doors/http/openapi/openapi.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
+import { Metrics } from '../../src/monitor/metrics.ts';
 import { manifestCheck, pipelineCheck } from '../../tools/docs/check-code.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
@@ -39,14 +41,27 @@ test.each(GENERATED)('%s is up to date', async (file, page) => {
   expect(readFileSync(file, 'utf8')).toBe(await page());
 });
 
-test('every code that the source throws or rejects with is in the catalogue, and none is unused', () => {
-  const source = readdirSync('src', { recursive: true, encoding: 'utf8' })
-    .filter((f) => f.endsWith('.ts') && f !== path.join('core', 'errors.ts'))
+/** Every file of src/ but one, without its comments. */
+function sourceWithout(home: string): string {
+  return readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((f) => f.endsWith('.ts') && f !== path.normalize(home))
     .map((f) => readFileSync(path.join('src', f), 'utf8'))
-    .join('\n');
-  const codes = [...errorsPage().matchAll(/^\| `(\w+)`/gm)].map((m) => m[1]!);
+    .join('\n')
+    .replaceAll(/\/\*[\s\S]*?\*\/|(^|\s)\/\/.*$/gm, '$1');
+}
+
+test('every code of the catalogue is used by its whole name', () => {
+  const literals = new Set([...sourceWithout('core/errors.ts').matchAll(/'([a-z0-9_]+)'/g)].map((m) => m[1]!));
+  const codes = Object.keys(ERRORS);
   expect(codes.length).toBeGreaterThan(30);
-  expect(codes.filter((c) => !source.includes(`'${c}'`))).toEqual([]);
+  expect(codes.filter((code) => !literals.has(code))).toEqual([]);
+});
+
+test('every metric of the table is counted, set or observed somewhere', () => {
+  const touched = new Set([...sourceWithout('monitor/metrics.ts').matchAll(/metrics[!?]?\.(\w+)/gi)].map((m) => m[1]!));
+  const fields = Object.entries(new Metrics()).filter(([, field]) => 'labels' in Object(field));
+  expect(fields.length).toBeGreaterThan(20);
+  expect(fields.map(([name]) => name).filter((name) => !touched.has(name))).toEqual([]);
 });
 
 test('links in the pages lead to files', () => {
@@ -54,9 +69,10 @@ test('links in the pages lead to files', () => {
     'README.md',
     'ARCHITECTURE.md',
     'CHANGELOG.md',
-    ...readdirSync('docs')
+    'CONTRIBUTING.md',
+    ...readdirSync('docs', { recursive: true, encoding: 'utf8' })
       .filter((f) => f.endsWith('.md'))
-      .map((f) => `docs/${f}`),
+      .map((f) => path.join('docs', f)),
   ];
   const broken: string[] = [];
   for (const page of pages) {

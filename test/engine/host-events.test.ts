@@ -41,13 +41,13 @@ test('the version that answers is the one the metrics name, also when the next d
   expect(await served()).toContain('sluice_model_served_info{reference="credit-default",version="1"} 1');
 
   publish(2);
-  await expect.poll(use, { timeout: 20_000 }).toBe(2);
+  await expect.poll(use).toBe(2);
   await expect.poll(served).toContain('sluice_model_served_info{reference="credit-default",version="2"} 1');
   expect((await served()).filter((line) => line.includes('version="1"'))).toEqual([]);
   expect(told).toEqual(['credit-default: version 1 → 2']);
 
   publish(3, (manifest) => manifest.replace(/sha256: \w{4}/, 'sha256: 0000'));
-  await expect.poll(() => use().then(() => told.length), { timeout: 20_000 }).toBe(2);
+  await expect.poll(() => use().then(() => told.length)).toBe(2);
   expect(told[1]).toMatch(/^credit-default stays at version 2: .*\[model_hash_mismatch\]$/s);
   const lines = await served();
   expect(lines).toContain('sluice_model_served_info{reference="credit-default",version="2"} 1');

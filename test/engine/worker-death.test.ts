@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch } from '../support/cli.ts';
 import { type ScoreSetup, scoreText } from '../support/score.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const ENTRY = new URL('../support/poison-worker.ts', import.meta.url);
 const rowsOf = (text: string) => parse(text, { columns: true }) as Record<string, string>[];
@@ -58,7 +59,7 @@ test('a row that kills its worker every time becomes a rejected row, its neighbo
   expect(deaths.length).toBeGreaterThan(3);
 });
 
-test('a row that hangs its worker is found by the time limit of a job', async () => {
+checkTest('a row that hangs its worker is found by the time limit of a job', async () => {
   const { result } = await run({ 5: 'HANG_ALWAYS' }, { blockBytes: 1000, pool: { entry: ENTRY, jobTimeoutMs: 4000 } });
   expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
   expect(result.scored).toBe(599);

@@ -93,7 +93,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }
     failures = 2;
     const running = start(['run', file], { cwd: folder, env: { REGISTRY_PASSWORD: 'secret' } });
     try {
-      await until(async () => (await committed(cluster, 'avro', input).catch(() => 0)) >= 303, 'all records', 60_000);
+      await until(async () => (await committed(cluster, 'avro', input).catch(() => 0)) >= 303, 'all records');
     } finally {
       running.child.kill('SIGTERM');
       expect((await running.done).code).toBe(0);

@@ -2,17 +2,20 @@
 import { expect, test } from 'vitest';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
+import { TIER } from '../support/tiers.ts';
 import { runChaos } from './chaos/driver.ts';
+
+const [KILLS, STOPS] = TIER === 'campaigns' ? [80, 40] : [8, 4];
 
 requireKafka('exactly once under chaos', () => {
   // At the same time on one broker: what is waited for is mostly sessions that run out.
-  test('8 kills and 4 stops beyond the session; without fencing the same doubles records', async () => {
+  test(`${KILLS} kills and ${STOPS} stops beyond the session; without fencing the same doubles records`, async () => {
     await using cluster = await KafkaCluster.start();
     const [fenced, unfenced] = await Promise.all([
-      runChaos(cluster, { seed: 1, records: 20_000, kills: 8, stops: 4, addPartitions: 2, visits: 1 }),
+      runChaos(cluster, { seed: 1, records: 2_500 * KILLS, kills: KILLS, stops: STOPS, addPartitions: 2, visits: 1 }),
       runChaos(cluster, { seed: 3, records: 6_000, stops: 5, fencing: false }),
     ]);
-    expect(fenced).toMatchObject({ finished: true, lost: 0, doubled: 0, disordered: 0, kills: 8, stops: 4 });
+    expect(fenced).toMatchObject({ finished: true, lost: 0, doubled: 0, disordered: 0, kills: KILLS, stops: STOPS });
     // The harness does see what it is there to see.
     expect(unfenced.doubled).toBeGreaterThan(0);
     expect(unfenced.lost).toBe(0);

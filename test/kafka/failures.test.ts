@@ -1,7 +1,6 @@
 // What goes wrong with brokers, logins and offsets ends in words of the catalogue, or is survived.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { generate } from 'selfsigned';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
@@ -138,7 +137,9 @@ requireKafka('failures of Kafka', () => {
       const admin = await cluster.admin();
       await admin.fetchTopicOffsets(topic);
       await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '5' }] });
-      const processor = await TransactionalProcessor.start(options(topic, { outputTopic, onOffsetLost }));
+      const { promise: positioned, resolve } = Promise.withResolvers<void>();
+      const observer = { onReset: () => resolve(), onLag: () => resolve() };
+      const processor = await TransactionalProcessor.start(options(topic, { outputTopic, onOffsetLost, observer }));
       if (onOffsetLost === 'stop') {
         const failure = await failureOf(processor.done);
         expect(failure.code).toBe('kafka_offset_lost');
@@ -146,7 +147,7 @@ requireKafka('failures of Kafka', () => {
         const [offsets] = await admin.fetchOffsets({ groupId: `g-${topic}`, topics: [topic] });
         expect(offsets!.partitions[0]!.offset).toBe('2');
       } else {
-        if (onOffsetLost === 'latest') await sleep(1_000);
+        if (onOffsetLost === 'latest') await positioned;
         await produce(cluster, topic, numbered(3, 1, 10));
         const expected = onOffsetLost === 'earliest' ? 8 : 3;
         await until(() => processor.counters.records === expected, `${expected} records`);
@@ -160,6 +161,7 @@ requireKafka('failures of Kafka', () => {
     const outputTopic = await cluster.createTopic('lagging-out');
     await produce(cluster, topic, numbered(10));
     const hold = Promise.withResolvers<void>();
+    const taken = Promise.withResolvers<void>();
     const processor = await TransactionalProcessor.start(
       options(topic, {
         outputTopic,
@@ -169,23 +171,20 @@ requireKafka('failures of Kafka', () => {
         batchRows: 1,
         transactionRows: 1,
         process: async ({ records }) => {
+          taken.resolve();
           await hold.promise;
           return { outputs: records.map((r) => answerTo(r, r.value)), rejected: [] };
         },
       }),
     );
-    await sleep(1_000);
+    await taken.promise;
     // The member holds the first fetch and is paused behind it.
     await produce(cluster, topic, numbered(20, 1, 10));
     const admin = await cluster.admin();
     await admin.fetchTopicOffsets(topic);
     await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '20' }] });
     hold.resolve();
-    await until(
-      async () => (await readTopic(cluster, outputTopic)).some((r) => r.key === 'k29'),
-      'the last record',
-      20_000,
-    );
+    await until(async () => (await readTopic(cluster, outputTopic)).some((r) => r.key === 'k29'), 'the last record');
     expect(processor.counters.restarts).toBeGreaterThan(0);
     await processor.stop(1_000);
   });

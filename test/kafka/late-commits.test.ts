@@ -54,15 +54,11 @@ requireKafka('commits that arrive late', () => {
       await link.holdNext(ms, everything);
       await sleep(ms);
       const before = slow.counters.transactions;
-      await until(() => slow.counters.transactions > before, 'the member behind the link at work again', 60_000);
+      await until(() => slow.counters.transactions > before, 'the member behind the link at work again');
     }
     feeding = false;
     await feeder;
-    await until(
-      async () => (await committed(cluster, 'late', topic).catch(() => 0)) === fed,
-      'everything read',
-      60_000,
-    );
+    await until(async () => (await committed(cluster, 'late', topic).catch(() => 0)) === fed, 'everything read');
     await Promise.all([slow.stop(5_000), other.stop(5_000)]);
     expect(link.held).toBe(4);
     expect(slow.counters.aborts).toBeGreaterThan(0);

@@ -62,11 +62,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     };
   };
   const caughtUp = (group: string, topic: string, total: number) =>
-    until(
-      async () => (await committed(cluster, group, topic).catch(() => 0)) >= total,
-      `${total} records of ${topic}`,
-      60_000,
-    );
+    until(async () => (await committed(cluster, group, topic).catch(() => 0)) >= total, `${total} records of ${topic}`);
   const read = async (topic: string): Promise<{ message: KafkaMessage; partition: number }[]> => {
     const all: { message: KafkaMessage; partition: number }[] = [];
     await eachRecord(cluster, topic, (message, partition) => all.push({ message, partition }));
@@ -213,7 +209,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     running.child.stderr!.on('data', (d: string) => {
       words += d;
     });
-    await until(async () => words.includes('/metrics'), 'the metrics address', 30_000);
+    await until(async () => words.includes('/metrics'), 'the metrics address');
     const url = /http:\S+/.exec(words)![0];
     await produce(cluster, t.input, messages.slice(0, 200));
     await until(
@@ -224,14 +220,15 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     await caughtUp(t.name, t.input, 200);
     expect(await get(url)).toContain(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 0`);
     await registry.moveAlias('credit', 'live', '2', 'test');
-    // The pipeline asks for the model with each micro-batch: the next ones bring the new version in.
-    for (let i = 200; i < 600; i += 40) {
-      await produce(cluster, t.input, messages.slice(i, i + 40));
-      await sleep(250);
+    // The pipeline asks for the model with each micro-batch: the next ones bring the new version in, sooner or later.
+    let sent = 200;
+    for (let served = false; !served || sent < 600; sent += 40) {
+      served = (await get(url)).includes('version="2"');
+      await produce(cluster, t.input, messages.slice(sent % 600, (sent % 600) + 40));
+      await caughtUp(t.name, t.input, sent + 40);
     }
-    await caughtUp(t.name, t.input, 600);
     const out = await read(t.output);
-    expect(out).toHaveLength(600);
+    expect(out).toHaveLength(sent);
     const versions = new Map<string, number>();
     for (const { message } of out) {
       const { modelVersion } = JSON.parse(message.value!.toString());

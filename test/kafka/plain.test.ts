@@ -7,6 +7,7 @@ import { TopicWriter } from '../../src/kafka/topic-writer.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { committed, numbered, produce, readTopic } from '../support/kafka/topics.ts';
+import { PATIENCE_MS } from '../support/patience.ts';
 
 requireKafka('the plain writer and reader', () => {
   let cluster: KafkaCluster;
@@ -52,7 +53,7 @@ requireKafka('the plain writer and reader', () => {
       'zstd',
     ]);
     const args = ['--bootstrap-server', cluster.brokers[0]!, '--topic', topic, '--from-beginning'];
-    const count = ['--max-messages', String(expected.length), '--timeout-ms', '20000'];
+    const count = ['--max-messages', String(expected.length), '--timeout-ms', String(PATIENCE_MS)];
     const read = await cluster.tool('org.apache.kafka.tools.consumer.ConsoleConsumer', [...args, ...count]);
     expect(read.trimEnd().split('\n')).toEqual(expected);
     expect((await readAll(topic)).map((r) => r.value!.toString())).toEqual(expected);

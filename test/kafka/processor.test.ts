@@ -239,10 +239,10 @@ requireKafka('the transactional processor', () => {
 
   test('paused it keeps its membership and begins nothing; resumed it goes on', async () => {
     const t = await topics(2);
-    const processor = await start({ ...t, sessionTimeoutMs: 1_500 });
+    const processor = await start({ ...t, sessionTimeoutMs: 4_000 });
     processor.pause('the model cannot be loaded');
     await produce(cluster, t.topic, numbered(20, 2));
-    await sleep(3_000);
+    await sleep(6_000);
     expect(processor.counters).toMatchObject({ records: 0, rebalances: 1 });
     processor.resume();
     await until(() => processor.counters.records === 20, '20 records');
@@ -256,10 +256,10 @@ requireKafka('the transactional processor', () => {
     const processor = await start({
       ...t,
       observer: { onAbort: ({ reason }) => aborts.push(reason) },
-      sessionTimeoutMs: 1_500,
+      sessionTimeoutMs: 4_000,
       transactionTimeoutMs: 1_000,
       process: async (batch) => {
-        await sleep(4_000);
+        await sleep(6_000);
         return echo(batch);
       },
     });
@@ -292,7 +292,7 @@ requireKafka('the transactional processor', () => {
         return echo(batch);
       },
     });
-    await until(() => processor.counters.records === 4_000, '4,000 records', 60_000);
+    await until(() => processor.counters.records === 4_000, '4,000 records');
     expect(taken).toBe(4_000);
     // A megabyte is 210 records, a fetch about 50 (or one whole batch of the producer, about 200).
     expect(largest).toBeLessThan(450);
@@ -324,19 +324,20 @@ requireKafka('the transactional processor', () => {
     const t = await topics();
     await produce(cluster, t.topic, numbered(10));
     let aborted = false;
+    const taken = Promise.withResolvers<void>();
     const processor = await start({
       ...t,
       process: (_, signal) => {
+        taken.resolve();
         signal.addEventListener('abort', () => {
           aborted = true;
         });
         return new Promise(() => {});
       },
     });
-    await sleep(1_500);
-    const began = performance.now();
+    await taken.promise;
+    // Comes back at all: what is in hand never ends.
     const report = await processor.stop(500);
-    expect(performance.now() - began).toBeLessThan(3_000);
     expect(report).toMatchObject({ drained: false, records: 0 });
     expect(aborted).toBe(true);
     const next = await start(t);
@@ -382,7 +383,7 @@ requireKafka('the transactional processor', () => {
       }
     })();
     const a = await start({ ...t, process: slow });
-    await sleep(500);
+    await until(() => a.counters.transactions > 0, 'the first member at work');
     const b = await start({ ...t, process: slow });
     await until(() => b.counters.transactions > 3, 'the second member at work');
     await b.stop(2_000);

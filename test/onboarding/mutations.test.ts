@@ -5,7 +5,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { Random } from '../../src/core/random.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
@@ -15,10 +15,10 @@ import { proposePackage } from '../../src/onboarding/register.ts';
 import { tryPackage } from '../../src/onboarding/verify.ts';
 import { writePackage } from '../../src/onboarding/write.ts';
 import { startService } from '../support/service.ts';
+import { checkTest, times } from '../support/tiers.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
-/** CI makes 1,000 of them: SLUICE_MUTATIONS=1000 npx vitest run test/register/mutations.test.ts */
-const MUTATIONS = Number(process.env.SLUICE_MUTATIONS ?? 120);
+const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 120, check: 120, campaigns: 1000 });
 const AT_ONCE = 3;
 const SEED = Number(process.env.SLUICE_SEED ?? 7);
 const BASES = [
@@ -92,7 +92,7 @@ function damaged(from: string, to: string, random: Random): 'onnx' | 'yaml' {
   return 'onnx';
 }
 
-test(`${MUTATIONS} damaged packages: refused, or right`, async () => {
+checkTest(`${MUTATIONS} damaged packages: refused, or right`, async () => {
   const bases = await Promise.all(BASES.map(base));
   const outcomes: Record<string, number> = {};
   let next = 0;
@@ -126,9 +126,9 @@ test(`${MUTATIONS} damaged packages: refused, or right`, async () => {
   expect(right).toBeGreaterThan(0);
   expect(refused.model_invalid).toBeGreaterThan(MUTATIONS / 10);
   expect(refused.self_test_failed).toBeGreaterThan(0);
-}, 900_000);
+});
 
-test('a service goes on with the version before, whatever is put in the place of the next', async () => {
+checkTest('a service goes on with the version before, whatever is put in the place of the next', async () => {
   const source = await base('skl-logistic-zipmap');
   const models = path.join(folder, 'models');
   const id = 'skl-logistic-zipmap';
@@ -155,4 +155,4 @@ test('a service goes on with the version before, whatever is put in the place of
     if (modelVersion === '1') expect(reply.text).toBe(first);
     else expect(Math.abs(predictions[0].probability - JSON.parse(first).predictions[0].probability)).toBeLessThan(1e-5);
   }
-}, 60_000);
+});

@@ -9,6 +9,7 @@ import { proposePackage } from '../../src/onboarding/register.ts';
 import { addProposal } from '../../src/onboarding/write.ts';
 import { scoreText } from '../support/score.ts';
 import { type Service, startService } from '../support/service.ts';
+import { describeEach } from '../support/tiers.ts';
 import { type Row, readRows, registerOptions, toNative, toTsv, ZOO, zooModels } from '../support/zoo.ts';
 
 const models = zooModels();
@@ -70,7 +71,7 @@ test('the zoo is whole', () => {
   expect(data.dirty).toHaveLength(200);
 });
 
-describe.each(served.map((m) => [m.name, m] as const))('%s', (name, m) => {
+describeEach(served, 4, (name, m) => {
   test('registers with its self-test passed', async () => {
     const proposal = await proposePackage({
       ...(await registerOptions(m)),

@@ -9,11 +9,10 @@ import { DelimitedDecoder } from '../../src/io/decode/delimited-decoder.ts';
 import { JsonBytesDecoder } from '../../src/io/decode/json-bytes-decoder.ts';
 import { RecordList, type RecordScanner } from '../../src/io/source/record-scanner.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../src/model/package/manifest.ts';
+import { times } from './tiers.ts';
 
-/** Records of a run by hand: `SLUICE_DIFFERENTIAL=1000000 npx vitest run test/decode`. */
-export const RECORDS = Number(process.env.SLUICE_DIFFERENTIAL ?? 30_000);
-/** Milliseconds they may take. */
-export const PATIENCE = Math.max(60_000, RECORDS / 2);
+/** Records that both are held against each other with. */
+export const RECORDS = times('SLUICE_DIFFERENTIAL', { quick: 10_000, check: 30_000, campaigns: 1_000_000 });
 
 /** One column of every sort a package can hold, and the type of the input it is for. */
 const COLUMNS: readonly (readonly [spec: ColumnSpec, type: InputSpec['type']])[] = [

@@ -9,6 +9,7 @@ import { type RunningService, serve } from '../../src/doors/http/service.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import type { Registry } from '../../src/model/registry/registry.ts';
 import { scratch, start } from './cli.ts';
+import { PATIENCE_MS } from './patience.ts';
 
 export interface Service {
   running: RunningService;
@@ -74,7 +75,7 @@ export async function startProcess(registry: string): Promise<Omit<Service, 'run
   child.stderr!.on('data', (text: string) => {
     words += text;
   });
-  await vi.waitUntil(() => words.includes('key of this run'), { timeout: 20_000 });
+  await vi.waitUntil(() => words.includes('key of this run'), { timeout: PATIENCE_MS });
   const port = Number(/localhost:(\d+)/.exec(words)![1]);
   const token = /sluice_[\w-]+/.exec(words)![0];
   return { port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };

@@ -8,9 +8,10 @@ import { readPipeline } from '../../config/pipeline-config.ts';
 import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
 import { asSluiceError } from '../../core/errors.ts';
 import { VERSION } from '../../core/version.ts';
-import { BUNDLED_MODELS, EXIT, openRegistry } from './common.ts';
+import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type DoctorFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { BUNDLED_MODELS, openRegistry } from './open-registry.ts';
 
 interface Finding {
   check: string;

@@ -10,7 +10,9 @@ import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { equation, rate, summaryOf, summaryText } from '../../runs/summary.ts';
-import { EXIT, openRegistry, signalled } from './common.ts';
+import { EXIT } from './exit-codes.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 
 export interface DriveOptions {
   /** Of the pipeline; a label of metrics. */

@@ -5,9 +5,10 @@ import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { openFile } from '../../io/source/byte-source.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
-import { openRegistry, signalled } from './common.ts';
 import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 import { waterfall } from './waterfall.ts';
 import { waterfallPage } from './waterfall-page.ts';
 

@@ -1,7 +1,7 @@
 // Gives a command its description, arguments and flags from its table, with the checks of values that the table names.
 import { Argument, type Command, Option } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import { wholeNumber } from './common.ts';
+import { wholeNumber } from './whole-number.ts';
 
 /** A flag as plain data; without `value` it is a switch. */
 export interface Flag {

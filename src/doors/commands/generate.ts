@@ -5,10 +5,10 @@ import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';
 import { DELIMITERS } from '../../io/decode/header.ts';
 import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
-import { signalled } from './common.ts';
 import { COMMAND_TABLES, type GenerateFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { inputDelimiter } from './score.ts';
+import { signalled } from './signals.ts';
 
 export function addGenerateCommand(program: Command): void {
   addFlags(program.command('generate'), COMMAND_TABLES.generate).action(async (flags: GenerateFlags) => {

@@ -7,9 +7,9 @@ import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, type ModelPackage, versionOf } from '../../model/package/load-package.ts';
 import { nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
-import { openRegistry } from './common.ts';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
 
 const DELIMITER_WORDS: Record<string, string> = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' };
 

@@ -3,10 +3,12 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { EXIT, openRegistry, signalled } from './common.ts';
 import { contextFor, driveRun, log } from './drive-run.ts';
+import { EXIT } from './exit-codes.ts';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);

@@ -3,9 +3,10 @@ import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
 import type { ServeOptions } from '../http/service.ts';
-import { openRegistry, signalled } from './common.ts';
 import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
+import { signalled } from './signals.ts';
 
 export function addServeCommand(program: Command): void {
   addFlags(program.command('serve'), COMMAND_TABLES.serve).action(async (flags: ServeFlags) => {

@@ -18,6 +18,8 @@ import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { MAIN, type Run, scratch, sluice, start } from '../../support/cli.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
+import { testNeeding } from '../../support/tools.ts';
 
 function portfolioFile(folder: string, rows: number, faults = 0, name = 'portfolio.csv'): string {
   const file = path.join(folder, name);
@@ -228,7 +230,7 @@ describe('an output is whole or not there', () => {
     expect(readFileSync(out, 'utf8')).toMatch(/^row,prediction/);
   });
 
-  test('a full disk (limit of the file size)', async () => {
+  testNeeding(['bash'], 'a full disk (limit of the file size)', async () => {
     const folder = scratch();
     const file = portfolioFile(folder, 60_000);
     // SIGXFSZ ignored, writes beyond 256 KiB fail: what a quota does.
@@ -281,7 +283,7 @@ describe('an output is whole or not there', () => {
   });
 });
 
-test('a pipe as output is written to directly', async () => {
+testNeeding(['mkfifo'], 'a pipe as output is written to directly', async () => {
   const folder = scratch();
   const pipe = path.join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
@@ -297,8 +299,8 @@ test('a pipe as output is written to directly', async () => {
   expect(got.trimEnd().split('\n')).toHaveLength(50);
 });
 
-async function until(condition: () => boolean, ms = 10_000): Promise<void> {
-  const end = Date.now() + ms;
+async function until(condition: () => boolean): Promise<void> {
+  const end = Date.now() + PATIENCE_MS;
   while (!condition()) {
     if (Date.now() > end) throw new Error('it did not come to that');
     await sleep(5);

@@ -8,9 +8,9 @@ import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch } from '../../support/cli.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../../support/score.ts';
 import { call, type Service, startProcess, startService } from '../../support/service.ts';
+import { checkTest, times } from '../../support/tiers.ts';
 
-/** CI makes 200 of them: SLUICE_SWAPS=200 npx vitest run test/http/models.test.ts */
-const SWAPS = Number(process.env.SLUICE_SWAPS ?? 40);
+const SWAPS = times('SLUICE_SWAPS', { quick: 40, check: 40, campaigns: 200 });
 const WARM_UP = 30;
 
 /** A registry with two versions of one id: version 1 is the boosted model, version 2 the logistic one. */
@@ -171,14 +171,13 @@ describe('hot swap', () => {
       expect([reply.status, reply.json.modelVersion]).toEqual([200, '1']);
       await sleep(100);
     }
-    const metrics = (await service.call('GET', '/metrics')).text;
-    expect(metrics).toMatch(/sluice_model_stale\{reference="credit"\} 1/);
+    const stale = async () => (await service.call('GET', '/metrics')).text;
+    await expect.poll(stale).toMatch(/sluice_model_stale\{reference="credit"\} 1/);
+    const metrics = await stale();
     expect(metrics).toMatch(/sluice_model_load_failures_total\{model="credit",code="model_hash_mismatch"\} 1/);
     expect((await predict(service, 'credit:3', body)).status).toBe(400);
     writeFileSync(path.join(folder, 'credit', 'aliases.yaml'), 'champion: 2\n');
-    await expect
-      .poll(async () => (await predict(service, 'credit', body)).json.modelVersion, { timeout: 10_000 })
-      .toBe('2');
+    await expect.poll(async () => (await predict(service, 'credit', body)).json.modelVersion).toBe('2');
     expect((await service.call('GET', '/metrics')).text).toMatch(/sluice_model_stale\{reference="credit"\} 0/);
   });
 
@@ -194,7 +193,7 @@ describe('hot swap', () => {
     }
   });
 
-  test(`${SWAPS} swaps under load: every answer is of one version, whole, and memory comes back`, async () => {
+  checkTest(`${SWAPS} swaps under load: every answer is of one version, whole, and memory comes back`, async () => {
     const { folder, registry } = twoVersions();
     // A process of its own: its memory is not that of the clients.
     const service = await startProcess(folder);
@@ -204,10 +203,7 @@ describe('hot swap', () => {
     const swap = async (to: string) => {
       await registry.moveAlias('credit', 'champion', to, 'test');
       await expect
-        .poll(async () => (await predict(service, 'credit@champion', [one])).json.modelVersion, {
-          timeout: 20_000,
-          interval: 30,
-        })
+        .poll(async () => (await predict(service, 'credit@champion', [one])).json.modelVersion, { interval: 30 })
         .toBe(to);
     };
     for (const v of ['1', '2']) {
@@ -260,7 +256,7 @@ describe('hot swap', () => {
     expect(
       `${Math.round(before / 1e6)} → ${Math.round(after / 1e6)} MB: ${after / before < 1.2 ? 'steady' : 'grown'}`,
     ).toMatch(/steady/);
-  }, 300_000);
+  });
 });
 
 test('a folder that does not exist yet is made by the first upload', async () => {

@@ -309,9 +309,7 @@ test('clients that leave in the middle leave nothing behind', async () => {
     await sleep(i * 4);
     request.destroy();
   }
-  await expect
-    .poll(async () => (await s.call('GET', '/metrics')).text, { timeout: 5000 })
-    .toContain('sluice_http_uploads_in_flight 0');
+  await expect.poll(async () => (await s.call('GET', '/metrics')).text).toContain('sluice_http_uploads_in_flight 0');
   expect((await predict(s, 'csv', body)).status).toBe(200);
 });
 

@@ -10,7 +10,7 @@ import { splitHeader } from '../../../src/io/decode/header.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
-import { Differential, Draw, MANIFEST, PATIENCE, READERS, RECORDS, recordsIn, Tally } from '../../support/decoding.ts';
+import { Differential, Draw, MANIFEST, READERS, RECORDS, recordsIn, Tally } from '../../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 
 const DELIMITERS = [',', ';', '\t', '|'];
@@ -53,7 +53,7 @@ function documentOf(draw: Draw, layout: DelimitedLayout, records: number, odd: n
   return draw.chance(0.3) ? text.replace(/[\r\n]+$/, '') : text;
 }
 
-test('the same cells and faults as csv-parse in generated documents of every dialect', { timeout: PATIENCE }, () => {
+test('the same cells and faults as csv-parse in generated documents of every dialect', () => {
   const tally = new Tally();
   for (let seed = 1; tally.records < RECORDS; seed++) {
     const draw = new Draw(seed);

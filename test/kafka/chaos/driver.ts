@@ -9,6 +9,7 @@ import type { KafkaCounters } from '../../../src/kafka/observer.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import type { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { addPartitions } from '../../support/kafka/topics.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { countAnswers, type Tally } from './tally.ts';
 import type { WorkerSettings } from './worker.ts';
 
@@ -159,7 +160,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     }
   }
   await fed;
-  const finished = await untilRead(cluster, name, input, records, options.patienceMs ?? 60_000);
+  const finished = await untilRead(cluster, name, input, records, options.patienceMs ?? PATIENCE_MS);
   await crew.dismissAll();
   rmSync(folder, { recursive: true, force: true });
   const tally = await countAnswers(cluster, input, output, records);

@@ -9,16 +9,16 @@ import { Gate } from '../../support/registries/gate.ts';
 import { installMlflow } from '../../support/registries/install.ts';
 import { codeOf, makePackage, refOf } from '../../support/registries/packages.ts';
 import { requireServer } from '../../support/registries/require.ts';
-import { Server, START_TIMEOUT_MS } from '../../support/registries/servers.ts';
+import { Server } from '../../support/registries/servers.ts';
 
-requireServer('the registry in MLflow', await installMlflow(), (installed) => {
+await requireServer('the registry in MLflow', installMlflow, (installed) => {
   let server: Server;
   let gate: Gate;
 
   beforeAll(async () => {
     server = await Server.mlflow(installed);
     gate = await Gate.open(server.url);
-  }, START_TIMEOUT_MS);
+  });
   afterAll(async () => {
     await gate?.[Symbol.asyncDispose]();
     await server?.[Symbol.asyncDispose]();

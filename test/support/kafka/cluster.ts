@@ -7,6 +7,7 @@ import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Admin, Kafka } from 'kafkajs';
 import { kafkaClient } from '../../../src/kafka/connection.ts';
+import { PATIENCE_MS } from '../patience.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
 import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from './settings.ts';
 
@@ -16,7 +17,6 @@ import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from 
  */
 const GUARD = `"$@" >>"$LOG" 2>&1 </dev/null & broker=$!; echo $broker; read -r word; kill -9 $broker 2>/dev/null
 wait $broker 2>/dev/null; [ "$word" = keep ] || rm -rf "$FOLDER"`;
-const START_PATIENCE_MS = 60_000;
 
 export interface ClusterOptions {
   nodes?: 1 | 3;
@@ -89,7 +89,7 @@ export class KafkaCluster implements AsyncDisposable {
     const replicationFactor = this.#ports.length;
     const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
     await admin.createTopics({ topics: [wanted], waitForLeaders: false });
-    for (const end = Date.now() + START_PATIENCE_MS; ; await sleep(20)) {
+    for (const end = Date.now() + PATIENCE_MS; ; await sleep(20)) {
       const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => null);
       if (found?.topics[0]?.partitions.every((p) => p.leader >= 0)) return topic;
       if (Date.now() > end) throw new Error(`the topic ${topic} has no leaders`);
@@ -130,7 +130,7 @@ export class KafkaCluster implements AsyncDisposable {
 
   /** Resolves when every node that runs is part of the cluster. */
   async ready(): Promise<void> {
-    const end = Date.now() + START_PATIENCE_MS;
+    const end = Date.now() + PATIENCE_MS;
     for (;;) {
       const admin = kafkaClient({ brokers: this.brokers, connectTimeoutMs: 500 }).admin({ retry: { retries: 0 } });
       try {

@@ -13,12 +13,12 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { missingTools } from '../tools.ts';
 import { freePorts, serverProperties } from './settings.ts';
 
 const run = promisify(execFile);
 const POM = path.join(import.meta.dirname, 'pom.xml');
 const CLUSTER_ID = 'c2x1aWNlLXRlc3QtMDAwMQ';
-const MIN_JAVA = 17;
 /** Nodes a cluster of the tests has at most. */
 export const MAX_NODES = 3;
 
@@ -31,14 +31,9 @@ export interface KafkaHome {
   javaFlags: readonly string[];
 }
 
-/** What is missing on this machine, null when nothing is. */
-export async function whatIsMissing(): Promise<string | null> {
-  const java = await run('java', ['-version']).catch(() => null);
-  const major = Number(/version "(\d+)/.exec(java?.stderr ?? '')?.[1] ?? 0);
-  if (major < MIN_JAVA) return `Java ${MIN_JAVA} or newer (apt-get install openjdk-17-jre-headless)`;
-  if (existsSync(folder())) return null;
-  const maven = await run('mvn', ['-version']).catch(() => null);
-  return maven ? null : 'Maven (apt-get install maven), to fetch the broker once';
+/** What is missing on this machine, null when nothing is. Maven fetches the broker once. */
+export function whatIsMissing(): string | null {
+  return existsSync(folder()) ? missingTools('Java 17 or newer') : missingTools('Java 17 or newer', 'Maven');
 }
 
 /** Named after what is installed, so that another version gets another folder. */

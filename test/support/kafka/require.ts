@@ -1,16 +1,17 @@
-// Tests that need a real broker: skipped with a loud reason where there is none to be had, failing where there must be.
+// Tests that need a real broker: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
 import { describe } from 'vitest';
+import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
 import { whatIsMissing } from './install.ts';
 
-const missing = await whatIsMissing();
+/** SLUICE_REQUIRE_KAFKA=1: they run whatever the tier, and what is missing is an error. */
+const required = Boolean(process.env.SLUICE_REQUIRE_KAFKA);
+const left = TIER === 'quick' && !required;
+const missing = left ? null : whatIsMissing();
 
-/** `describe` for suites with a real broker. SLUICE_REQUIRE_KAFKA=1 turns the skip into a failure. */
+/** `describe` for suites with a real broker. */
 export function requireKafka(name: string, suite: () => void): void {
-  if (missing === null) {
-    describe(name, suite);
-    return;
-  }
-  if (process.env.SLUICE_REQUIRE_KAFKA) throw new Error(`${name}: needs ${missing}`);
-  console.warn(`\n*** SKIPPED: "${name}" needs ${missing}. Set SLUICE_REQUIRE_KAFKA=1 to make this an error. ***\n`);
-  describe.skip(`${name} (needs ${missing})`, suite);
+  if (missing !== null && required) throw new Error(`${name}: needs ${missing}`);
+  if (left) describe.skip(`${name}${SKIPPED}${IN_CHECK} with Java 17 and Maven`, suite);
+  else if (missing !== null) describe.skip(`${name}${SKIPPED}needs ${missing}`, suite);
+  else describe(name, suite);
 }

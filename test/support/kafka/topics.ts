@@ -1,9 +1,8 @@
 // Writing to and reading from topics with bare kafkajs, so that tests do not check the product with itself.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaMessage, Message } from 'kafkajs';
+import { PATIENCE_MS } from '../patience.ts';
 import type { KafkaCluster } from './cluster.ts';
-
-const READ_PATIENCE_MS = 60_000;
 
 /** Idempotent and one partition a request: otherwise kafkajs doubles or forgets records when a leader moves. */
 export async function produce(cluster: KafkaCluster, topic: string, messages: Message[]): Promise<void> {
@@ -71,7 +70,7 @@ export async function eachRecord(
       }
     },
   });
-  for (const end = performance.now() + READ_PATIENCE_MS; open.size > 0 && performance.now() < end; ) await sleep(20);
+  for (const end = performance.now() + PATIENCE_MS; open.size > 0 && performance.now() < end; ) await sleep(20);
   await consumer.disconnect();
   if (open.size > 0) throw new Error(`partitions ${[...open]} of ${topic} cannot be read to their end`);
 }
@@ -98,12 +97,12 @@ export async function readTopic(cluster: KafkaCluster, topic: string): Promise<S
   return seen;
 }
 
-/** Waits for a condition; fails with `what` after ten seconds. */
-export async function until(condition: () => boolean | Promise<boolean>, what: string, ms = 10_000): Promise<void> {
-  for (const end = performance.now() + ms; performance.now() < end; await sleep(20)) {
+/** Waits for a condition; fails with `what` when it will never come true. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const end = performance.now() + PATIENCE_MS; performance.now() < end; await sleep(20)) {
     if (await condition()) return;
   }
-  throw new Error(`not within ${ms} ms: ${what}`);
+  throw new Error(`not within ${PATIENCE_MS} ms: ${what}`);
 }
 
 /** Sum of the committed offsets of a group. */

@@ -19,6 +19,7 @@ export class Gate implements AsyncDisposable {
   /** Every call waits this long first. */
   delayMs = 0;
   calls = 0;
+  #held: Promise<void> = Promise.resolve();
   readonly #server: http.Server;
   readonly #target: URL;
   readonly #oneAtATime: boolean;
@@ -50,8 +51,16 @@ export class Gate implements AsyncDisposable {
     this.#server.closeAllConnections();
   }
 
+  /** Every call waits until the function returned is called. */
+  hold(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held = promise;
+    return resolve;
+  }
+
   up(): void {
     this.rule = () => 'pass';
+    this.#held = Promise.resolve();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -64,6 +73,7 @@ export class Gate implements AsyncDisposable {
     const { method = 'GET', url = '/', headers } = request;
     const fate = this.rule({ method, path: decodeURIComponent(url), headers });
     if (this.delayMs > 0) await sleep(this.delayMs);
+    await this.#held;
     if (fate === 'cut') {
       request.socket.destroy();
       return;

@@ -4,22 +4,22 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { missingTools } from '../tools.ts';
 
 const run = promisify(execFile);
 const HERE = import.meta.dirname;
-const MIN_JAVA = 17;
 
 /** `null` and the folder, or what is missing on this machine. */
 export type Installed = { missing: null; folder: string } | { missing: string };
 
 /** Jars of s3proxy, a minute and 100 MB the first time. */
 export async function installS3(): Promise<Installed> {
-  const java = await run('java', ['-version']).catch(() => null);
-  const major = Number(/version "(\d+)/.exec(java?.stderr ?? '')?.[1] ?? 0);
-  if (major < MIN_JAVA) return { missing: `Java ${MIN_JAVA} or newer (apt-get install openjdk-17-jre-headless)` };
   const pom = path.join(HERE, 'pom.xml');
   const folder = home('s3proxy', pom);
-  if (existsSync(folder)) return { missing: null, folder };
+  const there = existsSync(folder);
+  const missing = there ? missingTools('Java 17 or newer') : missingTools('Java 17 or newer', 'Maven');
+  if (missing !== null) return { missing };
+  if (there) return { missing: null, folder };
   const making = mkdtempSync(`${folder}-`);
   try {
     const goal = ['dependency:copy-dependencies', '-DincludeScope=runtime', `-DoutputDirectory=${making}/lib`];
@@ -29,7 +29,7 @@ export async function installS3(): Promise<Installed> {
   } catch {
     rmSync(making, { recursive: true, force: true });
     // Another test process may have been faster.
-    if (!existsSync(folder)) return { missing: 'Maven (apt-get install maven) and a network, to fetch s3proxy once' };
+    if (!existsSync(folder)) return { missing: 'a network, to fetch s3proxy with Maven once' };
   }
   return { missing: null, folder };
 }
@@ -40,9 +40,8 @@ export async function installMlflow(): Promise<Installed> {
   const folder = home('mlflow', requirements);
   const ready = path.join(folder, '.ready');
   if (existsSync(ready)) return { missing: null, folder };
-  if (!(await run('python3', ['-c', 'import venv, ensurepip']).catch(() => null))) {
-    return { missing: 'Python 3.10 or newer with venv (apt-get install python3-venv)' };
-  }
+  const missing = missingTools('Python 3 with venv');
+  if (missing !== null) return { missing };
   try {
     await run('python3', ['-m', 'venv', '--clear', folder]);
     await run(path.join(folder, 'bin', 'pip'), ['install', '-q', '-r', requirements], { maxBuffer: 1 << 26 });

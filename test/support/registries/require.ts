@@ -1,17 +1,26 @@
-// Tests that need a real server: skipped with a loud reason where there is none to be had, failing where there must be.
+// Tests that need a real server: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
 import { describe } from 'vitest';
+import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
 import type { Installed } from './install.ts';
 
-/** `describe` for suites with a real server. SLUICE_REQUIRE_REGISTRIES=1 turns the skip into a failure. */
-export function requireServer(name: string, installed: Installed, suite: (folder: string) => void): void {
+/** SLUICE_REQUIRE_REGISTRIES=1: they run whatever the tier, and what is missing is an error. */
+const required = Boolean(process.env.SLUICE_REQUIRE_REGISTRIES);
+
+/** `describe` for suites with a real server, which is installed first. */
+export async function requireServer(
+  name: string,
+  install: () => Promise<Installed>,
+  suite: (folder: string) => void,
+): Promise<void> {
+  if (TIER === 'quick' && !required) {
+    describe.skip(`${name}${SKIPPED}${IN_CHECK} with Java 17, Maven and Python 3`, () => suite(''));
+    return;
+  }
+  const installed = await install();
   if (installed.missing === null) {
     describe(name, () => suite(installed.folder));
     return;
   }
-  const { missing } = installed;
-  if (process.env.SLUICE_REQUIRE_REGISTRIES) throw new Error(`${name}: needs ${missing}`);
-  console.warn(
-    `\n*** SKIPPED: "${name}" needs ${missing}. Set SLUICE_REQUIRE_REGISTRIES=1 to make this an error. ***\n`,
-  );
-  describe.skip(`${name} (needs ${missing})`, () => suite(''));
+  if (required) throw new Error(`${name}: needs ${installed.missing}`);
+  describe.skip(`${name}${SKIPPED}needs ${installed.missing}`, () => suite(''));
 }

@@ -5,11 +5,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { PATIENCE_MS } from '../patience.ts';
 
 /** Ends the server and all it started when standard input closes, which the kernel does for us whatever happens here. */
 const GUARD = `set -m; "$@" >"$LOG" 2>&1 </dev/null & read -r word; kill -9 -- -$! 2>/dev/null; rm -rf "$FOLDER"`;
-/** MLflow takes ten seconds on an idle machine. */
-const START_PATIENCE_MS = 240_000;
 
 export class Server implements AsyncDisposable {
   readonly url: URL;
@@ -75,7 +74,7 @@ export class Server implements AsyncDisposable {
       stdio: ['pipe', 'ignore', 'ignore'],
     });
     guard.stdin!.on('error', () => {});
-    const until = Date.now() + START_PATIENCE_MS;
+    const until = Date.now() + PATIENCE_MS;
     while (
       !(await fetch(new URL(health, url)).then(
         (r) => r.status < 500,
@@ -99,9 +98,6 @@ export class Server implements AsyncDisposable {
     await gone;
   }
 }
-
-/** For the hooks that start a server. */
-export const START_TIMEOUT_MS = START_PATIENCE_MS + 10_000;
 
 export const S3_KEYS = { AWS_ACCESS_KEY_ID: 'sluice-test', AWS_SECRET_ACCESS_KEY: 'sluice-test-secret' };
 

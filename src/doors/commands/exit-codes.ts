@@ -1,0 +1,18 @@
+// The exit codes of every command, and which one an error ends with.
+import type { SluiceError } from '../../core/errors.ts';
+
+export const EXIT = {
+  done: 0,
+  /** Something went wrong, and nothing new is visible under a final name. */
+  failed: 1,
+  /** The command line, a pipeline or a configuration is wrong: nothing was begun. */
+  usage: 2,
+  /** Done, but rows were rejected; their list is named. */
+  rejected: 3,
+  /** Stopped by the gate, and nothing is published. */
+  gate: 4,
+} as const;
+
+export function exitCodeOf(error: SluiceError): number {
+  return error.code === 'usage' ? EXIT.usage : EXIT.failed;
+}

@@ -1,0 +1,25 @@
+// How an error is told at the command line: what is wrong on one line, what to do about it on the next.
+import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { exitCodeOf } from './exit-codes.ts';
+
+/**
+ * Tells an error on standard error and returns its exit code. `command` is the command as it was called (`sluice model add`):
+ * whoever mistyped an option is sent to its help, which would push the mistake off the screen if it were printed here.
+ */
+export function reportError(error: unknown, command = 'sluice'): number {
+  const known = error instanceof SluiceError;
+  const e = asSluiceError(error, 'worker_failed');
+  const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
+  process.stderr.write(`sluice: ${e.message} [${e.code}]\n  ${action}\n`);
+  if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
+  return exitCodeOf(e);
+}
+
+export const helpLine = (command: string): string => `run \`${command} --help\``;
+
+/** What the parser of the command line has to say, as a SluiceError would be told: on one line, without "error:". */
+export function parserMistake(text: string): string {
+  const [first, ...more] = text.trim().split('\n');
+  const hint = more.map((line) => line.replace(/^\(D/, '(d')).join(' ');
+  return `sluice: ${first!.replace(/^error: /, '')}${hint === '' ? '' : ` ${hint}`} [usage]\n`;
+}

@@ -1,0 +1,37 @@
+// How much of the test suite runs: what a bare machine can in minutes, all of it, or its campaigns whole.
+import { describe, type TestFunction, test } from 'vitest';
+
+/**
+ * `quick`: `npm test`. `check`: `npm run check`, and vitest called by hand: real servers of others too, and a sample of the
+ * campaigns. `campaigns`: `npm run test:campaigns`. vitest.config.ts decides.
+ */
+export type Tier = 'quick' | 'check' | 'campaigns';
+export const TIER = (process.env.SLUICE_TIER ?? 'check') as Tier;
+
+/** Between the name of a test and the reason why it does not run; the reporter of skipped tests looks for it. */
+export const SKIPPED = ' — skipped: ';
+export const IN_CHECK = '`npm run check` runs it';
+
+/** How many times a campaign does what it does; the variable says otherwise for one run. */
+export function times(variable: string, of: Record<Tier, number>): number {
+  return Number(process.env[variable] ?? of[TIER]);
+}
+
+/** `test` for what takes long and is left out of `npm test`. */
+export function checkTest(name: string, run: TestFunction): void {
+  if (TIER === 'quick') test.skip(`${name}${SKIPPED}${IN_CHECK}`, run);
+  else test(name, run);
+}
+
+/** A suite for each of many; `npm test` runs one in `step` of them. */
+export function describeEach<T extends { name: string }>(
+  all: readonly T[],
+  step: number,
+  suite: (name: string, one: T) => void,
+): void {
+  for (const [i, one] of all.entries()) {
+    if (TIER === 'quick' && i % step !== 0) {
+      describe.skip(`${one.name}${SKIPPED}${IN_CHECK}`, () => suite(one.name, one));
+    } else describe(one.name, () => suite(one.name, one));
+  }
+}

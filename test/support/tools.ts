@@ -1,0 +1,52 @@
+// Programs of others that some tests run, and what to install where one is missing: such a test is skipped by name.
+import { spawnSync } from 'node:child_process';
+import { type TestFunction, test } from 'vitest';
+import { SKIPPED } from './tiers.ts';
+
+interface Tool {
+  install: string;
+  found(): boolean;
+}
+
+/** Whether it can be started; what it says of these arguments does not matter. */
+const starts = (command: string, ...args: string[]) => !spawnSync(command, args, { stdio: 'ignore' }).error;
+const succeeds = (command: string, ...args: string[]) => spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+
+const MIN_JAVA = 17;
+
+const TOOLS = {
+  bash: { install: 'apt-get install bash', found: () => starts('bash', '--version') },
+  mkfifo: { install: 'apt-get install coreutils', found: () => starts('mkfifo', '--version') },
+  curl: { install: 'apt-get install curl', found: () => starts('curl', '--version') },
+  'Python 3 with requests': {
+    install: 'apt-get install python3-requests',
+    found: () => succeeds('python3', '-c', 'import requests'),
+  },
+  'Python 3 with venv': {
+    install: 'apt-get install python3-venv',
+    found: () => succeeds('python3', '-c', 'import venv, ensurepip'),
+  },
+  'Java 17 or newer': {
+    install: 'apt-get install openjdk-17-jre-headless',
+    found: () => {
+      const words = spawnSync('java', ['-version'], { encoding: 'utf8' }).stderr ?? '';
+      return Number(/version "(\d+)/.exec(words)?.[1] ?? 0) >= MIN_JAVA;
+    },
+  },
+  Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
+} as const satisfies Record<string, Tool>;
+
+export type ToolName = keyof typeof TOOLS;
+
+/** What is missing and how it is installed; null: nothing is. */
+export function missingTools(...names: ToolName[]): string | null {
+  const gone = names.filter((name) => !TOOLS[name].found());
+  return gone.length === 0 ? null : gone.map((name) => `${name} (${TOOLS[name].install})`).join(' and ');
+}
+
+/** `test` for what needs these programs. */
+export function testNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
+  const missing = missingTools(...names);
+  if (missing === null) test(name, run);
+  else test.skip(`${name}${SKIPPED}needs ${missing}`, run);
+}
