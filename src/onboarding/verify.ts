@@ -12,9 +12,9 @@ import { looksIsotonic, refusals } from '../inference/onnx/servable.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
-import { compare, expectedFor, readExpected } from './expected.ts';
+import { deviationOf, expectedFor, readExpected } from './expected.ts';
 import { Findings, plural } from './findings.ts';
-import { describeOnnx, measureSpeed } from './register.ts';
+import { describeOnnx, measureSpeed } from './measure.ts';
 import { isInvariant, type Report } from './report.ts';
 import { sampleRow } from './sample.ts';
 
@@ -104,22 +104,16 @@ async function open(model: ModelPackage): Promise<Opened> {
     const scores = await scoreRows(probe, manifest, encoded);
     const interpreter = new Interpreter(manifest);
     for (let r = 0; r < encoded.rows; r++) {
-      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isOdd(scores, r)) {
+      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isInvalid(scores, r)) {
         throw new SluiceError('model_invalid', `${model.ref}: its output holds raw scores, not probabilities`);
       }
     }
     if (!test) return { bytes, probe, encoded, selfTest: null };
     const tolerance = manifest.self_test!.tolerance ?? 1e-6;
-    const result = compare(
-      manifest,
-      scores,
-      encoded.rejected,
-      test.expected,
-      rows.map((_, i) => i),
-      tolerance,
-    );
-    const passed = result.beyond === 0 && result.rejected === 0 && result.rows > 0;
-    return { bytes, probe, encoded, selfTest: { ...result, tolerance, passed, source: 'the training library' } };
+    const compared = { scores, rejected: encoded.rejected, rowOf: rows.map((_, i) => i) };
+    const deviation = deviationOf(manifest, compared, test.expected, tolerance);
+    const passed = deviation.beyond === 0 && deviation.rejected === 0 && deviation.rows > 0;
+    return { bytes, probe, encoded, selfTest: { ...deviation, tolerance, passed, source: 'the training library' } };
   } catch (error) {
     probe.close();
     throw error;

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
 import { loadPackage } from '../model/package/load-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
-import type { Proposal } from './register.ts';
+import type { Proposal } from './draft.ts';
 import { reportMarkdown } from './report.ts';
 
 /** Writes model.yaml, the files of the proposal and the report card (Markdown and JSON). */

@@ -13,9 +13,10 @@ import { exactExplainer } from '../../src/inference/explain/coalitions.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
 import { encodeRows } from '../../src/inference/sandbox/sample-scorer.ts';
 import { readChecked } from '../../src/inference/trees/ensemble.ts';
+import type { Proposal, RegisterOptions } from '../../src/onboarding/draft.ts';
 import { readEncoding } from '../../src/onboarding/encoding-file.ts';
 import { readExpected } from '../../src/onboarding/expected.ts';
-import { type Proposal, proposePackage, type RegisterOptions } from '../../src/onboarding/register.ts';
+import { proposePackage } from '../../src/onboarding/register.ts';
 import { buildOnnx, type GraphSpec, type NodeSpec } from '../support/onnx-build.ts';
 
 const EXPORTS = path.resolve('test/fixtures/exports');

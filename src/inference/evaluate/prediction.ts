@@ -68,7 +68,7 @@ export class Interpreter {
    * The first row from `from` on, below `rows`, whose scores are no answer: not finite, or no probabilities where they are due,
    * which are within 0…1 and, of several classes, add up to 1; `rows` if all are.
    */
-  nextOdd(scores: Scores, from: number, rows: number): number {
+  nextInvalid(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;
     const probabilities = !this.#logOdds && (this.task === 'binary' || this.task === 'multiclass');
     const lowest = probabilities ? -PROBABILITY_SLACK : -Number.MAX_VALUE;
@@ -86,8 +86,8 @@ export class Interpreter {
   }
 
   /** true if the scores of row `r` are no answer. */
-  isOdd(scores: Scores, r: number): boolean {
-    return this.nextOdd(scores, r, r + 1) === r;
+  isInvalid(scores: Scores, r: number): boolean {
+    return this.nextInvalid(scores, r, r + 1) === r;
   }
 
   /** true if every score of row `r` is a finite number. */

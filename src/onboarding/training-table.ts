@@ -70,7 +70,7 @@ export interface TrainingTable {
  * Reads a delimited file with a header row.
  * @throws SluiceError input_not_found | training_data_invalid
  */
-export async function readTable(file: string, delimiter?: string): Promise<TrainingTable> {
+export async function readTrainingTable(file: string, delimiter?: string): Promise<TrainingTable> {
   const random = new Random();
   random.seed(SAMPLE_SEED, 0);
   const profiles: ColumnProfile[] = [];
