@@ -1,6 +1,6 @@
 // Columns of words: categories with codes, texts the model takes itself, booleans however they are spelled.
 import { DEFAULT_FALSE, DEFAULT_TRUE } from '../inference/encode/column-reader.ts';
-import type { KnownCategories } from '../inference/onnx/servable.ts';
+import type { KnownCategories } from '../inference/onnx/categories.ts';
 import type { ColumnSpec } from '../model/package/manifest.ts';
 import type { ColumnRules, DraftColumn } from './draft.ts';
 import { ruleFor } from './encoding-file.ts';

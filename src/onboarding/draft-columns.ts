@@ -1,5 +1,5 @@
 // How the values of each column are to be read and what the model gets for them: kinds, words, codes.
-import { categoryKey, knownCategories } from '../inference/onnx/servable.ts';
+import { categoryKey, knownCategories } from '../inference/onnx/categories.ts';
 import type { InputSpec } from '../model/package/manifest.ts';
 import { assignColumns, checkNames, outcomeOf } from './assign-columns.ts';
 import { draftBoolean, draftCodes, draftText, flagCodes } from './column-kinds.ts';

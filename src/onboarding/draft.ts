@@ -1,6 +1,7 @@
 // The draft of a package: what every step of registration reads, and what it adds to. The types here stand below all steps.
+
+import type { KnownCategories } from '../inference/onnx/categories.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
-import type { KnownCategories } from '../inference/onnx/servable.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.ts';
 import type { EncodingFile } from './encoding-file.ts';

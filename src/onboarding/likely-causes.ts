@@ -1,7 +1,7 @@
 // Why the predictions of the training library are not reproduced: what they give away themselves, then what exporters do.
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
-import { looksIsotonic } from '../inference/onnx/servable.ts';
+import { looksIsotonic } from '../inference/onnx/labels.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft, Expectation } from './draft.ts';
 import { LINKS } from './links.ts';

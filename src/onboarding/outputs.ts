@@ -1,6 +1,8 @@
 // What the outputs of a graph are: which carries the scores, and which classes there are.
 import type { OutputTensor } from '../inference/evaluate/session.ts';
-import { type ClassLabel, classesOf, zipMaps } from '../inference/onnx/servable.ts';
+import { classesOf } from '../inference/onnx/labels.ts';
+import type { ClassLabel } from '../inference/onnx/nodes.ts';
+import { zipMaps } from '../inference/onnx/zipmap.ts';
 import type { Draft, OutputPart } from './draft.ts';
 import { refusal } from './findings.ts';
 import { positiveOf } from './positive-class.ts';

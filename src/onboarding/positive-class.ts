@@ -1,5 +1,5 @@
 // Which of two classes is the positive one, whose probability is served: asked for where names do not show it.
-import type { ClassLabel } from '../inference/onnx/servable.ts';
+import type { ClassLabel } from '../inference/onnx/nodes.ts';
 import type { Draft } from './draft.ts';
 import { refusal } from './findings.ts';
 

@@ -1,7 +1,7 @@
 // `model add`: looks into the ONNX file and the training table, proposes a package, proves what can be proved.
 import path from 'node:path';
 import { VERSION } from '../core/version.ts';
-import { looksIsotonic } from '../inference/onnx/servable.ts';
+import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import { computeBaseline } from './baseline.ts';
 import type { Draft, Proposal, RegisterOptions, Sources } from './draft.ts';

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 import { readOnnx } from '../inference/onnx/graph.ts';
-import { refusals } from '../inference/onnx/servable.ts';
+import { refusals } from '../inference/onnx/refusals.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import type { RegisterOptions, Sources } from './draft.ts';
 import { Findings, refusal } from './findings.ts';

@@ -6,12 +6,13 @@ import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import { readOnnx } from '../onnx/graph.ts';
-import { type Trace, type TracedHeads, traceHeads } from '../onnx/trace.ts';
+import { type TracedHeads, traceHeads } from '../onnx/heads.ts';
+import type { Trace } from '../onnx/traced-model.ts';
 import { Unsupported } from '../trees/grow.ts';
-import { placesOf, scoreBackground } from './background.ts';
 import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';
+import { placesOf, scoreBackground } from './scored-background.ts';
 import { sumExplainer } from './sum.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 

@@ -4,9 +4,9 @@ import type { EncodedInput, InputArray } from '../encode/encoder.ts';
 import { paddedRows } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Background, Place } from './background.ts';
 import type { Effects, Explainer, Space } from './explainer.ts';
 import { answersOf } from './link.ts';
+import type { Background, Place } from './scored-background.ts';
 
 /** Subsets of more columns than this are too many to ask for all. */
 export const EXACT_COLUMNS = 12;

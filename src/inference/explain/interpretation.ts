@@ -4,11 +4,11 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
-import { type Place, placesOf } from './background.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
 import { Hybrids } from './coalitions.ts';
 import type { Explainer } from './explainer.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
+import { type Place, placesOf } from './scored-background.ts';
 
 /** What a stream asks for. */
 export interface InterpretationSpec {

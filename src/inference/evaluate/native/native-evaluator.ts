@@ -1,13 +1,14 @@
 // The native evaluator: a traced model compiled for this process, no ONNX Runtime behind it.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { OnnxModel } from '../../onnx/graph.ts';
-import { type OutputStep, type Trace, traceModel } from '../../onnx/trace.ts';
+import { traceModel } from '../../onnx/trace.ts';
+import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import type { Kernel } from '../../trees/machine.ts';
 import type { Slot } from '../../trees/slots.ts';
 import type { Evaluator, Scores } from '../evaluator.ts';
 import { type ForestPlan, forestHead, planForest } from './forest.ts';
-import { linearHead } from './linear.ts';
+import { linearHead } from './linear-scorer.ts';
 import { outputOf } from './output.ts';
 import type { InputShape } from './source.ts';
 
