@@ -6,7 +6,7 @@ import type { StreamSpec } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { ANSWER_KEYS } from '../io/format/json.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 
 export interface RecordAnswer {
   /** The prediction as a JSON object; null if the application was rejected. */

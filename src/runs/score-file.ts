@@ -10,7 +10,7 @@ import type { OutputFormat } from '../io/format/formatter.ts';
 import { REJECTS_HEADER } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 
 export interface ScoreFileOptions {
   model: ModelPackage;

@@ -5,7 +5,8 @@ import { userInfo } from 'node:os';
 import path from 'node:path';
 import { type Command, Option } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, type ModelPackage, versionOf } from '../../model/package/load-package.ts';
+import { loadPackage, versionOf } from '../../model/package/load-package.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
 import { nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
 import { openRegistry } from './common.ts';
 

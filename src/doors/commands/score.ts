@@ -10,7 +10,7 @@ import type { OutputFormat } from '../../io/format/formatter.ts';
 import type { ByteSink } from '../../io/sink/byte-sink.ts';
 import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
 import { type ByteSource, fromStream, openFile } from '../../io/source/byte-source.ts';
-import type { ModelPackage } from '../../model/package/load-package.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
 import { count, Progress } from '../../monitor/progress.ts';
 import { type ScoreFileResult, scoreFile } from '../../runs/score-file.ts';
 import { EXIT, openRegistry, signalled, wholeNumber } from './common.ts';

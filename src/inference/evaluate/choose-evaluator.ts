@@ -7,7 +7,7 @@ import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/grow.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
-import { Probe } from './native/comparison-rows.ts';
+import { ComparisonRows } from './native/comparison-rows.ts';
 import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/native-evaluator.ts';
 import type { InputShape } from './native/source.ts';
 
@@ -85,7 +85,7 @@ export async function chooseEvaluator(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
-  // What the probes depend on, too: which inputs can be NaN.
+  // The comparison rows depend on it, too: which inputs can be NaN.
   const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
@@ -151,19 +151,19 @@ export interface Comparison {
   reason: string | null;
 }
 
-/** Scores the same probes with both. Ends at the first batch that differs too much. */
+/** Scores the same rows with both. Ends at the first batch that differs too much. */
 export async function compare(
   native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
   reference: Evaluator,
   manifest: Manifest,
 ): Promise<Comparison> {
-  const probe = new Probe(manifest, native.slots, BATCH);
+  const batches = new ComparisonRows(manifest, native.slots, BATCH);
   const began = performance.now();
   let rows = 0;
   let differing = 0;
   let maxDifference = 0;
   while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
-    const inputs = probe.next();
+    const inputs = batches.next();
     let expected: Scores;
     let own: Scores;
     try {

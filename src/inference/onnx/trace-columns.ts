@@ -1,5 +1,5 @@
 // How each preprocessing node changes the columns that pass it: one entry an operator.
-import { applyStep, type Cell, extend, type Feature, type FeatureType, type Step } from './feature.ts';
+import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './feature.ts';
 import type { Attribute, Node, Tensor } from './graph.ts';
 
 /** Thrown inside a trace; its message is the reason why the general engine is used. */
@@ -33,7 +33,7 @@ interface Call {
 type Trace = (call: Call) => Columns;
 
 const attribute = (call: Call, name: string): Attribute | undefined => call.node.attributes.get(name);
-const map = (x: Columns, step: (i: number) => Step): Columns => {
+const map = (x: Columns, step: (i: number) => FeatureStep): Columns => {
   const features = x.features.map((f, i) => extend(f, step(i)));
   return { features, dims: x.dims, type: features[0]?.type ?? x.type };
 };

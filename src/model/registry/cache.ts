@@ -4,7 +4,8 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, type ModelPackage } from '../package/load-package.ts';
+import { loadPackage } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 
 /** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
 export interface PackageFile {

@@ -4,7 +4,8 @@ import path from 'node:path';
 import { formatYaml } from '../../config/yaml.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { didYouMean } from '../../core/names.ts';
-import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { loadPackage, versionOf } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 import { readAliases } from './aliases.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
 

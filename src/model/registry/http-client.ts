@@ -8,7 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 
-export interface Call {
+export interface HttpCall {
   method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   url: URL;
   headers?: Record<string, string>;
@@ -41,7 +41,7 @@ export interface HttpClientOptions {
   /** PEM file of the authorities trusted instead of the system's. */
   caFile?: string | undefined;
   /** Headers that authorize a call, made anew for each try. */
-  authorize?: (call: Call) => Promise<Record<string, string>>;
+  authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 
 /** Answers are kept in memory up to here. */
@@ -81,7 +81,7 @@ export class HttpClient {
   }
 
   /** The answer, whatever 2xx or 4xx it is. @throws SluiceError registry_unavailable */
-  async text(call: Call): Promise<Reply> {
+  async text(call: HttpCall): Promise<Reply> {
     return this.#tries(call, true, async (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
@@ -95,7 +95,7 @@ export class HttpClient {
   }
 
   /** Streams the body of a 2xx answer into a new file and hashes it. Other answers: see their status and text. */
-  async download(call: Call, file: string): Promise<Download> {
+  async download(call: HttpCall, file: string): Promise<Download> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { bytes: 0, sha256: '', text: await head(response) };
       const hash = createHash('sha256');
@@ -118,7 +118,7 @@ export class HttpClient {
   }
 
   async #tries<T>(
-    call: Call,
+    call: HttpCall,
     small: boolean,
     consume: (response: http.IncomingMessage) => Promise<T>,
   ): Promise<T & Omit<Reply, 'text'>> {
@@ -155,7 +155,7 @@ export class HttpClient {
     }
   }
 
-  async #once(call: Call, small: boolean): Promise<http.IncomingMessage> {
+  async #once(call: HttpCall, small: boolean): Promise<http.IncomingMessage> {
     const { authorize, timeoutMs } = this.#options;
     const headers = { 'user-agent': 'sluice', ...call.headers, ...(await authorize?.(call)) };
     const { body } = call;

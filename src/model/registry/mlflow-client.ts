@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { type Call, type Download, HttpClient, type Reply, unavailable } from './http-client.ts';
+import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from './http-client.ts';
 
 export interface MlflowClientOptions {
   name: string;
@@ -171,7 +171,7 @@ export class MlflowClient {
     return this.#expect(await this.#http.download({ method: 'GET', url: this.#artifact(artifact) }, file));
   }
 
-  async uploadArtifact(artifact: string, body: NonNullable<Call['body']>): Promise<void> {
+  async uploadArtifact(artifact: string, body: NonNullable<HttpCall['body']>): Promise<void> {
     this.#expect(await this.#http.text({ method: 'PUT', url: this.#artifact(artifact), body }));
   }
 
@@ -211,7 +211,7 @@ export class MlflowClient {
   async #send(method: 'POST' | 'DELETE', below: string, body: object, repeatable = true): Promise<Reply> {
     const url = this.#url(`mlflow/${below}`);
     const headers = { 'content-type': 'application/json' };
-    const call: Call = { method, url, headers, body: Buffer.from(JSON.stringify(body)), repeatable };
+    const call: HttpCall = { method, url, headers, body: Buffer.from(JSON.stringify(body)), repeatable };
     return this.#expect(await this.#http.text(call));
   }
 

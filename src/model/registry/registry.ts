@@ -2,7 +2,7 @@
 
 import { SluiceError } from '../../core/errors.ts';
 import { didYouMean } from '../../core/names.ts';
-import type { ModelPackage } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 
 export interface Reference {
   id: string;

@@ -1,6 +1,7 @@
 // A registry behind a network: references keep their last meaning beside the network, packages come through the cache.
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { loadPackage, versionOf } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
 import { Meanings } from './meanings.ts';
 import {

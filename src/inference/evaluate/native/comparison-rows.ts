@@ -1,5 +1,4 @@
 // Rows on which two evaluators are compared: values at, next to and far from every threshold, and categories known and not.
-
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../../encode/encoder.ts';
 import type { Cell } from '../../onnx/feature.ts';
@@ -19,8 +18,8 @@ function random(seed: number): Random {
   };
 }
 
-/** Makes micro-batches of probes, each overwriting the one before. */
-export class Probe {
+/** Makes micro-batches, each overwriting the one before. */
+export class ComparisonRows {
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
   readonly #draws: readonly (() => void)[];

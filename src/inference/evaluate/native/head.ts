@@ -9,7 +9,7 @@ export interface Head {
   readonly double: boolean;
   /** Rows of the largest micro-batch. */
   readonly capacity: number;
-  /** What the model asks of its inputs: probes are drawn from the thresholds and categories. */
+  /** What the model asks of its inputs: comparison rows are drawn from the thresholds and categories. */
   readonly slots: readonly Slot[];
   /** For reports. */
   readonly description: string;

@@ -123,7 +123,7 @@ function addCategory(
   };
 }
 
-/** Numbers around which a probe should vary: what the steps impute, scale and compare with. */
+/** Numbers around which comparison rows should vary: what the steps impute, scale and compare with. */
 function cutsFor(feature: Feature): Float64Array {
   const around: number[] = [0, 1];
   for (const s of feature.steps) {

@@ -1,6 +1,6 @@
 // From encoded inputs to the numbers and category states of feature programs, a column at a time.
 import type { EncodedInput } from '../../encode/encoder.ts';
-import { applyStep, type Cell, type Feature, type Step } from '../../onnx/feature.ts';
+import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx/feature.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import type { CategorySlot } from '../../trees/slots.ts';
 
@@ -29,7 +29,7 @@ export function inputOf(
 
 /** Steps as one function of a number. */
 const compose =
-  (steps: readonly Step[]): ((x: number) => number) =>
+  (steps: readonly FeatureStep[]): ((x: number) => number) =>
   (x) => {
     let cell: Cell = x;
     for (const s of steps) cell = applyStep(s, cell);
@@ -37,7 +37,7 @@ const compose =
   };
 
 /** Steps that change no number of their input's type. */
-const effective = (f: Feature): readonly Step[] =>
+const effective = (f: Feature): readonly FeatureStep[] =>
   f.steps.filter((s, i) => {
     const before = i === 0 ? f.source!.type : f.steps[i - 1]!.type;
     return !(
