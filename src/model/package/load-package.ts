@@ -7,8 +7,6 @@ import type { Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
 import type { ModelPackage } from './model-package.ts';
 
-export type { ModelPackage } from './model-package.ts';
-
 /** The version as text, the way it stands in references and answers. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
 

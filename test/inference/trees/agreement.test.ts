@@ -19,9 +19,9 @@ async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel
   const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const wrong: string[] = [];
   try {
-    const batches = new ComparisonRows(manifest, native.slots, rows);
+    const drawn = new ComparisonRows(manifest, native.slots, rows);
     for (let b = 0; b < batches; b++) {
-      const inputs = batches.next();
+      const inputs = drawn.next();
       const expected = await reference.score(inputs, rows);
       const { values, width } = native.scoreNow(inputs, rows);
       expect(width).toBe(expected.width);
