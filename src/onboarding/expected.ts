@@ -1,4 +1,5 @@
-// Predictions of the training library, as people save them: a column of probabilities, one a class, or values.
+// Predictions of the training library as people save them (a column of probabilities, one per class, or values), and how far
+// scores deviate from them.
 import { readFile } from 'node:fs/promises';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -47,11 +48,12 @@ export async function readExpected(file: string): Promise<ExpectedTable> {
     throw new SluiceError('usage', `${file}: ${cause instanceof Error ? cause.message : cause}`, { cause });
   }
   if (rows.length === 0) throw new SluiceError('usage', `${file} is empty`);
-  const bare = rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
-  const header = bare ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
+  const headerless =
+    rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
+  const header = headerless ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
   // pandas' to_csv writes its index as a first column without a name.
-  const body = bare ? rows : rows.slice(1);
-  const indexed = !bare && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
+  const body = headerless ? rows : rows.slice(1);
+  const indexed = !headerless && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
   return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 

@@ -25,7 +25,7 @@ export interface Report {
 
 const n = (x: number, digits = 0): string => x.toLocaleString('en', { maximumFractionDigits: digits });
 
-/** true if the same bits came out for every batch size, as Sluice evaluates. */
+/** true if every batch size gave the same bits, in whole groups of rows. */
 export const isInvariant = (b: BatchInvariance): boolean => Object.values(b.different).every((d) => d === 0);
 
 export function invarianceText(b: BatchInvariance): string {

@@ -1,4 +1,4 @@
-// `model verify` and the trial before a version is served: is this package whole, does it load, does it still say what it said?
+// `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -27,7 +27,7 @@ interface Opened {
 }
 
 /**
- * Loads a package in a process of its own and scores its self-test, or an application made up from the manifest.
+ * Loads a package in a probe and scores its self-test, or an example application.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
  */
 export async function tryPackage(model: ModelPackage): Promise<void> {
@@ -130,7 +130,7 @@ async function readSelfTest(model: ModelPackage) {
       throw new SluiceError('model_invalid', `${name} must lie inside the package`);
     return file;
   };
-  const broken = (cause: unknown): SluiceError =>
+  const unreadable = (cause: unknown): SluiceError =>
     cause instanceof SluiceError && cause.code === 'model_invalid'
       ? cause
       : new SluiceError(
@@ -151,7 +151,7 @@ async function readSelfTest(model: ModelPackage) {
     if (want.rows !== rows.length) throw new Error(`${rows.length} rows, ${want.rows} predictions`);
     return { header, rows, expected: want };
   } catch (cause) {
-    throw broken(cause);
+    throw unreadable(cause);
   }
 }
 

@@ -1,5 +1,4 @@
-// Picks the method for a model: exact where mathematics allows it, the next best where not, and says which.
-
+// Picks the best explanation method a model allows, exact where possible, and says why better ones were not taken.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -54,7 +53,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
       return null;
     }
   };
-  // One output a class: any of them leads to the sums inside.
+  // With one output per class, any of them leads to the sums inside.
   const output = scoreOutputs(manifest).at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const heads = (() => {

@@ -1,4 +1,4 @@
-// From the sums inside a model to what it answers: found by comparing both on the background, not by names of operators.
+// The link from a model's inner sums to its answers, found by comparing both on the background, not by operator names.
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';
@@ -81,11 +81,11 @@ export function findLink(
     }
     if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
     // Calibration by a sigmoid: a · sum + b in log-odds.
-    const sound = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
-    for (let t = targets - 1; t >= 0 && sound.length > 2; t--) {
+    const usable = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
+    for (let t = targets - 1; t >= 0 && usable.length > 2; t--) {
       const line = lineThrough(
-        sound.map((r) => sums[r]![t]!),
-        sound.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
+        usable.map((r) => sums[r]![t]!),
+        usable.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
       );
       if (line) add('log_odds', 'logistic', [unit(t, line[0])], [line[1]]);
     }

@@ -1,4 +1,4 @@
-// Why a graph cannot be served right, found in the file alone.
+// Why a graph cannot be served correctly, as far as the file alone shows it.
 import { allNodes, allTensors, type Dimension, type ElementType, type OnnxModel } from './graph.ts';
 import { zipMaps } from './zipmap.ts';
 
@@ -9,8 +9,8 @@ const FEEDABLE = new Set<ElementType>(['float32', 'float64', 'int64', 'int32', '
 const NARROW = new Set<ElementType>(['bfloat16', 'float16']);
 
 /**
- * Why a graph cannot be served right, each with what mends it; empty if it can.
- * Only what the file itself shows; raw scores show when rows are scored.
+ * The reasons why a graph cannot be served correctly, each with its fix; empty if it can.
+ * Only what the file shows; raw scores show up when rows are scored.
  */
 export function refusals(model: OnnxModel): string[] {
   const reasons: string[] = [];

@@ -1,10 +1,10 @@
-// A model as ONNX Runtime gets it: refused if it cannot be served right, without ZipMap.
+// A model as it is handed to ONNX Runtime: without ZipMap, and refused if it cannot be served correctly.
 import { SluiceError } from '../../core/errors.ts';
 import type { OnnxModel, ValueInfo } from './graph.ts';
 import { refusals } from './refusals.ts';
 import { withoutZipMap } from './zipmap.ts';
 
-/** A model as it is given to ONNX Runtime, and what must be known of it then: plain data. */
+/** A model for ONNX Runtime with the names and types of its inputs and outputs. Plain data. */
 export interface Servable {
   bytes: Uint8Array;
   /** Outputs that were ZipMaps → the tensors behind them. */

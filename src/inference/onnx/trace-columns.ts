@@ -1,8 +1,8 @@
-// How each preprocessing node changes the columns that pass it: one entry an operator.
+// How each preprocessing node transforms the columns that pass through it: one entry per operator.
 import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './feature.ts';
 import type { Attribute, Node, Tensor } from './graph.ts';
 
-/** Thrown inside a trace; its message is the reason why the general engine is used. */
+/** Thrown inside a trace; its message is the reason for falling back to ONNX Runtime. */
 export class Untraceable extends Error {}
 
 /** The columns of a tensor [rows, ...dims], flattened row by row. */
@@ -27,7 +27,7 @@ interface Call {
   constant(input: number): Tensor | null;
   /** The text a chain of nodes makes of constants; null: it is no constant. */
   text(input: number): string | null;
-  /** The trace explains answers that ONNX Runtime gave: rows on which the graph fails never come. */
+  /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
   answered: boolean;
 }
 type Trace = (call: Call) => Columns;

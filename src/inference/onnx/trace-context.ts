@@ -9,7 +9,7 @@ export interface TraceContext {
   opset: number;
   widths: ReadonlyMap<string, number>;
   known: Map<string, Columns>;
-  /** See `Call.answered`. */
+  /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
   answered: boolean;
 }
 

@@ -36,7 +36,7 @@ export class VarintReader {
 
   /** A varint of up to 64 bits; two's complement where it has ten bytes. @throws SluiceError model_invalid */
   next(): number {
-    // Most have one byte.
+    // Fast path: most have one byte.
     if (this.at < this.#end) {
       const byte = this.#bytes[this.at]!;
       if (byte < 128) {

@@ -11,7 +11,7 @@ export interface InputShape {
   readonly width: number;
 }
 
-/** Copies rows from..to-1 of its column to wherever it was made to write. */
+/** Copies rows from..to-1 of its column to its destination. */
 export type Fill = (inputs: readonly EncodedInput[], from: number, to: number) => void;
 
 /** Number of a source's input among the inputs. @throws Unsupported where the trace and the package disagree */
