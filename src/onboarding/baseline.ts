@@ -1,4 +1,4 @@
-// The distribution of the training data and of its scores: what later applications are compared with for drift.
+// The baseline for drift: the distribution of the training data and of its scores.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { DraftColumn } from './draft.ts';
 import { missingIn, type TrainingTable } from './training-table.ts';

@@ -114,7 +114,7 @@ function reversedRanking(positive: readonly boolean[], values: readonly number[]
   return b - a > 4 * deviation * Math.sqrt(1 / counts[0]! + 1 / counts[1]!) ? [a, b] : null;
 }
 
-/** Warns of a regression that fits its own training table worse than a constant: exported without its last step, or wrongly fed. */
+/** Warns of a regression that fits its own training table worse than a constant: a lost last step, or wrong inputs. */
 function compareWithValues({ table, sample, findings }: Draft, manifest: Manifest, values: readonly number[]): void {
   const { outcome } = manifest;
   if (manifest.task !== 'regression' || outcome === undefined || values.length !== sample.length) return;

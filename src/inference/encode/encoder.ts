@@ -83,8 +83,8 @@ export class Encoder implements DirectEncoding {
   }
 
   /**
-   * Encodes the part of the batch that is not encoded yet; rejected rows and the rows that fill the last group become copies of the first
-   * valid row.
+   * Encodes the part of the batch that is not encoded yet. Rejected rows and the rows that pad the last group become copies of
+   * the first valid row.
    */
   encode(batch: ColumnBatch): readonly EncodedInput[] {
     const { encoded, rows } = batch;

@@ -28,7 +28,7 @@ export interface Reason {
   text: string;
 }
 
-/** Row of the batch was not interpreted because nobody asked. */
+/** The row was not selected for interpretation. */
 export const NOT_ASKED = -1;
 /** Base and effects of the row do not add up to what the model answers. */
 export const INEXACT = -2;
@@ -49,7 +49,7 @@ export interface BatchInterpretation {
 }
 
 const DEFAULT_REASONS = 4;
-/** Columns looked at beyond the reasons wanted, because some do not hold when they are tried. */
+/** Candidates beyond the number of reasons wanted, because some fail the check. */
 const SPARE = 4;
 
 export class Interpretations {

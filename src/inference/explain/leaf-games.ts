@@ -47,11 +47,11 @@ interface TreeGame {
   weightEnd: Int32Array;
 }
 
-/** Masks of up to this many players are looked up in an array. */
+/** Up to this many players the memo is an array indexed by mask. */
 const ARRAY_PLAYERS = 10;
-/** A mask is a number of 32 bits with its sign. */
+/** A mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Numbers kept for looking up, 8 bytes each; beyond this they are computed anew. */
+/** Memoized numbers, 8 bytes each; beyond this they are recomputed. */
 const MAX_MEMO = 6_000_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 const UNKNOWN = -1;

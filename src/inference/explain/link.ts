@@ -15,7 +15,7 @@ export interface Link {
 /** Rounding of float32 sums of some hundred trees; relative beyond 1. */
 export const ANSWER_TOLERANCE = 1e-5;
 
-/** What the model answers, one number an output: probability of the positive class, of each class, or the value. */
+/** What the model answers, one number per output: probability of the positive class, of each class, or the value. */
 export function answersOf(interpreter: Interpreter, scores: Scores, r: number, out: Float64Array): void {
   if (interpreter.task === 'multiclass')
     for (let c = 0; c < out.length; c++) out[c] = scores.values[r * scores.width + c]!;
@@ -24,7 +24,7 @@ export function answersOf(interpreter: Interpreter, scores: Scores, r: number, o
 
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
-/** Answers that belong to margins (both one number an output). */
+/** The answers for given margins, one number per output. */
 export function applyLink(
   kind: Link['kind'],
   margins: Float64Array,

@@ -11,7 +11,7 @@ export interface Background {
   readonly scores: Scores;
 }
 
-/** Where each column of the package stands among the inputs. */
+/** Where a column of the package goes among the inputs. */
 export interface Place {
   /** Index of the input, and column within it. */
   readonly input: number;

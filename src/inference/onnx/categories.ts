@@ -1,4 +1,4 @@
-// The categories that the encoders inside a graph know, column by column of its text inputs.
+// The categories known to the encoders inside a graph, per column of its text inputs.
 import type { Graph, Node } from './graph.ts';
 import { PASSING } from './nodes.ts';
 
@@ -50,7 +50,7 @@ export function knownCategories(graph: Graph): ReadonlyMap<string, KnownCategori
         if (marks && texts.length === 1) found.marker = texts[0]!;
         else {
           found.values ??= texts;
-          // Exporters write the number of unknown categories; without one, training refused them.
+          // Exporters write a default for unknown categories; without one, training refused them.
           found.unseen ??= hasDefault(n) ? 'ignore' : 'error';
         }
       } else if (n.op === 'Concat') {

@@ -12,7 +12,7 @@ export interface Columns {
   type: FeatureType;
 }
 
-/** Columns of a tensor that are traced: a damaged file can name far more. */
+/** Most columns of a tensor that are traced: a damaged file can declare far more. */
 export const MAX_COLUMNS = 65_536;
 export function limited(columns: number): number {
   if (!(columns <= MAX_COLUMNS)) throw new Untraceable(`a tensor of ${columns} columns`);
@@ -183,7 +183,7 @@ const oneHot: Trace = (call) => {
   if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
   limited(x.features.length * categories.length);
   return {
-    // Of a category listed twice, the last entry counts.
+    // For a category listed twice the last entry wins.
     features: x.features.flatMap((f) =>
       categories.map((category, i) =>
         extend(f, categories.lastIndexOf(category) === i

@@ -50,8 +50,8 @@ export class S3Client {
   }
 
   /**
-   * The objects whose keys begin with `prefix`, or with `delimiter` the folders right below it. Keys are asked for as they
-   * are: with `encoding-type=url` some servers encode the token of the next page too.
+   * The objects whose keys begin with `prefix`, or with `delimiter` the folders directly below it. Keys are requested
+   * unencoded: with `encoding-type=url` some servers encode the continuation token, too.
    */
   async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
     const objects: S3Object[] = [];
@@ -100,7 +100,7 @@ export class S3Client {
     const headers: Record<string, string> = { ...metadata, 'x-amz-content-sha256': sha256 };
     if (condition) Object.assign(headers, 'ifNone' in condition ? IF_NONE : { 'if-match': condition.ifMatch });
     const call: HttpCall = { method: 'PUT', url: this.#url(key), headers, body };
-    // 409: another write with a condition is under way. 404: the object to match is gone.
+    // 409: a concurrent conditional write. 404: the object to match no longer exists.
     const reply = this.#expect(await this.#http.text(call), condition ? [200, 404, 409, 412] : [200]);
     if (reply.status === 404 && tag(reply.text, 'Code') !== 'NoSuchKey') this.#expect(reply, [200]);
     if (reply.status === 200) return 'done';

@@ -7,7 +7,7 @@ import type { Slot } from '../../trees/slots.ts';
 
 type Random = () => number;
 
-/** mulberry32: the same rows for the same model, every time. */
+/** mulberry32, seeded: reproducible rows. */
 function random(seed: number): Random {
   let a = seed;
   return () => {
@@ -24,7 +24,7 @@ export class ComparisonRows {
   readonly rows: number;
   readonly #draws: readonly (() => void)[];
 
-  /** `slots`: what the model looks at; `rows`: rows a batch. */
+  /** `slots`: what the model reads; `rows`: rows per batch. */
   constructor(manifest: Manifest, slots: readonly Slot[], rows: number, seed = 1) {
     const next = random(seed);
     const specs = new Map(manifest.columns.map((c) => [c.name, c]));

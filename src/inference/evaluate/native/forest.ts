@@ -1,4 +1,4 @@
-// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores. Compiled once, then plain data.
+// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores. Compiled to plain data.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Trace } from '../../onnx/traced-model.ts';
 import { readEnsemble } from '../../trees/ensemble.ts';

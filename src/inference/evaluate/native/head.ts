@@ -1,9 +1,9 @@
-// What the heads of native models (trees, linear) have in common.
+// The interface of the heads of native models: trees and linear.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Slot } from '../../trees/slots.ts';
 
 export interface Head {
-  /** Scores a row. */
+  /** Scores per row. */
   readonly width: number;
   /** Scores are in double precision. */
   readonly double: boolean;

@@ -9,7 +9,7 @@ type Values = Float32Array | Float64Array;
 export type Apply = (values: Values, rows: number) => void;
 
 export interface Output {
-  /** Scores a row at the end. */
+  /** Scores per row after the last step. */
   width: number;
   double: boolean;
   applies: readonly Apply[];
