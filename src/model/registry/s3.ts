@@ -21,7 +21,7 @@ const CLAIM = '.upload';
 /** A claim older than this was abandoned. */
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
-/** aliases.yaml repeats the last move in a comment, so that no move is lost between the two files. */
+/** aliases.yaml repeats the last moves in a comment, so that no move is lost between the two files. */
 const LAST_MOVES = '# last moves: ';
 
 const ATTEMPTS = 20;
