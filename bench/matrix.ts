@@ -6,7 +6,7 @@ import path from 'node:path';
 import { finished } from 'node:stream/promises';
 import { parse } from 'csv-parse';
 import { encodeRows } from '../src/inference/sandbox/sample-scorer.ts';
-import type { ModelPackage } from '../src/model/package/load-package.ts';
+import type { ModelPackage } from '../src/model/package/model-package.ts';
 import { CACHE } from './prepare.ts';
 import { say } from './run.ts';
 

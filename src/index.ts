@@ -9,7 +9,7 @@ import { WorkerPool } from './engine/worker-pool.ts';
 import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';
 import type { DelimiterName } from './io/decode/header.ts';
 import { DELIMITERS } from './io/decode/header.ts';
-import type { ModelPackage } from './model/package/load-package.ts';
+import type { ModelPackage } from './model/package/model-package.ts';
 import { RunAccount } from './runs/account.ts';
 import { defaultWorkers } from './runs/input-scorer.ts';
 import { runOnce } from './runs/run-once.ts';

@@ -1,7 +1,7 @@
 // Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import { WorkerPool } from './worker-pool.ts';
 

@@ -12,8 +12,10 @@ import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Account, RunCounts } from './counts.ts';
+
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { runBlock, runStream } from './run-stream.ts';
 import type { WorkerPool } from './worker-pool.ts';

@@ -208,7 +208,7 @@ export class Scorer {
     if (!scores) return;
     const { rows } = batch;
     const interpreter = this.#interpreter;
-    for (let r = interpreter.nextOdd(scores, 0, rows); r < rows; r = interpreter.nextOdd(scores, r + 1, rows)) {
+    for (let r = interpreter.nextInvalid(scores, 0, rows); r < rows; r = interpreter.nextInvalid(scores, r + 1, rows)) {
       if (batch.rejected[r] !== 0) continue;
       if (!interpreter.finite(scores, r)) {
         reject(batch, r, 'not_finite', null, 'the model answered with NaN or infinity');

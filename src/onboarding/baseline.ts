@@ -1,7 +1,7 @@
-// The distribution of the training data and of its scores: what later applications are compared with for drift.
+// The baseline for drift: the distribution of the training data and of its scores.
 import type { Manifest } from '../model/package/manifest.ts';
-import type { DraftColumn } from './columns.ts';
-import { missingIn, type TrainingTable } from './table.ts';
+import type { DraftColumn } from './draft.ts';
+import { missingIn, type TrainingTable } from './training-table.ts';
 
 type Baseline = NonNullable<Manifest['baseline']>;
 
@@ -15,11 +15,11 @@ const MAX_CATEGORIES = 100;
  */
 export function computeBaseline(
   table: TrainingTable,
-  drafts: readonly DraftColumn[],
+  drafted: readonly DraftColumn[],
   scores: readonly number[],
 ): Baseline {
   const columns: Baseline['columns'] = {};
-  for (const { spec, profile } of drafts) {
+  for (const { spec, profile } of drafted) {
     const missing = missingIn(profile);
     if (spec.kind !== 'number') {
       const entries = [...(profile.distinct ?? [])].sort((a, b) => b[1] - a[1]);

@@ -1,4 +1,4 @@
-// What a caller needs to know of a model: columns, values they take, versions, aliases and an application to copy.
+// What a caller needs to know about a model: columns, the values they take, versions, aliases and an example application.
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { sampleApplication } from './sample.ts';
 

@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 
-/** A number, or what is done without one. */
+/** What a missing value becomes, or that it is rejected. */
 export type MissingRule = number | string | boolean | 'nan' | 'error';
 export type UnseenRule = number | string | 'missing' | 'error';
 
@@ -112,21 +112,21 @@ function mapOf<R>(file: string, at: string, v: unknown, read: (v: unknown, at: s
 /** Keys by which Python names a missing value among the categories of a map. */
 const MISSING_KEYS = new Set(['', 'nan', 'NaN', 'None', 'null', '<NA>']);
 
-/** Code maps by column. What they say of a missing value goes to `missing`, unless something stands there. */
+/** Code maps by column. A code for a missing value goes to `missing`, unless the file has a rule there. */
 function codesOf(
   file: string,
   v: unknown,
   missing: Record<string, MissingRule>,
 ): Record<string, Record<string, number>> {
   return mapOf(file, 'codes', v, (map, at) => {
-    const { codes, gone } = codeMap(file, at, map);
+    const { codes, missingCode } = codeMap(file, at, map);
     const column = at.slice('codes.'.length);
-    if (gone !== undefined && !Object.hasOwn(missing, column)) missing[column] = gone;
+    if (missingCode !== undefined && !Object.hasOwn(missing, column)) missing[column] = missingCode;
     return codes;
   });
 }
 
-function codeMap(file: string, at: string, v: unknown): { codes: Record<string, number>; gone?: MissingRule } {
+function codeMap(file: string, at: string, v: unknown): { codes: Record<string, number>; missingCode?: MissingRule } {
   // A list means the codes 0, 1, 2, …; numbers and booleans are spelled as pandas writes them, null has no code.
   if (Array.isArray(v)) {
     const spelled = v.map((x) => (typeof x === 'boolean' ? (x ? 'True' : 'False') : x));
@@ -140,18 +140,18 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
     typeof x === 'number' || (typeof x === 'string' && x.trim() !== '' && Number.isFinite(Number(x)))
       ? Number(x)
       : null;
-  // dict(enumerate(categories)) stands the other way round.
-  const turned =
+  // dict(enumerate(categories)) maps codes to categories.
+  const inverted =
     entries.length > 0 && entries.every(([k, x]) => /^\d+$/.test(k) && typeof x === 'string' && code(x) === null);
   const codes: Record<string, number> = {};
-  let gone: MissingRule | undefined;
-  for (const [key, x] of turned ? entries.map(([k, c]) => [c as string, Number(k)] as const) : entries) {
+  let missingCode: MissingRule | undefined;
+  for (const [key, x] of inverted ? entries.map(([k, c]) => [c as string, Number(k)] as const) : entries) {
     const n = code(x);
-    if (MISSING_KEYS.has(key) && (n !== null || x === null)) gone = n ?? 'nan';
+    if (MISSING_KEYS.has(key) && (n !== null || x === null)) missingCode = n ?? 'nan';
     else if (n !== null && Number.isFinite(n)) codes[key] = n;
     else throw bad(file, `${at}.${key} must be a number`);
   }
-  return gone === undefined ? { codes } : { codes, gone };
+  return missingCode === undefined ? { codes } : { codes, missingCode };
 }
 
 /** Python's json.dumps writes NaN, which is no JSON: it means null. */

@@ -1,4 +1,5 @@
-// Predictions of the training library, as people save them: a column of probabilities, one a class, or values.
+// Predictions of the training library as people save them (a column of probabilities, one per class, or values), and how far
+// scores deviate from them.
 import { readFile } from 'node:fs/promises';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -47,11 +48,12 @@ export async function readExpected(file: string): Promise<ExpectedTable> {
     throw new SluiceError('usage', `${file}: ${cause instanceof Error ? cause.message : cause}`, { cause });
   }
   if (rows.length === 0) throw new SluiceError('usage', `${file} is empty`);
-  const bare = rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
-  const header = bare ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
+  const headerless =
+    rows[0]!.every((c) => c !== '' && Number.isFinite(Number(c))) && !rows[0]!.every((c) => /^\d+$/.test(c));
+  const header = headerless ? rows[0]!.map((_, i) => `column ${i + 1}`) : rows[0]!;
   // pandas' to_csv writes its index as a first column without a name.
-  const body = bare ? rows : rows.slice(1);
-  const indexed = !bare && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
+  const body = headerless ? rows : rows.slice(1);
+  const indexed = !headerless && header.length > 1 && header[0] === '' && body.every((r) => /^\d+$/.test(r[0] ?? ''));
   return indexed ? { file, header: header.slice(1), rows: body.map((r) => r.slice(1)) } : { file, header, rows: body };
 }
 
@@ -104,7 +106,8 @@ const namesClass = (header: string, c: string): boolean =>
 const numeric = (table: ExpectedTable, column: number): boolean =>
   table.rows.slice(0, 100).every((r) => (r[column] ?? '') === '' || Number.isFinite(Number(r[column])));
 
-export interface Comparison {
+/** How the scores of a model compare with the predictions of its training library. */
+export interface Deviation {
   rows: number;
   /** Rows beyond the tolerance. */
   beyond: number;
@@ -115,19 +118,24 @@ export interface Comparison {
   rejected: number;
 }
 
-/** Compares scores of rows with what the training library says; `rowOf[i]` is the expectation's row of score row i. */
-export function compare(
+/** Scored rows and where their expectations stand. */
+export interface ComparedRows {
+  readonly scores: Scores;
+  readonly rejected: ReadonlyMap<number, unknown>;
+  /** `rowOf[i]` is the expectation's row of score row i. */
+  readonly rowOf: readonly number[];
+}
+
+export function deviationOf(
   manifest: Manifest,
-  scores: Scores,
-  rejected: ReadonlyMap<number, unknown>,
+  { scores, rejected, rowOf }: ComparedRows,
   expected: Expected,
-  rowOf: readonly number[],
   tolerance: number,
-): Comparison {
-  const result: Comparison = { rows: 0, beyond: 0, largest: 0, worst: -1, rejected: 0 };
-  const interpreter = new Interpreter(manifest);
+): Deviation {
+  const result: Deviation = { rows: 0, beyond: 0, largest: 0, worst: -1, rejected: 0 };
+  const differenceAt = rowDifference(new Interpreter(manifest), scores, expected);
   rowOf.forEach((row, i) => {
-    const d = difference(interpreter, scores, i, expected, row);
+    const d = differenceAt(i, row);
     if (d === null) return;
     if (rejected.has(i)) {
       result.rejected++;
@@ -140,29 +148,27 @@ export function compare(
   return result;
 }
 
-/** Largest difference in row `i`; NaN when a score is NaN, null when nothing is expected. */
-export function difference(
+/** Largest difference between score row `i` and row `row` of the expectation; NaN: a score is NaN, null: nothing is expected. */
+export function rowDifference(
   interpreter: Interpreter,
   scores: Scores,
-  i: number,
-  expected: Expected,
-  row: number,
-): number | null {
-  const { task } = interpreter;
-  let worst = 0;
-  for (let j = 0; j < expected.classes.length; j++) {
-    const want = expected.values[row * expected.classes.length + j]!;
-    if (Number.isNaN(want)) return null;
-    const c = expected.classes[j]!;
-    const got =
-      c >= 0
-        ? scores.values[i * scores.width + c]!
-        : task === 'binary'
-          ? interpreter.probability(scores, i)
-          : interpreter.value(scores, i);
-    // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
-    const d = Math.abs(got - want) / (c < 0 && task !== 'binary' ? Math.max(1, Math.abs(want)) : 1);
-    if (!(d <= worst)) worst = d;
-  }
-  return worst;
+  { classes, values }: Expected,
+): (i: number, row: number) => number | null {
+  const binary = interpreter.task === 'binary';
+  const scoreOf = (i: number, c: number): number => {
+    if (c >= 0) return scores.values[i * scores.width + c]!;
+    return binary ? interpreter.probability(scores, i) : interpreter.value(scores, i);
+  };
+  return (i, row) => {
+    let worst = 0;
+    for (let j = 0; j < classes.length; j++) {
+      const want = values[row * classes.length + j]!;
+      if (Number.isNaN(want)) return null;
+      const c = classes[j]!;
+      // Values have any scale: beyond 1 the tolerance is relative, as float32's precision is.
+      const d = Math.abs(scoreOf(i, c) - want) / (c < 0 && !binary ? Math.max(1, Math.abs(want)) : 1);
+      if (!(d <= worst)) worst = d;
+    }
+    return worst;
+  };
 }

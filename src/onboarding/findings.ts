@@ -1,7 +1,8 @@
 // What registration found out, in words for the person who registers and for the auditor who reads the report.
+import { SluiceError } from '../core/errors.ts';
 
 export interface Finding {
-  /** info: found out. assumed: could not be known, this is what was taken. warning: look at it before it is served. */
+  /** info: detected. assumed: could not be known, this is the default taken. warning: review before serving. */
   level: 'info' | 'assumed' | 'warning';
   /** Column it is about, if it is about one. */
   column?: string;
@@ -25,6 +26,9 @@ export class Findings {
     this.list.push({ level, ...(column === undefined ? {} : { column }), text });
   }
 }
+
+/** The error that ends a registration, with every reason in its text. */
+export const refusal = (text: string): SluiceError => new SluiceError('registration_refused', text);
 
 /** `1 row`, `2 rows`. */
 export const plural = (n: number, what: string): string => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;

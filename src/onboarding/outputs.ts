@@ -1,135 +1,184 @@
-// What the outputs of a graph are: which carries scores, which classes there are and which is the positive one.
-import { SluiceError } from '../core/errors.ts';
+// What the outputs of a graph are: which carries the scores, and which classes there are.
 import type { OutputTensor } from '../inference/evaluate/session.ts';
-import type { OnnxModel } from '../inference/onnx/graph.ts';
-import { type ClassLabel, classesOf, zipMaps } from '../inference/onnx/servable.ts';
-import type { Manifest } from '../model/package/manifest.ts';
-import type { Findings } from './findings.ts';
+import { classesOf } from '../inference/onnx/labels.ts';
+import type { ClassLabel } from '../inference/onnx/nodes.ts';
+import { zipMaps } from '../inference/onnx/zipmap.ts';
+import type { Draft, OutputPart } from './draft.ts';
+import { refusal } from './findings.ts';
+import { positiveOf } from './positive-class.ts';
 
-export interface OutputOptions {
-  task?: Manifest['task'];
-  positiveClass?: string;
-  /** How scores are to be taken; default: probabilities. */
-  output?: 'probability' | 'log_odds';
-  outcome: string | null;
-  /** Values of the outcome column in the training table. */
-  outcomes: readonly string[];
-  /** The output that carries the scores; default: found out. */
-  scores?: string;
+/** What a run of the graph answered. */
+export interface RunResult {
+  readonly tensors: ReadonlyMap<string, OutputTensor>;
+  readonly rows: number;
 }
 
-export type OutputPart = Pick<Manifest, 'task' | 'onnx'> &
-  Partial<Pick<Manifest, 'classes' | 'positive_class' | 'output'>>;
+/** What the graph, its answers and the outcome column show. */
+interface Evidence {
+  readonly zipped: ReadonlySet<string>;
+  /** Outputs of floats: all, and those that may carry the scores (the one the user named, or all). */
+  readonly allFloats: readonly string[];
+  readonly floats: readonly string[];
+  /** Outputs of one label a row. */
+  readonly labels: readonly string[];
+  /** Classes the graph names. */
+  readonly classes: readonly ClassLabel[] | null;
+  /** Values of the outcome column; `two` of them as classes, where the graph names none. */
+  readonly outcomes: readonly string[];
+  readonly two: readonly ClassLabel[] | null;
+  readonly tensorOf: (output: string) => OutputTensor;
+  readonly widthOf: (output: string) => number;
+}
 
-const refuse = (text: string): SluiceError => new SluiceError('registration_refused', text);
+/** The outputs that look like probabilities of classes. */
+interface Candidates {
+  /** One output with a column a class. */
+  readonly wide: string | undefined;
+  /** One output a class. */
+  readonly oneEach: boolean;
+  /** One score in 0…1 for an outcome of two values: the probability of one of them, as neural networks are exported. */
+  readonly lone: string | undefined;
+}
+
+/** The output that carries the label, if one does. */
+type LabelPart = Pick<OutputPart['onnx'], 'label'>;
+
+/** The hash is set by `manifestOf`. */
+const FILE = { file: 'model.onnx', sha256: '' };
 
 /**
- * Decides from the graph and from what it answered on `rows` rows.
+ * Decides from the graph and from what it answered.
  * @throws SluiceError registration_refused
  */
-export function describeOutputs(
-  model: OnnxModel,
-  results: ReadonlyMap<string, OutputTensor>,
-  rows: number,
-  options: OutputOptions,
-  findings: Findings,
-): OutputPart {
-  const onnx = { file: 'model.onnx', sha256: '' };
-  const zips = new Map(zipMaps(model.graph).map((z) => [z.output, z]));
-  const names = model.graph.outputs.map((o) => o.name).filter((n) => results.has(n));
-  const widthOf = (n: string) => results.get(n)!.data.length / rows;
-  const allFloats = names.filter((n) => {
-    const d = results.get(n)!.data;
-    return d instanceof Float32Array || d instanceof Float64Array;
-  });
-  if (options.scores !== undefined && !allFloats.includes(options.scores)) {
-    throw refuse(`--scores ${options.scores} is no output of scores (there are ${allFloats.join(', ') || 'none'})`);
-  }
-  const floats = options.scores === undefined ? allFloats : [options.scores];
-  const labels = names.filter((n) => {
-    const d = results.get(n)!.data;
-    return (Array.isArray(d) || d instanceof BigInt64Array || d instanceof Int32Array) && widthOf(n) === 1;
-  });
+export function describeOutputs(draft: Draft, result: RunResult): OutputPart {
+  const evidence = evidenceOf(draft, result);
+  const { floats, labels, classes, two } = evidence;
   if (floats.length === 0)
-    throw refuse('no output carries a score: the model answers with a label only; export predict_proba');
-  const label = labels[0] === undefined ? {} : { label: labels[0] };
-  for (const z of zips.keys()) findings.info(`ZipMap is taken out of the graph: ${z} is served as a tensor.`);
+    throw refusal('no output carries a score: the model answers with a label only; export predict_proba');
+  for (const z of evidence.zipped) draft.findings.info(`ZipMap is taken out of the graph: ${z} is served as a tensor.`);
+  const candidates = candidatesOf(evidence);
+  const found = candidates.wide !== undefined || candidates.oneEach || candidates.lone !== undefined;
+  const { task, output } = draft.options;
+  const classifier = task
+    ? task === 'binary' || task === 'multiclass'
+    : found || (classes !== null && labels.length > 0) || (two !== null && output !== undefined);
+  if (floats.length > 1 && (!classifier || !found))
+    throw refusal(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
+  const label: LabelPart = labels[0] === undefined ? {} : { label: labels[0] };
+  return classifier ? describeClasses(draft, evidence, candidates, label) : describeValue(draft, evidence, label);
+}
+
+function evidenceOf({ model, table, outcome, options }: Draft, { tensors, rows }: RunResult): Evidence {
+  const names = model.graph.outputs.map((o) => o.name).filter((n) => tensors.has(n));
+  const tensorOf = (n: string) => tensors.get(n)!;
+  const widthOf = (n: string) => tensorOf(n).data.length / rows;
+  const allFloats = names.filter((n) => {
+    const { data } = tensorOf(n);
+    return data instanceof Float32Array || data instanceof Float64Array;
+  });
+  const labels = names.filter((n) => {
+    const { data } = tensorOf(n);
+    return (Array.isArray(data) || data instanceof BigInt64Array || data instanceof Int32Array) && widthOf(n) === 1;
+  });
+  const { scores } = options;
+  if (scores !== undefined && !allFloats.includes(scores)) {
+    throw refusal(`--scores ${scores} is no output of scores (there are ${allFloats.join(', ') || 'none'})`);
+  }
   const classes = classesOf(model.graph);
-  const two = classes === null ? fromOutcomes(options.outcomes, 1) : null;
-  const share = floats.filter((n) => widthOf(n) === 1 && isShare(results.get(n)!));
-  // One score in 0…1 for an outcome of two values: the probability of one of them, as neural networks are exported.
-  const lone = two !== null && share.length === 1 ? share[0]! : undefined;
+  const outcomes = outcome === null ? [] : [...(table.profiles.get(outcome)?.distinct?.keys() ?? [])];
+  return {
+    zipped: new Set(zipMaps(model.graph).map((z) => z.output)),
+    allFloats,
+    floats: scores === undefined ? allFloats : [scores],
+    labels,
+    classes,
+    outcomes,
+    two: classes === null ? fromOutcomes(outcomes, 1) : null,
+    tensorOf,
+    widthOf,
+  };
+}
+
+function candidatesOf({ floats, classes, two, zipped, tensorOf, widthOf }: Evidence): Candidates {
+  const shares = floats.filter((n) => widthOf(n) === 1 && isShare(tensorOf(n)));
+  const lone = two !== null && shares.length === 1 ? shares[0]! : undefined;
   const wide =
-    floats.find((n) => zips.has(n)) ??
-    floats.find((n) => widthOf(n) > 1 && addsToOne(results.get(n)!, widthOf(n))) ??
+    floats.find((n) => zipped.has(n)) ??
+    floats.find((n) => widthOf(n) > 1 && addsToOne(tensorOf(n), widthOf(n))) ??
     (lone === undefined ? floats.find((n) => widthOf(n) > 1) : undefined);
   const oneEach =
     classes !== null && floats.length === classes.length && floats.length > 1 && floats.every((n) => widthOf(n) === 1);
-  const classifier = options.task
-    ? options.task === 'binary' || options.task === 'multiclass'
-    : wide !== undefined ||
-      oneEach ||
-      (classes !== null && labels.length > 0) ||
-      lone !== undefined ||
-      (two !== null && options.output !== undefined);
-  if (!classifier) {
-    const task = options.task ?? (labels.length > 0 ? 'score' : 'regression');
-    if (floats.length > 1)
-      throw refuse(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
-    if (options.task === undefined && two !== null && labels.length === 0 && isLogit(results.get(floats[0]!)!)) {
-      throw refuse(
-        `the outcome ${options.outcome} has two values (${two.join(', ')}), but ${floats[0]} goes beyond 0…1 and cannot be a probability: --output log_odds if it is what the sigmoid would be taken of, --task score or --task regression to serve it as it is`,
-      );
-    }
-    const value = floats[0]!;
-    if (options.task === undefined && options.outcome === null && share.includes(value)) {
-      findings.warn(
-        `output ${value} lies in 0…1 and is served as a value because no outcome column is named: if it is a probability, say --outcome, or --task binary`,
-      );
-    }
-    if (widthOf(value) !== 1) throw refuse(`output ${value} has ${widthOf(value)} values a row; one is served`);
-    findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
-    return { task, onnx: { ...onnx, ...label, value }, output: { kind: 'value' } };
+  return { wide, oneEach, lone };
+}
+
+/** The model answers with a value: a regression, or a score without a known scale. */
+function describeValue({ options, outcome, findings }: Draft, evidence: Evidence, label: LabelPart): OutputPart {
+  const { labels, two, tensorOf, widthOf } = evidence;
+  const value = evidence.floats[0]!;
+  const task = options.task ?? (labels.length > 0 ? 'score' : 'regression');
+  if (options.task === undefined && two !== null && labels.length === 0 && isLogit(tensorOf(value))) {
+    throw refusal(
+      `the outcome ${outcome} has two values (${two.join(', ')}), but ${value} goes beyond 0…1 and cannot be a probability: --output log_odds if it is what the sigmoid would be taken of, --task score or --task regression to serve it as it is`,
+    );
   }
-  if (wide === undefined && !oneEach && lone === undefined && floats.length > 1)
-    throw refuse(`the model has ${floats.length} outputs (${floats.join(', ')}): say which is served with --scores`);
-  const probabilities = wide ?? (oneEach ? floats : (lone ?? floats[0]!));
-  if (lone !== undefined && options.task === undefined && classes === null && wide === undefined) {
+  const width = widthOf(value);
+  if (options.task === undefined && outcome === null && width === 1 && isShare(tensorOf(value))) {
+    findings.warn(
+      `output ${value} lies in 0…1 and is served as a value because no outcome column is named: if it is a probability, say --outcome, or --task binary`,
+    );
+  }
+  if (width !== 1) throw refusal(`output ${value} has ${width} values a row; one is served`);
+  findings.info(`Output ${value} is a ${task === 'score' ? 'score without a known scale' : 'value'}.`);
+  return { task, onnx: { ...FILE, ...label, value }, output: { kind: 'value' } };
+}
+
+/** The model answers with probabilities of classes, or with log-odds where the user says so. */
+function describeClasses(draft: Draft, evidence: Evidence, candidates: Candidates, label: LabelPart): OutputPart {
+  const { options, findings } = draft;
+  const { wide, oneEach, lone } = candidates;
+  const probabilities = wide ?? (oneEach ? [...evidence.floats] : (lone ?? evidence.floats[0]!));
+  if (lone !== undefined && options.task === undefined && evidence.classes === null && wide === undefined) {
     findings.assumed(
       `output ${lone} lies in 0…1 and the outcome has two values: it is taken as a probability (--task regression to serve it as a value)`,
     );
   }
-  const width = Array.isArray(probabilities) ? probabilities.length : widthOf(probabilities);
-  const bare = options.outcome === null && options.task === 'binary' && width <= 2 ? [0, 1] : null;
-  const known = classes ?? fromOutcomes(options.outcomes, width) ?? bare;
+  const classes = namedClasses(draft, evidence, probabilities);
+  const task = classes.length === 2 ? 'binary' : 'multiclass';
+  const served: OutputPart = {
+    task,
+    onnx: { ...FILE, probabilities, ...label },
+    classes: [...classes],
+    output: { kind: options.output ?? 'probability' },
+  };
+  if (task === 'binary') return { ...served, positive_class: positiveOf(classes, draft) };
+  if (options.output === 'log_odds')
+    throw refusal('scores of several classes are served as probabilities only: export with raw_scores off');
+  const outputs = Array.isArray(probabilities) ? probabilities.join(', ') : probabilities;
+  findings.info(`${outputs} carries probabilities of ${classes.length} classes: ${classes.join(', ')}.`);
+  return served;
+}
+
+/** The classes in the order of the scores: the graph's, else those of the outcome column, else 0 and 1 if the task is binary. */
+function namedClasses(
+  { options, outcome, findings }: Draft,
+  { classes, outcomes, allFloats, widthOf }: Evidence,
+  probabilities: string | readonly string[],
+): readonly ClassLabel[] {
+  const width = typeof probabilities === 'string' ? widthOf(probabilities) : probabilities.length;
+  const bare = outcome === null && options.task === 'binary' && width <= 2 ? [0, 1] : null;
+  const known = classes ?? fromOutcomes(outcomes, width) ?? bare;
   if (!known) {
-    throw refuse(
-      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${options.outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${options.outcome} has not as many values`}${allFloats.length > 1 ? `; is another output wanted (--scores, there are ${allFloats.join(', ')})?` : ''}`,
+    throw refusal(
+      `the graph does not say which classes the ${width} score${width === 1 ? '' : 's'} of ${probabilities} belong to, and ${outcome === null ? 'no outcome column is named (--outcome)' : `the outcome ${outcome} has not as many values`}${allFloats.length > 1 ? `; is another output wanted (--scores, there are ${allFloats.join(', ')})?` : ''}`,
     );
   }
   if (width !== 1 && known.length !== width)
-    throw refuse(`the model answers with ${width} scores for ${known.length} classes`);
+    throw refusal(`the model answers with ${width} scores for ${known.length} classes`);
   if (known === bare)
     findings.assumed('neither the graph nor a column names the classes; they are taken to be 0 and 1');
   else if (!classes)
     findings.assumed(`the graph names no classes; those of the outcome column are taken in order: ${known.join(', ')}`);
-  const task = known.length === 2 ? 'binary' : 'multiclass';
-  const served: OutputPart = {
-    task,
-    onnx: { ...onnx, probabilities, ...label },
-    classes: [...known],
-    output: { kind: options.output ?? 'probability' },
-  };
-  if (task === 'multiclass') {
-    if (options.output === 'log_odds')
-      throw refuse('scores of several classes are served as probabilities only: export with raw_scores off');
-    findings.info(
-      `${Array.isArray(probabilities) ? probabilities.join(', ') : probabilities} carries probabilities of ${known.length} classes: ${known.join(', ')}.`,
-    );
-    return served;
-  }
-  served.positive_class = positiveOf(known, options, findings);
-  return served;
+  return known;
 }
 
 function fromOutcomes(outcomes: readonly string[], width: number): ClassLabel[] | null {
@@ -154,73 +203,4 @@ function addsToOne({ data }: OutputTensor, width: number): boolean {
     if (Math.abs(sum - 1) > 1e-3) return false;
   }
   return isShare({ data, dims: [] });
-}
-
-const GOOD = [
-  'good',
-  'ok',
-  'true',
-  'yes',
-  'y',
-  'paid',
-  'repaid',
-  'approve',
-  'approved',
-  'accept',
-  'accepted',
-  'positive',
-  'performing',
-  'fully paid',
-  'fully_paid',
-  'current',
-];
-const BAD = [
-  'bad',
-  'false',
-  'no',
-  'n',
-  'default',
-  'defaulted',
-  'reject',
-  'rejected',
-  'negative',
-  'not_ok',
-  'charged_off',
-  'charged off',
-  'late',
-  'overdue',
-  'fraud',
-];
-/** Names of outcome columns in which 1 is the bad outcome. */
-const BAD_OUTCOME =
-  /(^|[\W_])(is_?)?(bad|defaults?|defaulted|fraud|arrears|delinq\w*|charged?_?off|write_?off|npl|overdue|dpd\d*)(_?flag|_?ind)?($|[\W_])/i;
-
-function positiveOf(classes: readonly ClassLabel[], options: OutputOptions, findings: Findings): ClassLabel {
-  if (options.positiveClass !== undefined) {
-    const found = classes.find((c) => String(c) === options.positiveClass);
-    if (found === undefined) throw refuse(`--positive-class ${options.positiveClass} is none of ${classes.join(', ')}`);
-    findings.info(`The probability is that of class ${found}.`);
-    return found;
-  }
-  const outcome = options.outcome ?? 'the outcome';
-  const one = classes.find((c) => String(c) === '1');
-  if (one !== undefined && classes.some((c) => String(c) === '0' || String(c) === '-1')) {
-    if (BAD_OUTCOME.test(outcome)) {
-      const other = classes.find((c) => c !== one);
-      throw refuse(
-        `1 of ${outcome} looks like the bad outcome. Decisions and reasons take a high probability as good, so say what is wanted: --positive-class ${other} serves the probability that it does not happen, --positive-class ${one} that it does`,
-      );
-    }
-    findings.info(`The probability is that of class 1 of ${outcome}.`);
-    return one;
-  }
-  const words = classes.map((c) => String(c).toLowerCase());
-  const good = words.findIndex((w) => GOOD.includes(w) || w === options.outcome?.toLowerCase());
-  const bad = words.findIndex((w) => BAD.includes(w));
-  const pick = good >= 0 ? good : bad >= 0 ? 1 - bad : -1;
-  if (pick < 0 || (good >= 0 && good === bad)) {
-    throw refuse(`which of ${classes.join(' and ')} is the class whose probability is wanted? Say --positive-class`);
-  }
-  findings.assumed(`the probability is that of class ${classes[pick]} (--positive-class to change that)`);
-  return classes[pick]!;
 }

@@ -1,8 +1,7 @@
 // The report card of a package, as JSON for machines and Markdown for the auditor who asks what was checked.
-
 import type { BatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import type { Comparison } from './expected.ts';
+import type { Deviation } from './expected.ts';
 import { type Finding, plural } from './findings.ts';
 
 export interface Report {
@@ -15,7 +14,7 @@ export interface Report {
   task: Manifest['task'];
   training: { file: string; rows: number; sha256: string | null } | null;
   /** Against the training library's predictions; null: none were given. */
-  selfTest: (Comparison & { tolerance: number; passed: boolean; source: string }) | null;
+  selfTest: (Deviation & { tolerance: number; passed: boolean; source: string }) | null;
   batchInvariance: BatchInvariance;
   speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
   /** How rows are interpreted, and why not by a better method; null: not looked at. */
@@ -26,7 +25,7 @@ export interface Report {
 
 const n = (x: number, digits = 0): string => x.toLocaleString('en', { maximumFractionDigits: digits });
 
-/** true if the same bits came out for every batch size, as Sluice evaluates. */
+/** true if every batch size gave the same bits, in whole groups of rows. */
 export const isInvariant = (b: BatchInvariance): boolean => Object.values(b.different).every((d) => d === 0);
 
 export function invarianceText(b: BatchInvariance): string {

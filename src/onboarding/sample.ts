@@ -1,4 +1,4 @@
-// An application made up from a manifest: something to copy for whoever calls the service first, and to try a package with.
+// An example application derived from a manifest: for a first call of the service, and to try a package without a self-test.
 import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
 
 /** A value each column takes, as native JSON types. */

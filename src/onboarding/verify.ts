@@ -1,4 +1,4 @@
-// `model verify` and the trial before a version is served: is this package whole, does it load, does it still say what it said?
+// `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
@@ -8,13 +8,14 @@ import { mismatches } from '../inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { unmappedReasons } from '../inference/explain/interpretation.ts';
 import { readOnnx } from '../inference/onnx/graph.ts';
-import { looksIsotonic, refusals } from '../inference/onnx/servable.ts';
+import { looksIsotonic } from '../inference/onnx/labels.ts';
+import { refusals } from '../inference/onnx/refusals.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
-import { compare, expectedFor, readExpected } from './expected.ts';
+import { deviationOf, expectedFor, readExpected } from './expected.ts';
 import { Findings, plural } from './findings.ts';
-import { describeOnnx, measureSpeed } from './register.ts';
+import { describeOnnx, measureSpeed } from './measure.ts';
 import { isInvariant, type Report } from './report.ts';
 import { sampleRow } from './sample.ts';
 
@@ -26,7 +27,7 @@ interface Opened {
 }
 
 /**
- * Loads a package in a process of its own and scores its self-test, or an application made up from the manifest.
+ * Loads a package in a probe and scores its self-test, or an example application.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
  */
 export async function tryPackage(model: ModelPackage): Promise<void> {
@@ -104,22 +105,16 @@ async function open(model: ModelPackage): Promise<Opened> {
     const scores = await scoreRows(probe, manifest, encoded);
     const interpreter = new Interpreter(manifest);
     for (let r = 0; r < encoded.rows; r++) {
-      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isOdd(scores, r)) {
+      if (test && !encoded.rejected.has(r) && interpreter.finite(scores, r) && interpreter.isInvalid(scores, r)) {
         throw new SluiceError('model_invalid', `${model.ref}: its output holds raw scores, not probabilities`);
       }
     }
     if (!test) return { bytes, probe, encoded, selfTest: null };
     const tolerance = manifest.self_test!.tolerance ?? 1e-6;
-    const result = compare(
-      manifest,
-      scores,
-      encoded.rejected,
-      test.expected,
-      rows.map((_, i) => i),
-      tolerance,
-    );
-    const passed = result.beyond === 0 && result.rejected === 0 && result.rows > 0;
-    return { bytes, probe, encoded, selfTest: { ...result, tolerance, passed, source: 'the training library' } };
+    const compared = { scores, rejected: encoded.rejected, rowOf: rows.map((_, i) => i) };
+    const deviation = deviationOf(manifest, compared, test.expected, tolerance);
+    const passed = deviation.beyond === 0 && deviation.rejected === 0 && deviation.rows > 0;
+    return { bytes, probe, encoded, selfTest: { ...deviation, tolerance, passed, source: 'the training library' } };
   } catch (error) {
     probe.close();
     throw error;
@@ -135,7 +130,7 @@ async function readSelfTest(model: ModelPackage) {
       throw new SluiceError('model_invalid', `${name} must lie inside the package`);
     return file;
   };
-  const broken = (cause: unknown): SluiceError =>
+  const unreadable = (cause: unknown): SluiceError =>
     cause instanceof SluiceError && cause.code === 'model_invalid'
       ? cause
       : new SluiceError(
@@ -156,7 +151,7 @@ async function readSelfTest(model: ModelPackage) {
     if (want.rows !== rows.length) throw new Error(`${rows.length} rows, ${want.rows} predictions`);
     return { header, rows, expected: want };
   } catch (cause) {
-    throw broken(cause);
+    throw unreadable(cause);
   }
 }
 

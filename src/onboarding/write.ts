@@ -1,11 +1,11 @@
-// A proposed package as files in a folder, ready to be added to a registry.
+// Writes a proposed package to a folder and adds it to a registry.
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
 import { loadPackage } from '../model/package/load-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
-import type { Proposal } from './register.ts';
+import type { Proposal } from './draft.ts';
 import { reportMarkdown } from './report.ts';
 
 /** Writes model.yaml, the files of the proposal and the report card (Markdown and JSON). */
@@ -17,7 +17,10 @@ export async function writePackage(folder: string, proposal: Proposal): Promise<
   await writeFile(path.join(folder, 'model.yaml'), formatYaml(proposal.manifest));
 }
 
-/** Adds a proposal to a registry after reading it back as a server would; the version it got. @throws SluiceError version_exists | model_invalid */
+/**
+ * Adds a proposal to a registry after reading it back as a server would; returns its version.
+ * @throws SluiceError version_exists | model_invalid
+ */
 export async function addProposal(registry: Registry, proposal: Proposal): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
   try {

@@ -1,7 +1,7 @@
 // What every kind of run is given and gives back.
 import type { RunCounts } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunAccount } from './account.ts';

@@ -8,7 +8,7 @@ import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import { RunAccount } from './account.ts';
 
 export interface ExplainedRow {

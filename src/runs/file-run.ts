@@ -2,7 +2,7 @@
 import type { KafkaSink } from '../config/pipeline-config.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import {
   type Endpoint,

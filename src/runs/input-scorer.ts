@@ -5,7 +5,7 @@ import type { RunCounts } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink, OpenSource } from './endpoints.ts';
 import type { RejectsPart } from './rejects-list.ts';

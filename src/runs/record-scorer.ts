@@ -8,7 +8,7 @@ import type { StreamSpec, Tally } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import { interpretationOf } from './spec.ts';
 
 export interface RecordError {

@@ -5,7 +5,7 @@ import { type InputFormat, type StreamLimits, scoreChunks } from '../engine/scor
 import type { WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink } from './endpoints.ts';
 import type { RejectsPart } from './rejects-list.ts';

@@ -13,7 +13,7 @@ import {
   type MicroBatch,
   type OutgoingRecord,
 } from '../kafka/records.ts';
-import type { ModelPackage } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { observerOf } from './kafka-metrics.ts';

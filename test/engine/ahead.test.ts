@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { judge } from '../../src/inference/sandbox/verdict.ts';
 import { openFileSink } from '../../src/io/sink/file-sink.ts';
 import { openFile } from '../../src/io/source/byte-source.ts';
-import type { ModelPackage } from '../../src/model/package/load-package.ts';
+import type { ModelPackage } from '../../src/model/package/model-package.ts';
 import { scratch } from '../support/cli.ts';
 import { type ForestSpec, forestNode, manifestFor } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { fromStream } from '../../src/io/source/byte-source.ts';
-import type { ModelPackage } from '../../src/model/package/load-package.ts';
+import type { ModelPackage } from '../../src/model/package/model-package.ts';
 import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { manifestFor } from '../support/forest.ts';

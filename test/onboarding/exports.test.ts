@@ -7,15 +7,16 @@ import { afterAll, describe, expect, test } from 'vitest';
 import type { Scores } from '../../src/inference/evaluate/evaluator.ts';
 import { openOnnxRuntime } from '../../src/inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
-import { placesOf, scoreBackground } from '../../src/inference/explain/background.ts';
 import { createExplainer } from '../../src/inference/explain/choose-explainer.ts';
 import { exactExplainer } from '../../src/inference/explain/coalitions.ts';
+import { placesOf, scoreBackground } from '../../src/inference/explain/scored-background.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
 import { encodeRows } from '../../src/inference/sandbox/sample-scorer.ts';
 import { readChecked } from '../../src/inference/trees/ensemble.ts';
+import type { Proposal, RegisterOptions } from '../../src/onboarding/draft.ts';
 import { readEncoding } from '../../src/onboarding/encoding-file.ts';
 import { readExpected } from '../../src/onboarding/expected.ts';
-import { type Proposal, proposePackage, type RegisterOptions } from '../../src/onboarding/register.ts';
+import { proposePackage } from '../../src/onboarding/register.ts';
 import { buildOnnx, type GraphSpec, type NodeSpec } from '../support/onnx-build.ts';
 
 const EXPORTS = path.resolve('test/fixtures/exports');

@@ -2,8 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
+import type { RegisterOptions } from '../../src/onboarding/draft.ts';
 import { type EncodingFile, NO_ENCODING, readEncoding } from '../../src/onboarding/encoding-file.ts';
-import type { RegisterOptions } from '../../src/onboarding/register.ts';
 
 export const ZOO = path.resolve('test/zoo');
 

@@ -1,4 +1,4 @@
-// The encoding rules, in one place for all doors: what a text or a JSON value means in a column of the model.
+// The encoding rules, one place for every door: what a text or a JSON value means in a column of the model.
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
@@ -9,7 +9,7 @@ export interface CellFault {
   readonly message: string;
 }
 
-/** Decimal notation only: no spaces, no separators, no hex, no words. */
+/** Decimal notation only: no spaces, separators, hex or words. */
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** Magnitudes from here on round to infinity as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
@@ -75,7 +75,7 @@ export class ColumnReader {
     };
   }
 
-  /** Reads a text cell into row `i` of the batch column; null when it was taken. */
+  /** Reads a text cell into row `i` of the batch column; null if it is valid. */
   readText(text: string, out: ColumnData, i: number): CellFault | null {
     if (this.missingTexts.has(text)) return this.readMissing(out, i);
     switch (this.kind) {
@@ -147,7 +147,7 @@ export class ColumnReader {
   }
 }
 
-/** One reader a column, in the order of the package. */
+/** One reader per column, in the order of the package. */
 export function columnReaders(manifest: Manifest): ColumnReader[] {
   return manifest.columns.map(
     (c) =>

@@ -1,4 +1,4 @@
-// From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input a column.
+// From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input per column.
 import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
@@ -16,9 +16,9 @@ export interface EncodedInput {
 /** Fills rows from..to-1 of its column. */
 type Fill = (batch: ColumnBatch, from: number, to: number) => void;
 
-/** How the cells of a column become numbers: for decoders that write them themselves. */
+/** How the cells of a column become numbers, for decoders that write them directly. */
 export interface Encoding {
-  /** Places in float32 inputs: number of the input and column of it. */
+  /** Where the column goes in float32 inputs: index of the input and column within it. */
   readonly places: readonly { input: number; column: number }[];
   /** What a missing number becomes; NaN if it stays one. */
   readonly missing: number;
@@ -26,22 +26,22 @@ export interface Encoding {
   readonly values: readonly number[] | null;
 }
 
-/** What an encoder leaves to a decoder that can write numbers where they belong. */
+/** What an encoder offers to a decoder that writes numbers straight into the inputs. */
 export interface DirectEncoding {
   readonly inputs: readonly EncodedInput[];
-  /** One entry a column of the package; null: an input takes it as something else than float32. */
+  /** One entry per column of the package; null: an input takes it as another type than float32. */
   readonly columns: readonly (Encoding | null)[];
 }
 
 /**
- * Evaluators are given whole groups of this many rows. ONNX Runtime's vector loops treat the last few elements of a
- * tensor by other code than the rest (Logistic: other bits in 1 of some 100 rows), so an application's bits would depend
- * on how many neighbours it has; in whole groups there are no last few.
+ * Evaluators always get whole groups of this many rows. ONNX Runtime's vector loops handle the tail of a tensor with different
+ * code than the rest (Logistic: other bits in about 1 of 100 rows), so the bits of a row would depend on how many neighbours it
+ * has; in whole groups there is no tail.
  */
 export const ROW_GROUP = 16;
 
-/** Rows that are filled column by column before the next ones are: their lines stay in the first cache. */
-const AT_ONCE = 64;
+/** Rows filled column by column before the next ones, so that their cache lines stay in L1. */
+const TILE_ROWS = 64;
 
 /** Rows an evaluator computes for `rows` rows: whole groups. */
 export const paddedRows = (rows: number): number => Math.ceil(rows / ROW_GROUP) * ROW_GROUP;
@@ -83,8 +83,8 @@ export class Encoder implements DirectEncoding {
   }
 
   /**
-   * Encodes what of the batch is not encoded yet; rejected rows and the rows that fill the last group become copies of the first
-   * sound row.
+   * Encodes the part of the batch that is not encoded yet. Rejected rows and the rows that pad the last group become copies of
+   * the first valid row.
    */
   encode(batch: ColumnBatch): readonly EncodedInput[] {
     const { encoded, rows } = batch;
@@ -95,15 +95,15 @@ export class Encoder implements DirectEncoding {
       this.#fill(this.#direct, batch, from, end);
       from = encoded.indexOf(0, end);
     }
-    const sound = batch.rejected.indexOf(0);
-    for (const r of batch.rejections) this.#copyRow(sound, r.index);
-    for (let r = batch.rows; r < paddedRows(batch.rows); r++) this.#copyRow(sound, r);
+    const valid = batch.rejected.indexOf(0);
+    for (const r of batch.rejections) this.#copyRow(valid, r.index);
+    for (let r = batch.rows; r < paddedRows(batch.rows); r++) this.#copyRow(valid, r);
     return this.inputs;
   }
 
   #fill(fills: readonly Fill[], batch: ColumnBatch, first: number, last: number): void {
-    for (let from = first; from < last; from += AT_ONCE) {
-      const to = Math.min(last, from + AT_ONCE);
+    for (let from = first; from < last; from += TILE_ROWS) {
+      const to = Math.min(last, from + TILE_ROWS);
       for (const f of fills) f(batch, from, to);
     }
   }
@@ -133,7 +133,7 @@ function allocate(type: InputSpec['type'], n: number): InputArray {
   }
 }
 
-/** The fill of one column of one input; codes become table look-ups so that the loop over rows has no branches on words. */
+/** The fill of one column of one input; codes become table look-ups, so the loop over rows has no branches on strings. */
 function fill(
   spec: ColumnSpec,
   kind: ColumnKind,
@@ -227,25 +227,25 @@ function numberOf(value: string | number | boolean, codes: Record<string, number
   return n;
 }
 
-/** How a cell reads as the text a string input takes. */
+/** The text that a string input gets for a cell. */
 function stringOf(
   spec: ColumnSpec,
   kind: ColumnKind,
   missing: string | number | boolean | undefined,
 ): (c: ColumnData, r: number) => string {
-  const gone = missing === undefined ? '' : String(missing);
+  const replaced = missing === undefined ? '' : String(missing);
   switch (kind) {
     case 'text':
-      return (c, r) => c.texts[r] ?? gone;
+      return (c, r) => c.texts[r] ?? replaced;
     case 'number':
-      return (c, r) => (Number.isNaN(c.numbers[r]) ? gone : String(c.numbers[r]));
+      return (c, r) => (Number.isNaN(c.numbers[r]) ? replaced : String(c.numbers[r]));
     case 'boolean': {
-      const words = [gone, gone, String(spec.false_as ?? 'False'), String(spec.true_as ?? 'True')];
+      const words = [replaced, replaced, String(spec.false_as ?? 'False'), String(spec.true_as ?? 'True')];
       return (c, r) => words[c.codes[r]! - UNSEEN]!;
     }
     case 'category': {
-      const unseen = spec.unseen === 'value' ? String(spec.unseen_value) : gone;
-      const words = [unseen, gone, ...(spec.values ?? Object.keys(spec.codes ?? {}))];
+      const unseen = spec.unseen === 'value' ? String(spec.unseen_value) : replaced;
+      const words = [unseen, replaced, ...(spec.values ?? Object.keys(spec.codes ?? {}))];
       return (c, r) => words[c.codes[r]! - UNSEEN]!;
     }
   }

@@ -1,4 +1,4 @@
-// Which evaluator serves a model: ours only where it was seen to agree with ONNX Runtime, else ONNX Runtime.
+// Which evaluator serves a model: the native one only where it agrees with ONNX Runtime on comparison rows.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -7,21 +7,21 @@ import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import { Unsupported } from '../trees/grow.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
-import { Probe } from './native/comparison-rows.ts';
+import { ComparisonRows } from './native/comparison-rows.ts';
 import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/native-evaluator.ts';
 import type { InputShape } from './native/source.ts';
 
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';
 
 /**
- * What the comparison of both evaluators said about one model file and one way of feeding it. Plain data: one worker
- * finds it out, the others are given it. It holds for the machine and the ONNX Runtime it was found on.
+ * The result of comparing both evaluators for one model file and one way of feeding it. Plain data: it is computed once and
+ * handed to all workers. It holds for the machine and the version of ONNX Runtime it was computed on.
  */
 export interface Verdict {
   /** SHA-256 of the model file, of what feeds it, of its output and of the rules of the comparison. */
   readonly key: string;
   readonly engine: 'onnxruntime' | 'native';
-  /** Rows that were compared; 0: none were. */
+  /** Rows that were compared. */
   readonly rows: number;
   readonly sameBits: boolean;
   /** Largest difference of two scores, relative to those above 1. */
@@ -30,9 +30,9 @@ export interface Verdict {
   readonly reason: string | null;
 }
 
-/** What one process found out and compiled for others. */
+/** What one process decided and compiled for others. */
 export interface Known {
-  /** null: nothing is found out, or not yet. */
+  /** null: not decided, or not yet. */
   readonly verdict: Verdict | null;
   /** The model compiled for native evaluation, where it is. */
   readonly plan: NativePlan | null;
@@ -46,27 +46,27 @@ export interface Choice extends Known {
 /** Opens ONNX Runtime with a model that was read and checked. */
 export type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
 
-/** Rows of a comparison, and the time after which it ends with fewer: large forests are slow in ONNX Runtime. */
+/** Rows of a comparison, and the time budget after which it stops early: large forests are slow in ONNX Runtime. */
 const ROWS = 10_240;
 const BATCH = 512;
 const MIN_ROWS = 1_024;
 const BUDGET_MS = 600;
-/** Differences up to this are those of another order of additions. */
+/** Differences up to this come from another order of additions. */
 export const TOLERANCE = 1e-6;
-/** Changes when evaluators or the comparison change: verdicts of older releases do not hold. */
+/** Bumped when the evaluators or the comparison change: verdicts of older releases no longer hold. */
 const RULES = 1;
 
-/** Loaded when it is needed: a worker that evaluates natively must not pay for ONNX Runtime. */
+/** Loaded on demand: a worker that evaluates natively must not pay for ONNX Runtime. */
 async function openOnnxRuntime(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
   return (await import('./onnxruntime.ts')).openOnnxRuntime(servable(model), manifest);
 }
 
 export interface ChooseOptions {
-  /** What was found out before: where it fits, nothing is compared, and a native one does not even load ONNX Runtime. */
+  /** An earlier verdict: if its key fits, nothing is compared, and a native one does not even load ONNX Runtime. */
   verdict?: Verdict | null;
-  /** Opens ONNX Runtime while the model is compiled here. */
-  openAside?: OpenReference | null;
-  /** Gets the compiled model before it is compared, which waits for it. */
+  /** Opens ONNX Runtime in parallel while the model is compiled here. */
+  openAlongside?: OpenReference | null;
+  /** Gets the compiled model before it is compared; the comparison awaits it. */
   onPlan?: (plan: NativePlan) => Promise<void>;
 }
 
@@ -78,39 +78,39 @@ export async function chooseEvaluator(
   bytes: Uint8Array,
   manifest: Manifest,
   policy: EnginePolicy = 'auto',
-  { verdict = null, openAside = null, onPlan }: ChooseOptions = {},
+  { verdict = null, openAlongside = null, onPlan }: ChooseOptions = {},
 ): Promise<Choice> {
   const model = readChecked(bytes);
   const shapes = manifest.inputs.map(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
   const output = manifest.onnx.probabilities ?? manifest.onnx.value!;
-  // What the probes depend on, too: which inputs can be NaN.
+  // The comparison rows depend on it, too: which inputs can be NaN.
   const missing = manifest.columns.map((c) => [c.name, c.missing?.as ?? null]);
   const key = createHash('sha256')
     .update(bytes)
     .update(JSON.stringify([RULES, policy === 'onnxruntime', shapes, manifest.inputs, output, missing]))
     .digest('hex');
-  let aside: Promise<Evaluator> | null = null;
-  const open = (): Promise<Evaluator> => aside ?? openOnnxRuntime(model, manifest);
-  const general = (reason: string, found: Partial<Verdict> = {}): Verdict => {
+  let alongside: Promise<Evaluator> | null = null;
+  const open = (): Promise<Evaluator> => alongside ?? openOnnxRuntime(model, manifest);
+  const fallback = (reason: string, found: Partial<Verdict> = {}): Verdict => {
     if (policy === 'native')
       throw new SluiceError('model_invalid', `the native evaluator cannot serve the model: ${reason}`);
     return { key, engine: 'onnxruntime', rows: 0, sameBits: false, maxDifference: 0, ...found, reason };
   };
   if (policy === 'onnxruntime') {
-    const verdict = general('the configuration says so');
+    const verdict = fallback('the configuration says so');
     return { evaluator: await open(), verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
-    general(known.reason ?? 'a comparison said so');
+    fallback(known.reason ?? 'a comparison said so');
     return { evaluator: await open(), verdict: known, plan: null };
   }
-  if (openAside && !known) {
-    aside = openAside(model, manifest);
-    // Who does not wait for it does not need to know.
-    aside.catch(() => {});
+  if (openAlongside && !known) {
+    alongside = openAlongside(model, manifest);
+    // A failure matters only to whoever awaits it.
+    alongside.catch(() => {});
   }
   let native: NativeEvaluator;
   let plan: NativePlan;
@@ -120,8 +120,8 @@ export async function chooseEvaluator(
     native = openNative(plan);
   } catch (e) {
     if (e instanceof SluiceError) throw e;
-    // A fault of ours is a reason too: the model can still be served.
-    const why = general(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
+    // A bug of ours is a reason too: ONNX Runtime can still serve the model.
+    const why = fallback(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
     return { evaluator: await open(), verdict: why, plan: null };
   }
   if (known) return { evaluator: native, verdict: known, plan };
@@ -133,7 +133,7 @@ export async function chooseEvaluator(
     const found = await compare(native, other, manifest);
     const { agree, ...said } = found;
     if (!agree) {
-      const verdict = general(said.reason ?? 'scores differ', said);
+      const verdict = fallback(said.reason ?? 'scores differ', said);
       keep = true;
       return { evaluator: other, verdict, plan: null };
     }
@@ -151,19 +151,19 @@ export interface Comparison {
   reason: string | null;
 }
 
-/** Scores the same probes with both. Ends at the first batch that differs too much. */
+/** Scores the same rows with both. Ends at the first batch that differs too much. */
 export async function compare(
   native: Pick<NativeEvaluator, 'slots' | 'scoreNow'>,
   reference: Evaluator,
   manifest: Manifest,
 ): Promise<Comparison> {
-  const probe = new Probe(manifest, native.slots, BATCH);
+  const batches = new ComparisonRows(manifest, native.slots, BATCH);
   const began = performance.now();
   let rows = 0;
   let differing = 0;
   let maxDifference = 0;
   while (rows < ROWS && (rows < MIN_ROWS || performance.now() - began < BUDGET_MS)) {
-    const inputs = probe.next();
+    const inputs = batches.next();
     let expected: Scores;
     let own: Scores;
     try {
@@ -189,7 +189,7 @@ export async function compare(
   return { agree: true, rows, sameBits: differing === 0, maxDifference, reason };
 }
 
-/** null: other numbers of scores. NaN agrees with NaN. */
+/** null: another number of scores. NaN agrees with NaN. */
 function difference(a: Scores, b: Scores): { differing: number; max: number } | null {
   if (a.width !== b.width || a.values.length !== b.values.length || a.values.constructor !== b.values.constructor)
     return null;

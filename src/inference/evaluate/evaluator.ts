@@ -8,14 +8,15 @@ export interface Scores {
 }
 
 export interface Evaluator {
-  /** Which engine runs, as the summary says it. */
+  /** The engine's name in summaries. */
   readonly name: 'onnxruntime' | 'native';
   /**
-   * Scores the first `rows` rows of the inputs, whose arrays hold `paddedRows(rows)` rows of sound values. What it returns may be overwritten by the next call.
+   * Scores the first `rows` rows of the inputs, whose arrays hold `paddedRows(rows)` rows of valid values. The result may be
+   * overwritten by the next call.
    * @throws SluiceError model_failed
    */
   score(inputs: readonly EncodedInput[], rows: number): Promise<Scores>;
-  /** The same without a promise, where the engine can. */
+  /** The same, synchronously, where the engine can. */
   scoreNow?(inputs: readonly EncodedInput[], rows: number): Scores;
   close(): Promise<void>;
 }

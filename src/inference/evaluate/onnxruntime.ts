@@ -1,4 +1,5 @@
-// The general engine and the oracle of all others: ONNX Runtime, one thread a session so that bits do not depend on neighbours.
+// The fallback for every model and the oracle of the native evaluator: ONNX Runtime, one thread per session so that the bits of
+// a row do not depend on its neighbours.
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
@@ -8,7 +9,7 @@ import type { Evaluator, Scores } from './evaluator.ts';
 import { type OnnxSession, type OutputTensor, openSession } from './session.ts';
 
 /**
- * Opens a session on a model that was read and checked. Scoring blocks its thread, so this belongs into a worker.
+ * Opens a session on a model that was read and checked. Scoring blocks its thread, so this belongs in a worker.
  * @throws SluiceError model_invalid when the graph does not load, or its inputs and outputs are not those of the package
  */
 export async function openOnnxRuntime(model: Servable, manifest: Manifest): Promise<Evaluator> {
@@ -45,7 +46,7 @@ export async function openOnnxRuntime(model: Servable, manifest: Manifest): Prom
 }
 
 /**
- * Row-major scores of the tensors that carry them: one tensor [rows, classes], or one a class.
+ * Row-major scores of the tensors that carry them: one tensor [rows, classes], or one per class.
  * @throws SluiceError model_failed when they are no floats or have another number of columns
  */
 export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes: number): Scores {
@@ -66,7 +67,7 @@ export function scoresOf(tensors: readonly OutputTensor[], rows: number, classes
   return { values, width };
 }
 
-/** ONNX Runtime ignores feeds it does not know, so names and types are checked here. */
+/** ONNX Runtime ignores unknown feeds, so names and types are checked here. */
 export function mismatches(session: Pick<OnnxSession, 'inputs' | 'outputs'>, manifest: Manifest): string[] {
   const problems: string[] = [];
   const declared = new Map(manifest.inputs.map((i) => [i.name, i]));

@@ -2,8 +2,8 @@
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { Scores } from './evaluator.ts';
 
-/** Odds beyond this are those of a certainty: keeps scorecard points finite. */
-const CERTAIN = 1e-9;
+/** Probabilities are clamped this far from 0 and 1: keeps scorecard points finite. */
+const CLAMP = 1e-9;
 /** Rounding of float32 sums. */
 const PROBABILITY_SLACK = 1e-5;
 
@@ -65,10 +65,10 @@ export class Interpreter {
   }
 
   /**
-   * The first row from `from` on, below `rows`, whose scores are no answer: not finite, or no probabilities where they are due,
-   * which are within 0…1 and, of several classes, add up to 1; `rows` if all are.
+   * The first row in `from`..`rows` - 1 whose scores are invalid: not finite or, where probabilities are due, outside 0…1 or (of
+   * several classes) not adding up to 1; `rows` if all are valid.
    */
-  nextOdd(scores: Scores, from: number, rows: number): number {
+  nextInvalid(scores: Scores, from: number, rows: number): number {
     const { values, width } = scores;
     const probabilities = !this.#logOdds && (this.task === 'binary' || this.task === 'multiclass');
     const lowest = probabilities ? -PROBABILITY_SLACK : -Number.MAX_VALUE;
@@ -85,9 +85,9 @@ export class Interpreter {
     return rows;
   }
 
-  /** true if the scores of row `r` are no answer. */
-  isOdd(scores: Scores, r: number): boolean {
-    return this.nextOdd(scores, r, r + 1) === r;
+  /** true if the scores of row `r` are invalid. */
+  isInvalid(scores: Scores, r: number): boolean {
+    return this.nextInvalid(scores, r, r + 1) === r;
   }
 
   /** true if every score of row `r` is a finite number. */
@@ -99,11 +99,11 @@ export class Interpreter {
 
   /** Scorecard points: base_points at base_odds (good : bad), points_to_double_odds more for each doubling; rounded. */
   points(probability: number): number {
-    const p = Math.min(1 - CERTAIN, Math.max(CERTAIN, probability));
+    const p = Math.min(1 - CLAMP, Math.max(CLAMP, probability));
     return Math.round(this.#offset + this.#factor * Math.log(p / (1 - p)));
   }
 
-  /** All that `decision` can answer. */
+  /** Every value `decision` can return. */
   get decisions(): string[] {
     return [...this.#decisions.map((d) => d.name), ''];
   }

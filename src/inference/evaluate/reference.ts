@@ -1,4 +1,4 @@
-// ONNX Runtime in a thread of its own, so that a model is loaded there while it is compiled here.
+// ONNX Runtime in a separate thread, so that a model is loaded there while it is compiled here.
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -7,7 +7,7 @@ import type { OnnxModel } from '../onnx/graph.ts';
 import { type Servable, servable } from '../onnx/servable.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 
-/** To the thread: micro-batches, one at a time. */
+/** A micro-batch for the thread; one at a time. */
 export interface ReferenceJob {
   inputs: readonly EncodedInput[];
   rows: number;
@@ -23,7 +23,7 @@ export interface ReferenceInit {
   manifest: Manifest;
 }
 
-/** Its `score` may be called again when the last call was answered. @throws SluiceError model_invalid */
+/** Its `score` may be called again once the last call has been answered. @throws SluiceError model_invalid */
 export async function openReference(model: OnnxModel, manifest: Manifest): Promise<Evaluator> {
   const own = import.meta.url.endsWith('.ts') ? './reference-entry.ts' : './reference-entry.js';
   const init: ReferenceInit = { model: servable(model), manifest };
@@ -45,7 +45,7 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
       return answer.scores;
     },
     close: async () => {
-      // Nobody has to wait for it.
+      // No need to await it.
       void worker.terminate();
     },
   };

@@ -4,7 +4,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Servable } from '../onnx/servable.ts';
 
-/** A tensor that came out: typed values and dimensions. */
+/** An output tensor: typed values and dimensions. */
 export interface OutputTensor {
   data: Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
   dims: readonly number[];
@@ -12,9 +12,9 @@ export interface OutputTensor {
 
 export interface SessionInput {
   name: string;
-  /** Element type in ONNX Runtime's words, such as float32. */
+  /** Element type as ONNX Runtime names it, such as float32. */
   type: string;
-  /** Columns the graph asks for; null: it does not say. */
+  /** Columns the graph takes; null: it does not say. */
   width: number | null;
   /** true: the graph takes exactly one row. */
   single: boolean;
@@ -32,9 +32,9 @@ export interface OnnxSession {
   close(): Promise<void>;
 }
 
-/** Has ONNX Runtime make itself ready, which the first session otherwise waits for. */
+/** Initializes ONNX Runtime, which the first session would otherwise wait for. */
 export async function warmUp(): Promise<void> {
-  // No model: it finds out only when it is ready.
+  // One byte is no model: the call fails, but only after the initialization.
   await ort.InferenceSession.create(new Uint8Array(1), { logSeverityLevel: 4 }).catch(() => {});
 }
 
@@ -60,7 +60,7 @@ export async function openSession(graph: Servable): Promise<OnnxSession> {
   const original = new Map([...graph.renamed].map(([output, tensor]) => [tensor, output]));
   const inputs = session.inputMetadata.map((m): SessionInput => {
     const shape = m.isTensor ? m.shape : [];
-    // A file that says nothing of the shape leaves the width open; one dimension is one column.
+    // Without a declared shape the width stays open; one dimension is one column.
     const declared = graph.inputs.find((i) => i.name === m.name)?.type;
     const unknown = declared?.kind === 'tensor' && declared.shape === null;
     const width = unknown ? null : shape.length < 2 ? 1 : shape[1];
@@ -112,17 +112,17 @@ export async function openSession(graph: Servable): Promise<OnnxSession> {
   };
 }
 
-/** The first line of what ONNX Runtime says, without its own source files and signatures. */
+/** The first line of ONNX Runtime's message, without its source locations and signatures. */
 function message(cause: unknown): string {
   const line = cause instanceof Error ? cause.message.split('\n')[0]! : String(cause);
   const node = /while running (\w+) node/.exec(line);
-  const [, told] = /Status Message: (.*)$/.exec(line) ?? [];
-  if (!node || told === undefined) return line;
-  const text = told.replace(/^\/\S+:\d+ /, '').replace(/^.*\) (?:const )?(?:\[with .*?\] )?(?=[A-Z'"\w])/, '');
+  const [, status] = /Status Message: (.*)$/.exec(line) ?? [];
+  if (!node || status === undefined) return line;
+  const text = status.replace(/^\/\S+:\d+ /, '').replace(/^.*\) (?:const )?(?:\[with .*?\] )?(?=[A-Z'"\w])/, '');
   return `${node[1]} fails: ${text.trim().slice(0, 300)}`;
 }
 
-/** What mends failures to load that exporters are known for. */
+/** The fix for load failures that exporters are known for. */
 function hint(cause: unknown): string {
   const text = String(cause);
   if (/implementation for Imputer/.test(text)) {

@@ -1,17 +1,17 @@
-// Picks the method for a model: exact where mathematics allows it, the next best where not, and says which.
-
+// Picks the best explanation method a model allows, exact where possible, and says why better ones were not taken.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import { readOnnx } from '../onnx/graph.ts';
-import { type Trace, type TracedHeads, traceHeads } from '../onnx/trace.ts';
+import { type TracedHeads, traceHeads } from '../onnx/heads.ts';
+import type { Trace } from '../onnx/traced-model.ts';
 import { Unsupported } from '../trees/grow.ts';
-import { placesOf, scoreBackground } from './background.ts';
 import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';
+import { placesOf, scoreBackground } from './scored-background.ts';
 import { sumExplainer } from './sum.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 
@@ -53,7 +53,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
       return null;
     }
   };
-  // One output a class: any of them leads to the sums inside.
+  // With one output per class, any of them leads to the sums inside.
   const output = scoreOutputs(manifest).at(-1)!;
   const shapes = manifest.inputs.map((i) => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }));
   const heads = (() => {

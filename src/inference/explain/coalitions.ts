@@ -1,16 +1,16 @@
-// Effects of any model by asking it: all subsets of the columns where they are few, else antithetic permutations.
+// Effects of any model by querying it: all subsets of the columns where they are few, else antithetic permutations.
 import { Random } from '../../core/random.ts';
 import type { EncodedInput, InputArray } from '../encode/encoder.ts';
 import { paddedRows } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Background, Place } from './background.ts';
 import type { Effects, Explainer, Space } from './explainer.ts';
 import { answersOf } from './link.ts';
+import type { Background, Place } from './scored-background.ts';
 
-/** Subsets of more columns than this are too many to ask for all. */
+/** With more columns than this, scoring all subsets is too expensive. */
 export const EXACT_COLUMNS = 12;
-/** Rows the model is asked at once. */
+/** Rows scored at once. */
 const BATCH = 512;
 /** Least number of pairs of permutations. */
 export const DEFAULT_PAIRS = 400;
@@ -22,7 +22,7 @@ interface Asking {
   background: Background;
 }
 
-/** Collects made-up rows, asks the model for them in batches and hands each answer to whoever wanted it. */
+/** Collects hybrid rows, scores them in batches and hands each answer back to whoever asked. */
 export class Hybrids {
   readonly outputs: number;
   readonly #evaluator: Evaluator;
@@ -110,7 +110,7 @@ function baseOf({ interpreter, background }: Asking, outputs: number): Float64Ar
   return base;
 }
 
-/** Columns in which row x and background row z differ; the others change nothing whoever they come from. */
+/** Columns in which row x and background row z differ; the others change nothing. */
 function differing(asking: Asking, inputs: readonly EncodedInput[], x: number, z: number): number[] {
   return asking.places.flatMap((list, column) =>
     list.some(({ input, at }) => {

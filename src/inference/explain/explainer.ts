@@ -1,4 +1,4 @@
-// What every method of interpretation is: encoded applications in, one effect a column and output out.
+// What every explanation method implements: encoded applications in, one effect per column and output out.
 import type { EncodedInput } from '../encode/encoder.ts';
 
 export type Method = 'tree_interventional' | 'tree_path_dependent' | 'linear' | 'exact' | 'sampling';

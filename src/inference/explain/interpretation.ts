@@ -4,11 +4,11 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
-import { type Place, placesOf } from './background.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
 import { Hybrids } from './coalitions.ts';
 import type { Explainer } from './explainer.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
+import { type Place, placesOf } from './scored-background.ts';
 
 /** What a stream asks for. */
 export interface InterpretationSpec {
@@ -28,7 +28,7 @@ export interface Reason {
   text: string;
 }
 
-/** Row of the batch was not interpreted because nobody asked. */
+/** The row was not selected for interpretation. */
 export const NOT_ASKED = -1;
 /** Base and effects of the row do not add up to what the model answers. */
 export const INEXACT = -2;
@@ -49,7 +49,7 @@ export interface BatchInterpretation {
 }
 
 const DEFAULT_REASONS = 4;
-/** Columns looked at beyond the reasons wanted, because some do not hold when they are tried. */
+/** Candidates beyond the number of reasons wanted, because some fail the check. */
 const SPARE = 4;
 
 export class Interpretations {

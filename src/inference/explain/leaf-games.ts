@@ -11,7 +11,7 @@ import type { SlotPlan } from '../trees/slots.ts';
 import { NotExplainable } from './explainer.ts';
 
 /** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
-export type Fill = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
+export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
 
 export interface LeafGame {
   /** Players on the path: columns. */
@@ -47,11 +47,11 @@ interface TreeGame {
   weightEnd: Int32Array;
 }
 
-/** Masks of up to this many players are looked up in an array. */
+/** Up to this many players the memo is an array indexed by mask. */
 const ARRAY_PLAYERS = 10;
-/** A mask is a number of 32 bits with its sign. */
+/** A mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Numbers kept for looking up, 8 bytes each; beyond this they are computed anew. */
+/** Memoized numbers, 8 bytes each; beyond this they are recomputed. */
 const MAX_MEMO = 6_000_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 const UNKNOWN = -1;
@@ -63,7 +63,7 @@ export class LeafGames {
   readonly #scale: number;
   readonly #weightTarget: Int32Array;
   readonly #weightValue: Float64Array;
-  readonly #fill: Fill;
+  readonly #solve: LeafGameSolver;
   readonly #table: Int32Array;
   #pool = new Float64Array(1 << 16);
   #used = 0;
@@ -79,7 +79,7 @@ export class LeafGames {
     trees: readonly Tree[],
     plan: SlotPlan,
     playerOf: readonly number[],
-    fill: Fill,
+    solve: LeafGameSolver,
     cover: ((node: number) => number) | null,
   ) {
     if (e.aggregate !== 'SUM' && e.aggregate !== 'AVERAGE')
@@ -88,7 +88,7 @@ export class LeafGames {
     this.#scale = e.aggregate === 'AVERAGE' ? 1 / trees.length : 1;
     this.#weightTarget = e.weightTarget;
     this.#weightValue = e.weightValue;
-    this.#fill = fill;
+    this.#solve = solve;
     let bytes = 0;
     let memo = 0;
     this.#trees = trees.map((t) => {
@@ -187,7 +187,7 @@ export class LeafGames {
     if (known !== undefined) return known;
     const d = t.leafFirst[leaf + 1]! - t.leafFirst[leaf]!;
     const scratch = this.#scratch;
-    const any = this.#fill(t.games[leaf]!, mask, scratch);
+    const any = this.#solve(t.games[leaf]!, mask, scratch);
     let at = NOTHING;
     if (any) {
       if (this.#used + d > MAX_MEMO) return UNKNOWN;

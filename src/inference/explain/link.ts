@@ -1,4 +1,4 @@
-// From the sums inside a model to what it answers: found by comparing both on the background, not by names of operators.
+// The link from a model's inner sums to its answers, found by comparing both on the background, not by operator names.
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';
@@ -15,7 +15,7 @@ export interface Link {
 /** Rounding of float32 sums of some hundred trees; relative beyond 1. */
 export const ANSWER_TOLERANCE = 1e-5;
 
-/** What the model answers, one number an output: probability of the positive class, of each class, or the value. */
+/** What the model answers, one number per output: probability of the positive class, of each class, or the value. */
 export function answersOf(interpreter: Interpreter, scores: Scores, r: number, out: Float64Array): void {
   if (interpreter.task === 'multiclass')
     for (let c = 0; c < out.length; c++) out[c] = scores.values[r * scores.width + c]!;
@@ -24,7 +24,7 @@ export function answersOf(interpreter: Interpreter, scores: Scores, r: number, o
 
 const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
 
-/** Answers that belong to margins (both one number an output). */
+/** The answers for given margins, one number per output. */
 export function applyLink(
   kind: Link['kind'],
   margins: Float64Array,
@@ -81,11 +81,11 @@ export function findLink(
     }
     if (targets === 2) for (const s of [1, -1]) add('log_odds', 'logistic', [[-s, s]], [0]);
     // Calibration by a sigmoid: a · sum + b in log-odds.
-    const sound = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
-    for (let t = targets - 1; t >= 0 && sound.length > 2; t--) {
+    const usable = answers.map((_, r) => r).filter((r) => answers[r]![0]! > 0.01 && answers[r]![0]! < 0.99);
+    for (let t = targets - 1; t >= 0 && usable.length > 2; t--) {
       const line = lineThrough(
-        sound.map((r) => sums[r]![t]!),
-        sound.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
+        usable.map((r) => sums[r]![t]!),
+        usable.map((r) => Math.log(answers[r]![0]! / (1 - answers[r]![0]!))),
       );
       if (line) add('log_odds', 'logistic', [unit(t, line[0])], [line[1]]);
     }

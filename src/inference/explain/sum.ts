@@ -1,8 +1,8 @@
 // Effects of an average of models (voting, bagging): effects of each, added up with its weight.
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Background } from './background.ts';
 import { type Effects, type Explainer, type Method, NotExplainable, type Space } from './explainer.ts';
 import { ANSWER_TOLERANCE, answersOf, distance, type LinkFinder, marginsOf } from './link.ts';
+import type { Background } from './scored-background.ts';
 
 /**
  * @param make makes the explainer of part `i`; its link is the one given

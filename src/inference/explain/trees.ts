@@ -1,16 +1,15 @@
 // Exact effects of a traced tree ensemble, against the background (interventional) or the covers of the training rows.
-import type { EncodedInput } from '../encode/encoder.ts';
 import type { InputShape } from '../evaluate/native/source.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Trace } from '../onnx/trace.ts';
+import type { Trace } from '../onnx/traced-model.ts';
 import { readEnsemble } from '../trees/ensemble.ts';
 import { growTrees } from '../trees/grow.ts';
 import { planSlots } from '../trees/slots.ts';
-import type { Background, Place } from './background.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
 import { interventional, pathDependent } from './fills.ts';
 import { LeafGames } from './leaf-games.ts';
-import { answersOf, findLink, type LinkFinder, marginsOf } from './link.ts';
+import { answersOf, findLink, type Link, type LinkFinder, marginsOf } from './link.ts';
+import { type Background, columnFeeding, type Place } from './scored-background.ts';
 import { SlotStates } from './slot-states.ts';
 
 /** Rows explained at once. */
@@ -18,6 +17,19 @@ const CHUNK = 256;
 
 /** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
+
+/** An ensemble cut into games, and what reads the states of a row. */
+interface TreeModel {
+  readonly games: LeafGames;
+  readonly states: SlotStates;
+  readonly slots: number;
+  readonly targets: number;
+  readonly columns: number;
+  /** What the sums start from, one a target. */
+  readonly start: Float64Array;
+  /** Training rows at a node; null: interventional. */
+  readonly cover: ((node: number) => number) | null;
+}
 
 /**
  * @param covers null: interventional
@@ -32,36 +44,69 @@ export function treeExplainer(
   covers: Covers | null,
   linkOf: LinkFinder = findLink,
 ): Explainer {
+  const model = treeModel(trace, shapes, places, covers);
+  const { sums, masks } = scoreSums(model, background);
+  const answers = sums.map((_, r) => {
+    const answer = new Float64Array(interpreter.task === 'multiclass' ? interpreter.classes.length : 1);
+    answersOf(interpreter, background.scores, r, answer);
+    return answer;
+  });
+  const link = linkOf(interpreter, sums, answers);
+  const base = new Float64Array(link.outputs);
+  marginsOf(link, setUpGames(model, masks, background.rows), base);
+  return {
+    method: model.cover ? 'tree_path_dependent' : 'tree_interventional',
+    space: link.space,
+    outputs: link.outputs,
+    base,
+    explain: explainRows(model, link),
+  };
+}
+
+function treeModel(
+  trace: Trace,
+  shapes: readonly InputShape[],
+  places: readonly (readonly Place[])[],
+  covers: Covers | null,
+): TreeModel {
   if (trace.head.kind !== 'trees') throw new NotExplainable('the model is no tree ensemble');
   const { node } = trace.head;
   const e = readEnsemble(node);
+  const { base, targets } = e;
   const double = trace.type === 'float64';
   const trees = growTrees(e);
   const plan = planSlots(trace.features, trees, double);
-  const columns = places.length;
-  const playerOf = plan.slots.map(({ source }) => {
-    const input = shapes.findIndex((s) => s.name === source.input);
-    const column = places.findIndex((list) => list.some((p) => p.input === input && p.at === source.column));
-    if (column < 0) throw new NotExplainable(`input ${source.input} belongs to no column`);
-    return column;
-  });
+  const playerOf = plan.slots.map(({ source }) => columnFeeding(source, shapes, places));
   const cover = covers ? coverOf(node.attributes, covers) : null;
-  const states = new SlotStates(plan.slots, shapes, double);
-  const games = new LeafGames(e, trees, plan, playerOf, cover ? pathDependent : interventional, cover);
-  const targets = e.targets;
-  const rest = Array.from(
+  const start = Float64Array.from(
     { length: targets },
-    (_, t) => e.base[t] ?? (e.base.length === 1 && targets === 1 ? e.base[0]! : 0),
+    (_, t) => base[t] ?? (base.length === 1 && targets === 1 ? base[0]! : 0),
   );
-  if (e.base.length === 1 && targets === 2) rest[1] = e.base[0]!;
+  if (base.length === 1 && targets === 2) start[1] = base[0]!;
+  return {
+    games: new LeafGames(e, trees, plan, playerOf, cover ? pathDependent : interventional, cover),
+    states: new SlotStates(plan.slots, shapes, double),
+    slots: plan.slots.length,
+    targets,
+    columns: places.length,
+    start,
+    cover,
+  };
+}
 
-  // The sums of the background rows: what the model adds up before it answers.
+/** Game → mask → background rows that have it. */
+type MaskCounts = Map<object, Map<number, number>>;
+
+/** The sums of the background rows, what the model adds up before it answers, and the masks they have in each game. */
+function scoreSums(
+  { games, states, start, cover }: TreeModel,
+  background: Background,
+): { sums: Float64Array[]; masks: MaskCounts } {
   const sums: Float64Array[] = [];
-  const answers: Float64Array[] = [];
-  const masks = new Map<object, Map<number, number>>();
+  const masks: MaskCounts = new Map();
   for (let r = 0; r < background.rows; r++) {
     states.read(background.inputs, r);
-    const sum = Float64Array.from(rest);
+    const sum = start.slice();
     games.visit(states.states, (game, mask, from, end) => {
       if (mask === 2 ** game.players.length - 1) {
         for (let w = from; w < end; w++) {
@@ -69,86 +114,91 @@ export function treeExplainer(
           sum[target]! += value;
         }
       }
-      if (!cover) {
-        const counts = masks.get(game) ?? new Map<number, number>();
-        counts.set(mask, (counts.get(mask) ?? 0) + 1);
-        masks.set(game, counts);
-      }
+      if (cover) return;
+      const counts = masks.get(game) ?? new Map<number, number>();
+      counts.set(mask, (counts.get(mask) ?? 0) + 1);
+      masks.set(game, counts);
     });
     sums.push(sum);
-    const answer = new Float64Array(interpreter.task === 'multiclass' ? interpreter.classes.length : 1);
-    answersOf(interpreter, background.scores, r, answer);
-    answers.push(answer);
   }
-  const link = linkOf(interpreter, sums, answers);
-  const baseSums = Float64Array.from(rest);
+  return { sums, masks };
+}
+
+/** Gives each game its background; returns the sums without any column, from which effects are counted. */
+function setUpGames({ games, states, start, cover }: TreeModel, masks: MaskCounts, rows: number): Float64Array {
+  const sums = start.slice();
   games.visit(states.states, (game, _mask, from, end) => {
     let share: number;
     if (cover) share = game.shares.reduce((a, b) => a * b, 1);
     else {
       const counts = masks.get(game) ?? new Map<number, number>();
       game.backgroundMasks = Int32Array.from(counts.keys());
-      game.backgroundCounts = Float64Array.from(counts.values(), (n) => n / background.rows);
-      share = (counts.get(2 ** game.players.length - 1) ?? 0) / background.rows;
+      game.backgroundCounts = Float64Array.from(counts.values(), (n) => n / rows);
+      share = (counts.get(2 ** game.players.length - 1) ?? 0) / rows;
     }
     for (let w = from; w < end; w++) {
       const { target, value } = games.weight(w);
-      baseSums[target]! += value * share;
+      sums[target]! += value * share;
     }
   });
-  const base = new Float64Array(link.outputs);
-  marginsOf(link, baseSums, base);
+  return sums;
+}
 
+/** Explains rows chunk by chunk: effects on the sums, then mixed into effects on the outputs. */
+function explainRows({ games, states, slots, targets, columns, start }: TreeModel, link: Link): Explainer['explain'] {
   const { outputs } = link;
   // One target served as it is needs no mixing.
   const direct = targets === 1 && outputs === 1 && link.coefficients[0]![0] === 1;
-  const slots = plan.slots.length;
   const chunkStates = new Int32Array(CHUNK * slots);
   const perTarget = new Float64Array(CHUNK * targets * columns);
-  const sumsOfRows = new Float64Array(CHUNK * targets);
+  const sums = new Float64Array(CHUNK * targets);
   const rowMargins = new Float64Array(outputs);
   let values = new Float64Array(0);
   let margins = new Float64Array(0);
-  return {
-    method: cover ? 'tree_path_dependent' : 'tree_interventional',
-    space: link.space,
-    outputs,
-    base,
-    async explain(inputs: readonly EncodedInput[], rows: readonly number[]): Promise<Effects> {
-      const n = rows.length;
-      if (margins.length < n * outputs) {
-        values = new Float64Array(n * outputs * columns);
-        margins = new Float64Array(n * outputs);
+  return async (inputs, rows): Promise<Effects> => {
+    const n = rows.length;
+    if (margins.length < n * outputs) {
+      values = new Float64Array(n * outputs * columns);
+      margins = new Float64Array(n * outputs);
+    }
+    for (let from = 0; from < n; from += CHUNK) {
+      const part = Math.min(CHUNK, n - from);
+      for (let i = 0; i < part; i++) {
+        states.read(inputs, rows[from + i]!);
+        chunkStates.set(states.states, i * slots);
+        sums.set(start, i * targets);
       }
-      for (let from = 0; from < n; from += CHUNK) {
-        const part = Math.min(CHUNK, n - from);
-        for (let i = 0; i < part; i++) {
-          states.read(inputs, rows[from + i]!);
-          chunkStates.set(states.states, i * slots);
-          sumsOfRows.set(rest, i * targets);
-        }
-        perTarget.fill(0, 0, part * targets * columns);
-        games.add(chunkStates, slots, part, columns, perTarget, sumsOfRows);
-        if (direct) values.set(perTarget.subarray(0, part * columns), from * columns);
-        for (let i = 0; i < part; i++) {
-          marginsOf(link, sumsOfRows.subarray(i * targets, (i + 1) * targets), rowMargins);
-          margins.set(rowMargins, (from + i) * outputs);
-          if (direct) continue;
-          const at = (from + i) * outputs * columns;
-          values.fill(0, at, at + outputs * columns);
-          for (let o = 0; o < outputs; o++) {
-            for (let t = 0; t < targets; t++) {
-              const k = link.coefficients[o]![t]!;
-              if (k === 0) continue;
-              for (let c = 0; c < columns; c++)
-                values[at + o * columns + c]! += k * perTarget[(i * targets + t) * columns + c]!;
-            }
-          }
-        }
+      perTarget.fill(0, 0, part * targets * columns);
+      games.add(chunkStates, slots, part, columns, perTarget, sums);
+      if (direct) values.set(perTarget.subarray(0, part * columns), from * columns);
+      for (let i = 0; i < part; i++) {
+        marginsOf(link, sums.subarray(i * targets, (i + 1) * targets), rowMargins);
+        margins.set(rowMargins, (from + i) * outputs);
+        if (!direct) mix(link, perTarget, i * targets * columns, values, (from + i) * outputs * columns, columns);
       }
-      return { values, margins, errors: null };
-    },
+    }
+    return { values, margins, errors: null };
   };
+}
+
+/** Effects of one row on the outputs: those on the sums, weighted by the link's coefficients. */
+function mix(
+  { coefficients, outputs }: Link,
+  perTarget: Float64Array,
+  from: number,
+  values: Float64Array,
+  to: number,
+  columns: number,
+): void {
+  values.fill(0, to, to + outputs * columns);
+  for (let o = 0; o < outputs; o++) {
+    const weights = coefficients[o]!;
+    for (let t = 0; t < weights.length; t++) {
+      const k = weights[t]!;
+      if (k === 0) continue;
+      for (let c = 0; c < columns; c++) values[to + o * columns + c]! += k * perTarget[from + t * columns + c]!;
+    }
+  }
 }
 
 /** Training rows of a node, from the tree and node ids of the file. */

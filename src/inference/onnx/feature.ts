@@ -7,7 +7,7 @@ export type FeatureType = RealType | 'int64' | 'int32' | 'bool' | 'string';
 export type Cell = number | string;
 
 /** One elementwise operation; they are applied in order. `type` is the type of what comes out. */
-export type Step =
+export type FeatureStep =
   | { op: 'cast'; type: FeatureType }
   /** `replaced` (NaN: a missing value) becomes `value`. */
   | { op: 'impute'; type: FeatureType; replaced: number; value: number }
@@ -34,14 +34,18 @@ export type Step =
 export interface Feature {
   /** Graph input and column within it; null: a constant. */
   readonly source: { readonly input: string; readonly column: number; readonly type: FeatureType } | null;
-  readonly steps: readonly Step[];
+  readonly steps: readonly FeatureStep[];
   /** Constants: the value. */
   readonly constant: Cell;
   /** Type of the result. */
   readonly type: FeatureType;
 }
 
-export const extend = (f: Feature, step: Step): Feature => ({ ...f, steps: [...f.steps, step], type: step.type });
+export const extend = (f: Feature, step: FeatureStep): Feature => ({
+  ...f,
+  steps: [...f.steps, step],
+  type: step.type,
+});
 
 /** Rounds to what a value of the type can hold. Whole numbers are truncated as a C cast does. */
 export function rounded(x: number, type: FeatureType): number {
@@ -58,7 +62,7 @@ function arithmetic(op: 'add' | 'sub' | 'mul' | 'div', a: number, b: number): nu
 }
 
 /** One step on one cell. A category is compared after truncation where numbers are, as OneHotEncoder does. */
-export function applyStep(step: Step, x: Cell): Cell {
+export function applyStep(step: FeatureStep, x: Cell): Cell {
   if (step.op === 'equals') {
     return (typeof step.category === 'number' ? Math.trunc(x as number) === step.category : x === step.category)
       ? 1

@@ -9,7 +9,7 @@ export const ELEMENT_TYPES = [
 ] as const; // biome-ignore format: the table reads better packed
 export type ElementType = (typeof ELEMENT_TYPES)[number] | 'other';
 
-/** A dimension: its size, the name of a free one, or null where nothing is said. */
+/** A dimension: its size, the name of a free one, or null if undeclared. */
 export type Dimension = number | string | null;
 
 export type ValueType =

@@ -1,8 +1,8 @@
-// How each preprocessing node changes the columns that pass it: one entry an operator.
-import { applyStep, type Cell, extend, type Feature, type FeatureType, type Step } from './feature.ts';
+// How each preprocessing node transforms the columns that pass through it: one entry per operator.
+import { applyStep, type Cell, extend, type Feature, type FeatureStep, type FeatureType } from './feature.ts';
 import type { Attribute, Node, Tensor } from './graph.ts';
 
-/** Thrown inside a trace; its message is the reason why the general engine is used. */
+/** Thrown inside a trace; its message is the reason for falling back to ONNX Runtime. */
 export class Untraceable extends Error {}
 
 /** The columns of a tensor [rows, ...dims], flattened row by row. */
@@ -12,7 +12,7 @@ export interface Columns {
   type: FeatureType;
 }
 
-/** Columns of a tensor that are traced: a damaged file can name far more. */
+/** Most columns of a tensor that are traced: a damaged file can declare far more. */
 export const MAX_COLUMNS = 65_536;
 export function limited(columns: number): number {
   if (!(columns <= MAX_COLUMNS)) throw new Untraceable(`a tensor of ${columns} columns`);
@@ -27,13 +27,13 @@ interface Call {
   constant(input: number): Tensor | null;
   /** The text a chain of nodes makes of constants; null: it is no constant. */
   text(input: number): string | null;
-  /** The trace explains answers that ONNX Runtime gave: rows on which the graph fails never come. */
+  /** The trace is for explaining answers of ONNX Runtime: rows on which the graph fails never occur. */
   answered: boolean;
 }
 type Trace = (call: Call) => Columns;
 
 const attribute = (call: Call, name: string): Attribute | undefined => call.node.attributes.get(name);
-const map = (x: Columns, step: (i: number) => Step): Columns => {
+const map = (x: Columns, step: (i: number) => FeatureStep): Columns => {
   const features = x.features.map((f, i) => extend(f, step(i)));
   return { features, dims: x.dims, type: features[0]?.type ?? x.type };
 };
@@ -183,7 +183,7 @@ const oneHot: Trace = (call) => {
   if (categories.length === 0) throw new Untraceable('a OneHotEncoder without categories');
   limited(x.features.length * categories.length);
   return {
-    // Of a category listed twice, the last entry counts.
+    // For a category listed twice the last entry wins.
     features: x.features.flatMap((f) =>
       categories.map((category, i) =>
         extend(f, categories.lastIndexOf(category) === i

@@ -1,52 +1,12 @@
 // Traces a graph backwards from an output: which cells of the application enter the model, and what follows the model.
-import type { Feature, FeatureType } from './feature.ts';
-import type { Graph, Node, OnnxModel, Tensor } from './graph.ts';
-import { type Columns, columnOps, limited, Untraceable } from './trace-columns.ts';
+import type { RealType } from './feature.ts';
+import type { Node, OnnxModel } from './graph.ts';
+import { Untraceable } from './trace-columns.ts';
+import { columnsOf, constant, contextOf, MAX_STEPS, type TraceContext } from './trace-context.ts';
+import { linearNode, matrix, real } from './trace-linear.ts';
+import type { OutputStep, Trace } from './traced-model.ts';
 
-/** What happens to the model's scores on the way to the output. */
-export type OutputStep =
-  | { op: 'sigmoid' | 'softmax' | 'l1'; type: 'float32' | 'float64' }
-  | { op: 'column'; column: number }
-  | { op: 'add' | 'mul'; by: number; type: 'float32' | 'float64' }
-  | { op: 'cast'; type: 'float32' | 'float64' };
-
-export interface LinearHead {
-  kind: 'linear';
-  /** Row-major, `targets` rows of one coefficient a feature. */
-  coefficients: readonly number[];
-  intercepts: readonly number[];
-  targets: number;
-  type: 'float32' | 'float64';
-  /** LinearClassifier with one row of coefficients for two classes: a second column is added. */
-  secondClass: boolean;
-  postTransform: string;
-}
-export interface TreesHead {
-  kind: 'trees';
-  node: Node;
-}
-
-/** The whole of a traced model: features → head → output steps. */
-export interface Trace {
-  /** `features[j]` is what the head sees as feature j. */
-  features: readonly Feature[];
-  /** Type in which the features reach the head. */
-  type: FeatureType;
-  head: TreesHead | LinearHead;
-  /** In the order in which they are applied. */
-  output: readonly OutputStep[];
-}
 export type TraceResult = { trace: Trace; reason: null } | { trace: null; reason: string };
-
-interface Context {
-  graph: Graph;
-  producers: ReadonlyMap<string, Node>;
-  opset: number;
-  widths: ReadonlyMap<string, number>;
-  known: Map<string, Columns>;
-  /** See `Call.answered`. */
-  answered: boolean;
-}
 
 /**
  * Traces `output` of the model. `widths`: columns of inputs whose shape the file leaves open.
@@ -57,7 +17,6 @@ export function traceModel(
   output: string,
   widths: ReadonlyMap<string, number> = new Map(),
 ): TraceResult {
-  if (model.functions.length > 0) return { trace: null, reason: FUNCTIONS };
   try {
     return { trace: traceHead(contextOf(model, widths, false), output, []), reason: null };
   } catch (e) {
@@ -66,123 +25,8 @@ export function traceModel(
   }
 }
 
-const FUNCTIONS = 'the model defines functions of its own';
-
-function contextOf(model: OnnxModel, widths: ReadonlyMap<string, number>, answered: boolean): Context {
-  const producers = new Map<string, Node>();
-  for (const n of model.graph.nodes) for (const o of n.outputs) if (o !== '') producers.set(o, n);
-  const opset = model.opsets.get('') ?? 1;
-  return { graph: model.graph, producers, opset, widths, known: new Map<string, Columns>(), answered };
-}
-
-/** The models behind an output, for explanation: what they answer together is compared with what was answered. */
-export interface TracedHeads {
-  /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
-  heads: readonly { trace: Trace; weight: number }[];
-  linear: boolean;
-}
-
-/**
- * Traces every tree ensemble and linear model that the output is made of, past operators that native evaluation does not
- * know: Concat of both classes, Exp and Div of a calibration, averages of several models.
- */
-export function traceHeads(
-  model: OnnxModel,
-  output: string,
-  widths: ReadonlyMap<string, number>,
-): { traced: TracedHeads; reason: null } | { traced: null; reason: string } {
-  if (model.functions.length > 0) return { traced: null, reason: FUNCTIONS };
-  const c = contextOf(model, widths, true);
-  const heads = new Map<string, { trace: Trace; weight: number }>();
-  let linear = true;
-  let steps = 0;
-  const isConstant = (name: string): boolean => constantOrNull(c, name) !== undefined;
-  const walk = (name: string, weight: number): void => {
-    if (++steps > MAX_HEAD_STEPS) throw new Untraceable('too many steps after the model');
-    const node = c.producers.get(name);
-    if (!node) throw new Untraceable(`output ${name} comes from no node`);
-    const computed = node.inputs.filter((i) => i !== '' && !isConstant(i));
-    const number = (): number => {
-      const [by, ...more] = constant(c, node.inputs.find((i) => isConstant(i)) ?? '').numbers();
-      if (by === undefined || more.length > 0) linear = false;
-      return by ?? 1;
-    };
-    const product = computed.length === 1 ? c.producers.get(computed[0]!) : undefined;
-    if (isHead(node) || (node.op === 'Add' && product?.op === 'MatMul')) {
-      const known = heads.get(name);
-      if (known) known.weight += weight;
-      else heads.set(name, { trace: traceHead(c, name, []), weight });
-      return;
-    }
-    switch (node.op) {
-      case 'Identity':
-      case 'ZipMap':
-      case 'Cast':
-      case 'Reshape':
-      case 'Squeeze':
-      case 'Unsqueeze':
-      case 'Flatten':
-      case 'Gather':
-      case 'ArrayFeatureExtractor':
-      case 'Slice':
-        walk(node.inputs[0]!, weight);
-        return;
-      case 'Sum':
-      case 'Add':
-        for (const i of computed) walk(i, weight);
-        return;
-      case 'Sub':
-        for (const i of computed) walk(i, i === node.inputs[0] ? weight : -weight);
-        return;
-      case 'Mul':
-      case 'Div':
-        if (computed.length === 1 && computed[0] === node.inputs[0]) {
-          walk(computed[0]!, node.op === 'Mul' ? weight * number() : weight / number());
-          return;
-        }
-        if (computed.length === 1 && node.op === 'Mul') {
-          walk(computed[0]!, weight * number());
-          return;
-        }
-        break;
-      case 'Concat': {
-        // Both classes side by side: the last is the one whose models are followed; one above the other: what is averaged.
-        const axis = node.attributes.get('axis')?.i ?? 0;
-        if (axis === 0) for (const i of computed) walk(i, weight / computed.length);
-        else if (computed.length === 2) walk(computed[1]!, weight);
-        else throw new Untraceable('Concat after the model');
-        return;
-      }
-      case 'ReduceMean':
-        walk(node.inputs[0]!, weight);
-        return;
-    }
-    linear = false;
-    if (!PASSED.has(node.op)) throw new Untraceable(`${node.op} after the model`);
-    for (const i of computed) walk(i, weight);
-  };
-  try {
-    walk(output, 1);
-    if (heads.size === 0) throw new Untraceable('the output comes from no model');
-    return { traced: { heads: [...heads.values()], linear }, reason: null };
-  } catch (e) {
-    if (e instanceof Untraceable) return { traced: null, reason: e.message };
-    throw e;
-  }
-}
-
-const MAX_HEAD_STEPS = 2_000;
-/** Operators on scores whose effect shows when the answers are compared. */
-const PASSED = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
-const isHead = (n: Node): boolean =>
-  /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(
-    n.op,
-  );
-
-/** Longest run of nodes after the model, and deepest nesting before it. */
-const MAX_STEPS = 64;
-
-function traceHead(c: Context, name: string, output: readonly OutputStep[]): Trace {
+/** Follows the output back to its head. @throws Untraceable */
+export function traceHead(c: TraceContext, name: string, output: readonly OutputStep[]): Trace {
   if (output.length > MAX_STEPS) throw new Untraceable('too many steps after the model');
   const node = c.producers.get(name);
   if (!node) throw new Untraceable(`output ${name} comes from no node`);
@@ -259,7 +103,7 @@ function traceHead(c: Context, name: string, output: readonly OutputStep[]): Tra
 }
 
 /** x / sum(|x|) as exporters write a Normalizer out in single nodes. */
-function l1Division(c: Context, node: Node): OutputStep[] {
+function l1Division(c: TraceContext, node: Node): OutputStep[] {
   const sum = c.producers.get(node.inputs[1]!);
   const abs = sum?.op === 'ReduceSum' || sum?.op === 'ReduceL1' ? c.producers.get(sum.inputs[0]!) : undefined;
   const plain = sum?.op === 'ReduceL1' && sum.inputs[0] === node.inputs[0];
@@ -267,156 +111,13 @@ function l1Division(c: Context, node: Node): OutputStep[] {
   return [{ op: 'l1', type: 'float32' }];
 }
 
-function linearNode(c: Context, node: Node, output: readonly OutputStep[]): Trace {
-  const x = columnsOf(c, node.inputs[0]!);
-  const coefficients = node.attributes.get('coefficients')?.floats ?? [];
-  const targets = coefficients.length / x.features.length;
-  const classifier = node.op === 'LinearClassifier';
-  const intercepts = node.attributes.get('intercepts')?.floats ?? new Array<number>(targets).fill(0);
-  if (!Number.isInteger(targets) || targets < 1 || intercepts.length !== targets) {
-    throw new Untraceable(`${node.op} has ${coefficients.length} coefficients for ${x.features.length} features`);
-  }
-  const labels =
-    node.attributes.get('classlabels_strings')?.strings.length || node.attributes.get('classlabels_ints')?.ints.length;
-  return {
-    features: x.features,
-    type: 'float32',
-    head: {
-      kind: 'linear',
-      coefficients,
-      intercepts,
-      targets,
-      type: 'float32',
-      secondClass: classifier && targets === 1 && labels === 2,
-      postTransform: node.attributes.get('post_transform')?.s || 'NONE',
-    },
-    output,
-  };
-}
-
-/** Gemm, or MatMul with the Add that follows it. */
-function matrix(c: Context, node: Node, add: Tensor | null, output: readonly OutputStep[]): Trace {
-  const x = columnsOf(c, node.inputs[0]!);
-  const weights = constant(c, node.inputs[1]!);
-  const flag = (name: string): boolean => (node.attributes.get(name)?.i ?? 0) !== 0;
-  const one = (name: string): boolean => (node.attributes.get(name)?.f ?? 1) === 1;
-  if (flag('transA') || !one('alpha') || !one('beta')) throw new Untraceable('Gemm with transA, alpha or beta');
-  const [rows, columns] = weights.dims.length === 2 ? weights.dims : [weights.dims[0] ?? 0, 1];
-  const targets = flag('transB') ? rows! : columns!;
-  const width = flag('transB') ? columns! : rows!;
-  if (width !== x.features.length) throw new Untraceable(`${node.op} takes ${width} of ${x.features.length} features`);
-  const w = weights.numbers();
-  const bias = add ?? (node.op === 'Gemm' && node.inputs[2] ? constant(c, node.inputs[2]) : null);
-  const b = bias?.numbers() ?? [0];
-  if (b.length !== 1 && b.length !== targets) throw new Untraceable('an intercept of another shape');
-  const type = real(weights.element);
-  return {
-    features: x.features,
-    type: x.type,
-    head: {
-      kind: 'linear',
-      coefficients: Array.from({ length: targets * width }, (_, i) =>
-        flag('transB') ? w[i]! : w[(i % width) * targets + Math.floor(i / width)]!,
-      ),
-      intercepts: Array.from({ length: targets }, (_, t) => b[b.length === 1 ? 0 : t]!),
-      targets,
-      type,
-      secondClass: false,
-      postTransform: 'NONE',
-    },
-    // Steps after double arithmetic are in double until a Cast says otherwise.
-    output: type === 'float64' ? inDouble(output) : output,
-  };
-}
-
-function inDouble(output: readonly OutputStep[]): OutputStep[] {
-  let type: 'float32' | 'float64' = 'float64';
-  return output.map((s) => {
-    if (s.op === 'cast') type = s.type;
-    return s.op === 'sigmoid' || s.op === 'softmax' || s.op === 'l1' ? { ...s, type } : s;
-  });
-}
-
-/** The columns of a tensor in front of the model, traced once. */
-function columnsOf(c: Context, name: string, depth = 0): Columns {
-  const known = c.known.get(name);
-  if (known) return known;
-  if (depth > MAX_STEPS) throw new Untraceable('the preprocessing is nested too deep');
-  const columns = traceColumns(c, name, depth);
-  c.known.set(name, columns);
-  return columns;
-}
-
-function traceColumns(c: Context, name: string, depth: number): Columns {
-  const input = c.graph.inputs.find((i) => i.name === name);
-  if (input) {
-    if (input.type.kind !== 'tensor') throw new Untraceable(`input ${name} is not a tensor`);
-    const { element, shape } = input.type;
-    const type = (['float32', 'float64', 'int64', 'int32', 'bool', 'string'] as const).find((t) => t === element);
-    if (!type) throw new Untraceable(`input ${name} is ${element}`);
-    const declared = shape?.[1];
-    const width = typeof declared === 'number' && declared > 0 ? declared : c.widths.get(name);
-    if (width === undefined || (shape !== null && shape.length !== 2))
-      throw new Untraceable(`input ${name} has no known width`);
-    const features = Array.from(
-      { length: limited(width) },
-      (_, column): Feature => ({ source: { input: name, column, type }, steps: [], constant: 0, type }),
-    );
-    return { features, dims: [width], type };
-  }
-  const node = c.producers.get(name);
-  if (!node) throw new Untraceable(`${name} comes from no node`);
-  const op = node.domain === '' ? node.op : `${node.domain}.${node.op}`;
-  const trace = columnOps[op];
-  if (!trace) throw new Untraceable(`${op} in front of the model`);
-  return trace({
-    node,
-    opset: c.opset,
-    columns: (i) => columnsOf(c, node.inputs[i]!, depth + 1),
-    constant: (i) => (node.inputs[i] ? (constantOrNull(c, node.inputs[i]) ?? null) : null),
-    text: (i) => (node.inputs[i] ? constantText(c, node.inputs[i]) : null),
-    answered: c.answered,
-  });
-}
-
-function constantOrNull(c: Context, name: string): Tensor | undefined {
-  const stored = c.graph.initializers.get(name);
-  const tensor =
-    stored ??
-    (c.producers.get(name)?.op === 'Constant' ? c.producers.get(name)!.attributes.get('value')?.tensor : null);
-  if (tensor?.external) throw new Untraceable('constants lie in another file');
-  return tensor ?? undefined;
-}
-
-/** A constant text, also as exporters write it: a LabelEncoder of a constant number. */
-function constantText(c: Context, name: string): string | null {
-  const stored = constantOrNull(c, name);
-  if (stored) return stored.element === 'string' && stored.strings().length === 1 ? stored.strings()[0]! : null;
-  const node = c.producers.get(name);
-  const key = node?.op === 'LabelEncoder' ? constantOrNull(c, node.inputs[0]!)?.numbers() : undefined;
-  if (!node || key?.length !== 1) return null;
-  const at = (node.attributes.get('keys_int64s')?.ints ?? []).indexOf(key[0]!);
-  return node.attributes.get('values_strings')?.strings[at] ?? node.attributes.get('default_string')?.s ?? null;
-}
-
-function constant(c: Context, name: string): Tensor {
-  const tensor = constantOrNull(c, name);
-  if (!tensor) throw new Untraceable(`${name} is no constant`);
-  return tensor;
-}
-
-function sliceBounds(c: Context, node: Node): [number, number, number] {
+function sliceBounds(c: TraceContext, node: Node): [number, number, number] {
   const of = (i: number, name: string): number | undefined =>
     node.inputs[i] ? constant(c, node.inputs[i]).numbers()[0] : node.attributes.get(name)?.ints[0];
   return [of(1, 'starts') ?? 0, of(2, 'ends') ?? 0, of(3, 'axes') ?? 0];
 }
 
-function real(element: string): 'float32' | 'float64' {
-  if (element === 'float32' || element === 'float64') return element;
-  throw new Untraceable(`arithmetic in ${element}`);
-}
-
-const realOf = (to: number): 'float32' | 'float64' => {
+const realOf = (to: number): RealType => {
   if (to === 1) return 'float32';
   if (to === 11) return 'float64';
   throw new Untraceable('a Cast of the scores to whole numbers or text');

@@ -36,7 +36,7 @@ export class VarintReader {
 
   /** A varint of up to 64 bits; two's complement where it has ten bytes. @throws SluiceError model_invalid */
   next(): number {
-    // Most have one byte.
+    // Fast path: most have one byte.
     if (this.at < this.#end) {
       const byte = this.#bytes[this.at]!;
       if (byte < 128) {
@@ -61,7 +61,7 @@ export class VarintReader {
   }
 }
 
-/** Goes from field to field; is the field it stands on. */
+/** Moves from field to field and is itself the current field, so that no object is made per field. */
 export class Cursor implements Field {
   number = 0;
   wire: Field['wire'] = 0;
@@ -138,7 +138,7 @@ export class Cursor implements Field {
 /** A text that was decoded, and where it stands. */
 export type KnownText = Pick<Field, 'start' | 'end'> & { readonly text: string };
 
-/** A message: its bytes and how deep it lies. */
+/** A message: its bytes and its nesting depth. */
 export class Message {
   readonly bytes: Uint8Array;
   readonly start: number;
@@ -162,7 +162,7 @@ export class Message {
     }
   }
 
-  /** The fields without an object for each: large ensembles have millions. */
+  /** The fields without an object for each: large ensembles have millions of them. */
   cursor(): Cursor {
     return new Cursor(this.bytes, this.start, this.end);
   }
@@ -178,7 +178,7 @@ export class Message {
     return decoder.decode(this.bytes.subarray(field.start, field.end));
   }
 
-  /** The same; texts that come again and again (modes of nodes) are decoded once. `known` belongs to the caller. */
+  /** The same; repeated texts (modes of nodes) are decoded once. `known` belongs to the caller. */
   textAgain(field: Field, known: KnownText[]): string {
     if (field.wire !== 2) throw broken('a text is expected where a number stands');
     const length = field.end - field.start;

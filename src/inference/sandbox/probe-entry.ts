@@ -8,11 +8,11 @@ import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
 import type { ProbeAnswer, ProbeRequest } from './probe-protocol.ts';
 
-/** Bytes of a model for which a second thread takes less time than it costs. */
+/** Bytes from which loading a model in a second thread is worth the thread. */
 const LARGE = 4 * 1024 * 1024;
 
 let session: OnnxSession | null = null;
-/** Resolves when the message is on its way: until then nothing may block this thread. */
+/** Resolves when the message is sent: until then nothing may block this thread. */
 const answer = (message: ProbeAnswer): Promise<void> =>
   new Promise((resolve) => process.send!(message, undefined, undefined, () => resolve()));
 
@@ -31,12 +31,12 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { model, policy, sooner } = request;
+    const { model, policy, priority } = request;
     const { manifest } = model;
     const bytes = await readModelBytes(model);
-    const reference = bytes.length > LARGE && sooner === 'verdict' ? openReference : null;
+    const reference = bytes.length > LARGE && priority === 'verdict' ? openReference : null;
     const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
-      openAside: reference,
+      openAlongside: reference,
       onPlan: (plan) => answer({ type: 'compiled', plan }),
     });
     await evaluator.close();
@@ -72,5 +72,5 @@ process.on('message', (request: ProbeRequest) => {
 });
 process.on('disconnect', () => process.exit(0));
 await answer({ type: 'ready' });
-// Whatever is asked needs it, and who asks is often still reading what to ask. What is wrong with it is told then.
+// Every request needs it, and the parent is often still preparing the first one. A failure shows when it is used.
 await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});

@@ -1,4 +1,4 @@
-// What a probe and its process say to each other.
+// The messages between a probe and its process.
 import type { ErrorCode } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
@@ -12,7 +12,7 @@ export type ProbeAim = 'plan' | 'verdict';
 export type ProbeRequest =
   | { type: 'open'; bytes: Uint8Array }
   | { type: 'run'; inputs: readonly EncodedInput[]; ranges: readonly (readonly [number, number])[]; outputs: string[] }
-  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy; sooner: ProbeAim }
+  | { type: 'verdict'; model: ModelPackage; policy: EnginePolicy; priority: ProbeAim }
   | { type: 'bench'; inputs: readonly EncodedInput[]; rows: number; outputs: string[]; ms: number };
 
 export interface ProbeOpened {

@@ -1,4 +1,4 @@
-// Tries a model in a process of its own: a crash or a loop inside ONNX Runtime becomes an error with a reason.
+// Runs a model in a child process, so that a crash or an endless loop inside ONNX Runtime becomes an error with a reason.
 import { type ChildProcess, fork } from 'node:child_process';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
@@ -38,16 +38,16 @@ export class Probe {
   }
 
   /**
-   * Compares both evaluators in a process that ends afterwards: the memory of ONNX Runtime goes back with it, and so does that
-   * of compiling the model, which is read there. `onPlan` gets the compiled model before it is compared, where it can be
-   * compiled; `sooner` says which of the two is waited for.
+   * Compares both evaluators in a process that ends afterwards, which returns the memory of ONNX Runtime and of compiling the
+   * model. `onPlan` gets the compiled model before it is compared, where it can be
+   * compiled; `priority` is the one the caller waits for.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   static async verdict(
     model: ModelPackage,
     policy: EnginePolicy,
     onPlan: (plan: NativePlan) => void,
-    sooner: ProbeAim = 'verdict',
+    priority: ProbeAim = 'verdict',
     limitMs = 120_000,
   ): Promise<Verdict> {
     const child = take();
@@ -57,23 +57,23 @@ export class Probe {
     try {
       await ready.get(child);
       child.on('message', listen);
-      return (await ask(child, { type: 'verdict', model, policy, sooner }, 'judged', limitMs)).verdict;
+      return (await ask(child, { type: 'verdict', model, policy, priority }, 'judged', limitMs)).verdict;
     } finally {
       child.off('message', listen);
       child.kill('SIGKILL');
     }
   }
 
-  /** Starts a process that the next probe takes, so that its start passes beside other work. */
+  /** Starts the process of the next probe ahead of time, so that its startup overlaps with other work. */
   static prepare(): void {
     if (prepared) return;
     prepared = start();
-    // It must not keep a process alive that does not come to ask it.
+    // It must not keep the parent alive if it is never used.
     prepared.unref();
     prepared.channel?.unref();
   }
 
-  /** Ends a prepared process that nobody took. */
+  /** Ends a prepared process that was not used. */
   static dismiss(): void {
     prepared?.kill('SIGKILL');
     prepared = null;
@@ -105,7 +105,7 @@ export class Probe {
 
 let prepared: ChildProcess | null = null;
 
-/** Processes → whether they said that they are ready, from their start on. */
+/** Process → its ready message, awaited from its start on. */
 const ready = new WeakMap<ChildProcess, Promise<unknown>>();
 
 function take(): ChildProcess {
@@ -121,12 +121,12 @@ function start(): ChildProcess {
   const child = fork(new URL(own, import.meta.url), {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    // It lives for a moment: less collecting of garbage is worth some memory.
+    // It is short-lived: fewer garbage collections are worth some memory.
     execArgv: ['--max-old-space-size=1024', '--max-semi-space-size=32', '--disable-warning=ExperimentalWarning'],
   });
-  const said = answerOf(child, 'ready', START_MS);
-  said.catch(() => {});
-  ready.set(child, said);
+  const isReady = answerOf(child, 'ready', START_MS);
+  isReady.catch(() => {});
+  ready.set(child, isReady);
   return child;
 }
 
@@ -138,7 +138,7 @@ async function ask<T extends ProbeAnswer['type']>(
 ): Promise<Extract<ProbeAnswer, { type: T }>> {
   const answer = answerOf(child, type, limitMs);
   child.send(request, (error) => {
-    // The exit that follows says more than EPIPE.
+    // The exit event that follows has a better reason than EPIPE.
     if (error) setTimeout(() => child.kill('SIGKILL'), 100);
   });
   return answer;

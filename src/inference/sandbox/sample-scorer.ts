@@ -18,7 +18,7 @@ export interface EncodedRows {
 
 /**
  * Encodes rows of texts. `fields[i]` is the position of column i of the manifest in a row.
- * Arrays hold `paddedRows(rows.length)` rows; rejected rows are copies of a sound one.
+ * Arrays hold `paddedRows(rows.length)` rows; rejected rows are copies of a valid one.
  */
 export function encodeRows(
   manifest: Manifest,
@@ -56,7 +56,7 @@ export async function scoreRows(probe: Probe, manifest: Manifest, encoded: Encod
   return join(results, ranges, manifest, rows);
 }
 
-/** The probe as an evaluator: for methods that ask the model many questions. */
+/** The probe as an evaluator, for explainers that query the model. */
 export const probeEvaluator = (probe: Probe, manifest: Manifest): Evaluator => ({
   name: 'onnxruntime',
   score: (inputs, rows) => scoreRows(probe, manifest, { inputs, rows, rejected: new Map() }),
@@ -125,7 +125,7 @@ export async function checkBatchInvariance(
     const [reference] = await scored(inputs, [[0, rows]], [rows]);
     const width = reference!.length / rows;
     for (const size of SIZES) {
-      // Small batches are many: a part of the rows will do.
+      // Small batches take many calls: a part of the rows is enough.
       const upTo = Math.min(rows, size * 128);
       const chunks = blocks(upTo, size);
       const take = chunks.map(([from, to]) => to - from);
@@ -158,7 +158,7 @@ export async function checkBatchInvariance(
   return { sizes: SIZES, rows, different, differentBare, largest, single };
 }
 
-/** The rows of a sample again and again, until there are `rows`. */
+/** Repeats the rows of a sample until there are `rows`. */
 function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   return gather(
     encoded.inputs,
@@ -167,7 +167,7 @@ function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   ).data;
 }
 
-/** Copies ranges of rows one after the other, each filled up to `sizes[i]` rows with copies of its first. */
+/** Concatenates ranges of rows, each padded to `sizes[i]` rows with copies of its first row. */
 function gather(
   inputs: readonly EncodedInput[],
   ranges: readonly (readonly [number, number])[],

@@ -1,11 +1,11 @@
-// Which evaluator serves a model on this machine, found out once a process and model.
+// Which evaluator serves a model on this machine, decided once per process and model.
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-evaluator.ts';
 import { Probe } from './probe.ts';
 import type { ProbeAim } from './probe-protocol.ts';
 
-/** What was found out, and the compiled model as long as somebody has it. */
+/** A verdict, and the compiled model as long as someone holds it. */
 interface Finding {
   verdict: Verdict;
   plan: WeakRef<NativePlan> | null;
@@ -17,21 +17,20 @@ const NOTHING: Known = { verdict: null, plan: null };
 
 export interface Judgement {
   /**
-   * As soon as there is something to open: the compiled model without a verdict, or what `known` says, whatever is there
-   * first.
+   * Whichever comes first: the compiled model without a verdict, or `known`.
    */
   readonly draft: Promise<Known>;
   /**
-   * The verdict, and the compiled model where it is native. No verdict: the policy leaves nothing to find out.
+   * The verdict, and the compiled model where it is native. No verdict: the policy leaves nothing to decide.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
   readonly known: Promise<Known>;
 }
 
-/** Both promises may be left alone: nobody has to catch what they throw. `sooner`: the one that is waited for. */
-export function judge(model: ModelPackage, policy: EnginePolicy, sooner: ProbeAim = 'verdict'): Judgement {
+/** Either promise may be ignored: neither rejects unhandled. `priority`: the one the caller waits for. */
+export function judge(model: ModelPackage, policy: EnginePolicy, priority: ProbeAim = 'verdict'): Judgement {
   const draft = Promise.withResolvers<Known>();
-  const known = find(model, policy, sooner, (plan) => draft.resolve({ verdict: null, plan }));
+  const known = find(model, policy, priority, (plan) => draft.resolve({ verdict: null, plan }));
   known.then(draft.resolve, draft.reject);
   draft.promise.catch(() => {});
   return { draft: draft.promise, known };
@@ -40,7 +39,7 @@ export function judge(model: ModelPackage, policy: EnginePolicy, sooner: ProbeAi
 async function find(
   model: ModelPackage,
   policy: EnginePolicy,
-  sooner: ProbeAim,
+  priority: ProbeAim,
   onPlan: (plan: NativePlan) => void,
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
@@ -59,7 +58,7 @@ async function find(
       plan = shared(compiled);
       onPlan(plan);
     },
-    sooner,
+    priority,
   ).then((verdict) => {
     if (verdict.engine !== 'native') plan = null;
     return { verdict, plan: plan && new WeakRef(plan) };
@@ -70,7 +69,7 @@ async function find(
   return { verdict: (await finding).verdict, plan };
 }
 
-/** The tables in memory that threads share instead of having a copy each. */
+/** Moves the tables to memory that threads share, instead of a copy each. */
 function shared(plan: NativePlan): NativePlan {
   if (plan.head.kind !== 'trees') return plan;
   const { image } = plan.head;

@@ -1,6 +1,6 @@
 // Slots: what an ensemble asks of an application, as small whole numbers. A numeric slot's state is the rank of its value
 // among all thresholds, a category slot's the number of its text: every test of every node is then a set of states.
-import { applyStep, type Cell, type Feature, type Step } from '../onnx/feature.ts';
+import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/feature.ts';
 import { below } from './float.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
 
@@ -25,7 +25,7 @@ export interface CategorySlot {
   kind: 'category';
   source: Source;
   /** Steps from the cell to the key of `categories`. */
-  before: readonly Step[];
+  before: readonly FeatureStep[];
   categories: ReadonlyMap<Cell, number>;
   /** Whole numbers are compared after truncation. */
   whole: boolean;
@@ -116,7 +116,7 @@ interface CategoryKey {
 /** Features that depend on one text, or on one whole number through a OneHotEncoder, share a slot. */
 export class CategoryKeys {
   readonly #known = new Map<string, CategoryKey>();
-  readonly #steps = new Map<Step, number>();
+  readonly #steps = new Map<FeatureStep, number>();
 
   /** null: a numeric feature. */
   of(f: Feature): CategoryKey | null {

@@ -1,4 +1,4 @@
-// Loads one model package (the folder of one version), checks its hash and that its parts fit together.
+// Loads the manifest of one model package (the folder of one version) and checks that its parts are consistent.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatProblem, readYaml, type Validated } from '../../config/yaml.ts';
@@ -7,9 +7,7 @@ import type { Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
 import type { ModelPackage } from './model-package.ts';
 
-export type { ModelPackage } from './model-package.ts';
-
-/** The version as text, the way it stands in references and answers. */
+/** The version as text, as in references and answers. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
 
 /**
@@ -35,7 +33,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   };
 }
 
-/** The schema and what reads it cost 30 MB and a tenth of a second: they are loaded to say what is wrong. */
+/** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
 async function parseManifest(file: string, text: string): Promise<Validated<Manifest>> {
   const read = readYaml(file, text);
   if (!read.ok) return read;
@@ -47,7 +45,7 @@ async function parseManifest(file: string, text: string): Promise<Validated<Mani
   return parseYaml(file, text, ManifestSchema);
 }
 
-/** What the schema cannot say: names that refer to each other, kinds that fit their inputs. */
+/** What the schema cannot express: names that refer to each other, kinds that fit their inputs. */
 function inconsistencies(m: Manifest): string[] {
   const problems: string[] = [];
   const columns = new Map(m.columns.map((c) => [c.name, c]));

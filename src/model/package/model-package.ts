@@ -1,4 +1,5 @@
-// The model file of a package. Workers load this and not the YAML and schema libraries, which cost 30 MB a thread.
+// A loaded package and its model file. Apart from load-package.ts, so that workers do not load the YAML and schema libraries,
+// which cost 30 MB per thread.
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -38,7 +39,7 @@ export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<Ar
   return bytes;
 }
 
-/** The outputs of the graph that carry the scores: one, or one a class. */
+/** The outputs of the graph that carry the scores: one, or one per class. */
 export function scoreOutputs({ onnx }: Pick<Manifest, 'onnx'>): string[] {
   if (Array.isArray(onnx.probabilities)) return onnx.probabilities;
   return [onnx.probabilities ?? onnx.value ?? ''];

@@ -1,10 +1,11 @@
-// Packages of remote registries on disk, each under the hash of all it holds: checked when opened, bounded in size.
+// Disk cache for packages of remote registries, keyed by the hash of their content: checked when opened, bounded in size.
 import { createHash, randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, type ModelPackage } from '../package/load-package.ts';
+import { loadPackage } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 
 /** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
 export interface PackageFile {
@@ -17,20 +18,20 @@ export interface PackageCacheOptions {
   folder: string;
   /** Bytes kept; packages this process uses stay even beyond. */
   maxBytes: number;
-  /** Hears in words what was thrown away as damaged. */
+  /** Logs what was discarded as damaged. */
   tell?: (text: string) => void;
 }
 
-/** Other processes touch what they use at least this often; what is younger is not removed. */
+/** Other processes touch the packages they use at least this often; younger ones are not evicted. */
 const TOUCH_MS = 60_000;
 const OTHERS_USE_MS = 10 * TOUCH_MS;
-/** A download that was left behind by a process that died. */
+/** Downloads older than this were abandoned by a process that died. */
 const LEFT_BEHIND_MS = 24 * 3600 * 1000;
 
 interface Opened {
   /** Names, sizes and times of its files when their hashes were right. */
   stamp: string;
-  /** Alive as long as anybody in this process holds the package: then its files must stay. */
+  /** Alive as long as this process holds the package: then its files must stay. */
   model: WeakRef<ModelPackage>;
   touched: number;
 }
@@ -45,7 +46,7 @@ export class PackageCache {
     this.#folder = path.join(options.folder, 'packages');
   }
 
-  /** The package with this hash; null when it is not kept, or damaged (then it is thrown away). */
+  /** The package with this hash; null when it is not cached, or damaged (then it is discarded). */
   async get(key: string): Promise<ModelPackage | null> {
     const folder = path.join(this.#folder, key);
     const stamp = await stampOf(folder);
@@ -59,7 +60,7 @@ export class PackageCache {
     try {
       if (packageHash(await filesOf(folder)) === key) return await this.#open(key, folder, stamp);
     } catch (error) {
-      // Another process threw it away meanwhile.
+      // Another process removed it meanwhile.
       if ((await stampOf(folder)) === null) return null;
       if (error instanceof SluiceError) throw error;
     }
@@ -86,7 +87,7 @@ export class PackageCache {
       check(model, key);
       const folder = path.join(this.#folder, key);
       await rename(partial, folder).catch((error: NodeJS.ErrnoException) => {
-        // Another process was faster with the same bytes.
+        // Another process was first with the same bytes.
         if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
       });
       const kept = await this.get(key);
@@ -121,7 +122,7 @@ export class PackageCache {
     return this.#opened.get(key)?.model.deref() !== undefined;
   }
 
-  /** Removes the longest unused packages until the rest fits. */
+  /** Evicts the least recently used packages until the rest fits. */
   async #evict(): Promise<void> {
     const now = Date.now();
     const kept: { key: string; bytes: number; used: number }[] = [];
@@ -141,12 +142,12 @@ export class PackageCache {
     }
   }
 
-  /** Gone at once for everybody who opens it, then deleted. */
+  /** Renamed first, so that it disappears atomically, then deleted. */
   async #remove(key: string): Promise<void> {
     this.#opened.delete(key);
-    const gone = path.join(this.#folder, `.${randomUUID()}.gone`);
-    await rename(path.join(this.#folder, key), gone).catch(() => {});
-    await rm(gone, { recursive: true, force: true });
+    const removed = path.join(this.#folder, `.${randomUUID()}.gone`);
+    await rename(path.join(this.#folder, key), removed).catch(() => {});
+    await rm(removed, { recursive: true, force: true });
   }
 }
 

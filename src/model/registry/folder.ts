@@ -4,7 +4,8 @@ import path from 'node:path';
 import { formatYaml } from '../../config/yaml.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { didYouMean } from '../../core/names.ts';
-import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { loadPackage, versionOf } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 import { readAliases } from './aliases.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
 
@@ -38,7 +39,7 @@ export class FolderRegistry implements Registry {
   }
 
   /**
-   * The package a reference means now, or meant within the last half second: a request for one application must not
+   * The package a reference resolves to now, or did within the last half second: a request for one application must not
    * pay for reading YAML.
    * @throws SluiceError model_not_found | model_invalid
    */
@@ -70,7 +71,7 @@ export class FolderRegistry implements Registry {
       const last = history.findLast((m) => m.alias === alias)?.to ?? null;
       const at = new Date().toISOString();
       const moves: AliasMove[] = [
-        // What was written by hand in between is part of the history too.
+        // Edits by hand in between are part of the history, too.
         ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
         { at, who, alias, from, to },
       ];
@@ -99,7 +100,7 @@ export class FolderRegistry implements Registry {
       if (await stat(target).catch(() => null)) throw exists(id, version);
       await cp(source, temporary, { recursive: true });
       await syncFiles(temporary);
-      // Fails on a folder that is there and not empty: two who add the same version cannot both succeed.
+      // Fails on an existing folder that is not empty: concurrent adds of one version cannot both succeed.
       await rename(temporary, target);
     } catch (cause) {
       await rm(temporary, { recursive: true, force: true });
@@ -172,7 +173,7 @@ async function subfolders(folder: string): Promise<string[]> {
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} is registered already`);
 
-/** Longer than any move of an alias takes: a lock this old was left behind by a process that died. */
+/** Longer than any alias move takes: a lock older than this was abandoned by a process that died. */
 const STALE_LOCK_MS = 10_000;
 
 async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
@@ -197,7 +198,7 @@ async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-/** A reader sees the old text or the new one, also after a crash. */
+/** Atomic: a reader sees the old text or the new one, even after a crash. */
 async function writeWhole(file: string, text: string): Promise<void> {
   const temporary = `${file}.${process.pid}.partial`;
   const handle = await open(temporary, 'w');

@@ -1,4 +1,4 @@
-// HTTP calls to a registry: time-outs, retries with jitter, and every failure of the far side as registry_unavailable.
+// HTTP calls to a registry: time-outs, retries with jitter, and every failure of the server as registry_unavailable.
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import http from 'node:http';
@@ -8,13 +8,13 @@ import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 
-export interface Call {
+export interface HttpCall {
   method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   url: URL;
   headers?: Record<string, string>;
   /** Bytes, or a file that is streamed from the disk. */
   body?: Uint8Array | { file: string; bytes: number };
-  /** false: sent again only when it certainly was not carried out. Default: true. */
+  /** false: retried only when it certainly was not carried out. Default: true. */
   repeatable?: boolean;
 }
 
@@ -32,32 +32,32 @@ export interface Download extends Reply {
 }
 
 export interface HttpClientOptions {
-  /** What messages call the far side; never with credentials. */
+  /** The server's name in messages; never with credentials. */
   name: string;
   /** A small call must be answered within this; a transfer may not stand still for longer. Milliseconds. */
   timeoutMs: number;
-  /** Further tries after the first. */
+  /** Retries after the first attempt. */
   retries: number;
   /** PEM file of the authorities trusted instead of the system's. */
   caFile?: string | undefined;
-  /** Headers that authorize a call, made anew for each try. */
-  authorize?: (call: Call) => Promise<Record<string, string>>;
+  /** Authorization headers, computed anew for each attempt. */
+  authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
 
-/** Answers are kept in memory up to here. */
+/** Largest response kept in memory. */
 const TEXT_BYTES_MAX = 64 * 1024 * 1024;
 const FIRST_PAUSE_MS = 200;
 const LONGEST_PAUSE_MS = 10_000;
-/** Storing a large file takes the far side time after its last byte has come. */
+/** Extra time for the server to store a large file after its last byte. */
 const UPLOAD_PATIENCE = 6;
 
-/** Not a byte of the call has reached anyone. */
+/** Errors before the first byte was sent. */
 const NOT_SENT = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH']);
 
-/** A certificate that is not trusted now will not be trusted a second later. */
+/** An untrusted certificate is not worth a retry. */
 const DISTRUST = /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/;
 
-/** A try that failed for a reason of its own. `unsent`: the far side says that it did nothing. */
+/** An attempt that may be repeated. `unsent`: the server says that it did nothing. */
 class Retry extends Error {
   readonly pauseMs: number | null;
   readonly unsent: boolean;
@@ -81,7 +81,7 @@ export class HttpClient {
   }
 
   /** The answer, whatever 2xx or 4xx it is. @throws SluiceError registry_unavailable */
-  async text(call: Call): Promise<Reply> {
+  async text(call: HttpCall): Promise<Reply> {
     return this.#tries(call, true, async (response) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
@@ -95,7 +95,7 @@ export class HttpClient {
   }
 
   /** Streams the body of a 2xx answer into a new file and hashes it. Other answers: see their status and text. */
-  async download(call: Call, file: string): Promise<Download> {
+  async download(call: HttpCall, file: string): Promise<Download> {
     return this.#tries(call, false, async (response) => {
       if (response.statusCode! >= 300) return { bytes: 0, sha256: '', text: await head(response) };
       const hash = createHash('sha256');
@@ -118,7 +118,7 @@ export class HttpClient {
   }
 
   async #tries<T>(
-    call: Call,
+    call: HttpCall,
     small: boolean,
     consume: (response: http.IncomingMessage) => Promise<T>,
   ): Promise<T & Omit<Reply, 'text'>> {
@@ -155,7 +155,7 @@ export class HttpClient {
     }
   }
 
-  async #once(call: Call, small: boolean): Promise<http.IncomingMessage> {
+  async #once(call: HttpCall, small: boolean): Promise<http.IncomingMessage> {
     const { authorize, timeoutMs } = this.#options;
     const headers = { 'user-agent': 'sluice', ...call.headers, ...(await authorize?.(call)) };
     const { body } = call;
@@ -183,7 +183,7 @@ export class HttpClient {
   }
 }
 
-/** Failures of this machine, not of the far side. */
+/** Failures of this machine, not of the server. */
 const LOCAL = new Set(['ENOSPC', 'EDQUOT', 'EACCES', 'EROFS', 'ENOENT', 'EMFILE']);
 
 export const unavailable = (name: string, why: string, cause?: unknown): SluiceError =>

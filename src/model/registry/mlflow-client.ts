@@ -3,12 +3,12 @@
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { type Call, type Download, HttpClient, type Reply, unavailable } from './http-client.ts';
+import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from './http-client.ts';
 
 export interface MlflowClientOptions {
   name: string;
   address: URL;
-  /** The value of `Authorization`, asked before each call. */
+  /** The value of `Authorization`, read before each call. */
   authorization: () => string | undefined;
   timeoutMs: number;
   retries: number;
@@ -37,10 +37,10 @@ export type MlflowModel = Static<typeof ModelSchema>;
 export type MlflowVersion = Static<typeof VersionSchema>;
 export type MlflowRun = Static<typeof RunSchema>['info'];
 
-/** Times an alias is set again that another set at the same moment. */
+/** Retries of setting an alias that was set concurrently. */
 const COLLISIONS = 5;
 
-/** A refusal of a call that was understood. */
+/** The server understood the call and refused it. */
 export class MlflowRefusal extends Error {
   readonly code: string;
   constructor(code: string, message: string) {
@@ -88,7 +88,7 @@ export class MlflowClient {
     return (await orNull(this.#get(schema, 'registered-models/get', { name })))?.registered_model ?? null;
   }
 
-  /** Where the artifacts of a version lie. */
+  /** The location of the artifacts of a version. */
   async downloadUri(name: string, version: string): Promise<string | null> {
     const schema = Type.Object({ artifact_uri: Type.String() });
     return (
@@ -100,7 +100,7 @@ export class MlflowClient {
     await orExists(this.#send('POST', 'registered-models/create', { name }));
   }
 
-  /** The id of the experiment, made if it is not there. */
+  /** The id of the experiment, created if it does not exist. */
   async experiment(name: string): Promise<string> {
     const schema = Type.Object({ experiment: Type.Object({ experiment_id: Type.String() }) });
     const get = () => orNull(this.#get(schema, 'experiments/get-by-name', { experiment_name: name }));
@@ -119,7 +119,7 @@ export class MlflowClient {
     await this.#send('POST', 'runs/update', { run_id: runId, status, end_time: Date.now() });
   }
 
-  /** The number the server gives. Not sent twice: two calls make two versions. */
+  /** The number the server assigns. Never retried: two calls create two versions. */
   async createVersion(name: string, source: string, runId: string, tags: Record<string, string>): Promise<string> {
     const list = Object.entries(tags).map(([key, value]) => ({ key, value }));
     const schema = Type.Object({ model_version: VersionSchema });
@@ -149,14 +149,14 @@ export class MlflowClient {
         await this.#send('POST', 'registered-models/alias', { name, alias, version });
         return;
       } catch (error) {
-        // MLflow looks whether the alias is there and then inserts it: of two who do so at once, its database refuses one.
+        // MLflow checks for the alias and then inserts it: of two concurrent inserts its database refuses one.
         const collided = error instanceof MlflowRefusal && /IntegrityError|UniqueViolation/i.test(error.message);
         if (!collided || tried > COLLISIONS) throw error;
       }
     }
   }
 
-  /** Files and folders right below a folder of artifacts; nothing when it is not there. */
+  /** Files and folders directly below an artifact folder; empty if it does not exist. */
   async listArtifacts(folder: string): Promise<{ path: string; folder: boolean }[]> {
     const schema = Type.Object({
       files: Type.Optional(Type.Array(Type.Object({ path: Type.String(), is_dir: Type.Optional(Type.Boolean()) }))),
@@ -171,7 +171,7 @@ export class MlflowClient {
     return this.#expect(await this.#http.download({ method: 'GET', url: this.#artifact(artifact) }, file));
   }
 
-  async uploadArtifact(artifact: string, body: NonNullable<Call['body']>): Promise<void> {
+  async uploadArtifact(artifact: string, body: NonNullable<HttpCall['body']>): Promise<void> {
     this.#expect(await this.#http.text({ method: 'PUT', url: this.#artifact(artifact), body }));
   }
 
@@ -211,7 +211,7 @@ export class MlflowClient {
   async #send(method: 'POST' | 'DELETE', below: string, body: object, repeatable = true): Promise<Reply> {
     const url = this.#url(`mlflow/${below}`);
     const headers = { 'content-type': 'application/json' };
-    const call: Call = { method, url, headers, body: Buffer.from(JSON.stringify(body)), repeatable };
+    const call: HttpCall = { method, url, headers, body: Buffer.from(JSON.stringify(body)), repeatable };
     return this.#expect(await this.#http.text(call));
   }
 
@@ -243,7 +243,7 @@ export class MlflowClient {
   }
 }
 
-/** What is not there is null. */
+/** null for what does not exist. */
 export async function orNull<T>(call: Promise<T>): Promise<T | null> {
   try {
     return await call;
@@ -253,7 +253,7 @@ export async function orNull<T>(call: Promise<T>): Promise<T | null> {
   }
 }
 
-/** What is there already is as good as made. */
+/** Ignores that it already exists. */
 async function orExists(call: Promise<unknown>): Promise<void> {
   try {
     await call;

@@ -21,10 +21,10 @@ import type { Store, StoredEntry } from './remote.ts';
 /** `uploading` until every file is there; a version without this tag was registered by other tools and counts as whole. */
 const STATE = 'sluice.state';
 const PACKAGE_HASH = 'sluice.sha256';
-/** One tag of the registered model a move, so that two movers cannot overwrite each other's. */
+/** One tag of the registered model per move, so that concurrent moves cannot overwrite each other. */
 const MOVE = 'sluice.alias_move.';
 const MANIFEST = 'model.yaml';
-/** An upload this old was left behind. */
+/** An upload older than this was abandoned. */
 const STALE_UPLOAD_MS = 3600_000;
 const FILES_MAX = 1000;
 
@@ -105,7 +105,7 @@ export class MlflowStore implements Store {
     );
   }
 
-  /** MLflow has no conditional writes: of two moves in the same instant both are carried out, and the last one stays. */
+  /** MLflow has no conditional writes: concurrent moves are both carried out, and the last one wins. */
   async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
     const model = await this.#asked(this.#client.model(id));
     if (!model) throw new SluiceError('model_not_found', `${this.name} has no model ${id}`);
@@ -116,7 +116,7 @@ export class MlflowStore implements Store {
     }
     const at = new Date().toISOString();
     const last = movesOf(model).findLast((m) => m.alias === alias)?.to ?? null;
-    // What was moved by other tools in between is part of the history too.
+    // Moves by other tools in between are part of the history, too.
     if (last !== from) await this.#record(id, 0, { at, who: 'moved in MLflow', alias, from: last, to: from });
     await this.#asked(this.#client.setAlias(id, alias, to));
     const move: AliasMove = { at, who, alias, from, to };
@@ -130,8 +130,8 @@ export class MlflowStore implements Store {
   }
 
   /**
-   * The server gives the number: the version is made first and marked as being uploaded, model.yaml gets its number, and
-   * the mark is taken away when every file is there.
+   * The server assigns the number: the version is created first and marked as uploading, model.yaml gets its number, and the
+   * mark is removed once every file is there.
    */
   async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
     if (!/^[1-9]\d{0,8}$/.test(version)) {
@@ -187,7 +187,7 @@ export class MlflowStore implements Store {
     return (await this.#client.versions(`name='${id}'`)).filter((v) => v.name === id);
   }
 
-  /** Keys are sorted: `order` tells apart what has the same time. */
+  /** Keys are sorted: `order` breaks ties of the same time. */
   #record(id: string, order: 0 | 1, move: AliasMove): Promise<void> {
     const key = `${MOVE}${move.at.replaceAll(':', '-')}.${order}.${randomUUID().slice(0, 8)}`;
     return this.#asked(this.#client.tagModel(id, key, JSON.stringify(move)));
@@ -199,7 +199,7 @@ export class MlflowStore implements Store {
     for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
       const listed = await this.#client.listArtifacts(folder === '' ? root : `${root}/${folder}`);
       for (const item of listed) {
-        // Servers answer names or whole paths; the last part is the name in both.
+        // Servers return names or full paths; the last part is the name in both.
         const base = item.path.split('/').filter(Boolean).at(-1) ?? '';
         if (base.startsWith('.')) continue;
         const name = folder === '' ? base : `${folder}/${base}`;
@@ -215,7 +215,7 @@ export class MlflowStore implements Store {
     return names.sort();
   }
 
-  /** What the server refuses and nobody expected. */
+  /** An unexpected refusal of the server. */
   async #asked<T>(call: Promise<T>): Promise<T> {
     try {
       return await call;
@@ -269,7 +269,7 @@ function movesOf(model: MlflowModel): AliasMove[] {
   });
 }
 
-/** model.yaml with another version and not a byte else changed. @throws SluiceError model_invalid */
+/** model.yaml with another version and no other byte changed. @throws SluiceError model_invalid */
 function withVersion(text: string, version: string): string {
   const changed = text.replace(/^version:[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)/m, `version: ${version}`);
   const parsed = parseYaml(MANIFEST, changed, ManifestSchema);
@@ -280,7 +280,7 @@ function withVersion(text: string, version: string): string {
   );
 }
 
-/** The path below the server's proxy of artifacts; null when they are elsewhere. */
+/** The path below the server's artifact proxy; null if the artifacts are elsewhere. */
 function artifactPath(uri: string): string | null {
   const m =
     /^mlflow-artifacts:(?:\/\/[^/]*)?\/+(.+?)\/*$|^https?:\/\/.*?\/api\/2\.0\/mlflow-artifacts\/artifacts\/(.+?)\/*$/.exec(

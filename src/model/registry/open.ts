@@ -18,7 +18,7 @@ export interface OpenRemoteOptions {
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** Nothing is asked of the network yet. @throws SluiceError usage */
+/** Does not touch the network yet. @throws SluiceError usage */
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
   return new RemoteRegistry(openStore(address, options, env), {

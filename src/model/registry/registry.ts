@@ -1,8 +1,8 @@
-// What a registry of models is, whatever keeps it, and what a reference means in it.
+// The interface of every model registry, and how references resolve in it.
 
 import { SluiceError } from '../../core/errors.ts';
 import { didYouMean } from '../../core/names.ts';
-import type { ModelPackage } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 
 export interface Reference {
   id: string;
@@ -12,7 +12,7 @@ export interface Reference {
 
 /**
  * `id`, `id:version` or `id@alias`.
- * @throws SluiceError model_not_found when the text is none of them (nothing of it is used as a path then)
+ * @throws SluiceError model_not_found when the text is none of them (so it is never used as a path)
  */
 export function parseReference(text: string): Reference {
   const m =
@@ -49,8 +49,8 @@ export interface Registry {
   /** Every model, sorted by id. @throws SluiceError registry_unavailable */
   list(): Promise<ModelEntry[]>;
   /**
-   * The package a reference means now, or meant a short while ago (half a second in a folder, `refresh_ms` behind a
-   * network): a request for one application must not pay for reading YAML.
+   * The package a reference resolves to, at most a short while stale (half a second in a folder, `refresh_ms` behind a network):
+   * a request for one application must not pay for reading YAML.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   resolve(reference: string): Promise<ModelPackage>;
@@ -59,18 +59,18 @@ export interface Registry {
   /** Moves of the aliases of a model, oldest first. */
   history(id: string): Promise<AliasMove[]>;
   /**
-   * Adds a version from a folder that holds a whole package; it appears at once or not at all and never changes again.
-   * Returns the version it has: another than the one wanted only where the registry numbers versions by itself.
+   * Adds a version from a folder with a complete package; it appears atomically and never changes again.
+   * Returns the version it has: it differs from the one wanted only where the registry numbers versions itself.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
   add(id: string, version: string, folder: string): Promise<string>;
 }
 
-/** The next whole number after the versions there are. */
+/** The next whole number after the existing versions. */
 export const nextVersion = (versions: readonly string[]): number =>
   Math.max(0, ...versions.map(Number).filter((n) => Number.isInteger(n) && n > 0)) + 1;
 
-/** The version a reference means. @throws SluiceError model_not_found */
+/** The version a reference resolves to. @throws SluiceError model_not_found */
 export function pickVersion(entry: ModelEntry, ref: Reference): string {
   if (ref.version !== undefined) {
     if (entry.versions.includes(ref.version)) return ref.version;

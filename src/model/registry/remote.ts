@@ -1,8 +1,8 @@
-// A registry behind a network: references keep their last meaning beside the network, packages come through the cache.
+// A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, type ModelPackage, versionOf } from '../package/load-package.ts';
+import { loadPackage, versionOf } from '../package/load-package.ts';
+import type { ModelPackage } from '../package/model-package.ts';
 import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
-import { Meanings } from './meanings.ts';
 import {
   type AliasMove,
   type ModelEntry,
@@ -11,6 +11,7 @@ import {
   type Reference,
   type Registry,
 } from './registry.ts';
+import { Resolutions } from './resolutions.ts';
 
 /** A model in a store. `stamps`: version → what changes when the version is replaced by another under its name. */
 export interface StoredEntry extends ModelEntry {
@@ -44,13 +45,13 @@ export interface RemoteRegistryOptions {
   refreshMs: number;
   /** Serves ids the store does not have. */
   behind?: Registry;
-  /** Hears in words of outages and damaged packages. */
+  /** Logs outages and damaged packages. */
   tell?: (text: string) => void;
-  /** Counts lookups in the store; `stale`: it was down and the last meaning was taken. */
+  /** Counts lookups in the store; `stale`: it was down and the last resolution was taken. */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
-/** A reference that was not asked for this long is not followed any more; its next use asks the store again. */
+/** A reference that was not used for this long is no longer refreshed; its next use asks the store again. */
 const FOLLOWED_MS = 600_000;
 const MAX_KNOWN = 1000;
 
@@ -60,7 +61,7 @@ export class RemoteRegistry implements Registry {
   readonly #store: Store;
   readonly #options: RemoteRegistryOptions;
   readonly #cache: PackageCache;
-  readonly #meanings: Meanings;
+  readonly #resolutions: Resolutions;
   readonly #known = new Map<string, Known>();
   readonly #running = new Map<string, Promise<unknown>>();
   #listed: { at: number; entries: ModelEntry[] } | null = null;
@@ -73,7 +74,7 @@ export class RemoteRegistry implements Registry {
     this.#options = options;
     const { cacheFolder: folder, cacheMaxBytes: maxBytes, tell } = options;
     this.#cache = new PackageCache({ folder, maxBytes, ...(tell ? { tell } : {}) });
-    this.#meanings = new Meanings(folder, store.name);
+    this.#resolutions = new Resolutions(folder, store.name);
   }
 
   async list(): Promise<ModelEntry[]> {
@@ -84,8 +85,8 @@ export class RemoteRegistry implements Registry {
   }
 
   /**
-   * The package a reference means. A reference in use is looked up again every `refreshMs` beside the requests, which
-   * get the last meaning at once; when the store is down it keeps that meaning, over restarts too.
+   * The package a reference means. A reference in use is refreshed every `refreshMs` in the background, while requests
+   * get the last resolution at once; it stays valid through an outage of the store and through restarts.
    * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable
    */
   async resolve(reference: string): Promise<ModelPackage> {
@@ -105,7 +106,7 @@ export class RemoteRegistry implements Registry {
     parseReference(`${id}@${alias}`);
     const entry = await this.#entry(id);
     if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
-    // An alias never comes to a version that cannot be served.
+    // An alias never points to a version that cannot be served.
     if (to !== null) await this.#package(entry, pickVersion(entry, { id, version: to }));
     const move = await this.#store.moveAlias(id, alias, to, who);
     await this.#changed(id);
@@ -127,22 +128,22 @@ export class RemoteRegistry implements Registry {
     }
     const files = await filesOf(folder);
     checkModelFile(model, files);
-    const odd = files.find((f) => !isPackagePath(f.name));
-    if (odd)
-      throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(odd.name)}`);
+    const invalid = files.find((f) => !isPackagePath(f.name));
+    if (invalid)
+      throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(invalid.name)}`);
     const added = await this.#store.add(id, version, folder, files);
     await this.#changed(id);
     return added;
   }
 
-  /** Ends the lookups beside the requests. Idempotent. */
+  /** Ends the background refresh. Idempotent. */
   close(): void {
     this.#closed = true;
     if (this.#timer) clearTimeout(this.#timer);
     this.#store.close();
   }
 
-  /** Runs one at a time of what has the same name; who asks meanwhile gets the same. Names but references hold a space. */
+  /** Single flight: concurrent calls with the same name share one run. Names other than references contain a space. */
   #once<T>(name: string, work: () => Promise<T>): Promise<T> {
     const running = this.#running.get(name);
     if (running) return running as Promise<T>;
@@ -181,18 +182,18 @@ export class RemoteRegistry implements Registry {
     }
   }
 
-  /** What the reference means in the store, or meant last if the store cannot be reached. */
+  /** Resolves the reference in the store, or takes its last resolution if the store cannot be reached. */
   async #find(reference: string, ref: Reference): Promise<ModelPackage> {
     try {
       const entry = await this.#once(`entry ${ref.id}`, () => this.#entry(ref.id));
       if (!entry) return await this.#findBehind(reference, ref);
       const version = pickVersion(entry, ref);
       const model = await this.#package(entry, version);
-      await this.#meanings.keep(ref.id, reference, version);
+      await this.#resolutions.keep(ref.id, reference, version);
       this.#options.onLookup?.('ok');
       return model;
     } catch (error) {
-      const last = isOutage(error) ? await this.#lastMeaning(reference, ref) : null;
+      const last = isOutage(error) ? await this.#lastResolution(reference, ref) : null;
       this.#options.onLookup?.(last ? 'stale' : 'failed');
       if (!last) throw error;
       this.#reached(false, error);
@@ -203,12 +204,12 @@ export class RemoteRegistry implements Registry {
   async #findBehind(reference: string, ref: Reference): Promise<ModelPackage> {
     if (!this.#options.behind) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${ref.id}`);
     const model = await this.#options.behind.resolve(reference);
-    await this.#meanings.keep(ref.id, reference, null);
+    await this.#resolutions.keep(ref.id, reference, null);
     return model;
   }
 
-  async #lastMeaning(reference: string, ref: Reference): Promise<ModelPackage | null> {
-    const last = await this.#meanings.of(ref.id);
+  async #lastResolution(reference: string, ref: Reference): Promise<ModelPackage | null> {
+    const last = await this.#resolutions.of(ref.id);
     const version = ref.version ?? last.references[reference];
     if (version === undefined) return null;
     if (version === null || last.references[reference] === null)
@@ -226,7 +227,7 @@ export class RemoteRegistry implements Registry {
   #package(entry: StoredEntry, version: string): Promise<ModelPackage> {
     return this.#once(`package ${entry.id}:${version}`, async () => {
       const stamp = entry.stamps[version]!;
-      const kept = (await this.#meanings.of(entry.id)).packages[version];
+      const kept = (await this.#resolutions.of(entry.id)).packages[version];
       const cached = kept?.stamp === stamp ? await this.#cache.get(kept.sha256) : null;
       if (cached) return cached;
       const ref = `${entry.id}:${version}`;
@@ -246,14 +247,14 @@ export class RemoteRegistry implements Registry {
           }
         },
       );
-      await this.#meanings.keepPackage(entry.id, version, { stamp, sha256: key });
+      await this.#resolutions.keepPackage(entry.id, version, { stamp, sha256: key });
       return model;
     });
   }
 
   #keep(reference: string, known: Known): void {
     if (this.#known.size >= MAX_KNOWN && !this.#known.has(reference)) {
-      // References that mean nothing go first: a client that guesses cannot push out those in use.
+      // References that failed are evicted first: a client that guesses cannot push out those in use.
       const rank = (k: Known): number => ('error' in k ? 0 : 1);
       const [oldest] = [...this.#known].sort(([, a], [, b]) => rank(a) - rank(b) || a.used - b.used);
       this.#known.delete(oldest![0]);
@@ -261,7 +262,7 @@ export class RemoteRegistry implements Registry {
     this.#known.set(reference, known);
   }
 
-  /** What this process changed is seen by it at once. */
+  /** This process sees its own changes at once. */
   async #changed(id: string): Promise<void> {
     this.#listed = null;
     const references = [...this.#known.keys()].filter((r) => parseReference(r).id === id);
@@ -272,7 +273,7 @@ export class RemoteRegistry implements Registry {
     const known = this.#known.get(reference);
     if (!known) return;
     if ('error' in known) this.#known.delete(reference);
-    // An outage without a last meaning on disk leaves the meaning that is known here.
+    // In an outage without a resolution on disk, the one in memory stays.
     else await this.#lookUp(reference, known.used).catch((error) => this.#reached(!isOutage(error), error));
   }
 

@@ -1,7 +1,7 @@
 // Objects of one bucket: signed calls, conditional writes, listings.
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
-import { type Call, type Download, HttpClient, type Reply, unavailable } from './http-client.ts';
+import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from './http-client.ts';
 import type { S3Credentials } from './s3-credentials.ts';
 
 export interface S3ClientOptions {
@@ -35,7 +35,7 @@ export class S3Client {
   constructor(options: S3ClientOptions) {
     this.#options = options;
     const { name, timeoutMs, retries, caFile } = options;
-    const authorize = (call: Call) => this.#sign(call);
+    const authorize = (call: HttpCall) => this.#sign(call);
     this.#http = new HttpClient(options.endpoint.protocol === 'https:', {
       name,
       timeoutMs,
@@ -50,8 +50,8 @@ export class S3Client {
   }
 
   /**
-   * The objects whose keys begin with `prefix`, or with `delimiter` the folders right below it. Keys are asked for as they
-   * are: with `encoding-type=url` some servers encode the token of the next page too.
+   * The objects whose keys begin with `prefix`, or with `delimiter` the folders directly below it. Keys are requested
+   * unencoded: with `encoding-type=url` some servers encode the continuation token, too.
    */
   async list(prefix: string, delimiter?: '/'): Promise<{ objects: S3Object[]; folders: string[] }> {
     const objects: S3Object[] = [];
@@ -99,8 +99,8 @@ export class S3Client {
     const sha256 = body instanceof Uint8Array ? createHash('sha256').update(body).digest('hex') : body.sha256;
     const headers: Record<string, string> = { ...metadata, 'x-amz-content-sha256': sha256 };
     if (condition) Object.assign(headers, 'ifNone' in condition ? IF_NONE : { 'if-match': condition.ifMatch });
-    const call: Call = { method: 'PUT', url: this.#url(key), headers, body };
-    // 409: another write with a condition is under way. 404: the object to match is gone.
+    const call: HttpCall = { method: 'PUT', url: this.#url(key), headers, body };
+    // 409: a concurrent conditional write. 404: the object to match no longer exists.
     const reply = this.#expect(await this.#http.text(call), condition ? [200, 404, 409, 412] : [200]);
     if (reply.status === 404 && tag(reply.text, 'Code') !== 'NoSuchKey') this.#expect(reply, [200]);
     if (reply.status === 200) return 'done';
@@ -121,7 +121,7 @@ export class S3Client {
     return url;
   }
 
-  async #sign(call: Call): Promise<Record<string, string>> {
+  async #sign(call: HttpCall): Promise<Record<string, string>> {
     const signer = new AwsV4Signer({
       ...(await this.#options.credentials()),
       method: call.method,

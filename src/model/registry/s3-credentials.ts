@@ -1,4 +1,4 @@
-// Keys for object storage where its tools look for them: the environment, then the shared credentials file.
+// Credentials for object storage, looked up where its tools do: the environment, then the shared credentials file.
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
@@ -10,7 +10,7 @@ export interface S3Credentials {
   sessionToken?: string;
 }
 
-/** Gives the keys that hold now: the file is read again when it changes, as keys are rotated. */
+/** The current keys: the file is read again when it changes, as keys are rotated. */
 export function s3Credentials(
   env: Record<string, string | undefined>,
   profile: string | undefined,

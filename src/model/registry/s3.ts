@@ -16,12 +16,12 @@ import { S3Client, type S3ClientOptions, type S3Object } from './s3-client.ts';
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
 const MANIFEST = 'model.yaml';
-/** Holds a version for the one who uploads it; what starts with a dot is no part of a package. */
+/** Claims a version for its uploader; names that start with a dot are not part of a package. */
 const CLAIM = '.upload';
-/** A claim this old was left behind. */
+/** A claim older than this was abandoned. */
 const STALE_CLAIM_MS = 3600_000;
 const PACKAGE_HASH = 'x-amz-meta-sluice-sha256';
-/** aliases.yaml carries what led to it in a comment, so that no move is lost between the two files. */
+/** aliases.yaml repeats the last moves in a comment, so that no move is lost between the two files. */
 const LAST_MOVES = '# last moves: ';
 
 const ATTEMPTS = 20;
@@ -110,7 +110,7 @@ export class S3Store implements Store {
       const at = new Date().toISOString();
       const last = (await this.#heal(id, current.lastMoves)).findLast((m) => m.alias === alias)?.to ?? null;
       const moves: AliasMove[] = [
-        // What was written by hand in between is part of the history too.
+        // Edits by hand in between are part of the history, too.
         ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
         { at, who, alias, from, to },
       ];
@@ -131,13 +131,13 @@ export class S3Store implements Store {
   }
 
   async history(id: string): Promise<AliasMove[]> {
-    // The aliases first: what they tell is in the history, or was not written to it yet.
+    // Aliases first: the move in their comment is in the history, or was not written to it yet.
     const { lastMoves } = await this.#aliases(id);
     const { moves } = await this.#history(id);
     return [...moves, ...without(lastMoves, moves)];
   }
 
-  /** Everything but model.yaml first: a version is there when its model.yaml is, and then it is whole. */
+  /** model.yaml comes last: a version exists once its model.yaml does, and then it is complete. */
   async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     const token = await this.#claim(id, version);
@@ -149,7 +149,7 @@ export class S3Store implements Store {
         if (f.name === MANIFEST) continue;
         await this.#client.put(`${prefix}${f.name}`, { ...f, file: path.join(folder, f.name) });
       }
-      // What an upload that died left there is no part of this package.
+      // Leftovers of an upload that died are not part of this package.
       const names = new Set([...files.map((f) => f.name), CLAIM]);
       for (const { key } of (await this.#client.list(prefix)).objects) {
         if (!names.has(key.slice(prefix.length))) await this.#client.remove(key);
@@ -171,7 +171,7 @@ export class S3Store implements Store {
     }
   }
 
-  /** Two who upload the same version would mix their files. @throws SluiceError version_exists */
+  /** Concurrent uploads of one version would mix their files. @throws SluiceError version_exists */
   async #claim(id: string, version: string): Promise<string> {
     const key = `${this.#prefix}${id}/${version}/${CLAIM}`;
     const token = `${new Date().toISOString()} ${randomUUID()}\n`;
@@ -186,7 +186,7 @@ export class S3Store implements Store {
     throw beingAdded(id, version);
   }
 
-  /** Storage that takes conditions for decoration would let versions change. @throws SluiceError registry_unavailable */
+  /** Storage that ignores conditions would let versions change. @throws SluiceError registry_unavailable */
   async #checkConditions(claim: string, token: string): Promise<void> {
     const body = Buffer.from(token);
     const absent = await this.#client.put(claim, body, { ifNone: true });
@@ -212,7 +212,7 @@ export class S3Store implements Store {
     return { moves: lines.flatMap(readMove), text: found?.text ?? '', etag: found?.etag ?? null };
   }
 
-  /** The history; whoever comes first after a mover that died between its two writes adds what that one did. */
+  /** The history. The first reader after a writer that died between its two writes completes it. */
   async #heal(id: string, lastMoves: readonly AliasMove[]): Promise<AliasMove[]> {
     const { moves } = await this.#history(id);
     const missing = without(lastMoves, moves);
@@ -235,7 +235,7 @@ export class S3Store implements Store {
   }
 }
 
-/** Grows with the attempts and differs between those who collide. */
+/** Grows with the attempts, with jitter. */
 const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));
 
 const exists = (id: string, version: string): SluiceError =>
@@ -260,7 +260,7 @@ const same = (a: AliasMove, b: AliasMove): boolean =>
 const without = (some: readonly AliasMove[], known: readonly AliasMove[]): AliasMove[] =>
   some.filter((m) => !known.some((k) => same(k, m)));
 
-/** A line that is damaged is left out. */
+/** Damaged lines are skipped. */
 function readMove(json: string): AliasMove[] {
   try {
     const { at, who, alias, from, to } = JSON.parse(json) as AliasMove;

@@ -1,7 +1,7 @@
 // The law of the native evaluator: the bits of ONNX Runtime with one thread, for every ensemble that is compiled.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { Probe } from '../../../src/inference/evaluate/native/comparison-rows.ts';
+import { ComparisonRows } from '../../../src/inference/evaluate/native/comparison-rows.ts';
 import { openNative, planNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
@@ -19,9 +19,9 @@ async function differences(bytes: Uint8Array, manifest: Manifest, kernel: Kernel
   const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const wrong: string[] = [];
   try {
-    const probe = new Probe(manifest, native.slots, rows);
+    const drawn = new ComparisonRows(manifest, native.slots, rows);
     for (let b = 0; b < batches; b++) {
-      const inputs = probe.next();
+      const inputs = drawn.next();
       const expected = await reference.score(inputs, rows);
       const { values, width } = native.scoreNow(inputs, rows);
       expect(width).toBe(expected.width);
@@ -137,7 +137,7 @@ test('more than 512 rows are cut into micro-batches that share memory', async ()
     structuredClone(planNative(readOnnx(bytes), 'scores', [{ name: 'x', type: 'float32', width: 5 }])),
   );
   const rows = 1_601;
-  const inputs = new Probe(manifest, native.slots, rows).next();
+  const inputs = new ComparisonRows(manifest, native.slots, rows).next();
   const reference = await openOnnxRuntime(servable(readChecked(bytes)), manifest);
   const expected = await reference.score(inputs, rows);
   expect([...native.scoreNow(inputs, rows).values]).toEqual([...expected.values]);

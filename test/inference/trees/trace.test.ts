@@ -1,7 +1,7 @@
 // Preprocessing inside the graph: traced to feature programs, and scored with the bits of ONNX Runtime.
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
-import { Probe } from '../../../src/inference/evaluate/native/comparison-rows.ts';
+import { ComparisonRows } from '../../../src/inference/evaluate/native/comparison-rows.ts';
 import { openNative, planNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
 import { evaluateFeature } from '../../../src/inference/onnx/feature.ts';
@@ -240,7 +240,7 @@ async function check(
   const native = openNative(structuredClone(planNative(readOnnx(bytes), output, shapes, kernel)));
   const reference = await openOnnxRuntime(servable(readChecked(bytes)), of);
   const rows = 480;
-  const inputs = new Probe(of, native.slots, rows).next();
+  const inputs = new ComparisonRows(of, native.slots, rows).next();
   const expected = await reference.score(inputs, rows);
   const { values, width } = native.scoreNow(inputs, rows);
   await reference.close();

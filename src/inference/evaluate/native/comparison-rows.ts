@@ -1,5 +1,4 @@
 // Rows on which two evaluators are compared: values at, next to and far from every threshold, and categories known and not.
-
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { type EncodedInput, type InputArray, paddedRows } from '../../encode/encoder.ts';
 import type { Cell } from '../../onnx/feature.ts';
@@ -8,7 +7,7 @@ import type { Slot } from '../../trees/slots.ts';
 
 type Random = () => number;
 
-/** mulberry32: the same rows for the same model, every time. */
+/** mulberry32, seeded: reproducible rows. */
 function random(seed: number): Random {
   let a = seed;
   return () => {
@@ -19,13 +18,13 @@ function random(seed: number): Random {
   };
 }
 
-/** Makes micro-batches of probes, each overwriting the one before. */
-export class Probe {
+/** Makes micro-batches, each overwriting the one before. */
+export class ComparisonRows {
   readonly inputs: readonly EncodedInput[];
   readonly rows: number;
   readonly #draws: readonly (() => void)[];
 
-  /** `slots`: what the model looks at; `rows`: rows a batch. */
+  /** `slots`: what the model reads; `rows`: rows per batch. */
   constructor(manifest: Manifest, slots: readonly Slot[], rows: number, seed = 1) {
     const next = random(seed);
     const specs = new Map(manifest.columns.map((c) => [c.name, c]));

@@ -1,6 +1,6 @@
-// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores. Compiled once, then plain data.
+// A traced tree ensemble as a scorer: inputs → regions and states of the machine → sums → scores. Compiled to plain data.
 import type { EncodedInput } from '../../encode/encoder.ts';
-import type { Trace } from '../../onnx/trace.ts';
+import type { Trace } from '../../onnx/traced-model.ts';
 import { readEnsemble } from '../../trees/ensemble.ts';
 import { type Finishing, finisher, finishing } from '../../trees/finish.ts';
 import { growTrees, type Tree, Unsupported } from '../../trees/grow.ts';

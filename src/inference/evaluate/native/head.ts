@@ -1,15 +1,15 @@
-// What the heads of native models (trees, linear) have in common.
+// The interface of the heads of native models: trees and linear.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Slot } from '../../trees/slots.ts';
 
 export interface Head {
-  /** Scores a row. */
+  /** Scores per row. */
   readonly width: number;
   /** Scores are in double precision. */
   readonly double: boolean;
   /** Rows of the largest micro-batch. */
   readonly capacity: number;
-  /** What the model asks of its inputs: probes are drawn from the thresholds and categories. */
+  /** What the model asks of its inputs: comparison rows are drawn from the thresholds and categories. */
   readonly slots: readonly Slot[];
   /** For reports. */
   readonly description: string;

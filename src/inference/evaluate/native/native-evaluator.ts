@@ -1,17 +1,18 @@
-// The native evaluator: a traced model compiled for this process, no ONNX Runtime behind it.
+// The native evaluator: a traced model, compiled, without ONNX Runtime.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { OnnxModel } from '../../onnx/graph.ts';
-import { type OutputStep, type Trace, traceModel } from '../../onnx/trace.ts';
+import { traceModel } from '../../onnx/trace.ts';
+import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import type { Kernel } from '../../trees/machine.ts';
 import type { Slot } from '../../trees/slots.ts';
 import type { Evaluator, Scores } from '../evaluator.ts';
 import { type ForestPlan, forestHead, planForest } from './forest.ts';
-import { linearHead } from './linear.ts';
+import { linearHead } from './linear-scorer.ts';
 import { outputOf } from './output.ts';
 import type { InputShape } from './source.ts';
 
-/** Rows that are scored at once; more are cut. */
+/** Largest micro-batch; more rows are scored in several. */
 export const CAPACITY = 512;
 
 export interface NativeEvaluator extends Evaluator {
@@ -19,7 +20,7 @@ export interface NativeEvaluator extends Evaluator {
   /** What was compiled, for reports. */
   readonly description: string;
   readonly slots: readonly Slot[];
-  /** The same as `score`, without a promise. */
+  /** `score`, synchronously. */
   scoreNow(inputs: readonly EncodedInput[], rows: number): Scores;
 }
 

@@ -1,5 +1,5 @@
 // The steps between a model's scores and the served output, on rows of scores.
-import type { OutputStep } from '../../onnx/trace.ts';
+import type { OutputStep } from '../../onnx/traced-model.ts';
 import { expf } from '../../trees/float.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import { mlasLogistic } from './mlas.ts';
@@ -9,7 +9,7 @@ type Values = Float32Array | Float64Array;
 export type Apply = (values: Values, rows: number) => void;
 
 export interface Output {
-  /** Scores a row at the end. */
+  /** Scores per row after the last step. */
   width: number;
   double: boolean;
   applies: readonly Apply[];

@@ -1,17 +1,17 @@
-// From encoded inputs to the numbers and category states of feature programs, a column at a time.
+// From encoded inputs to the numbers and category states of feature programs, one column at a time.
 import type { EncodedInput } from '../../encode/encoder.ts';
-import { applyStep, type Cell, type Feature, type Step } from '../../onnx/feature.ts';
+import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx/feature.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import type { CategorySlot } from '../../trees/slots.ts';
 
-/** What the native evaluator knows about an input before it sees one. */
+/** What the native evaluator knows about an input ahead of time. */
 export interface InputShape {
   readonly name: string;
   readonly type: EncodedInput['type'];
   readonly width: number;
 }
 
-/** Copies rows from..to-1 of its column to wherever it was made to write. */
+/** Copies rows from..to-1 of its column to its destination. */
 export type Fill = (inputs: readonly EncodedInput[], from: number, to: number) => void;
 
 /** Number of a source's input among the inputs. @throws Unsupported where the trace and the package disagree */
@@ -29,7 +29,7 @@ export function inputOf(
 
 /** Steps as one function of a number. */
 const compose =
-  (steps: readonly Step[]): ((x: number) => number) =>
+  (steps: readonly FeatureStep[]): ((x: number) => number) =>
   (x) => {
     let cell: Cell = x;
     for (const s of steps) cell = applyStep(s, cell);
@@ -37,7 +37,7 @@ const compose =
   };
 
 /** Steps that change no number of their input's type. */
-const effective = (f: Feature): readonly Step[] =>
+const effective = (f: Feature): readonly FeatureStep[] =>
   f.steps.filter((s, i) => {
     const before = i === 0 ? f.source!.type : f.steps[i - 1]!.type;
     return !(

@@ -1,6 +1,6 @@
 // A traced linear model as a scorer: float32 dot products in the order of MLAS, zeros of one-hot groups skipped.
 import type { Feature } from '../../onnx/feature.ts';
-import type { LinearHead, Trace } from '../../onnx/trace.ts';
+import type { LinearHead, Trace } from '../../onnx/traced-model.ts';
 import { Unsupported } from '../../trees/grow.ts';
 import { CategoryKeys, type CategorySlot, categorySlot, categoryValues, type Slot } from '../../trees/slots.ts';
 import type { Head } from './head.ts';
@@ -123,7 +123,7 @@ function addCategory(
   };
 }
 
-/** Numbers around which a probe should vary: what the steps impute, scale and compare with. */
+/** Numbers around which comparison rows should vary: what the steps impute, scale and compare with. */
 function cutsFor(feature: Feature): Float64Array {
   const around: number[] = [0, 1];
   for (const s of feature.steps) {

@@ -1,4 +1,4 @@
-// Reads the training table once: a profile of every column, a seeded sample of rows, and the first rows in order.
+// Reads the training table once: a profile of every column and a seeded sample of rows.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -8,12 +8,12 @@ import { Random } from '../core/random.ts';
 
 /** Distinct values kept a column; with more it is no category. */
 const MAX_DISTINCT = 5000;
-/** The sample of a table is the same whenever it is drawn. */
+/** The sample of a table is reproducible. */
 const SAMPLE_SEED = 9_171;
 /** Number of rows of the sample. */
 export const SAMPLE_ROWS = 20_000;
 
-/** What exporters of tables write for "no value" (the list pandas reads as NaN, and a few more). */
+/** Words for "no value": the list pandas reads as NaN, and a few more. */
 export const MISSING_WORDS = new Set([
   '', 'NA', 'N/A', 'n/a', 'NaN', 'nan', '-nan', '-NaN', 'NULL', 'null', 'None', 'none', '<NA>', '#N/A', '#NA', '?', '-', '.',
 ]); // biome-ignore format: the list reads better packed
@@ -43,8 +43,8 @@ export interface ColumnProfile {
   booleans: number;
   /** Cells that are none of these. */
   texts: number;
-  /** true: a text is not UTF-8. */
-  broken: boolean;
+  /** true: a text holds invalid UTF-8. */
+  invalidUtf8: boolean;
   min: number;
   max: number;
   /** Numbers that float32 cannot hold exactly. */
@@ -70,7 +70,7 @@ export interface TrainingTable {
  * Reads a delimited file with a header row.
  * @throws SluiceError input_not_found | training_data_invalid
  */
-export async function readTable(file: string, delimiter?: string): Promise<TrainingTable> {
+export async function readTrainingTable(file: string, delimiter?: string): Promise<TrainingTable> {
   const random = new Random();
   random.seed(SAMPLE_SEED, 0);
   const profiles: ColumnProfile[] = [];
@@ -100,7 +100,7 @@ export async function readTable(file: string, delimiter?: string): Promise<Train
         profiles.push(...header.map(newProfile));
         continue;
       }
-      for (let j = 0; j < record.length; j++) count(profiles[j]!, record[j]!);
+      for (let j = 0; j < record.length; j++) addCell(profiles[j]!, record[j]!);
       // Reservoir sampling: every row has the same chance.
       if (sample.length < SAMPLE_ROWS) sample.push({ row: rows, fields: record });
       else {
@@ -109,8 +109,8 @@ export async function readTable(file: string, delimiter?: string): Promise<Train
       }
       rows++;
     }
-    const broken = profiles.find((p) => p.broken);
-    if (broken) throw notUtf8(file, `column ${broken.name}`);
+    const invalidUtf8 = profiles.find((p) => p.invalidUtf8);
+    if (invalidUtf8) throw notUtf8(file, `column ${invalidUtf8.name}`);
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
@@ -134,7 +134,7 @@ const notUtf8 = (file: string, where: string): SluiceError =>
     `${file}: ${where} holds bytes that are not UTF-8: write the table anew with to_csv(encoding="utf-8")`,
   );
 
-/** First bytes of files that are no delimited text, and what they are. */
+/** First bytes of common files that are not delimited text. */
 const FORMATS: readonly (readonly [string, string])[] = [
   ['\x1f\x8b', 'compressed with gzip: unpack it first'],
   ['\x28\xb5\x2f\xfd', 'compressed with zstd: unpack it first'],
@@ -155,7 +155,7 @@ const newProfile = (name: string): ColumnProfile => ({
   grouped: 0,
   booleans: 0,
   texts: 0,
-  broken: false,
+  invalidUtf8: false,
   min: Infinity,
   max: -Infinity,
   inexact: 0,
@@ -163,7 +163,7 @@ const newProfile = (name: string): ColumnProfile => ({
   distinct: new Map(),
 });
 
-function count(p: ColumnProfile, cell: string): void {
+function addCell(p: ColumnProfile, cell: string): void {
   if (MISSING_WORDS.has(cell)) {
     p.missing.set(cell, (p.missing.get(cell) ?? 0) + 1);
     return;
@@ -187,7 +187,7 @@ function count(p: ColumnProfile, cell: string): void {
   else if (BOOLEAN_WORDS.has(cell)) p.booleans++;
   else {
     p.texts++;
-    if (cell.includes('\ufffd')) p.broken = true;
+    if (cell.includes('\ufffd')) p.invalidUtf8 = true;
   }
 }
 

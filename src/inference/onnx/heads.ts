@@ -1,0 +1,130 @@
+// Traces all models behind an output: an explanation adds up the effects of each.
+import type { Node, OnnxModel } from './graph.ts';
+import { traceHead } from './trace.ts';
+import { Untraceable } from './trace-columns.ts';
+import { constant, constantOrNull, contextOf, type TraceContext } from './trace-context.ts';
+import type { Trace } from './traced-model.ts';
+
+/** The models behind an output, for explanation: what they answer together is compared with what was answered. */
+export interface TracedHeads {
+  /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
+  heads: readonly { trace: Trace; weight: number }[];
+  linear: boolean;
+}
+
+/**
+ * Traces every tree ensemble and linear model that the output is made of, past operators that native evaluation does not
+ * know: Concat of both classes, Exp and Div of a calibration, averages of several models.
+ */
+export function traceHeads(
+  model: OnnxModel,
+  output: string,
+  widths: ReadonlyMap<string, number>,
+): { traced: TracedHeads; reason: null } | { traced: null; reason: string } {
+  try {
+    const walk = new HeadWalk(contextOf(model, widths, true));
+    walk.visit(output, 1);
+    if (walk.heads.size === 0) throw new Untraceable('the output comes from no model');
+    return { traced: { heads: [...walk.heads.values()], linear: walk.linear }, reason: null };
+  } catch (e) {
+    if (e instanceof Untraceable) return { traced: null, reason: e.message };
+    throw e;
+  }
+}
+
+/** Follows every path from the output back to a model and multiplies the weights along it. */
+class HeadWalk {
+  readonly heads = new Map<string, { trace: Trace; weight: number }>();
+  linear = true;
+  readonly #context: TraceContext;
+  #steps = 0;
+
+  constructor(context: TraceContext) {
+    this.#context = context;
+  }
+
+  /** @throws Untraceable */
+  visit(name: string, weight: number): void {
+    if (++this.#steps > MAX_HEAD_STEPS) throw new Untraceable('too many steps after the model');
+    const c = this.#context;
+    const node = c.producers.get(name);
+    if (!node) throw new Untraceable(`output ${name} comes from no node`);
+    const computed = node.inputs.filter((i) => i !== '' && !this.#isConstant(i));
+    const product = computed.length === 1 ? c.producers.get(computed[0]!) : undefined;
+    if (isHead(node) || (node.op === 'Add' && product?.op === 'MatMul')) {
+      const known = this.heads.get(name);
+      if (known) known.weight += weight;
+      else this.heads.set(name, { trace: traceHead(c, name, []), weight });
+      return;
+    }
+    if (this.#visitLinear(node, computed, weight)) return;
+    this.linear = false;
+    if (!NONLINEAR.has(node.op)) throw new Untraceable(`${node.op} after the model`);
+    for (const i of computed) this.visit(i, weight);
+  }
+
+  /** Follows an operator whose effect on the weights is known; false: it is none. */
+  #visitLinear(node: Node, computed: readonly string[], weight: number): boolean {
+    const [first] = node.inputs as [string];
+    switch (node.op) {
+      case 'Identity':
+      case 'ZipMap':
+      case 'Cast':
+      case 'Reshape':
+      case 'Squeeze':
+      case 'Unsqueeze':
+      case 'Flatten':
+      case 'Gather':
+      case 'ArrayFeatureExtractor':
+      case 'Slice':
+      case 'ReduceMean':
+        this.visit(first, weight);
+        return true;
+      case 'Sum':
+      case 'Add':
+        for (const i of computed) this.visit(i, weight);
+        return true;
+      case 'Sub':
+        for (const i of computed) this.visit(i, i === first ? weight : -weight);
+        return true;
+      case 'Mul':
+        if (computed.length !== 1) return false;
+        this.visit(computed[0]!, weight * this.#factor(node));
+        return true;
+      case 'Div':
+        if (computed.length !== 1 || computed[0] !== first) return false;
+        this.visit(first, weight / this.#factor(node));
+        return true;
+      case 'Concat': {
+        // Along rows it is what gets averaged; of two classes side by side the models of the last are followed.
+        const axis = node.attributes.get('axis')?.i ?? 0;
+        if (axis === 0) for (const i of computed) this.visit(i, weight / computed.length);
+        else if (computed.length === 2) this.visit(computed[1]!, weight);
+        else throw new Untraceable('Concat after the model');
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  /** The constant number of Mul or Div. */
+  #factor(node: Node): number {
+    const name = node.inputs.find((i) => this.#isConstant(i)) ?? '';
+    const [by, ...more] = constant(this.#context, name).numbers();
+    if (by === undefined || more.length > 0) this.linear = false;
+    return by ?? 1;
+  }
+
+  #isConstant(name: string): boolean {
+    return constantOrNull(this.#context, name) !== undefined;
+  }
+}
+
+const MAX_HEAD_STEPS = 2_000;
+/** Operators on scores whose effect is found by comparing the answers. */
+const NONLINEAR = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
+const isHead = (n: Node): boolean =>
+  /^(TreeEnsemble|TreeEnsembleClassifier|TreeEnsembleRegressor|LinearClassifier|LinearRegressor|Gemm|MatMul)$/.test(
+    n.op,
+  );

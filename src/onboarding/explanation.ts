@@ -1,0 +1,76 @@
+// Picks the method of interpretation of a draft by building it: what works here works in the service.
+import { SluiceError } from '../core/errors.ts';
+import { createExplainer } from '../inference/explain/choose-explainer.ts';
+import { DEFAULT_PAIRS } from '../inference/explain/coalitions.ts';
+import { type Explainer, NotExplainable } from '../inference/explain/explainer.ts';
+import type { Covers } from '../inference/explain/trees.ts';
+import { encodeRows, probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { Draft } from './draft.ts';
+import { refusal } from './findings.ts';
+import type { Report } from './report.ts';
+
+/** File names of the background sample and of the covers, as the manifest names them. */
+export const BACKGROUND_FILE = 'background.csv';
+export const COVERS_FILE = 'covers.json';
+
+export interface ChosenExplanation {
+  readonly explain: NonNullable<Manifest['explain']>;
+  readonly interpretation: NonNullable<Report['interpretation']>;
+}
+
+/** @throws SluiceError registration_refused | usage */
+export async function chooseExplanation(
+  draft: Draft,
+  manifest: Manifest,
+  background: readonly (readonly string[])[],
+): Promise<ChosenExplanation> {
+  const { options, bytes, probe, findings } = draft;
+  const explain: NonNullable<Manifest['explain']> = { background: BACKGROUND_FILE };
+  let covers: Covers | null = null;
+  if (options.covers) {
+    covers = readCovers(options.covers);
+    explain.covers = COVERS_FILE;
+    explain.method = 'tree_path_dependent';
+  }
+  const encoded = encodeRows(manifest, background, draft.fields);
+  const { explainer, reasons } = await createExplainer({
+    bytes,
+    manifest: { ...manifest, explain },
+    evaluator: probeEvaluator(probe, manifest),
+    background: encoded,
+    covers,
+  }).catch((cause) => {
+    throw cause instanceof NotExplainable ? refusal(`interpretation: ${cause.message}`) : cause;
+  });
+  const { method, space } = explainer;
+  findings.info(summary(explainer, reasons, encoded.rows));
+  if (manifest.task === 'binary') {
+    findings.assumed(
+      'reasons carry the names of the columns until model.yaml gives them codes and texts (reasons: {column: {code, text}}, or none)',
+    );
+  }
+  return {
+    explain: { ...explain, method, space, ...(method === 'sampling' ? { pairs: DEFAULT_PAIRS } : {}) },
+    interpretation: { method, space, reasons },
+  };
+}
+
+function summary({ method, space }: Explainer, reasons: readonly string[], rows: number): string {
+  return method === 'sampling'
+    ? `Effects are estimated by sampling, with standard errors: ${reasons.join('; ')}.`
+    : `Effects of the columns are exact (${method}), in ${space}, against ${rows} training rows.`;
+}
+
+function readCovers(text: string): Covers {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (cause) {
+    throw new SluiceError('usage', `--covers: ${cause instanceof Error ? cause.message : cause}`, { cause });
+  }
+  const lists = typeof value === 'object' && value !== null && !Array.isArray(value) ? Object.values(value) : [];
+  if (lists.length === 0 || !lists.every((l) => Array.isArray(l) && l.every((n) => typeof n === 'number')))
+    throw new SluiceError('usage', '--covers takes {"<tree id>": [training rows at node 0, 1, …]}');
+  return value as Covers;
+}

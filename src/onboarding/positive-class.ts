@@ -1,0 +1,48 @@
+// Which of two classes is the positive one, whose probability is served: asked for where names do not show it.
+import type { ClassLabel } from '../inference/onnx/nodes.ts';
+import type { Draft } from './draft.ts';
+import { refusal } from './findings.ts';
+
+const GOOD = [
+  'good', 'ok', 'true', 'yes', 'y', 'paid', 'repaid', 'approve', 'approved', 'accept', 'accepted', 'positive',
+  'performing', 'fully paid', 'fully_paid', 'current',
+]; // biome-ignore format: a list
+const BAD = [
+  'bad', 'false', 'no', 'n', 'default', 'defaulted', 'reject', 'rejected', 'negative', 'not_ok', 'charged_off',
+  'charged off', 'late', 'overdue', 'fraud',
+]; // biome-ignore format: a list
+/** Names of outcome columns in which 1 is the bad outcome. */
+const BAD_OUTCOME =
+  /(^|[\W_])(is_?)?(bad|defaults?|defaulted|fraud|arrears|delinq\w*|charged?_?off|write_?off|npl|overdue|dpd\d*)(_?flag|_?ind)?($|[\W_])/i;
+
+/** @throws SluiceError registration_refused */
+export function positiveOf(classes: readonly ClassLabel[], { options, outcome, findings }: Draft): ClassLabel {
+  if (options.positiveClass !== undefined) {
+    const found = classes.find((c) => String(c) === options.positiveClass);
+    if (found === undefined)
+      throw refusal(`--positive-class ${options.positiveClass} is none of ${classes.join(', ')}`);
+    findings.info(`The probability is that of class ${found}.`);
+    return found;
+  }
+  const column = outcome ?? 'the outcome';
+  const one = classes.find((c) => String(c) === '1');
+  if (one !== undefined && classes.some((c) => String(c) === '0' || String(c) === '-1')) {
+    if (BAD_OUTCOME.test(column)) {
+      const other = classes.find((c) => c !== one);
+      throw refusal(
+        `1 of ${column} looks like the bad outcome. Decisions and reasons take a high probability as good, so say what is wanted: --positive-class ${other} serves the probability that it does not happen, --positive-class ${one} that it does`,
+      );
+    }
+    findings.info(`The probability is that of class 1 of ${column}.`);
+    return one;
+  }
+  const words = classes.map((c) => String(c).toLowerCase());
+  const good = words.findIndex((w) => GOOD.includes(w) || w === outcome?.toLowerCase());
+  const bad = words.findIndex((w) => BAD.includes(w));
+  const pick = good >= 0 ? good : bad >= 0 ? 1 - bad : -1;
+  if (pick < 0 || (good >= 0 && good === bad)) {
+    throw refusal(`which of ${classes.join(' and ')} is the class whose probability is wanted? Say --positive-class`);
+  }
+  findings.assumed(`the probability is that of class ${classes[pick]} (--positive-class to change that)`);
+  return classes[pick]!;
+}
