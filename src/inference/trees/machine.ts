@@ -1,7 +1,8 @@
 // An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
 
 import { Arena } from '../../wasm/arena.ts';
-import { assemble, loadModule, type WasmExports, type WasmFunction } from '../../wasm/function.ts';
+import type { WasmFunction } from '../../wasm/function.ts';
+import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
@@ -143,7 +144,7 @@ export function compileMachine(
     stateWidth: width,
     sums,
     calls,
-    code: assemble([...kernels.values()]),
+    code: assemble('tree-kernel', [...kernels.values()]),
     memory: arena.build(),
   };
 }

@@ -15,27 +15,12 @@ const ROWS = 4;
 export function rankKernel(double: boolean): WasmFunction {
   const real = double ? 'f64' : 'f32';
   const shift = double ? 3 : 2;
-  const f = new WasmFunction('rank', ['i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, record, count, states, rowBytes] = [0, 1, 2, 3, 4] as const;
-  const fields = Array.from({ length: 8 }, () => f.local('i32'));
-  const [x, stride, cuts, size, missing, high, low, lowest] = fields as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const [left, out, length, half, spare] = [
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-  ];
-  const lanes = Array.from({ length: ROWS }, () => ({ at: f.local('i32'), v: f.local(real) }));
+  const f = new WasmFunction('rank', { rows: 'i32', record: 'i32', count: 'i32', states: 'i32', rowBytes: 'i32' });
+  const { rows, record, count, states, rowBytes } = f.params;
+  const fields = f.locals('i32', 'x', 'stride', 'cuts', 'size', 'missing', 'high', 'low', 'lowest');
+  const { x, stride, cuts, size, missing, high, low, lowest } = fields;
+  const { left, out, length, half, spare } = f.locals('i32', 'left', 'out', 'length', 'half', 'spare');
+  const lanes = Array.from({ length: ROWS }, (_, i) => ({ at: f.local('i32', `at${i}`), v: f.local(real, `v${i}`) }));
 
   /** Ranks the next `n` rows. */
   const block = (n: number): void => {
@@ -80,7 +65,7 @@ export function rankKernel(double: boolean): WasmFunction {
 
   f.repeat(
     () => {
-      for (const [i, field] of fields.entries())
+      for (const [i, field] of Object.values(fields).entries())
         f.get(record)
           .memory('i32.load', i * 4)
           .set(field);
@@ -97,5 +82,5 @@ export function rankKernel(double: boolean): WasmFunction {
     },
     () => f.get(count),
   );
-  return f;
+  return f.end();
 }

@@ -5,8 +5,10 @@ import { PAGE } from '../../core/page.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding, EncodedInput, Encoding } from '../../inference/encode/encoder.ts';
 import { Arena } from '../../wasm/arena.ts';
-import { assemble, loadModule, WasmFunction } from '../../wasm/function.ts';
+import { WasmFunction } from '../../wasm/function.ts';
+import { assemble, loadModule } from '../../wasm/module.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
+import type { Label } from '../../wasm/type-stack.ts';
 import { SOUND } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { firstCodes } from './dictionary.ts';
@@ -109,7 +111,7 @@ export class RowKernel {
       divisors,
       matrices,
     };
-    const code = assemble([rowsFunction(plans, layout.delimiter.charCodeAt(0), quoting, places)]);
+    const code = assemble('row-kernel', [rowsFunction(plans, layout.delimiter.charCodeAt(0), quoting, places)]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
     this.#run = exports.rows!;
@@ -340,19 +342,13 @@ interface Places {
 
 /** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
 function rowsFunction(fields: readonly Field[], delimiter: number, quoting: boolean, places: Places): WasmFunction {
-  const f = new WasmFunction('rows', ['i32', 'i32']);
-  const [count, shift] = [0, 1] as const;
-  const [row, p, q, end, quoted] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const [c, length, slot, at, negative] = [
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-  ];
-  const left = f.local('i32');
-  const [head, digits] = [f.local('v128'), f.local('v128')];
-  const value = f.local('f64');
+  const f = new WasmFunction('rows', { count: 'i32', shift: 'i32' });
+  const { count, shift } = f.params;
+  const { row, p, q, end, quoted } = f.locals('i32', 'row', 'p', 'q', 'end', 'quoted');
+  const { c, length, slot, at, negative } = f.locals('i32', 'c', 'length', 'slot', 'at', 'negative');
+  const left = f.local('i32', 'left');
+  const { head, digits } = f.locals('v128', 'head', 'digits');
+  const value = f.local('f64', 'value');
   const always = (): WasmFunction => f.i32(1);
   const byte = (): WasmFunction => f.get(p).memory('i32.load8_u');
   /** Address of the row's entry in an array of entries of 2^shift bytes. */
@@ -360,7 +356,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
   /** The mask whose number is on the stack. */
   const mask = (): WasmFunction => f.i32(4).op('i32.shl').memory('v128.load', places.masks);
   /** The row's place in each of the matrices. */
-  const matrixRows = places.matrices.map(() => f.local('i32'));
+  const matrixRows = places.matrices.map((_, i) => f.local('i32', `matrix${i}`));
   /** Stores the row's cell of a column: what `cell` leaves on the stack. */
   const store = ({ at, encoding }: Model, op: 'i32.store' | 'f32.store' | 'f64.store', cell: () => void): void => {
     if (!encoding) {
@@ -383,7 +379,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
     f.get(p).set(q);
     if (!long) look();
     else {
-      f.block((found) => {
+      f.block('found', (found) => {
         f.repeat(
           () => {
             look().get(c).leaveIf(found);
@@ -395,7 +391,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
     }
   };
 
-  const plainEnd = (isLast: boolean, long: boolean, slow: number): void => {
+  const plainEnd = (isLast: boolean, long: boolean, slow: Label): void => {
     seek(delimiter, long);
     if (isLast) {
       f.get(c).when(() => f.get(q, c).op('i32.ctz', 'i32.add').get(end).op('i32.lt_u').leaveIf(slow));
@@ -407,7 +403,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
   };
 
   /** A field in quotes ends at the next one, or is left to others. */
-  const quotedEnd = (isLast: boolean, long: boolean, slow: number): void => {
+  const quotedEnd = (isLast: boolean, long: boolean, slow: Label): void => {
     f.i32(1).set(quoted).bump(p, 1);
     seek(QUOTE, long);
     f.get(c).op('i32.eqz').leaveIf(slow);
@@ -421,13 +417,13 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
    * field that is too long is left to others. That the delimiter found still belongs to the row is made sure at the last field:
    * till then nothing is believed, and what may be read in vain is there (SLACK and FIELD_SLACK).
    */
-  const findEnd = (isLast: boolean, long: boolean, slow: number): void => {
+  const findEnd = (isLast: boolean, long: boolean, slow: Label): void => {
     if (isLast) f.get(p, end).op('i32.gt_u').leaveIf(slow);
     if (!quoting) plainEnd(isLast, long, slow);
     else {
       f.i32(0).set(quoted);
-      f.block((ready) => {
-        f.block((plain) => {
+      f.block('ready', (ready) => {
+        f.block('plain', (plain) => {
           byte().i32(QUOTE).op('i32.ne').leaveIf(plain);
           quotedEnd(isLast, long, slow);
           f.leave(ready);
@@ -438,7 +434,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
   };
 
   /** slot = address of the slot of the word p..q-1; `head` is its first vector where all words are short. */
-  const findWord = (words: Words, unknown: number): void => {
+  const findWord = (words: Words, unknown: Label): void => {
     const long = isLong(words.longest);
     f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
     // All that follows the word is cut off.
@@ -456,9 +452,9 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
       .i64(BigInt(64 - words.bits))
       .op('i64.shr_u', 'i32.wrap_i64');
     f.i32(Math.log2(SLOT_BYTES)).op('i32.shl').i32(words.at).op('i32.add').set(slot);
-    f.block((found) => {
+    f.block('found', (found) => {
       f.repeat(() => {
-        f.block((other) => {
+        f.block('other', (other) => {
           f.get(slot).memory('v128.load').get(head).op('v128.xor', 'v128.any_true');
           f.get(slot).memory('i32.load', HEAD).get(length).op('i32.ne', 'i32.or').leaveIf(other);
           if (long) {
@@ -491,7 +487,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
    * Reads the number p..q-1. Its last 16 bytes are looked at at once: the bytes before the point move behind it, so that there
    * is one run of digits, whose pairs are added up, then pairs of those.
    */
-  const readNumber = (model: Model, none: number, slow: number): void => {
+  const readNumber = (model: Model, none: Label, slow: Label): void => {
     const { reader } = model;
     f.get(q, p).op('i32.sub').tee(length).i32(1).op('i32.sub').i32(HEAD).op('i32.ge_u').leaveIf(none);
     byte().tee(c).i32(MINUS).op('i32.eq').set(negative);
@@ -523,17 +519,17 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
     store(model, 'f64.store', () => f.get(value));
   };
 
-  const numberField = (model: Model, isLast: boolean, slow: number): void => {
+  const numberField = (model: Model, isLast: boolean, slow: Label): void => {
     const { reader, words } = model;
     findEnd(isLast, words !== null && isLong(words.longest), slow);
-    f.block((done) => {
-      const missing = (otherwise: number): void => {
+    f.block('done', (done) => {
+      const missing = (otherwise: Label): void => {
         findWord(words!, otherwise);
         store(model, 'f64.store', () => f.f64(model.encoding?.missing ?? Number.NaN));
         f.leave(done);
       };
-      if (words && [...reader.missingTexts].some(readsAsNumber)) f.block(missing);
-      f.block((none) => {
+      if (words && [...reader.missingTexts].some(readsAsNumber)) f.block('noWord', missing);
+      f.block('none', (none) => {
         readNumber(model, words ? none : slow, slow);
         f.leave(done);
       });
@@ -541,7 +537,7 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
     });
   };
 
-  const readField = ({ model, spans }: Field, isLast: boolean, slow: number): void => {
+  const readField = ({ model, spans }: Field, isLast: boolean, slow: Label): void => {
     if (model?.reader.kind === 'number') numberField(model, isLast, slow);
     else {
       findEnd(isLast, !model?.words || isLong(model.words.longest), slow);
@@ -566,9 +562,9 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
 
   f.repeat(
     () => {
-      f.block((next) => {
+      f.block('next', (next) => {
         f.get(row).memory('i32.load8_u', places.states).leaveIf(next);
-        f.block((slow) => {
+        f.block('slow', (slow) => {
           entry(3).memory('i32.load', places.records).get(shift).op('i32.add').set(p);
           entry(3)
             .memory('i32.load', places.records + 4)
@@ -590,5 +586,5 @@ function rowsFunction(fields: readonly Field[], delimiter: number, quoting: bool
     () => f.get(row, count).op('i32.lt_u'),
   );
   f.i32(0).get(left).memory('i32.store', places.left);
-  return f;
+  return f.end();
 }
