@@ -227,8 +227,7 @@ export class WasmFunction<P extends string = string> {
   }
 
   leave(label: Label): this {
-    this.#code.byte(0x0c).unsigned(this.#stack.branch(label, 'br'));
-    this.#stack.stop();
+    this.#code.byte(0x0c).unsigned(this.#stack.jump(label));
     return this;
   }
 

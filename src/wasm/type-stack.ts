@@ -100,11 +100,19 @@ export class TypeStack {
     return this.#open.length - 1 - label.depth;
   }
 
-  /** Nothing that follows in this block is reached. */
-  stop(): void {
+  /**
+   * A branch that is always taken: nothing that follows in this block is reached. Stricter than WebAssembly, which drops what
+   * else is on the stack: here that is a mistake.
+   */
+  jump(label: Label): number {
+    const depth = this.branch(label, 'br');
     const block = this.#open[this.#open.length - 1]!;
+    const kept = label.kind !== 'loop' && label.result !== null ? 1 : 0;
+    if (this.#types.length - kept > block.height)
+      this.refuse(`br to ${label.name} leaves ${list(this.#types.slice(block.height))} on the stack`);
     this.#types.length = block.height;
     block.unreachable = true;
+    return depth;
   }
 
   refuse(what: string): never {
