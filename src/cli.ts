@@ -2,6 +2,7 @@
 import { Command, CommanderError } from 'commander';
 import { VERSION } from './core/version.ts';
 import { EXIT, tellError } from './doors/commands/common.ts';
+import { decoderOverride } from './io/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 
@@ -31,6 +32,8 @@ for (const command of program.commands) {
 }
 
 try {
+  // Told before anything is opened.
+  decoderOverride();
   await program.parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
