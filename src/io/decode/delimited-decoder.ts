@@ -1,4 +1,5 @@
 // Decodes delimited records from their bytes, without a string a cell; what is unusual goes to the reference decoder.
+import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
@@ -9,7 +10,6 @@ import { copyRun, RecordBytes } from './record-bytes.ts';
 import { RowKernel } from './row-kernel.ts';
 import { settle } from './settle.ts';
 
-const QUOTE = 34;
 const LOW_BITS = 0x7f7f7f7f;
 /** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
 export const KERNEL_AFTER = 2048;

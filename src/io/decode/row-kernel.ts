@@ -1,5 +1,6 @@
 // Usual rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
 
+import { QUOTE } from '../../core/ascii.ts';
 import { type ColumnBatch, type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import { PAGE } from '../../core/page.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
@@ -17,7 +18,6 @@ import { EXACT_DIGITS, MINUS, PLUS, POINT, readsAsNumber } from './number-bytes.
 /** What the kernel says of a row that it leaves to others. What it shall not look at comes with another state than SOUND. */
 const UNUSUAL = 255;
 
-const QUOTE = 34;
 const ZERO = 48;
 /** 10 · 256 + 1 */
 const PAIR = 2561;

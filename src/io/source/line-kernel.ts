@@ -1,10 +1,8 @@
 // Plain lines of delimited text, found where they lie in shared memory, sixteen bytes at a time.
+import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 
-export const LF = 10;
-export const CR = 13;
-export const QUOTE = 34;
 /** Lines that are listed at once. */
 const LINES = 4096;
 /** Bytes of memory that are written to: two numbers, then two for each line. */
