@@ -35,9 +35,9 @@ function row(quoting: boolean, direct: boolean): void {
   const kinds = READERS.map((r) => r.kind);
   const columns = READERS.map((_, c) => c + 1);
   const layout = { delimiter: ',', fields: columns.length + 1, columns, passthrough: [0] };
-  if (!RowKernel.open(READERS, layout, 64, direct ? new Encoder(MANIFEST, kinds, 64) : null, quoting)) {
-    throw new Error('no row kernel');
-  }
+  const encoder = direct ? new Encoder(MANIFEST, kinds, 64) : null;
+  const kernel = RowKernel.open({ readers: READERS, layout, capacity: 64, direct: encoder, quoting });
+  if (!kernel) throw new Error('no row kernel');
 }
 
 function line(delimiter: string | null): void {

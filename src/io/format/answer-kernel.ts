@@ -20,7 +20,7 @@ export interface AnswerPieces {
 }
 
 /** Rows after which an output is worth a kernel of its own. */
-export const KERNEL_AFTER = 2048;
+export const ANSWER_KERNEL_AFTER = 2048;
 /** Rows of the largest micro-batch that is written here. */
 const ROWS = 512;
 /** Rows are counted in 32 bits. */
