@@ -4,6 +4,7 @@ import { VERSION } from './core/version.ts';
 import { EXIT } from './doors/commands/exit-codes.ts';
 import { helpLine, parserMistake, reportError } from './doors/commands/report-error.ts';
 import { watchStreams } from './doors/commands/standard-streams.ts';
+import { decoderOverride } from './io/decode/decoder-override.ts';
 
 type Add = (program: Command) => void;
 
@@ -52,6 +53,8 @@ for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(progr
 prepare(program, program.name());
 
 try {
+  // Told before anything is opened.
+  decoderOverride();
   await program.parseAsync();
 } catch (error) {
   if (error instanceof CommanderError) process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;

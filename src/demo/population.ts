@@ -55,7 +55,7 @@ export const VERIFICATORS = ids(numbered(25, 3), 0.28);
 export const PARTNERS = ids(numbered(30, 4, 'P'), 0.42);
 
 /** Values that no training sample holds: another spelling, another script, delimiters, quotes and a line break. */
-export const UNSEEN = {
+export const UNSEEN_CATEGORIES = {
   source_type: ['TELEGRAM_BOT'],
   occupation_type: ['FREELANCE, "OTHER"', 'ПЕНСІОНЕР', 'FREELANCE\nOTHER'],
   marital_status: ['married'],

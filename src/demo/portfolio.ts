@@ -215,7 +215,7 @@ function application(r: Random, fields: string[], dirty: boolean): boolean {
     String(banned),
   );
   if (dirty && r.chance(0.005)) {
-    const entries = Object.entries(population.UNSEEN);
+    const entries = Object.entries(population.UNSEEN_CATEGORIES);
     const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
     // The line break is rare even among the rare.
     const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);

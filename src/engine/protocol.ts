@@ -15,7 +15,7 @@ export interface StreamSpec {
   records?: boolean;
   /** Many rows will come: what pays only then is made at once. Default: when they have come. */
   large?: boolean;
-  /** Default: eager for large streams, else fast. */
+  /** Default: that of SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 

@@ -3,6 +3,7 @@ import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { type FittedHeader, fitHeader } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
@@ -77,7 +78,9 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   if (options.interpretation) assertExplainable(options.model);
   if (options.whole) return scoreWhole(options, options.whole);
   // Two blocks a worker in the making, and as many read or waiting to be written.
-  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, options.alone);
+  // Only slabs in one memory are looked at by the kernel of lines.
+  const together = options.alone === true && decoderOverride() === null;
+  const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();
   const onAbort = () => stop.abort(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });

@@ -10,6 +10,7 @@ import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { BatchInterpretation, InterpretationSpec, Interpretations } from '../inference/explain/interpretation.ts';
 import { createDecoder } from '../io/decode/choose-decoder.ts';
 import { type Decoder, reject } from '../io/decode/decoder.ts';
+import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { ByteWriter } from '../io/format/byte-writer.ts';
 import { createFormatter } from '../io/format/choose-formatter.ts';
 import type { Formatter } from '../io/format/formatter.ts';
@@ -229,12 +230,15 @@ export class Scorer {
     return kind;
   }
 
-  #makeKind({ input, output, records = false, large = false, decoder = large ? 'eager' : 'fast' }: StreamSpec): Kind {
+  #makeKind({ input, output, records = false, large = false, decoder: asked }: StreamSpec): Kind {
+    const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
+    // The reference has no kernels at all, not even one that writes.
+    const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
     // Effects are answered beside the values of the columns.
     const direct = output.interpretation ? null : this.#encoder;
     return {
       decoder: createDecoder(this.#readers, input, decoder, direct),
-      formatter: createFormatter(output, this.model.manifest, large ? 0 : undefined),
+      formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
       interpretation: output.interpretation,
       records,
       batch: newBatch(this.#columns, this.#capacity, output.passthrough.length),

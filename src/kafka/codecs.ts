@@ -5,11 +5,11 @@ import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
 import kafkajs from './kafkajs.ts';
 
-export type Compression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
 
 const { CompressionTypes, CompressionCodecs } = kafkajs;
 
-export const COMPRESSION_TYPES: Readonly<Record<Compression, number>> = {
+export const COMPRESSION_TYPES: Readonly<Record<BatchCompression, number>> = {
   none: CompressionTypes.None,
   gzip: CompressionTypes.GZIP,
   snappy: CompressionTypes.Snappy,
@@ -78,7 +78,7 @@ const refuse = (name: string) => (cause: unknown) => {
 export function registerCodecs(): void {
   const codecs: Record<number, unknown> = CompressionCodecs;
   for (const [name, codec] of Object.entries(CODECS)) {
-    codecs[COMPRESSION_TYPES[name as Compression]!] = () => ({
+    codecs[COMPRESSION_TYPES[name as BatchCompression]!] = () => ({
       compress: ({ buffer }: { buffer: Buffer }) => codec.compress(buffer),
       decompress: (packed: Buffer) => codec.decompress(packed).catch(refuse(name)),
     });
@@ -86,7 +86,7 @@ export function registerCodecs(): void {
 }
 
 /** Size of one value after compression, bytes: whether a record that looks too large fits after all. */
-export async function compressedSize(plain: Buffer, compression: Compression): Promise<number> {
+export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {
   if (compression === 'none') return plain.length;
   if (compression !== 'gzip') return (await CODECS[compression].compress(plain)).length;
   const gzip = CompressionCodecs[CompressionTypes.GZIP]() as {

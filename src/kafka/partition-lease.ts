@@ -23,7 +23,7 @@
 // acknowledgements, and what was sent before a failure is sent again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
-import type { Compression } from './codecs.ts';
+import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import { isHopeless, isTooLarge, kafkaError, reasonOf } from './failures.ts';
 import { backoffMs } from './group-consumer.ts';
@@ -40,7 +40,7 @@ export interface LeaseOptions extends BatchLimits, StartPolicy {
   outputTopic: string | null;
   deadLetterTopic: string | null;
   delivery: 'exactly_once' | 'at_least_once';
-  compression: Compression;
+  compression: BatchCompression;
   transactionTimeoutMs: number;
   /** Most records a transaction, unless one micro-batch has more. */
   transactionRows: number;

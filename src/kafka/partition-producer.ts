@@ -1,7 +1,7 @@
 // The producer of one partition: writes a plan and its offset in one transaction, or in order of safety without one.
 import type { Producer, RecordMetadata, Transaction } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
-import { COMPRESSION_TYPES, type Compression } from './codecs.ts';
+import { type BatchCompression, COMPRESSION_TYPES } from './codecs.ts';
 import { type KafkaConnection, kafkaClient } from './connection.ts';
 import { type SendPlan, sendTarget } from './send-plan.ts';
 
@@ -13,7 +13,7 @@ export interface PartitionProducerOptions {
   /** null: idempotent, without transactions. */
   transactionalId: string | null;
   transactionTimeoutMs: number;
-  compression: Compression;
+  compression: BatchCompression;
 }
 
 export interface OffsetToCommit {

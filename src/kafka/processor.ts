@@ -1,6 +1,6 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
 import type { SluiceError } from '../core/errors.ts';
-import type { Compression } from './codecs.ts';
+import type { BatchCompression } from './codecs.ts';
 import { GroupConsumer, type GroupHandler, type GroupOptions } from './group-consumer.ts';
 import { LagMeter } from './lag.ts';
 import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
@@ -33,7 +33,7 @@ export interface ProcessorOptions extends GroupOptions {
   /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
   maxInFlightBytes?: number;
   /** Default: none. */
-  compression?: Compression;
+  compression?: BatchCompression;
   /** Default: earliest. */
   startAt?: 'earliest' | 'latest';
   /** Default: stop. */

@@ -1,7 +1,7 @@
 // How the records of a transaction are sent: to which partition, in which batches, and what is too large to be sent.
 import type { Message, PartitionMetadata, TopicMessages } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
-import { type Compression, compressedSize } from './codecs.ts';
+import { type BatchCompression, compressedSize } from './codecs.ts';
 import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
 import kafkajs from './kafkajs.ts';
 import { type OutgoingRecord, weightOf } from './records.ts';
@@ -24,7 +24,7 @@ export interface SendPlan {
 
 export interface PlanOptions {
   directory: TopicDirectory;
-  compression: Compression;
+  compression: BatchCompression;
   outputTopic: string | null;
   deadLetterTopic: string | null;
 }

@@ -1,6 +1,6 @@
 // Records into a topic, in order and acknowledged: the plain producer behind "file into topic".
 import { SluiceError } from '../core/errors.ts';
-import type { Compression } from './codecs.ts';
+import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import { kafkaError } from './failures.ts';
 import { PartitionProducer } from './partition-producer.ts';
@@ -14,7 +14,7 @@ export interface WriterOptions {
   /** Takes what is too large for the topic, when the record has an `origin`. */
   deadLetterTopic?: string;
   /** Default: none. */
-  compression?: Compression;
+  compression?: BatchCompression;
 }
 
 /** Idempotent: repeated requests do not double records. Not a transaction: what was written before a failure stays. */

@@ -6,6 +6,8 @@ declare namespace WebAssembly {
     readonly buffer: ArrayBuffer;
     grow(pages: number): number;
   }
+  function validate(bytes: Uint8Array<ArrayBuffer>): boolean;
+  class RuntimeError extends Error {}
   class Module {
     constructor(bytes: Uint8Array<ArrayBuffer>);
   }

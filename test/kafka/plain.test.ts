@@ -1,6 +1,6 @@
 // The plain writer and reader: every codec against Kafka's own tools, offsets in the caller's hands, order, the end.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Compression } from '../../src/kafka/codecs.ts';
+import type { BatchCompression } from '../../src/kafka/codecs.ts';
 import type { IncomingRecord } from '../../src/kafka/records.ts';
 import { type ReaderOptions, TopicReader } from '../../src/kafka/topic-reader.ts';
 import { TopicWriter } from '../../src/kafka/topic-writer.ts';
@@ -59,16 +59,19 @@ requireKafka('the plain writer and reader', () => {
     expect((await readAll(topic)).map((r) => r.value!.toString())).toEqual(expected);
   });
 
-  test.each<Compression>(['gzip', 'snappy', 'lz4', 'zstd'])('%s of Kafka’s own producer is read', async (codec) => {
-    const topic = await cluster.createTopic(`codecs-java-${codec}`);
-    const values = lines(1_000, codec);
-    await cluster.tool(
-      'org.apache.kafka.tools.ConsoleProducer',
-      ['--bootstrap-server', cluster.brokers[0]!, '--topic', topic, '--compression-codec', codec],
-      `${values.join('\n')}\n`,
-    );
-    expect((await readAll(topic)).map((r) => r.value!.toString())).toEqual(values);
-  });
+  test.each<BatchCompression>(['gzip', 'snappy', 'lz4', 'zstd'])(
+    '%s of Kafka’s own producer is read',
+    async (codec) => {
+      const topic = await cluster.createTopic(`codecs-java-${codec}`);
+      const values = lines(1_000, codec);
+      await cluster.tool(
+        'org.apache.kafka.tools.ConsoleProducer',
+        ['--bootstrap-server', cluster.brokers[0]!, '--topic', topic, '--compression-codec', codec],
+        `${values.join('\n')}\n`,
+      );
+      expect((await readAll(topic)).map((r) => r.value!.toString())).toEqual(values);
+    },
+  );
 
   test('a reader goes on where the caller committed, not where it read', async () => {
     const topic = await cluster.createTopic('offsets', 2);

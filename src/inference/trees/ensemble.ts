@@ -1,6 +1,6 @@
 // Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
-import { SluiceError } from '../../core/errors.ts';
 import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/graph.ts';
+import { choice, finite, index, invalid, NodeIndex, same } from './ensemble-checks.ts';
 
 /** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
 export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
@@ -53,8 +53,6 @@ export interface Ensemble {
 const MAX_DEPTH = 2_000;
 const INT32 = 2_147_483_647;
 
-const invalid = (what: string): SluiceError => new SluiceError('model_invalid', `tree ensemble: ${what}`);
-
 export const isEnsemble = (node: Node): boolean =>
   node.domain === 'ai.onnx.ml' && /^TreeEnsemble(Classifier|Regressor)?$/.test(node.op);
 
@@ -95,26 +93,6 @@ function reals(node: Node, name: string): { values: readonly number[]; double: b
   return { values: tensor.numbers(), double: tensor.element === 'float64' };
 }
 
-function same(what: string, length: number, expected: number): void {
-  if (length !== expected) throw invalid(`${what} has ${length} entries, ${expected} are needed`);
-}
-
-function index(what: string, n: number, below: number): number {
-  if (!Number.isInteger(n) || n < 0 || n >= below) throw invalid(`${what} is ${n}, allowed are 0 to ${below - 1}`);
-  return n;
-}
-
-function finite(what: string, values: readonly number[]): void {
-  if (!values.every(Number.isFinite)) throw invalid(`${what} holds a number that is not finite`);
-}
-
-function choice<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
-  if (text === undefined) return otherwise;
-  const found = all.find((t) => t === text);
-  if (found === undefined) throw invalid(`${what} ${text} is not known`);
-  return found;
-}
-
 /** BRANCH_… and LEAF → number of the mode. */
 const MODE_OF = new Map(
   MODES.flatMap((m, i) => (m === 'LEAF' ? [['LEAF', i]] : m === 'MEMBER' ? [] : [[`BRANCH_${m}`, i]])) as [
@@ -123,41 +101,21 @@ const MODE_OF = new Map(
   ][],
 );
 
-/** Finds nodes by tree and id: exporters count from 0 in each tree, others cost a table. */
-class NodeIndex {
-  readonly #trees: readonly number[];
-  readonly #ids: readonly number[];
-  readonly #starts = new Map<number, number>();
-  #table: Map<string, number> | null = null;
-
-  constructor(trees: readonly number[], ids: readonly number[]) {
-    this.#trees = trees;
-    this.#ids = ids;
-    let counted = true;
-    for (let i = 0; i < trees.length; i++) {
-      if (!this.#starts.has(trees[i]!)) this.#starts.set(trees[i]!, i);
-      counted &&= ids[i] === i - this.#starts.get(trees[i]!)!;
-    }
-    if (counted) return;
-    this.#table = new Map();
-    for (let i = 0; i < trees.length; i++) {
-      const key = `${trees[i]} ${ids[i]}`;
-      if (this.#table.has(key)) throw invalid(`node ${ids[i]} of tree ${trees[i]} is there twice`);
-      this.#table.set(key, i);
-    }
-  }
-
-  /** undefined: there is no such node. */
-  find(tree: number, id: number): number | undefined {
-    if (this.#table) return this.#table.get(`${tree} ${id}`);
-    const at = (this.#starts.get(tree) ?? -1) + id;
-    return this.#trees[at] === tree && this.#ids[at] === id ? at : undefined;
-  }
+/** The tables over nodes of the classic operators, all of one length. */
+interface ClassicNodes {
+  trees: readonly number[];
+  ids: readonly number[];
+  features: readonly number[];
+  modes: readonly string[];
+  yes: readonly number[];
+  no: readonly number[];
+  values: readonly number[];
+  double: boolean;
+  /** May be empty. */
+  missing: readonly number[];
 }
 
-function readClassic(node: Node): Ensemble {
-  const classifier = node.op === 'TreeEnsembleClassifier';
-  const weightsOf = classifier ? 'class' : 'target';
+function classicNodes(node: Node): ClassicNodes {
   const trees = ints(node, 'nodes_treeids');
   const n = trees.length;
   if (n === 0) throw invalid('there are no nodes');
@@ -166,25 +124,23 @@ function readClassic(node: Node): Ensemble {
   const modes = node.attributes.get('nodes_modes')?.strings ?? [];
   const yes = ints(node, 'nodes_truenodeids');
   const no = ints(node, 'nodes_falsenodeids');
-  const values = reals(node, 'nodes_values');
+  const { values, double } = reals(node, 'nodes_values');
   const missing = ints(node, 'nodes_missing_value_tracks_true');
   same('nodes_nodeids', ids.length, n);
   same('nodes_featureids', features.length, n);
   same('nodes_modes', modes.length, n);
   same('nodes_truenodeids', yes.length, n);
   same('nodes_falsenodeids', no.length, n);
-  same('nodes_values', values.values.length, n);
+  same('nodes_values', values.length, n);
   if (missing.length > 0) same('nodes_missing_value_tracks_true', missing.length, n);
-  const labels = node.attributes.get('classlabels_strings')?.strings ?? [];
-  const targets = classifier
-    ? labels.length || ints(node, 'classlabels_int64s').length
-    : (node.attributes.get('n_targets')?.i ?? 0);
-  if (targets < 1 || targets > INT32) throw invalid('there are no classes or targets');
+  return { trees, ids, features, modes, yes, no, values, double, missing };
+}
 
-  const e = empty(n, classifier ? 'classifier' : 'regressor', targets);
+/** Takes the nodes over, the trees one after the other; gives the root of each. */
+function fillClassic(e: Columns, { trees, ids, features, modes, values, missing }: ClassicNodes): number[] {
   const roots: number[] = [];
   const seen = new Set<number>();
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < trees.length; i++) {
     const tree = index('a tree id', trees[i]!, INT32);
     index('a node id', ids[i]!, INT32);
     if (i === 0 || trees[i - 1] !== tree) {
@@ -197,11 +153,16 @@ function readClassic(node: Node): Ensemble {
     const mode = MODE_OF.get(modes[i]!);
     if (mode === undefined) throw invalid(`mode ${modes[i]} is not known`);
     e.mode[i] = mode;
-    if (e.mode[i] !== LEAF && Number.isNaN(values.values[i]!)) throw invalid('a threshold is NaN');
-    e.value[i] = values.values[i]!;
+    if (e.mode[i] !== LEAF && Number.isNaN(values[i]!)) throw invalid('a threshold is NaN');
+    e.value[i] = values[i]!;
     e.missingTrue[i] = missing[i] === 1 ? 1 : 0;
   }
-  const at = new NodeIndex(trees, ids);
+  return roots;
+}
+
+/** Children are named by tree and id. */
+function linkClassic(e: Columns, { trees, ids, yes, no }: ClassicNodes, at: NodeIndex): void {
+  const n = trees.length;
   const childOf = (i: number, id: number): number => {
     const child = at.find(trees[i]!, index('a child', id, n));
     if (child === undefined) throw invalid(`node ${ids[i]} of tree ${trees[i]} has a child that is not there`);
@@ -212,6 +173,22 @@ function readClassic(node: Node): Ensemble {
     e.onTrue[i] = childOf(i, yes[i]!);
     e.onFalse[i] = childOf(i, no[i]!);
   }
+}
+
+function readClassic(node: Node): Ensemble {
+  const classifier = node.op === 'TreeEnsembleClassifier';
+  const weightsOf = classifier ? 'class' : 'target';
+  const nodes = classicNodes(node);
+  const labels = node.attributes.get('classlabels_strings')?.strings ?? [];
+  const targets = classifier
+    ? labels.length || ints(node, 'classlabels_int64s').length
+    : (node.attributes.get('n_targets')?.i ?? 0);
+  if (targets < 1 || targets > INT32) throw invalid('there are no classes or targets');
+
+  const e = empty(nodes.trees.length, classifier ? 'classifier' : 'regressor', targets);
+  const roots = fillClassic(e, nodes);
+  const at = new NodeIndex(nodes.trees, nodes.ids);
+  linkClassic(e, nodes, at);
   const weights = reals(node, `${weightsOf}_weights`);
   const weightTrees = ints(node, `${weightsOf}_treeids`);
   const weightNodes = ints(node, `${weightsOf}_nodeids`).map((id, i) => {
@@ -228,7 +205,7 @@ function readClassic(node: Node): Ensemble {
     ...e,
     roots: Int32Array.from(roots),
     base: checkedBase(base.values, targets),
-    double: values.double || weights.double || base.double,
+    double: nodes.double || weights.double || base.double,
     postTransform: choice('post_transform', post, POST_TRANSFORMS, 'NONE'),
     aggregate: choice('aggregate_function', aggregate, AGGREGATES, 'SUM'),
     allPositive: weights.values.every((w) => w >= 0),

@@ -1,6 +1,6 @@
 // What both tree kernels share: the order of additions, and the code that folds a leaf's weights into the sums.
 
-import type { WasmFunction } from '../../wasm/function.ts';
+import type { Local, WasmFunction } from '../../wasm/function.ts';
 import type { Aggregate, Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 
@@ -60,7 +60,7 @@ export function writeWeights(e: Ensemble, lot: Lot, leaf: number, out: Float32Ar
 }
 
 /** Emits: `sum` takes in the number that `load` leaves on the stack. `scratch` is a local of the type. */
-export function fold(f: WasmFunction, e: Ensemble, sum: number, scratch: number, load: () => void): void {
+export function fold(f: WasmFunction, e: Ensemble, sum: Local, scratch: Local, load: () => void): void {
   const real = e.double ? 'f64' : 'f32';
   if (e.aggregate === 'SUM' || e.aggregate === 'AVERAGE') {
     f.get(sum);

@@ -1,7 +1,8 @@
 // An ensemble compiled to WebAssembly: numbers and category states in, sums of weights a target and row out.
 
 import { Arena } from '../../wasm/arena.ts';
-import { assemble, loadModule, type WasmExports, type WasmFunction } from '../../wasm/function.ts';
+import type { WasmFunction } from '../../wasm/function.ts';
+import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Tree, Unsupported } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
@@ -40,7 +41,7 @@ const MAX_TABLES = 32 * 1_048_576;
 const MAX_MEMORY = 512 * 1_048_576;
 
 /** A call of a kernel; `four` is the one for whole groups of four rows, where there is one of its own. */
-export interface Call {
+export interface KernelCall {
   one: string;
   four: string | null;
   args: readonly number[];
@@ -61,7 +62,7 @@ export interface MachineImage {
   readonly states: number;
   readonly stateWidth: number;
   readonly sums: number;
-  readonly calls: readonly Call[];
+  readonly calls: readonly KernelCall[];
   /** The WebAssembly module. */
   readonly code: Uint8Array;
   /** What its memory holds from address 0 on. */
@@ -105,7 +106,7 @@ export function compileMachine(
   const stride = capacity * sumSize;
   const sums = arena.take(stride * e.targets);
   const kernels = new Map<string, WasmFunction>([['rank', rankKernel(double)]]);
-  const calls: Call[] = [];
+  const calls: KernelCall[] = [];
   const records = rankRecords(arena, plan, options, regions, lowest);
   if (records.count > 0) {
     calls.push({ one: 'rank', four: null, args: [records.at, records.count, states, width * 2] });
@@ -143,7 +144,7 @@ export function compileMachine(
     stateWidth: width,
     sums,
     calls,
-    code: assemble([...kernels.values()]),
+    code: assemble('tree-kernel', [...kernels.values()]),
     memory: arena.build(),
   };
 }
@@ -228,7 +229,7 @@ function instantiate(image: MachineImage): ReturnType<typeof loadModule> {
 }
 
 /** A call with its first arguments (rows, states, bytes of a row of states, sums) moved to where rows are left over. */
-function bind(call: Call, exports: WasmExports, sumSize: number): (rows: number) => void {
+function bind(call: KernelCall, exports: WasmExports, sumSize: number): (rows: number) => void {
   const one = exports[call.one]!;
   if (call.four === null) return (rows) => one(rows, ...call.args);
   const four = exports[call.four]!;

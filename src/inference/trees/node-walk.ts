@@ -1,7 +1,7 @@
 // The walk for trees with many leaves: eight trees at once through nodes of 8 bytes, without a branch to mispredict.
 
 import type { Arena } from '../../wasm/arena.ts';
-import { WasmFunction } from '../../wasm/function.ts';
+import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
 import { type Branch, type Tree, Unsupported } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
@@ -122,14 +122,21 @@ export const walkKernelName = (lot: Lot): string => `walk${lot.width}`;
 export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFunction {
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
-  const f = new WasmFunction(walkKernelName(lot), ['i32', 'i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, states, rowBytes, sums, roots, weights] = [0, 1, 2, 3, 4, 5] as const;
-  const at = Array.from({ length: GROUP }, () => f.local('i32'));
-  const [node, moved] = [f.local('i32'), f.local('i32')];
-  const acc = Array.from({ length: lot.width }, () => f.local(real));
-  const spare = f.local(real);
+  const f = new WasmFunction(walkKernelName(lot), {
+    rows: 'i32',
+    states: 'i32',
+    rowBytes: 'i32',
+    sums: 'i32',
+    roots: 'i32',
+    weights: 'i32',
+  });
+  const { rows, states, rowBytes, sums, roots, weights } = f.params;
+  const at = Array.from({ length: GROUP }, (_, i) => f.local('i32', `at${i}`));
+  const { node, moved } = f.locals('i32', 'node', 'moved');
+  const acc = Array.from({ length: lot.width }, (_, k) => f.local(real, `sum${k}`));
+  const spare = f.local(real, 'spare');
   /** Leaves the address of the child that the row goes to on the stack. */
-  const step = (c: number): void => {
+  const step = (c: Local): void => {
     f.get(states, c).memory('i32.load16_u').op('i32.add').memory('i32.load16_u').get(c).memory('i32.load16_u', 2);
     f.op('i32.gt_u').i32(3).op('i32.shl').get(c).memory('i32.load', 4).op('i32.add');
   };
@@ -168,7 +175,7 @@ export function walkKernel(lot: Lot, e: Ensemble, sumStride: number): WasmFuncti
     },
     () => f.get(rows),
   );
-  return f;
+  return f.end();
 }
 
 /** Places the nodes of a lot's trees; gives the arguments `roots` and `weights` for each group of eight. */

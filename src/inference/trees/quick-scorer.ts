@@ -3,7 +3,7 @@
 // of a tile do not tell apart share a row of the table, so that the tables of a tile stay in the first cache.
 
 import type { Arena } from '../../wasm/arena.ts';
-import { WasmFunction } from '../../wasm/function.ts';
+import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
 import type { Branch } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
@@ -72,15 +72,25 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
   const real = e.double ? 'f64' : 'f32';
   const size = e.double ? 8 : 4;
   const { width } = t.lot;
-  const f = new WasmFunction(tileKernelName(t, atOnce), [
-    ...(['i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32', 'i32'] as const),
-  ]);
-  const [rows, states, rowBytes, sums] = [0, 1, 2, 3] as const;
-  const [direct, directEnd, mapped, mappedEnd, leaves, scratch] = [4, 5, 6, 7, 8, 9] as const;
-  const [slot, q] = [f.local('i32'), f.local('i32')];
-  const masks = Array.from({ length: t.vectors }, () => f.local('v128'));
-  const sets = Array.from({ length: atOnce }, () => Array.from({ length: width }, () => f.local(real)));
-  const spare = f.local(real);
+  const f = new WasmFunction(tileKernelName(t, atOnce), {
+    rows: 'i32',
+    states: 'i32',
+    rowBytes: 'i32',
+    sums: 'i32',
+    direct: 'i32',
+    directEnd: 'i32',
+    mapped: 'i32',
+    mappedEnd: 'i32',
+    leaves: 'i32',
+    scratch: 'i32',
+  });
+  const { rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch } = f.params;
+  const { slot, q } = f.locals('i32', 'slot', 'q');
+  const masks = Array.from({ length: t.vectors }, (_, i) => f.local('v128', `mask${i}`));
+  const sets = Array.from({ length: atOnce }, (_, row) =>
+    Array.from({ length: width }, (_, k) => f.local(real, `sum${row}_${k}`)),
+  );
+  const spare = f.local(real, 'spare');
   f.repeat(
     () => {
       for (let row = 0; row < atOnce; row++) {
@@ -115,7 +125,7 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
         for (const [i, m] of masks.entries()) f.get(scratch, m).memory('v128.store', row * FULL * 16 + i * 16);
         f.get(states, rowBytes).op('i32.add').set(states);
       }
-      const each = (what: (sum: number, row: number, k: number) => void): void => {
+      const each = (what: (sum: Local, row: number, k: number) => void): void => {
         for (const [row, set] of sets.entries()) for (const [k, sum] of set.entries()) what(sum, row, k);
       };
       each((sum, row, k) =>
@@ -144,7 +154,7 @@ export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: Tile
     },
     () => f.get(rows),
   );
-  return f;
+  return f.end();
 }
 
 /** Runs of states that no branch of a tile tells apart: first state of each, and the one past the last. */

@@ -1,5 +1,5 @@
 // Numbers → states: a branch-free binary search among the thresholds of each feature, four rows at once.
-import { WasmFunction } from '../../wasm/function.ts';
+import { type Local, WasmFunction } from '../../wasm/function.ts';
 
 /** Bytes of a record that describes one numeric slot to the rank kernel. */
 export const RANK_RECORD = 32;
@@ -12,37 +12,69 @@ const ROWS = 4;
  * row, address and number of the cuts, state of NaN, byte offset of the state within a row, the same for the state
  * counted from NaN up (-1: not needed), state of NaN there.
  */
-export function rankKernel(double: boolean): WasmFunction {
-  const real = double ? 'f64' : 'f32';
-  const shift = double ? 3 : 2;
-  const f = new WasmFunction('rank', ['i32', 'i32', 'i32', 'i32', 'i32']);
-  const [rows, record, count, states, rowBytes] = [0, 1, 2, 3, 4] as const;
-  const fields = Array.from({ length: 8 }, () => f.local('i32'));
-  const [x, stride, cuts, size, missing, high, low, lowest] = fields as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-    number,
-  ];
-  const [left, out, length, half, spare] = [
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-    f.local('i32'),
-  ];
-  const lanes = Array.from({ length: ROWS }, () => ({ at: f.local('i32'), v: f.local(real) }));
+export const rankKernel = (double: boolean): WasmFunction => new RankProgram(double).emit();
+
+class RankProgram {
+  readonly #real: 'f32' | 'f64';
+  /** Exponent of the size of a number. */
+  readonly #shift: number;
+  readonly #f = new WasmFunction('rank', { rows: 'i32', record: 'i32', count: 'i32', states: 'i32', rowBytes: 'i32' });
+  /** What a record says, in its order. */
+  readonly #record = this.#f.locals('i32', 'x', 'stride', 'cuts', 'size', 'missing', 'high', 'low', 'lowest');
+  readonly #local = this.#f.locals('i32', 'left', 'out', 'length', 'half', 'spare');
+  readonly #lanes: readonly { at: Local; v: Local }[];
+
+  constructor(double: boolean) {
+    this.#real = double ? 'f64' : 'f32';
+    this.#shift = double ? 3 : 2;
+    this.#lanes = Array.from({ length: ROWS }, (_, i) => ({
+      at: this.#f.local('i32', `at${i}`),
+      v: this.#f.local(this.#real, `v${i}`),
+    }));
+  }
+
+  emit(): WasmFunction {
+    const f = this.#f;
+    const { rows, record, count, states } = f.params;
+    const { left, out } = this.#local;
+    f.repeat(
+      () => {
+        for (const [i, field] of Object.values(this.#record).entries()) f.get(record).memory('i32.load', i * 4).set(field); // biome-ignore format: one line
+        f.get(rows).set(left).get(states).set(out);
+        const enough = (): WasmFunction => f.get(left).i32(ROWS).op('i32.ge_u');
+        enough().when(() => f.repeat(() => this.#rank(ROWS), enough));
+        f.get(left).when(() =>
+          f.repeat(
+            () => this.#rank(1),
+            () => f.get(left),
+          ),
+        );
+        f.bump(record, RANK_RECORD).bump(count, -1);
+      },
+      () => f.get(count),
+    );
+    return f.end();
+  }
 
   /** Ranks the next `n` rows. */
-  const block = (n: number): void => {
-    const own = lanes.slice(0, n);
+  #rank(n: number): void {
+    const f = this.#f;
+    const { x, stride, cuts } = this.#record;
+    const own = this.#lanes.slice(0, n);
     for (const { at, v } of own) {
-      f.get(x).memory(`${real}.load`).set(v).get(cuts).set(at).get(x, stride).op('i32.add').set(x);
+      f.get(x).memory(`${this.#real}.load`).set(v).get(cuts).set(at).get(x, stride).op('i32.add').set(x);
     }
+    this.#search(own);
+    for (const lane of own) this.#write(lane);
+    f.bump(this.#local.left, -n);
+  }
+
+  /** at = the last cut below v, or the first. */
+  #search(own: readonly { at: Local; v: Local }[]): void {
+    const f = this.#f;
+    const { size } = this.#record;
+    const { length, half, spare } = this.#local;
+    const shift = this.#shift;
     f.get(size).tee(length).i32(1).op('i32.gt_u');
     f.when(() => {
       f.repeat(
@@ -50,52 +82,30 @@ export function rankKernel(double: boolean): WasmFunction {
           f.get(length).i32(1).op('i32.shr_u').tee(half).i32(shift).op('i32.shl').set(spare);
           for (const { at, v } of own) {
             // at = cuts[at + half - 1] < v ? at + half : at
-            f.get(at, spare)
-              .op('i32.add')
-              .get(at)
-              .get(at, spare)
-              .op('i32.add')
-              .i32(1 << shift)
-              .op('i32.sub');
-            f.memory(`${real}.load`).get(v).op(`${real}.lt`, 'select').set(at);
+            f.get(at, spare).op('i32.add').get(at);
+            f.get(at, spare).op('i32.add').i32(1 << shift).op('i32.sub'); // biome-ignore format: one line
+            f.memory(`${this.#real}.load`).get(v).op(`${this.#real}.lt`, 'select').set(at);
           }
           f.get(length, half).op('i32.sub').set(length);
         },
         () => f.get(length).i32(1).op('i32.gt_u'),
       );
     });
-    for (const { at, v } of own) {
-      f.get(at).memory(`${real}.load`).get(v).op(`${real}.lt`);
-      f.get(at, cuts).op('i32.sub').i32(shift).op('i32.shr_u', 'i32.add').set(at);
-      f.get(out, high).op('i32.add').get(missing, at).get(v, v).op(`${real}.ne`, 'select').memory('i32.store16');
-      f.get(low).i32(-1).op('i32.ne');
-      f.when(() => {
-        f.get(out, low).op('i32.add').get(lowest, at).i32(1).op('i32.add').get(v, v).op(`${real}.ne`, 'select');
-        f.memory('i32.store16');
-      });
-      f.get(out, rowBytes).op('i32.add').set(out);
-    }
-    f.bump(left, -n);
-  };
+  }
 
-  f.repeat(
-    () => {
-      for (const [i, field] of fields.entries())
-        f.get(record)
-          .memory('i32.load', i * 4)
-          .set(field);
-      f.get(rows).set(left).get(states).set(out);
-      const enough = (): WasmFunction => f.get(left).i32(ROWS).op('i32.ge_u');
-      enough().when(() => f.repeat(() => block(ROWS), enough));
-      f.get(left).when(() =>
-        f.repeat(
-          () => block(1),
-          () => f.get(left),
-        ),
-      );
-      f.bump(record, RANK_RECORD).bump(count, -1);
-    },
-    () => f.get(count),
-  );
-  return f;
+  /** Writes the state of a row, and the one counted from NaN up where it is needed; out = the next row. */
+  #write({ at, v }: { at: Local; v: Local }): void {
+    const f = this.#f;
+    const { cuts, missing, high, low, lowest } = this.#record;
+    const { out } = this.#local;
+    f.get(at).memory(`${this.#real}.load`).get(v).op(`${this.#real}.lt`);
+    f.get(at, cuts).op('i32.sub').i32(this.#shift).op('i32.shr_u', 'i32.add').set(at);
+    f.get(out, high).op('i32.add').get(missing, at).get(v, v).op(`${this.#real}.ne`, 'select').memory('i32.store16');
+    f.get(low).i32(-1).op('i32.ne');
+    f.when(() => {
+      f.get(out, low).op('i32.add').get(lowest, at).i32(1).op('i32.add').get(v, v).op(`${this.#real}.ne`, 'select');
+      f.memory('i32.store16');
+    });
+    f.get(out, f.params.rowBytes).op('i32.add').set(out);
+  }
 }

@@ -102,8 +102,8 @@ function spreadOut(own: Truth, slot: Slot, factor: number, states: number): [num
 
 /** combine(rows, states, rowBytes): writes the states of the compounds of every row. */
 export function combineKernel(compounds: readonly Compound[]): WasmFunction {
-  const f = new WasmFunction('combine', ['i32', 'i32', 'i32']);
-  const [rows, states, rowBytes] = [0, 1, 2] as const;
+  const f = new WasmFunction('combine', { rows: 'i32', states: 'i32', rowBytes: 'i32' });
+  const { rows, states, rowBytes } = f.params;
   f.repeat(
     () => {
       for (const { place, members } of compounds) {
@@ -119,5 +119,5 @@ export function combineKernel(compounds: readonly Compound[]): WasmFunction {
     },
     () => f.get(rows),
   );
-  return f;
+  return f.end();
 }

@@ -3,7 +3,7 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
-import { DelimitedDecoder, KERNEL_AFTER } from './delimited-decoder.ts';
+import { DelimitedDecoder, ROW_KERNEL_AFTER } from './delimited-decoder.ts';
 import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
@@ -27,6 +27,12 @@ export function createDecoder(
       : new JsonDecoder(readers, input.layout);
   }
   return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
-    ? new DelimitedDecoder(readers, input.layout, choice === 'fast' ? KERNEL_AFTER : 0, direct, choice === 'quoting')
+    ? new DelimitedDecoder(
+        readers,
+        input.layout,
+        choice === 'fast' ? ROW_KERNEL_AFTER : 0,
+        direct,
+        choice === 'quoting',
+      )
     : new CsvParseDecoder(readers, input.layout);
 }

@@ -1,4 +1,5 @@
 // Decodes delimited records from their bytes, without a string a cell; what is unusual goes to the reference decoder.
+import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
@@ -9,10 +10,9 @@ import { copyRun, RecordBytes } from './record-bytes.ts';
 import { RowKernel } from './row-kernel.ts';
 import { settle } from './settle.ts';
 
-const QUOTE = 34;
 const LOW_BITS = 0x7f7f7f7f;
 /** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
-export const KERNEL_AFTER = 2048;
+export const ROW_KERNEL_AFTER = 2048;
 /** Rows the kernel takes at once, and the most bytes of them. */
 const KERNEL_ROWS = 512;
 const KERNEL_BYTES = 1024 * 1024;
@@ -82,7 +82,13 @@ export class DelimitedDecoder implements Decoder {
   }
 
   #openKernel(): void {
-    this.#kernel = RowKernel.open(this.#readers, this.#layout, KERNEL_ROWS, this.#direct, this.#quoting);
+    this.#kernel = RowKernel.open({
+      readers: this.#readers,
+      layout: this.#layout,
+      capacity: KERNEL_ROWS,
+      direct: this.#direct,
+      quoting: this.#quoting,
+    });
   }
 
   /** Lets the kernel read what it can, and everything else be read the other way. false: nothing was read. */

@@ -1,4 +1,5 @@
 // Decodes JSON objects from their bytes, without an object a record; what is unusual goes to the reference decoder.
+import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, SOUND, TABLE_ROWS, TEXT, TRUE } from './cells.ts';
@@ -6,7 +7,7 @@ import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { JsonKey } from './json-key.ts';
-import { endOfNumber, endOfPlainString, endOfString, QUOTE, skipSpace, unescapeString } from './json-tokens.ts';
+import { endOfNumber, endOfPlainString, endOfString, skipSpace, unescapeString } from './json-tokens.ts';
 import { RecordBytes } from './record-bytes.ts';
 import { settle } from './settle.ts';
 

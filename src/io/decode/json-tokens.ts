@@ -1,10 +1,11 @@
 // The smallest parts of JSON, found in bytes that end with a NUL: white space, numbers and strings.
 
+import { QUOTE } from '../../core/ascii.ts';
+
 const MINUS = 45;
 const POINT = 46;
 const ZERO = 48;
 const BACKSLASH = 92;
-export const QUOTE = 34;
 
 /** 1 for the bytes that a string does not hold as they are: quote, backslash, control characters. */
 const ENDS_PLAIN = Uint8Array.from({ length: 256 }, (_, c) => Number(c === QUOTE || c === BACKSLASH || c < 32));

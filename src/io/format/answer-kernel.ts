@@ -4,7 +4,8 @@ import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { Arena } from '../../wasm/arena.ts';
-import { assemble, loadModule, WasmFunction } from '../../wasm/function.ts';
+import { WasmFunction } from '../../wasm/function.ts';
+import { assemble, loadModule } from '../../wasm/module.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { EXACT_DECIMALS } from './number.ts';
@@ -19,7 +20,7 @@ export interface AnswerPieces {
 }
 
 /** Rows after which an output is worth a kernel of its own. */
-export const KERNEL_AFTER = 2048;
+export const ANSWER_KERNEL_AFTER = 2048;
 /** Rows of the largest micro-batch that is written here. */
 const ROWS = 512;
 /** Rows are counted in 32 bits. */
@@ -97,7 +98,7 @@ class Kernel {
       results: arena.take(8),
       out: arena.take(ROWS * (all.reduce((n, p) => n + padded(p.length), 0) + ROW_DIGITS + NUMBER_BYTES) + 64),
     };
-    const { memory, exports } = loadModule(assemble([answersFunction(all, places)]), arena.build());
+    const { memory, exports } = loadModule(assemble('answer-kernel', [answersFunction(all, places)]), arena.build());
     this.values = new Float32Array(memory.buffer, places.values, ROWS);
     this.#results = new Int32Array(memory.buffer, places.results, 2);
     this.#bytes = new Uint8Array(memory.buffer);
@@ -131,11 +132,11 @@ function answersFunction(
   [beforeRow, whenTrue, whenFalse, end]: PieceTuple,
   places: { values: number; powers: number; digits: number; results: number; out: number },
 ): WasmFunction {
-  const f = new WasmFunction('answers', ['i32', 'i32', 'i32']);
-  const [r, to, row] = [0, 1, 2] as const;
-  const [out, n, at, left, piece, decimals] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')]; // biome-ignore format: one line
-  const value = f.local('f32');
-  const [size, power, scaled, nearest] = [f.local('f64'), f.local('f64'), f.local('f64'), f.local('f64')];
+  const f = new WasmFunction('answers', { r: 'i32', to: 'i32', row: 'i32' });
+  const { r, to, row } = f.params;
+  const { out, n, at, left, piece, decimals } = f.locals('i32', 'out', 'n', 'at', 'left', 'piece', 'decimals');
+  const value = f.local('f32', 'value');
+  const { size, power, scaled, nearest } = f.locals('f64', 'size', 'power', 'scaled', 'nearest');
   const powerOf = (shift: number): WasmFunction =>
     f.get(decimals).i32(shift).op('i32.add').i32(3).op('i32.shl').memory('f64.load', places.powers);
   /** Leaves out + 16k and what stands at `from` + 16k. */
@@ -157,11 +158,11 @@ function answersFunction(
   };
 
   f.i32(places.out).set(out);
-  f.block((stop) => {
+  f.block('stop', (stop) => {
     f.repeat(
       () => {
-        f.block((written) => {
-          f.block((unusual) => {
+        f.block('written', (written) => {
+          f.block('unusual', (unusual) => {
             f.get(r).i32(2).op('i32.shl').memory('f32.load', places.values).tee(value).op('f64.promote_f32').tee(size);
             f.f64(1).op('f64.lt', 'i32.eqz').leaveIf(unusual);
             f.get(size).f64(SMALLEST).op('f64.ge', 'i32.eqz').leaveIf(unusual);
@@ -175,7 +176,7 @@ function answersFunction(
               },
             );
             f.i32(4).set(left);
-            f.block((found) => {
+            f.block('found', (found) => {
               f.repeat(
                 () => {
                   powerOf(0).tee(power).get(size).op('f64.mul').tee(scaled).op('f64.ceil').tee(nearest);
@@ -213,7 +214,7 @@ function answersFunction(
 
             // "0." and the digits, without zeros at the end.
             f.get(nearest).op('i32.trunc_f64_u').set(n);
-            f.block((done) => {
+            f.block('done', (done) => {
               f.repeat(
                 () => {
                   f.get(n).i32(10).op('i32.rem_u').leaveIf(done);
@@ -245,5 +246,5 @@ function answersFunction(
     );
   });
   f.i32(places.results).get(r).memory('i32.store').i32(places.results).get(out).memory('i32.store', 4);
-  return f;
+  return f.end();
 }

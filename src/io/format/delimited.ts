@@ -4,7 +4,7 @@ import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
-import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { ANSWER_KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
@@ -43,7 +43,12 @@ export class DelimitedFormatter implements Formatter {
   readonly #usual: UsualAnswers | null;
 
   /** `kernelAfter`: rows. */
-  constructor(spec: OutputSpec, interpreter: Interpreter, columns: readonly ColumnSpec[], kernelAfter = KERNEL_AFTER) {
+  constructor(
+    spec: OutputSpec,
+    interpreter: Interpreter,
+    columns: readonly ColumnSpec[],
+    kernelAfter = ANSWER_KERNEL_AFTER,
+  ) {
     this.#spec = spec;
     this.#interpreter = interpreter;
     this.#delimiter = spec.delimiter.charCodeAt(0);

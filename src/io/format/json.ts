@@ -4,7 +4,7 @@ import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
-import { KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { ANSWER_KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
@@ -47,7 +47,7 @@ export class JsonFormatter implements Formatter {
     spec: OutputSpec,
     interpreter: Interpreter,
     { id, version, columns }: Manifest,
-    kernelAfter = KERNEL_AFTER,
+    kernelAfter = ANSWER_KERNEL_AFTER,
   ) {
     this.#spec = spec;
     this.#interpreter = interpreter;

@@ -59,131 +59,173 @@ const IDLE = Symbol('idle');
  * @throws SluiceError invalid_encoding for UTF-16 text; whatever the chunks or the scanner throw
  */
 export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
-  const { scanner, slabs, signal } = options;
-  const records = new RecordList();
-  let slab = await slabs.acquire(signal);
-  let bytes = viewOf(slab);
-  scanner.attach?.(slabs);
-  let owned = true;
-  let filled = 0;
-  let base = 0;
-  let seq = 0;
-  let rows = 0;
-  let headerDue = options.onHeader !== undefined;
-  let bomDue = true;
+  const cutter = new BlockCutter(options, await options.slabs.acquire(options.signal));
+  try {
+    yield* chunks.readInto ? cutter.fromReads(chunks) : cutter.fromChunks(chunks);
+  } finally {
+    cutter.release();
+  }
+}
 
-  const scan = (final: boolean) => {
-    if (bomDue) {
-      if (filled < 3 && !final) return;
-      bomDue = false;
-      scanner.pos = skipByteOrderMark(bytes, filled);
-      if (scanner.pos > 0) {
-        bytes.copyWithin(0, scanner.pos, filled);
-        filled -= scanner.pos;
-        base += scanner.pos;
-        scanner.pos = 0;
+/** The slab that is being filled, and the records found in it so far. */
+class BlockCutter {
+  readonly #options: CutOptions;
+  readonly #records = new RecordList();
+  #slab: Slab;
+  #bytes: Buffer;
+  /** The slab is ours: it has not been handed over with a block. */
+  #owned = true;
+  #filled = 0;
+  /** Where the bytes of the slab begin in the input. */
+  #base = 0;
+  #seq = 0;
+  #rows = 0;
+  #headerDue: boolean;
+  #byteOrderMarkDue = true;
+
+  constructor(options: CutOptions, slab: Slab) {
+    this.#options = options;
+    this.#slab = slab;
+    this.#bytes = viewOf(slab);
+    this.#headerDue = options.onHeader !== undefined;
+    options.scanner.attach?.(options.slabs);
+  }
+
+  /** Reads into the slabs. */
+  async *fromReads(chunks: Chunks): AsyncGenerator<Block & Leased, void, void> {
+    for (let n = -1; n !== 0; ) {
+      this.#options.signal?.throwIfAborted();
+      if (this.#filled === this.#bytes.length) yield* this.#room();
+      n = await chunks.readInto!(this.#bytes.subarray(this.#filled));
+      this.#filled += n;
+      if (n > 0) this.#scan(false);
+    }
+    yield* this.#last();
+  }
+
+  /** Copies chunks into the slabs. */
+  async *fromChunks(chunks: Chunks): AsyncGenerator<Block & Leased, void, void> {
+    const { signal } = this.#options;
+    const input = chunks[Symbol.asyncIterator]();
+    try {
+      let pending: Promise<IteratorResult<Uint8Array>> | null = null;
+      for (;;) {
+        signal?.throwIfAborted();
+        pending ??= input.next();
+        const idleMs = this.#records.count > 0 ? this.#options.idleMs : undefined;
+        const next = await firstOf(pending, signal, idleMs);
+        if (next === IDLE) {
+          yield* this.#handOver();
+          continue;
+        }
+        pending = null;
+        if (next.done) break;
+        const chunk = next.value;
+        for (let at = 0; at < chunk.length; ) {
+          if (this.#filled === this.#bytes.length) yield* this.#room();
+          at += this.#copy(chunk, at);
+          this.#scan(false);
+        }
       }
+      yield* this.#last();
+    } finally {
+      this.release();
+      const closed = Promise.resolve(input.return?.());
+      if (signal?.aborted) closed.catch(() => {});
+      else await closed;
     }
-    scanner.scan(bytes, filled, final, records, slabs.memory && slabs.holds(slab) ? slab.at : -1);
-    if (headerDue && records.count > 0) {
-      headerDue = false;
-      takeHeader(bytes, records, options.onHeader!);
+  }
+
+  /** Gives back the slab that no block has. */
+  release(): void {
+    if (this.#owned) this.#options.slabs.release(this.#slab);
+    this.#owned = false;
+  }
+
+  /** Takes as much of the chunk as there is room for; gives how much. */
+  #copy(chunk: Uint8Array, at: number): number {
+    const n = Math.min(chunk.length - at, this.#bytes.length - this.#filled);
+    this.#bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), this.#filled);
+    this.#filled += n;
+    return n;
+  }
+
+  #scan(final: boolean): void {
+    const { scanner, slabs, onHeader } = this.#options;
+    if (this.#byteOrderMarkDue && !this.#skipByteOrderMark(final)) return;
+    const place = slabs.memory && slabs.holds(this.#slab) ? this.#slab.at : -1;
+    scanner.scan(this.#bytes, this.#filled, final, this.#records, place);
+    if (this.#headerDue && this.#records.count > 0) {
+      this.#headerDue = false;
+      takeHeader(this.#bytes, this.#records, onHeader!);
     }
-  };
+  }
+
+  /** false: too few bytes have come to tell. */
+  #skipByteOrderMark(final: boolean): boolean {
+    if (this.#filled < 3 && !final) return false;
+    this.#byteOrderMarkDue = false;
+    const length = skipByteOrderMark(this.#bytes, this.#filled);
+    if (length > 0) {
+      this.#bytes.copyWithin(0, length, this.#filled);
+      this.#filled -= length;
+      this.#base += length;
+    }
+    return true;
+  }
+
+  /** The rest, when no byte follows. */
+  *#last(): Generator<Block & Leased, void, void> {
+    this.#scan(true);
+    if (this.#records.count > 0) yield this.#take();
+  }
 
   /** The block of the records at hand; afterwards the slab belongs to the block. */
-  const take = (): Block & Leased => {
-    const block = blockOf(records, slab, base, { seq: seq++, firstRow: rows + 1, length: filled });
-    rows += records.count;
-    owned = false;
+  #take(): Block & Leased {
+    const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled };
+    const block = blockOf(this.#records, this.#slab, this.#base, rest);
+    this.#rows += this.#records.count;
+    this.#owned = false;
     return block;
-  };
+  }
+
+  async *#room(): AsyncGenerator<Block & Leased, void, void> {
+    if (this.#records.count > 0) yield* this.#handOver();
+    else this.#makeRoom();
+  }
 
   /** Hands a block over; keeps the bytes of the open record, and goes on with them in another slab. */
-  async function* handOver(): AsyncGenerator<Block & Leased, void, void> {
+  async *#handOver(): AsyncGenerator<Block & Leased, void, void> {
+    const { scanner, slabs, signal } = this.#options;
     const keep = scanner.keepFrom;
     // Whoever gets the block may give its slab back before it comes for more.
-    const rest = Buffer.from(bytes.subarray(keep, filled));
-    yield take();
-    slab = await slabs.acquire(signal);
-    owned = true;
-    if (rest.length * 2 > slab.bytes) slab = slabs.larger(slab, rest.length * 2);
-    bytes = viewOf(slab);
-    bytes.set(rest);
-    filled = rest.length;
-    base += keep;
+    const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
+    yield this.#take();
+    this.#slab = await slabs.acquire(signal);
+    this.#owned = true;
+    if (rest.length * 2 > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, rest.length * 2);
+    this.#bytes = viewOf(this.#slab);
+    this.#bytes.set(rest);
+    this.#filled = rest.length;
+    this.#base += keep;
     scanner.rebase();
-    records.clear();
+    this.#records.clear();
   }
 
   /** Makes room without a block: moves the open record to the front, or into a larger slab. */
-  const makeRoom = () => {
+  #makeRoom(): void {
+    const { scanner, slabs } = this.#options;
     const keep = scanner.keepFrom;
-    if (keep > 0) bytes.copyWithin(0, keep, filled);
-    base += keep;
-    filled -= keep;
+    if (keep > 0) this.#bytes.copyWithin(0, keep, this.#filled);
+    this.#base += keep;
+    this.#filled -= keep;
     scanner.rebase();
-    if (filled * 2 > bytes.length) {
-      const before = bytes;
-      slab = slabs.larger(slab, bytes.length * 2);
-      bytes = viewOf(slab);
-      bytes.set(before.subarray(0, filled));
+    if (this.#filled * 2 > this.#bytes.length) {
+      const before = this.#bytes;
+      this.#slab = slabs.larger(this.#slab, this.#bytes.length * 2);
+      this.#bytes = viewOf(this.#slab);
+      this.#bytes.set(before.subarray(0, this.#filled));
     }
-  };
-
-  if (chunks.readInto) {
-    try {
-      for (let n = -1; n !== 0; ) {
-        signal?.throwIfAborted();
-        if (filled === bytes.length) {
-          if (records.count > 0) yield* handOver();
-          else makeRoom();
-        }
-        n = await chunks.readInto(bytes.subarray(filled));
-        filled += n;
-        if (n > 0) scan(false);
-      }
-      scan(true);
-      if (records.count > 0) yield take();
-    } finally {
-      if (owned) slabs.release(slab);
-    }
-    return;
-  }
-  const input = chunks[Symbol.asyncIterator]();
-  try {
-    let pending: Promise<IteratorResult<Uint8Array>> | null = null;
-    for (;;) {
-      signal?.throwIfAborted();
-      pending ??= input.next();
-      const idleMs = records.count > 0 ? options.idleMs : undefined;
-      const next = await firstOf(pending, signal, idleMs);
-      if (next === IDLE) {
-        yield* handOver();
-        continue;
-      }
-      pending = null;
-      if (next.done) break;
-      const chunk = next.value;
-      for (let at = 0; at < chunk.length; ) {
-        if (filled === bytes.length) {
-          if (records.count > 0) yield* handOver();
-          else makeRoom();
-        }
-        const n = Math.min(chunk.length - at, bytes.length - filled);
-        bytes.set(at === 0 && n === chunk.length ? chunk : chunk.subarray(at, at + n), filled);
-        at += n;
-        filled += n;
-        scan(false);
-      }
-    }
-    scan(true);
-    if (records.count > 0) yield take();
-  } finally {
-    if (owned) slabs.release(slab);
-    const closed = Promise.resolve(input.return?.());
-    if (signal?.aborted) closed.catch(() => {});
-    else await closed;
   }
 }
 

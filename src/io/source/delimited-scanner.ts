@@ -1,6 +1,7 @@
 // Finds the records of delimited text (RFC 4180 quoting; LF, CRLF and CR mixed), at any cut of the input.
+import { CR, LF, QUOTE } from '../../core/ascii.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
-import { CR, LF, LINE_SCRATCH, LineKernel, QUOTE } from './line-kernel.ts';
+import { LINE_SCRATCH, LineKernel } from './line-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
 /** Bytes that make a kernel worth its while. */

@@ -1,9 +1,8 @@
 // Plain lines of delimited text, found where they lie in shared memory, sixteen bytes at a time.
-import { assemble, WasmFunction } from '../../wasm/function.ts';
+import { CR, LF, QUOTE } from '../../core/ascii.ts';
+import { WasmFunction } from '../../wasm/function.ts';
+import { assemble } from '../../wasm/module.ts';
 
-export const LF = 10;
-export const CR = 13;
-export const QUOTE = 34;
 /** Lines that are listed at once. */
 const LINES = 4096;
 /** Bytes of memory that are written to: two numbers, then two for each line. */
@@ -24,7 +23,7 @@ export class LineKernel {
 
   /** `scratch`: LINE_SCRATCH bytes of the memory that are nobody else's. `delimiter` null: quotes mean nothing. */
   constructor(memory: WebAssembly.Memory, scratch: number, delimiter: number | null) {
-    const module = new WebAssembly.Module(assemble([linesFunction(delimiter)], true));
+    const module = new WebAssembly.Module(assemble('line-kernel', [linesFunction(delimiter)], { shared: true }));
     const { exports } = new WebAssembly.Instance(module, { env: { memory } });
     this.#run = (from, to, at, longest) => exports.lines!(from, to, at, longest, scratch);
     this.#results = new Int32Array(memory.buffer, scratch, 2);
@@ -41,12 +40,12 @@ export class LineKernel {
 
 /** lines(from, to, at, longest, scratch): writes how many lines, where the next begins, and their spans, all from `at` on. */
 function linesFunction(delimiter: number | null): WasmFunction {
-  const f = new WasmFunction('lines', ['i32', 'i32', 'i32', 'i32', 'i32']);
-  const [from, to, at, longest, scratch] = [0, 1, 2, 3, 4] as const;
-  const [p, start, end, out] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const [breaks, odd, returns, followed] = [f.local('i32'), f.local('i32'), f.local('i32'), f.local('i32')];
-  const [quotes, inside, region] = [f.local('i32'), f.local('i32'), f.local('i32')];
-  const [bytes, others] = [f.local('v128'), f.local('v128')];
+  const f = new WasmFunction('lines', { from: 'i32', to: 'i32', at: 'i32', longest: 'i32', scratch: 'i32' });
+  const { from, to, at, longest, scratch } = f.params;
+  const { p, start, end, out } = f.locals('i32', 'p', 'start', 'end', 'out');
+  const { breaks, odd, returns, followed } = f.locals('i32', 'breaks', 'odd', 'returns', 'followed');
+  const { quotes, inside, region } = f.locals('i32', 'quotes', 'inside', 'region');
+  const { bytes, others } = f.locals('v128', 'bytes', 'others');
   /** Which of the bytes on the stack are this one. */
   const which = (byte: number): WasmFunction => f.bytes(byte).op('i8x16.eq', 'i8x16.bitmask');
   /** Which of `others` are one of these. */
@@ -78,7 +77,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
     f.get(region).i32(15).op('i32.shr_u').set(inside);
   };
   f.get(from).tee(start).set(p).get(scratch).set(out);
-  f.block((done) => {
+  f.block('done', (done) => {
     f.repeat(
       () => {
         f.get(p, to).op('i32.ge_u').leaveIf(done);
@@ -154,5 +153,5 @@ function linesFunction(delimiter: number | null): WasmFunction {
   });
   f.get(scratch, out, scratch).op('i32.sub').i32(3).op('i32.shr_u').memory('i32.store');
   f.get(scratch, start, at).op('i32.sub').memory('i32.store', 4);
-  return f;
+  return f.end();
 }

@@ -1,0 +1,145 @@
+// The grammar of delimited text as a table of states and byte classes. Nothing is read by it: it says what the scanner, the line
+// kernel, the byte decoder and csv-parse have to agree on, and tests hold all four against it.
+
+import { CR, LF, QUOTE } from '../../core/ascii.ts';
+import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
+
+/** RFC 4180, and what is beyond it: LF, CRLF and CR end lines, mixed as they come; a quote inside an unquoted field is text. */
+export type GrammarState =
+  /** Before the first byte of a record. */
+  | 'start'
+  /** The same behind a CR: a LF still belongs to it. */
+  | 'afterCr'
+  /** Behind a delimiter. */
+  | 'field'
+  | 'unquoted'
+  | 'quoted'
+  /** Behind a quote in a quoted field: it closes the field, or is the first of a doubled one. */
+  | 'quote'
+  /** Text followed a closing quote: the rest of the line belongs to the record, whatever it is. */
+  | 'bad'
+  /** The record was too long: the rest of its line belongs to nothing. */
+  | 'drop';
+
+/**
+ * What happens before the byte is taken: `end` the record ends in front of it, `fault` it ends and is malformed, `skip` there is
+ * no record (a blank line, a line that is dropped), `join` the LF is of the line that the CR before it ended, `broken` the record
+ * breaks the grammar here.
+ */
+type Action = 'end' | 'fault' | 'skip' | 'join' | 'broken';
+type Step = GrammarState | `${Action} ${GrammarState}`;
+
+const CLASSES = ['other', 'delimiter', 'quote', 'cr', 'lf', 'over'] as const;
+/** `over`: the end of the input. */
+type ByteClass = (typeof CLASSES)[number];
+
+/**
+ * The table. What it cannot say by itself is the law of the cutter: a malformed record never takes more than its first physical line
+ * along. Where a record is `broken`, or longer than allowed, and has a line break inside quotes behind it, it ends at the first
+ * of those, is malformed, and everything behind that line break is read afresh. Without one, a broken record goes on to the end
+ * of its line, and one that is too long is cut where it is. A byte order mark at the beginning of the input is no part of it.
+ */
+// biome-ignore format: a table
+export const GRAMMAR: Readonly<Record<GrammarState, readonly Step[]>> = {
+  //          other         delimiter   quote       CR               LF             end of input
+  start:    ['unquoted',   'field',    'quoted',   'skip afterCr',  'skip start',  'skip start'],
+  afterCr:  ['unquoted',   'field',    'quoted',   'skip afterCr',  'join start',  'skip start'],
+  field:    ['unquoted',   'field',    'quoted',   'end afterCr',   'end start',   'end start'],
+  unquoted: ['unquoted',   'field',    'unquoted', 'end afterCr',   'end start',   'end start'],
+  quoted:   ['quoted',     'quoted',   'quote',    'quoted',        'quoted',      'broken bad'],
+  quote:    ['broken bad', 'field',    'quoted',   'end afterCr',   'end start',   'end start'],
+  bad:      ['bad',        'bad',      'bad',      'fault afterCr', 'fault start', 'fault start'],
+  drop:     ['drop',       'drop',     'drop',     'skip afterCr',  'skip start',  'skip start'],
+};
+
+export interface GrammarRecord {
+  start: number;
+  end: number;
+  fault: number;
+  /** Physical line on which it begins, from 1. */
+  line: number;
+}
+
+/** The class of a byte; undefined: the input is over. */
+function classOf(byte: number | undefined, delimiter: number): ByteClass {
+  if (byte === undefined) return 'over';
+  if (byte === delimiter) return 'delimiter';
+  return byte === QUOTE ? 'quote' : byte === CR ? 'cr' : byte === LF ? 'lf' : 'other';
+}
+
+function stepOf(state: GrammarState, byte: number | undefined, delimiter: number): [GrammarState, Action | null] {
+  const step = GRAMMAR[state][CLASSES.indexOf(classOf(byte, delimiter))]!;
+  const [first, second] = step.split(' ') as [GrammarState, undefined] | [Action, GrammarState];
+  return second === undefined ? [first as GrammarState, null] : [second, first as Action];
+}
+
+/** All records of a text, as the table and the law say: slowly. */
+export function grammarRecords(bytes: Uint8Array, delimiter: number, maxRecordBytes = Infinity): GrammarRecord[] {
+  const records: GrammarRecord[] = [];
+  let pos = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? 3 : 0;
+  let state: GrammarState = 'start';
+  let start = pos;
+  /** First line break inside the record; -1: none. */
+  let inner = -1;
+  const lineAt = (at: number): number => {
+    const before = Buffer.from(bytes.subarray(0, at)).toString('latin1');
+    // A LF that is still to come belongs to the CR before.
+    return before.split(/\r\n|\n|\r/).length;
+  };
+  const add = (end: number, fault: number): void => {
+    records.push({ start, end, fault, line: lineAt(start) });
+  };
+  const goOn = (next: GrammarState, at: number): void => {
+    state = next;
+    pos = at;
+    start = at;
+    inner = -1;
+  };
+  const takeBack = (): void => {
+    add(inner, RECORD_MALFORMED);
+    goOn(bytes[inner] === CR ? 'afterCr' : 'start', inner + 1);
+  };
+  for (;;) {
+    const byte = bytes[pos];
+    const breaks = byte === CR || byte === LF;
+    if (byte !== undefined && state !== 'drop' && pos - start >= maxRecordBytes && !(breaks && state !== 'quoted')) {
+      if (inner >= 0) takeBack();
+      else {
+        add(pos, RECORD_TOO_LONG);
+        state = 'drop';
+      }
+      continue;
+    }
+    if (breaks && state === 'quoted' && inner < 0) inner = pos;
+    const [next, action] = stepOf(state, byte, delimiter);
+    if (action === 'broken') {
+      if (inner >= 0) takeBack();
+      else state = next;
+      continue;
+    }
+    if (action === 'end') add(pos, RECORD_OK);
+    else if (action === 'fault') add(pos, RECORD_MALFORMED);
+    if (byte === undefined) return records;
+    if (action !== null) goOn(next, pos + 1);
+    else {
+      state = next;
+      pos++;
+    }
+  }
+}
+
+/** The fields of a record that is not malformed. */
+export function grammarFields(record: Uint8Array, delimiter: number): string[] {
+  const fields: string[] = [];
+  let text: number[] = [];
+  let state: GrammarState = 'start';
+  for (const byte of record) {
+    const [next] = stepOf(state, byte, delimiter);
+    if (next === 'field') {
+      fields.push(Buffer.from(text).toString());
+      text = [];
+    } else if (next === 'unquoted' || (next === 'quoted' && (state === 'quoted' || state === 'quote'))) text.push(byte);
+    state = next;
+  }
+  return [...fields, Buffer.from(text).toString()];
+}

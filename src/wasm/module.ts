@@ -1,0 +1,99 @@
+// Functions put together to a module, with the names that stack traces, profilers and debuggers show.
+
+import { PAGE } from '../core/page.ts';
+import { ByteList } from './byte-list.ts';
+import { dumpWat } from './dump-wat.ts';
+import type { WasmFunction } from './function.ts';
+import { TYPE_CODES } from './instructions.ts';
+
+export type WasmExports = Record<string, (...args: number[]) => void>;
+
+/**
+ * Loads an assembled module over a memory that begins with `image`. A page more: vector loads near the end stay inside.
+ * @throws RangeError where there is no memory, WebAssembly.CompileError where there is no SIMD
+ */
+export function loadModule(code: Uint8Array, image: Uint8Array): { memory: WebAssembly.Memory; exports: WasmExports } {
+  const memory = new WebAssembly.Memory({ initial: Math.ceil(image.length / PAGE) + 1 });
+  new Uint8Array(memory.buffer).set(image);
+  const module = new WebAssembly.Module(new Uint8Array(code));
+  return { memory, exports: new WebAssembly.Instance(module, { env: { memory } }).exports };
+}
+
+/**
+ * Assembles functions over one imported memory (`env.memory`), of any size; every function is exported by its name. `name` is
+ * what a stack trace calls the module. With SLUICE_DUMP_WAT the module is also written as text.
+ */
+export function assemble(
+  name: string,
+  functions: readonly WasmFunction[],
+  { shared = false }: { shared?: boolean } = {},
+): Uint8Array<ArrayBuffer> {
+  const bytes = new ByteList(4096).put([0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
+  const section = (id: number, content: ByteList): void => void bytes.byte(id).nested(content);
+  const vector = (
+    items: readonly WasmFunction[],
+    each: (list: ByteList, f: WasmFunction, i: number) => void,
+  ): ByteList => {
+    const list = new ByteList().unsigned(items.length);
+    for (const [i, f] of items.entries()) each(list, f, i);
+    return list;
+  };
+  section(
+    1,
+    vector(functions, (list, f) => {
+      const types = f.paramTypes;
+      list
+        .byte(0x60)
+        .unsigned(types.length)
+        .put(types.map((t) => TYPE_CODES[t]))
+        .byte(0);
+    }),
+  );
+  const limits = shared ? new ByteList().put([3, 1]).unsigned(PAGE) : new ByteList().put([0, 1]);
+  section(2, new ByteList().byte(1).text('env').text('memory').byte(2).append(limits.view()));
+  section(
+    3,
+    vector(functions, (list, _, i) => list.unsigned(i)),
+  );
+  section(
+    7,
+    vector(functions, (list, f, i) => list.text(f.name).byte(0).unsigned(i)),
+  );
+  section(
+    10,
+    vector(functions, (list, f) => list.nested(f.body())),
+  );
+  section(0, nameSection(name, functions));
+  const code = bytes.view().slice();
+  dumpWat(name, code);
+  return code;
+}
+
+/** Subsections of the custom section `name`: of the module, its functions, their locals, their blocks. */
+function nameSection(name: string, functions: readonly WasmFunction[]): ByteList {
+  const named = (names: readonly string[]): ByteList => {
+    const list = new ByteList();
+    let count = 0;
+    for (const [i, text] of names.entries()) {
+      if (text === '') continue;
+      list.unsigned(i).text(text);
+      count++;
+    }
+    return new ByteList().unsigned(count).append(list.view());
+  };
+  const each = (namesOf: (f: WasmFunction) => readonly string[]): ByteList => {
+    const list = new ByteList().unsigned(functions.length);
+    for (const [i, f] of functions.entries()) list.unsigned(i).append(named(namesOf(f)).view());
+    return list;
+  };
+  return new ByteList()
+    .text('name')
+    .byte(0)
+    .nested(new ByteList().text(name))
+    .byte(1)
+    .nested(named(functions.map((f) => f.name)))
+    .byte(2)
+    .nested(each((f) => f.variables.map((v) => v.name)))
+    .byte(3)
+    .nested(each((f) => f.blocks));
+}

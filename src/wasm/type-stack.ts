@@ -1,0 +1,125 @@
+// The validation algorithm of the WebAssembly specification (appendix A.3), run while a function is emitted: what an instruction
+// takes is checked against the types on the stack, so that a mistake throws on the line of the emitter that made it.
+
+import type { Signature, WasmType } from './instructions.ts';
+
+/** In code that cannot be reached a type may be anything. */
+const ANY = 'any';
+type StackType = WasmType | typeof ANY;
+
+/** A function that WebAssembly would refuse, or that is not what its emitter means. The stack trace leads to the emitter. */
+export class InvalidKernel extends Error {
+  override readonly name = 'InvalidKernel';
+}
+
+/** A block that is being emitted: what a branch may name. */
+export interface Label {
+  readonly name: string;
+  readonly kind: 'function' | 'block' | 'loop' | 'if' | 'else';
+  /** Blocks around it; the body of a function has 0. */
+  readonly depth: number;
+  /** Type that the block leaves on the stack. */
+  readonly result: WasmType | null;
+  /** Types on the stack below the block. */
+  readonly height: number;
+  /** What follows a branch cannot be reached: any type may be taken there. */
+  unreachable: boolean;
+}
+
+export class TypeStack {
+  readonly #function: string;
+  readonly #types: StackType[] = [];
+  readonly #open: Label[] = [];
+
+  constructor(functionName: string) {
+    this.#function = functionName;
+  }
+
+  /** Blocks that are open, the body of the function not counted. */
+  get depth(): number {
+    return this.#open.length - 1;
+  }
+
+  /** Takes what the instruction takes, leaves what it gives. */
+  apply({ name, takes, gives }: Signature): void {
+    for (let i = takes.length - 1; i >= 0; i--) this.take(takes[i]!, name, takes);
+    if (gives !== null) this.#types.push(gives);
+  }
+
+  push(type: WasmType): void {
+    this.#types.push(type);
+  }
+
+  /** Takes the type on top. `whole`: all that the instruction takes, for the message. */
+  take(wanted: StackType, instruction: string, whole: readonly StackType[] = [wanted]): StackType {
+    const block = this.#open[this.#open.length - 1]!;
+    if (this.#types.length === block.height) {
+      if (block.unreachable) return wanted;
+      return this.refuse(`${instruction} takes ${list(whole)}, but an operand is missing`);
+    }
+    const found = this.#types[this.#types.length - 1]!;
+    if (found !== wanted && found !== ANY && wanted !== ANY) {
+      return this.refuse(`${instruction} takes ${list(whole)}, but finds ${found} where it takes ${wanted}`);
+    }
+    this.#types.pop();
+    return found === ANY ? wanted : found;
+  }
+
+  /** One of two operands of the same type. */
+  select(): void {
+    const takes = [ANY, ANY, 'i32'] as const;
+    this.take('i32', 'select', takes);
+    const second = this.take(ANY, 'select', takes);
+    this.#types.push(this.take(second, 'select', takes));
+  }
+
+  open(name: string, kind: Label['kind'], result: WasmType | null): Label {
+    const label = { name, kind, depth: this.#open.length, result, height: this.#types.length, unreachable: false };
+    this.#open.push(label);
+    return label;
+  }
+
+  /** Ends the innermost block: it must leave its result on the stack and nothing else. */
+  close(label: Label): void {
+    const { kind, result, height, name } = label;
+    if (this.#open.at(-1) !== label) this.refuse(`${kind} ${name} ends while another block is open`);
+    const what = `the end of ${kind} ${name}`;
+    if (result !== null) this.take(result, what);
+    if (this.#types.length > height) this.refuse(`${what} leaves ${list(this.#types.slice(height))} on the stack`);
+    this.#open.pop();
+    if (result !== null) this.#types.push(result);
+  }
+
+  /** A branch to the end of a block, or the beginning of a loop; gives the number of blocks between. */
+  branch(label: Label, instruction: string): number {
+    if (this.#open[label.depth] !== label) this.refuse(`${instruction} to ${label.name}, which is not open here`);
+    if (label.kind !== 'loop' && label.result !== null) {
+      this.take(label.result, instruction);
+      this.#types.push(label.result);
+    }
+    return this.#open.length - 1 - label.depth;
+  }
+
+  /**
+   * A branch that is always taken: nothing that follows in this block is reached. Stricter than WebAssembly, which drops what
+   * else is on the stack: here that is a mistake.
+   */
+  jump(label: Label): number {
+    const depth = this.branch(label, 'br');
+    const block = this.#open[this.#open.length - 1]!;
+    const kept = label.kind !== 'loop' && label.result !== null ? 1 : 0;
+    if (this.#types.length - kept > block.height)
+      this.refuse(`br to ${label.name} leaves ${list(this.#types.slice(block.height))} on the stack`);
+    this.#types.length = block.height;
+    block.unreachable = true;
+    return depth;
+  }
+
+  refuse(what: string): never {
+    const within = this.#open.slice(1).map((b) => `${b.kind} ${b.name}`.trim());
+    const where = within.length === 0 ? '' : ` in ${within.join(' > ')}`;
+    throw new InvalidKernel(`${this.#function}: ${what}; the stack has ${list(this.#types)}${where}`);
+  }
+}
+
+const list = (types: readonly StackType[]): string => `[${types.join(' ')}]`;
