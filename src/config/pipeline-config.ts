@@ -7,22 +7,6 @@ import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
 import type { Defaults } from './schema-defaults.ts';
 import { formatProblem, readYaml, type Validated, type YamlDocument } from './yaml.ts';
 
-export type {
-  DeadLetter,
-  FileSink,
-  FileSource,
-  KafkaConfig,
-  KafkaSink,
-  KafkaSource,
-  Pipeline,
-  SchemaRegistryConfig,
-  Sink,
-  Source,
-  StdioSink,
-  StdioSource,
-  UploadSource,
-} from './pipeline-schema.ts';
-
 /** Parses and checks the text of a pipeline; every fault at once, each with its place. */
 export async function parsePipeline(file: string, content: string): Promise<Validated<Pipeline>> {
   const read = readYaml(file, content);

@@ -1,6 +1,6 @@
 // Reads a pipeline by its schema and says what is wrong with it, all at once. Loads the schema library: for faulty files only.
 import { Value } from 'typebox/value';
-import { DEAD_LETTERS, SINKS, SOURCES } from './options/endpoints.ts';
+import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 import { withoutDefaults } from './schema-defaults.ts';
 import { readYaml, type Validated } from './yaml.ts';

@@ -8,7 +8,7 @@ import { refusal } from './findings.ts';
 import { positiveOf } from './positive-class.ts';
 
 /** What a run of the graph answered. */
-export interface RunResult {
+export interface TrialAnswers {
   readonly tensors: ReadonlyMap<string, OutputTensor>;
   readonly rows: number;
 }
@@ -50,7 +50,7 @@ const FILE = { file: 'model.onnx', sha256: '' };
  * Decides from the graph and from what it answered.
  * @throws SluiceError registration_refused
  */
-export function describeOutputs(draft: Draft, result: RunResult): OutputPart {
+export function describeOutputs(draft: Draft, result: TrialAnswers): OutputPart {
   const evidence = evidenceOf(draft, result);
   const { floats, labels, classes, two } = evidence;
   if (floats.length === 0)
@@ -68,7 +68,7 @@ export function describeOutputs(draft: Draft, result: RunResult): OutputPart {
   return classifier ? describeClasses(draft, evidence, candidates, label) : describeValue(draft, evidence, label);
 }
 
-function evidenceOf({ model, table, outcome, options }: Draft, { tensors, rows }: RunResult): Evidence {
+function evidenceOf({ model, table, outcome, options }: Draft, { tensors, rows }: TrialAnswers): Evidence {
   const names = model.graph.outputs.map((o) => o.name).filter((n) => tensors.has(n));
   const tensorOf = (n: string) => tensors.get(n)!;
   const widthOf = (n: string) => tensorOf(n).data.length / rows;

@@ -1,7 +1,7 @@
 // `run --dry-run`: everything a pipeline needs is looked at, ten applications are scored, nothing is written or committed.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pipeline } from '../config/pipeline-config.ts';
+import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';

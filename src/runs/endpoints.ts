@@ -1,7 +1,7 @@
 // Opens any source and any sink of files from its spec: the one place that knows formats, compressions and names of files.
 import { glob, stat } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-config.ts';
+import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
 import type { InputFormat } from '../engine/score-chunks.ts';
@@ -64,7 +64,7 @@ export async function inputsOf(source: FileSource | StdioSource): Promise<Endpoi
 export const isPattern = (file: string): boolean => /[*?[]/.test(file);
 
 /** The output that belongs to an input. @throws SluiceError usage: an ending that is no format */
-export function outputOf(sink: FileSink | StdioSink, input: Endpoint): Endpoint {
+export function outputEndpoint(sink: FileSink | StdioSink, input: Endpoint): Endpoint {
   if (sink.type === 'stdio') return endpoint(STDIO, sink, 'ndjson');
   return endpoint(outputName(sink.path, input), sink, 'csv');
 }

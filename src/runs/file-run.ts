@@ -1,5 +1,5 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
-import type { KafkaSink } from '../config/pipeline-config.ts';
+import type { KafkaSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -12,7 +12,7 @@ import {
   type OpenSource,
   openSink,
   openSource,
-  outputOf,
+  outputEndpoint,
   refuseSameFiles,
 } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
@@ -45,7 +45,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
 }
 
 const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
-  spec.sink.type === 'kafka' ? null : outputOf((spec as FilesOnlySpec).sink, input);
+  spec.sink.type === 'kafka' ? null : outputEndpoint((spec as FilesOnlySpec).sink, input);
 
 interface FileRunParts {
   spec: FileRunSpec;

@@ -1,5 +1,5 @@
 // The kafka section of a pipeline as connection settings.
-import type { KafkaConfig } from '../config/pipeline-config.ts';
+import type { KafkaConfig } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { KafkaConnection } from '../kafka/connection.ts';
 

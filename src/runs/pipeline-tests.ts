@@ -1,7 +1,7 @@
 // `*.test.yaml` beside a pipeline: applications and what the pipeline must make of them.
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
-import type { Pipeline } from '../config/pipeline-config.ts';
+import type { Pipeline } from '../config/pipeline-schema.ts';
 import { formatProblem } from '../config/yaml.ts';
 import { parseYaml } from '../config/yaml-document.ts';
 import { SluiceError } from '../core/errors.ts';

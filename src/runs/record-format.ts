@@ -1,5 +1,5 @@
 // How values of topics are read and written: JSON as it is, or Avro through a schema registry.
-import type { Pipeline } from '../config/pipeline-config.ts';
+import type { Pipeline } from '../config/pipeline-schema.ts';
 import type { Tally } from '../engine/protocol.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { AvroDecoder, AvroEncoder } from '../kafka/avro/avro-codec.ts';

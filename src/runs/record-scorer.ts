@@ -1,6 +1,6 @@
 // Scores records of a topic: their bytes become a block as they are, and each gets its own line of JSON back.
 
-import type { Pipeline } from '../config/pipeline-config.ts';
+import type { Pipeline } from '../config/pipeline-schema.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';

@@ -1,5 +1,5 @@
 // The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
-import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from '../config/pipeline-config.ts';
+import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Scoring } from './run-once.ts';
 

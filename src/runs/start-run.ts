@@ -1,5 +1,5 @@
 // Starts a run, whatever its ends are. Each kind is loaded when it is asked for: files must not pay for the Kafka client.
-import type { FileSource, StdioSource } from '../config/pipeline-config.ts';
+import type { FileSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import type { RunSpec } from './spec.ts';

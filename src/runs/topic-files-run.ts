@@ -1,7 +1,7 @@
 // From a topic to files: one file at a time a partition, named by its first offset; the offset is committed when the file is there.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink, KafkaSource } from '../config/pipeline-config.ts';
+import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';

@@ -1,7 +1,7 @@
 // From a topic of applications to a topic of predictions: micro-batches through the workers, answers, dead letters and the offset in
 // one transaction.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { KafkaSink, KafkaSource } from '../config/pipeline-config.ts';
+import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { deadLetter } from '../kafka/dead-letters.ts';

@@ -1,7 +1,7 @@
 // A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import type { FileSink, UploadSource } from '../config/pipeline-config.ts';
+import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';

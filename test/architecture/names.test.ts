@@ -11,7 +11,12 @@ const MAX_MEDIAN = 110;
 const GENERATED = 'model/package/manifest-check.ts';
 
 /** Exported names that are in two files and mean the same: name → why. */
-const SAME_MEANING: Record<string, string> = {};
+const SAME_MEANING: Record<string, string> = {
+  ErrorCode: 'index.ts hands it on: part of the public interface',
+  ErrorDetail: 'index.ts hands it on: part of the public interface',
+  SluiceError: 'index.ts hands it on: part of the public interface',
+  TextFormat: 'index.ts hands it on: part of the public interface',
+};
 /** File names that are in two folders and mean the same: name → why. */
 const SAME_FILE: Record<string, string> = {};
 

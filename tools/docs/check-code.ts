@@ -1,7 +1,7 @@
 // Writes checks of values as code that needs little of typebox, so that a value that is in order is read without loading it.
 import type { TSchema } from 'typebox';
 import { Code } from 'typebox/compile';
-import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/endpoints.ts';
+import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { pipelineSchema, typeOnly } from '../../src/config/pipeline-schema.ts';
 import { defaultsOf, withoutDefaults } from '../../src/config/schema-defaults.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';

@@ -1,7 +1,8 @@
 // `sluice keys`: who may call the service.
 import type { Command } from 'commander';
+import { SCOPES, type Scope } from '../../config/scopes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { hashToken, newToken, readKeys, SCOPES, type Scope, writeKeys } from '../http/access/api-keys.ts';
+import { hashToken, newToken, readKeys, writeKeys } from '../http/access/api-keys.ts';
 import {
   COMMAND_GROUPS_TABLE,
   COMMAND_TABLES,

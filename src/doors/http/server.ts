@@ -6,6 +6,7 @@ import Fastify, {
   type FastifyRequest,
   type FastifyServerOptions,
 } from 'fastify';
+import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { VERSION } from '../../core/version.ts';
@@ -13,7 +14,7 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import { assertExplainable } from '../../engine/score-chunks.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
-import type { ApiKey, KeyRing, Scope } from './access/api-keys.ts';
+import type { ApiKey, KeyRing } from './access/api-keys.ts';
 import { assertMayUse } from './access/permissions.ts';
 import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes, describeJob, jobUrl, wantsJob } from './jobs/job-routes.ts';

@@ -1,6 +1,7 @@
 // Starts the whole service and stops it gracefully.
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { hostEvents } from '../../engine/host-events.ts';
@@ -8,7 +9,7 @@ import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
-import { hashToken, KeyRing, newToken, SCOPES } from './access/api-keys.ts';
+import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
 import { buildServer } from './server.ts';
 import { createListener, devCertificate, followCertificate, proxyCheck, readCertificate } from './wire/listener.ts';
 

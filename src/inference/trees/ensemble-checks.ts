@@ -20,7 +20,12 @@ export function finite(what: string, values: readonly number[]): void {
 }
 
 /** One of the known texts. @throws SluiceError model_invalid */
-export function choice<T extends string>(what: string, text: string | undefined, all: readonly T[], otherwise: T): T {
+export function enumerated<T extends string>(
+  what: string,
+  text: string | undefined,
+  all: readonly T[],
+  otherwise: T,
+): T {
   if (text === undefined) return otherwise;
   const found = all.find((t) => t === text);
   if (found === undefined) throw invalid(`${what} ${text} is not known`);

@@ -1,6 +1,6 @@
 // Tree ensembles of ai.onnx.ml as typed arrays, checked node by node: a damaged one can crash or hang ONNX Runtime.
 import { type Attribute, allNodes, type Node, type OnnxModel, readOnnx } from '../onnx/graph.ts';
-import { choice, finite, index, invalid, NodeIndex, same } from './ensemble-checks.ts';
+import { enumerated, finite, index, invalid, NodeIndex, same } from './ensemble-checks.ts';
 
 /** Tests of a node; MEMBER is only in TreeEnsemble (ai.onnx.ml 5). */
 export const MODES = ['LEAF', 'LEQ', 'LT', 'GTE', 'GT', 'EQ', 'NEQ', 'MEMBER'] as const;
@@ -206,8 +206,8 @@ function readClassic(node: Node): Ensemble {
     roots: Int32Array.from(roots),
     base: checkedBase(base.values, targets),
     double: nodes.double || weights.double || base.double,
-    postTransform: choice('post_transform', post, POST_TRANSFORMS, 'NONE'),
-    aggregate: choice('aggregate_function', aggregate, AGGREGATES, 'SUM'),
+    postTransform: enumerated('post_transform', post, POST_TRANSFORMS, 'NONE'),
+    aggregate: enumerated('aggregate_function', aggregate, AGGREGATES, 'SUM'),
     allPositive: weights.values.every((w) => w >= 0),
     named: new Set(weightIds).size,
     features: 1 + e.feature.reduce((a, b) => Math.max(a, b), 0),

@@ -10,8 +10,6 @@ import { formatProblem } from '../../../config/yaml.ts';
 import { parseYaml } from '../../../config/yaml-document.ts';
 import { SluiceError } from '../../../core/errors.ts';
 
-export { SCOPES, type Scope } from '../../../config/scopes.ts';
-
 const KeySchema = Type.Object(
   {
     name: Type.String({ minLength: 1 }),
