@@ -42,11 +42,11 @@ function __sluice_models
         for line in ($words[1] model list $given 2>/dev/null)
             set -l fields (string split \\t -- $line)
             set -a __sluice_refs $fields[1]
-            for version in (string split -n , -- $fields[2])
-                set -a __sluice_refs $fields[1]:$version
+            for v in (string split -n , -- $fields[2])
+                set -a __sluice_refs $fields[1]:$v
             end
-            for alias in (string split -n , -- $fields[3])
-                set -a __sluice_refs $fields[1]@(string replace -r '=.*' '' -- $alias)
+            for a in (string split -n , -- $fields[3])
+                set -a __sluice_refs $fields[1]@(string replace -r '=.*' '' -- $a)
             end
         end
     end

@@ -17,7 +17,7 @@ _sluice_models() {
     typeset -g _sluice_models_of="$PWD $registry"
     typeset -ga _sluice_refs=()
     for line in \${(f)"$(sluice model list \${registry:+--registry=$registry} 2>/dev/null)"}; do
-      fields=("\${(@s:\\t:)\${line//$'\\t'/\\\\t}}")
+      fields=("\${(@ps:\\t:)line}")
       _sluice_refs+=($fields[1])
       for version in \${(s:,:)fields[2]-}; do _sluice_refs+=("$fields[1]:$version"); done
       for alias in \${(s:,:)fields[3]-}; do _sluice_refs+=("$fields[1]@\${alias%%=*}"); done
@@ -28,6 +28,7 @@ _sluice_models() {
 
 _sluice() {
   local -a commands
+  local -A opt_args
   if ((CURRENT == 2)); then
     commands=(${described(FIRST_WORDS)})
     _describe command commands

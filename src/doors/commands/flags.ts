@@ -40,7 +40,7 @@ export function addFlags(command: Command, table: CommandTable): Command {
   command.description(table.description);
   for (const { name, description, choices } of table.arguments) {
     const argument = new Argument(name, description);
-    if (choices) argument.argParser(oneOf(`the argument ${name}`, choices));
+    if (choices) argument.argParser(oneOf(name, choices));
     command.addArgument(argument);
   }
   for (const flag of table.flags) command.addOption(optionOf(flag));
