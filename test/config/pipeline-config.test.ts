@@ -4,10 +4,13 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import fc from 'fast-check';
+import { Value } from 'typebox/value';
 import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { parseByChecks, parsePipeline } from '../../src/config/pipeline-config.ts';
 import { parseBySchema } from '../../src/config/pipeline-explain.ts';
 import { formatYaml, readYaml } from '../../src/config/yaml.ts';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
 
 type Mapping = Record<string, unknown>;
@@ -277,12 +280,24 @@ registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(list)
     expect([explained.code, explained.modules.length > 0]).toEqual([2, true]);
   });
 
-  test('help is written without it', () => {
+  test('a pipeline runs, and help is written, without it', () => {
+    const folder = scratch();
+    const file = path.join(folder, 'p.yaml');
+    writeFileSync(path.join(folder, 'i.csv'), Buffer.concat([...generatePortfolio({ rows: 5, seed: 3 })]));
+    writeFileSync(
+      file,
+      `model: credit-default
+source: { type: file, path: ${folder}/i.csv }
+sink: { type: file, path: ${folder}/o.ndjson }
+score: { workers: 1 }
+`,
+    );
+    expect(loaded(['run', file])).toEqual({ code: 0, modules: [] });
     for (const word of ['score', 'run']) expect(loaded([word, '--help'])).toEqual({ code: 0, modules: [] });
   });
 });
 
-test('every pipeline that comes with Sluice names its schema for editors', async () => {
+test('every pipeline that comes with Sluice names its schema for editors, and fits it', async () => {
   const files = readdirSync('pipelines').filter((f) => f.endsWith('.yaml') && !f.endsWith('.test.yaml'));
   expect(files.length).toBeGreaterThan(3);
   for (const file of files) {
@@ -290,6 +305,13 @@ test('every pipeline that comes with Sluice names its schema for editors', async
       readFileSync(path.join('pipelines', file), 'utf8'),
     )!;
     expect(path.resolve('pipelines', schema!)).toBe(path.resolve('docs/pipeline.schema.json'));
+    const offered = JSON.parse(readFileSync('docs/pipeline.schema.json', 'utf8'));
+    const value = parse(readFileSync(path.join('pipelines', file), 'utf8'));
+    expect([file, Value.Check(offered, value), Value.Check(offered, { ...value, modell: 'm' })]).toEqual([
+      file,
+      true,
+      false,
+    ]);
   }
   expect((await sluice(['lint', ...files.map((f) => path.join('pipelines', f))])).code).toBe(0);
 });

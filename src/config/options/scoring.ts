@@ -8,7 +8,7 @@ export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 const PASSTHROUGH = 'columns outside the model to copy to the output';
 
 export const SCORING = {
-  model: () => text('model: id, id:version or id@alias'),
+  model: () => text('model reference: id, id:version or id@alias'),
   interpretation: (door: Door<'none' | 'effects' | 'reasons'> = {}) =>
     choice(
       'what accompanies each prediction: effects of the columns with reasons, or reasons only',

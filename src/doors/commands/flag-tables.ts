@@ -1,15 +1,14 @@
 // Written by `npm run docs` from src/config/commands: commands and their flags as plain data, so that a command line loads no schema.
 import type { CommandTable } from './flags.ts';
 
-export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = 
-  {"dlq":"dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
+export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
 
 export const COMMAND_TABLES = {
   "score": {
     description: "score a file of applications",
     arguments: [{"name":"<file>","description":"applications, or a pattern of several; - for standard input","complete":"file"}],
     flags: [
-      {"name":"model","short":"m","value":"ref","description":"model: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
       {"name":"rejects","value":"file","description":"where rejected rows are listed; default: beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
@@ -39,7 +38,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<file>","description":"CSV or TSV file with a header row","complete":"file"}],
     flags: [
       {"name":"row","value":"n","description":"data row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
-      {"name":"model","short":"m","value":"ref","description":"model: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
       {"name":"top","value":"n","description":"columns drawn one by one; the rest together","number":{"whole":true,"min":1,"max":2000},"default":12},
       {"name":"html","value":"file","description":"write a self-contained page","complete":"file"},
