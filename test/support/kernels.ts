@@ -6,7 +6,7 @@ import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
-import { UsualAnswers } from '../../src/io/format/answer-kernel.ts';
+import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
 import { type ForestSpec, forestFile, matrixManifest } from './forest.ts';
@@ -49,8 +49,8 @@ function answer(): void {
   const output = { name: 'scores', type: 'float32', task: 'binary', positive_class: 1 };
   const interpreter = new Interpreter({ task: 'binary', output, columns: [], inputs: [] } as never);
   const pieces = { beforeRow: '{"row":', whenTrue: ',"class":"yes","p":', whenFalse: ',"class":"no","p":', end: '}\n' };
-  const usual = UsualAnswers.of(pieces, interpreter, 0)!;
-  usual.begin({ ...newBatch([], 1), rows: 1 }, { values: Float32Array.of(0.5, 0.5), width: 2 }, 1);
+  const plain = PlainAnswers.of(pieces, interpreter, 0)!;
+  plain.begin({ ...newBatch([], 1), rows: 1 }, { values: Float32Array.of(0.5, 0.5), width: 2 }, 1);
 }
 
 /** Name → makes it; `rooms`: where its emitters are. */

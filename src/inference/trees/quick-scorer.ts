@@ -66,7 +66,7 @@ export const SCRATCH = 4 * FULL * 16;
  * tile…(rows, states, rowBytes, sums, direct, directEnd, mapped, mappedEnd, leaves, scratch): adds the trees of a tile to the sums
  * of every row, `rows` a multiple of what the kernel takes at once. `direct` are pairs of i32: byte offset of a slot's state
  * within a row, address of its table. `mapped` are triples: the same, and the address of the row of the table of each
- * state (u16) last.
+ * state (u16) last. Long as it is, because an emitter reads best in the order of its instructions.
  */
 export function tileKernel(t: Tile, e: Ensemble, sumStride: number, atOnce: TileRows): WasmFunction {
   const real = e.double ? 'f64' : 'f32';

@@ -14,10 +14,10 @@ export const NULL = 2;
 export const TRUE = 3;
 export const FALSE = 4;
 
-/** What becomes of a row. */
-export const SOUND = 0;
+/** What becomes of a row: read without a fault, rejected, or declined. */
+export const VALID = 0;
 export const REJECTED = 1;
-/** The row is left to the reference decoder. */
+/** Left to the reference decoder. */
 export const DECLINED = 2;
 
 /** Rows of a table: few enough for it to stay in the cache. */
@@ -34,7 +34,7 @@ export class CellTable {
   readonly ends: Int32Array;
   /** TEXT … FALSE. */
   readonly types: Uint8Array;
-  /** SOUND, REJECTED or DECLINED, a row. */
+  /** VALID, REJECTED or DECLINED, a row. */
   readonly states = new Uint8Array(TABLE_ROWS);
   /** Of a REJECTED row: its first fault and the column at fault. */
   readonly faults = new Array<CellFault | null>(TABLE_ROWS).fill(null);
@@ -49,7 +49,7 @@ export class CellTable {
 
   /**
    * Takes records `from`..`to - 1` of a block into `run` and as rows 0.. of the table. `find` notes the cells of the record
-   * `bytes[start..end)` of the run as row `row`: SOUND or DECLINED.
+   * `bytes[start..end)` of the run as row `row`: VALID or DECLINED.
    */
   fill(
     run: RecordBytes,
@@ -121,7 +121,7 @@ export class CellColumn {
     const { numbers } = out;
     const wordsFirst = this.#wordsFirst;
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
-      if (states[r] !== SOUND) continue;
+      if (states[r] !== VALID) continue;
       const type = types[at]!;
       if (type <= NUMBER && !(wordsFirst && type === TEXT)) {
         const value = numberAt(bytes, starts[at]!, ends[at]!);
@@ -130,7 +130,7 @@ export class CellColumn {
           continue;
         }
       }
-      const fault = this.#unusual(table, at, out, first + r);
+      const fault = this.#fallback(table, at, out, first + r);
       if (fault) table.refuse(r, fault, this.#reader.name);
     }
   }
@@ -144,12 +144,12 @@ export class CellColumn {
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
       const type = types[at]!;
       if (type === TEXT && codes[first + r]! >= 0) continue;
-      if (states[r] !== SOUND) continue;
+      if (states[r] !== VALID) continue;
       if (boolean && type >= TRUE) {
         codes[first + r] = type === TRUE ? 1 : 0;
         continue;
       }
-      const fault = this.#unusual(table, at, out, first + r);
+      const fault = this.#fallback(table, at, out, first + r);
       if (fault) table.refuse(r, fault, this.#reader.name);
     }
   }
@@ -157,14 +157,14 @@ export class CellColumn {
   #texts(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { states, width } = table;
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
-      if (states[r] !== SOUND) continue;
-      const fault = this.#unusual(table, at, out, first + r);
+      if (states[r] !== VALID) continue;
+      const fault = this.#fallback(table, at, out, first + r);
       if (fault) table.refuse(r, fault, this.#reader.name);
     }
   }
 
-  /** What the loops above do not read themselves: missing values, other types, and all that may be a fault. */
-  #unusual(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
+  /** What the fast loops above do not read: missing values, other types, and all that may be a fault. */
+  #fallback(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
     const reader = this.#reader;
     const start = table.starts[at]!;
     const end = table.ends[at]!;

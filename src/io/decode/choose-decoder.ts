@@ -1,4 +1,4 @@
-// The choice of a decoder: from bytes where it can be, through csv-parse and JSON.parse otherwise.
+// The choice of a decoder: the fast path where it serves the stream, the reference (csv-parse, JSON.parse) otherwise.
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
@@ -8,7 +8,7 @@ import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
 export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
-/** eager: what `fast` becomes after some rows, from the first on; quoting: and after some rows with quotes. */
+/** `eager`: with the row kernel from the first row on, where `fast` makes it when it pays; `quoting`: with one that also reads quotes. */
 export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
 
 /**

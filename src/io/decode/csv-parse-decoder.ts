@@ -31,7 +31,7 @@ export class CsvParseDecoder implements Decoder {
     beginBatch(batch, to - from);
     const bytes = Buffer.from(block.slab);
     const { spans, faults } = block;
-    // Runs of sound records are parsed at once; a faulty one in between would spoil its neighbours.
+    // Runs of valid records are parsed at once; an invalid one in between would spoil its neighbours.
     for (let i = from; i < to; ) {
       if (rejectFaulty(batch, i - from, faults[i]!)) {
         i++;

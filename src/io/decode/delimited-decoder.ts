@@ -1,9 +1,9 @@
-// Decodes delimited records from their bytes, without a string a cell; what is unusual goes to the reference decoder.
+// Decodes delimited records from their bytes, without a string per cell; whatever it declines goes to the reference decoder.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
-import { CellColumn, CellTable, DECLINED, SOUND, TABLE_ROWS } from './cells.ts';
+import { CellColumn, CellTable, DECLINED, TABLE_ROWS, VALID } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
 import { copyRun, RecordBytes } from './record-bytes.ts';
@@ -19,11 +19,11 @@ const KERNEL_BYTES = 1024 * 1024;
 
 /**
  * Answers as CsvParseDecoder does, cell by cell and fault by fault. Records are split into cells first, then read a column
- * at a time, so that the first fault of a row is that of its first column in the order of the package. Usual rows are read by
- * the kernel in one pass, and only what it leaves goes this way.
+ * at a time, so that the first fault of a row is that of its first column in the order of the package. Plain rows are read by
+ * the row kernel in one pass; only those it declines go this way.
  */
 export class DelimitedDecoder implements Decoder {
-  /** Records that were left to the reference decoder so far. */
+  /** Records declined so far: those that the reference decoder read. */
   declined = 0;
   readonly #reference: CsvParseDecoder;
   readonly #readers: readonly ColumnReader[];
@@ -33,7 +33,7 @@ export class DelimitedDecoder implements Decoder {
   readonly #direct: DirectEncoding | null;
   #quoting: boolean;
   readonly #layout: DelimitedLayout;
-  /** Made for the first row that is not usual. */
+  /** Made for the first row that the kernel declines. */
   #columns: readonly CellColumn[] | null = null;
   readonly #delimiter: number;
   /** The delimiter in each byte of a word. */
@@ -77,7 +77,7 @@ export class DelimitedDecoder implements Decoder {
     }
     for (let i = from; i < to; i += KERNEL_ROWS) {
       const end = Math.min(to, i + KERNEL_ROWS);
-      if (!this.#usual(block, i, end, i - from, batch)) this.#unusual(block, i, end, i - from, batch);
+      if (!this.#fastPath(block, i, end, i - from, batch)) this.#fallback(block, i, end, i - from, batch);
     }
   }
 
@@ -91,8 +91,8 @@ export class DelimitedDecoder implements Decoder {
     });
   }
 
-  /** Lets the kernel read what it can, and everything else be read the other way. false: nothing was read. */
-  #usual(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
+  /** The fast path: the kernel reads plain rows, the rest fall back to cells. false: nothing was read. */
+  #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
     const kernel = this.#kernel;
     const { spans, faults } = block;
     if (!kernel || spans[to * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) return false;
@@ -102,8 +102,8 @@ export class DelimitedDecoder implements Decoder {
     kernel.records(rows).set(spans.subarray(from * 2, to * 2));
     const states = kernel.states(rows);
     states.set(faults.subarray(from, to));
-    const left = kernel.run(rows, run.base, batch, first);
-    if (left * 2 > rows && !this.#quoting && run.bytes.includes(QUOTE)) {
+    const declined = kernel.run(rows, run.base, batch, first);
+    if (declined * 2 > rows && !this.#quoting && run.bytes.includes(QUOTE)) {
       // Looking for quotes costs a little, so that it is done only where they are the rule; from the next rows on.
       this.#quoting = true;
       this.#openKernel();
@@ -113,19 +113,19 @@ export class DelimitedDecoder implements Decoder {
       const fault = reader.readText(text, batch.columns[column]!, row);
       if (fault) reject(batch, row, fault.code, reader.name, fault.message);
     });
-    if (left === 0) return true;
+    if (declined === 0) return true;
     for (let r = 0; r < rows; r++) {
-      if (states[r] === SOUND) continue;
+      if (states[r] === VALID) continue;
       let end = r + 1;
-      while (end < rows && states[end] !== SOUND) end++;
+      while (end < rows && states[end] !== VALID) end++;
       batch.encoded.fill(0, first + r, first + end);
-      this.#unusual(block, from + r, from + end, first + r, batch);
+      this.#fallback(block, from + r, from + end, first + r, batch);
       r = end;
     }
     return true;
   }
 
-  #unusual(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
+  #fallback(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
     for (let i = from; i < to; i += TABLE_ROWS) {
       this.#rows(block, i, Math.min(to, i + TABLE_ROWS), first + i - from, batch);
     }
@@ -141,7 +141,7 @@ export class DelimitedDecoder implements Decoder {
     this.#echo(rows, first, batch);
     for (let r = 0; r < rows; r++) {
       const fields = this.#fields[r]!;
-      if (table.states[r] === SOUND && fields !== this.#layout.fields) {
+      if (table.states[r] === VALID && fields !== this.#layout.fields) {
         const message = `${fields} fields where the header has ${this.#layout.fields}`;
         table.refuse(r, { code: 'column_count', message }, null);
       }
@@ -151,13 +151,13 @@ export class DelimitedDecoder implements Decoder {
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }
 
-  /** Finds the fields of the record `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */
+  /** Finds the fields of the record `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
   #split({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     if (this.#quoteAt < start) {
       const at = bytes.indexOf(QUOTE, start);
       this.#quoteAt = at < 0 ? bytes.length : at;
     }
-    return this.#quoteAt >= end && this.#plain(view, start, end, row) ? SOUND : this.#general(bytes, start, end, row);
+    return this.#quoteAt >= end && this.#plain(view, start, end, row) ? VALID : this.#general(bytes, start, end, row);
   }
 
   /** Splits a record without quotes, four bytes at a time; false if it has too many fields. */
@@ -222,7 +222,7 @@ export class DelimitedDecoder implements Decoder {
     }
     bytes[end] = behind;
     this.#fields[row] = field;
-    return SOUND;
+    return VALID;
   }
 
   /** The texts of the passthrough columns, as far as a record has them. */
@@ -232,7 +232,7 @@ export class DelimitedDecoder implements Decoder {
       const field = this.#layout.passthrough[p]!;
       const texts = batch.passthrough[p]!;
       for (let r = 0; r < rows; r++) {
-        if (table.states[r] === SOUND && field < this.#fields[r]!)
+        if (table.states[r] === VALID && field < this.#fields[r]!)
           texts[first + r] = table.text(r * table.width + field);
       }
     }

@@ -1,8 +1,8 @@
-// Decodes JSON objects from their bytes, without an object a record; what is unusual goes to the reference decoder.
+// Decodes JSON objects from their bytes, without an object per record; whatever it declines goes to the reference decoder.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, SOUND, TABLE_ROWS, TEXT, TRUE } from './cells.ts';
+import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, TABLE_ROWS, TEXT, TRUE, VALID } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
@@ -28,7 +28,7 @@ const WORD_FALS = 0x736c6166;
  * missing or doubled ones, needless escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs, text that is no JSON.
  */
 export class JsonBytesDecoder implements Decoder {
-  /** Records that were left to the reference decoder so far. */
+  /** Records declined so far: those that the reference decoder read. */
   declined = 0;
   readonly #reference: JsonDecoder;
   readonly #columns: readonly CellColumn[];
@@ -87,14 +87,14 @@ export class JsonBytesDecoder implements Decoder {
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
   }
 
-  /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: SOUND or DECLINED. */
+  /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
   #walk({ bytes, view }: RecordBytes, start: number, end: number, row: number): number {
     const behind = bytes[end]!;
     // Nothing of JSON goes on at a NUL, so that no loop needs to look for the end.
     bytes[end] = 0;
-    const sound = this.#members(bytes, view, start, end, row * this.#table.width);
+    const valid = this.#members(bytes, view, start, end, row * this.#table.width);
     bytes[end] = behind;
-    return sound ? SOUND : DECLINED;
+    return valid ? VALID : DECLINED;
   }
 
   #members(bytes: Buffer, view: DataView, start: number, end: number, at: number): boolean {
@@ -176,7 +176,7 @@ export class JsonBytesDecoder implements Decoder {
     for (let p = 0; p < batch.passthrough.length; p++) {
       const texts = batch.passthrough[p]!;
       for (let r = 0; r < rows; r++) {
-        if (states[r] !== SOUND) continue;
+        if (states[r] !== VALID) continue;
         if (this.#everything) {
           texts[first + r] = '';
           continue;

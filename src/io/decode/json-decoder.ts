@@ -118,7 +118,7 @@ export class JsonDecoder implements Decoder {
   }
 }
 
-/** The members of the object in `text` (sound JSON) in order, those that are there twice included. */
+/** The members of the object in `text` (valid JSON) in order, those that are there twice included. */
 export function membersOf(text: string): Member[] {
   const members: Member[] = [];
   let i = 1;

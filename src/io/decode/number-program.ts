@@ -24,9 +24,9 @@ interface ReadNumber {
   reader: ColumnReader;
   /** Of `placeDivisors`. */
   divisors: number;
-  /** Where it goes on with what is no plain number. */
+  /** Target for what is not a plain number. */
   none: Label;
-  /** Where it goes on with a number that is declined. */
+  /** Target for a number that is declined. */
   slow: Label;
 }
 

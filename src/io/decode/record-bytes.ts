@@ -27,7 +27,7 @@ export function copyRun(block: RecordSlice, from: number, to: number, room: (byt
   return { bytes, base, valid: isUtf8(bytes.subarray(start - base, length)) };
 }
 
-/** true if a record of a sound run was cut inside a character. */
+/** true if a record of a valid run was cut inside a character. */
 const isCut = (run: Uint8Array, start: number, end: number): boolean =>
   continues(run[start]!) || (end < run.length && continues(run[end]!));
 
@@ -52,7 +52,7 @@ export class RecordBytes {
     this.base = this.#run.base;
   }
 
-  /** true if `bytes[start..end)` is valid UTF-8. A sound run is checked once; then only its cuts can be wrong. */
+  /** true if `bytes[start..end)` is valid UTF-8. A valid run is checked once; then only its cuts can be wrong. */
   isUtf8(start: number, end: number): boolean {
     return this.#run.valid ? !isCut(this.#run.bytes, start, end) : isUtf8(this.bytes.subarray(start, end));
   }

@@ -6,7 +6,7 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding, EncodedInput } from '../../inference/encode/encoder.ts';
 import { Arena } from '../../wasm/arena.ts';
 import { assemble, loadModule } from '../../wasm/module.ts';
-import { SOUND } from './cells.ts';
+import { VALID } from './cells.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { placeDivisors } from './number-program.ts';
 import { placeMasks } from './row-locals.ts';
@@ -131,7 +131,7 @@ export class RowKernel {
     }
   }
 
-  /** Room for the bytes of a run; who has put them there calls `run`. */
+  /** Room for the bytes of a run; the caller fills it, then calls `run`. */
   room(bytes: number): Uint8Array {
     const end = this.#at.bytes + bytes + this.#slack;
     if (end > this.#all.length) {
@@ -147,7 +147,7 @@ export class RowKernel {
     return new Int32Array(this.#memory.buffer, this.#at.places.records, rows * 2);
   }
 
-  /** State a row; the caller sets them all, those of rows that are not to be looked at to another than SOUND. */
+  /** One state per row; the caller sets them all: VALID for rows to be read, anything else for rows to be skipped. */
   states(rows: number): Uint8Array {
     return this.#all.subarray(this.#at.places.states, this.#at.places.states + rows);
   }
@@ -171,7 +171,7 @@ export class RowKernel {
     return new Int32Array(buffer, this.#at.places.left, 1)[0]!;
   }
 
-  /** Texts of passthrough columns, and of the model's columns of texts through `take`, for the sound rows. */
+  /** Texts of passthrough columns, and of the model's text columns through `take`, for the valid rows. */
   texts(
     rows: number,
     batch: ColumnBatch,
@@ -183,7 +183,7 @@ export class RowKernel {
     const each = (at: number, use: (text: string, r: number) => void): void => {
       const spans = new Int32Array(this.#memory.buffer, at, rows * 2);
       for (let r = 0; r < rows; r++) {
-        if (states[r] === SOUND) use(this.#buffer.toString('utf8', spans[r * 2]!, spans[r * 2 + 1]!), r);
+        if (states[r] === VALID) use(this.#buffer.toString('utf8', spans[r * 2]!, spans[r * 2 + 1]!), r);
       }
     };
     for (const { column, at } of this.#at.texts) each(at, (text, r) => take(column, text, first + r));

@@ -10,8 +10,8 @@ import { readNumber } from './number-program.ts';
 import { RowLocals } from './row-locals.ts';
 import { findWord, isLong, WORD_CODE, WORD_FLOAT, type Words } from './word-table.ts';
 
-/** State of a row that the kernel declines. Rows it shall not look at come with another state than SOUND. */
-const UNUSUAL = 255;
+/** State of a row that the kernel declines; rows to be skipped come with a state of their own. */
+const DECLINED_BY_KERNEL = 255;
 
 export interface RowField {
   /** Where first and last byte of the field go. */
@@ -81,7 +81,7 @@ class RowProgram {
             for (const [k, field] of this.#fields.entries()) this.#field(field, k === this.#fields.length - 1, slow);
             f.leave(next);
           });
-          f.get(row).i32(UNUSUAL).memory('i32.store8', states);
+          f.get(row).i32(DECLINED_BY_KERNEL).memory('i32.store8', states);
         });
         f.get(row).memory('i32.load8_u', states).i32(0).op('i32.ne').get(left).op('i32.add').set(left);
         for (const [i, { rowBytes }] of matrices.entries()) f.bump(matrixRows[i]!, rowBytes);
@@ -171,7 +171,7 @@ class RowProgram {
   /**
    * p = beginning of the text of the field that begins at p, q = its end; `head`: its first 16 bytes, unless it may be `long`. A
    * field that is too long is declined. That the delimiter found still belongs to the row is made sure at the last field:
-   * till then nothing is believed, and what may be read in vain is there (SLACK and FIELD_SLACK of the kernel).
+   * until then nothing is committed, and reads beyond the record stay in memory (SLACK and FIELD_SLACK of the kernel).
    */
   #findEnd(isLast: boolean, long: boolean, slow: Label): void {
     const { f, p, end, quoted } = this.#x;

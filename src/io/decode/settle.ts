@@ -1,6 +1,6 @@
 // The end of a table: its faults become rejections in row order, and what was declined goes to the reference decoder.
 import type { ColumnBatch } from '../../core/batch.ts';
-import { type CellTable, DECLINED, SOUND } from './cells.ts';
+import { type CellTable, DECLINED, VALID } from './cells.ts';
 import { type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 
 /** A decoder that can take a single record; its answer is the one that counts. */
@@ -25,7 +25,7 @@ export function settle(
   let declined = 0;
   for (let r = 0; r < rows; r++) {
     const state = table.states[r];
-    if (state === SOUND) continue;
+    if (state === VALID) continue;
     const fault = table.faults[r];
     if (state === DECLINED) {
       reference.decodeOne(block, from + r, first + r, batch);

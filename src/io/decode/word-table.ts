@@ -18,13 +18,13 @@ export interface Words {
   readonly longest: number;
 }
 
-/** The words of a column that are no fault: those with a code, and those for missing values where one may be missing. */
+/** The valid words of a column: those with a code, and those for missing values where one may be missing. */
 export function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null {
   const probe: ColumnData = { kind: reader.kind, numbers: new Float64Array(1), codes: new Int32Array(1), texts: [] };
   const mayMiss = reader.readMissing(probe, 0) === null;
   const known = reader.kind === 'number' ? [] : [...reader.codes];
   const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);
-  // What is missing and a fault stays unknown here, also where the word has a code.
+  // A missing value that is a fault stays unknown here, also where the word has a code.
   const entries = [...missing, ...known.filter(([word]) => !reader.missingTexts.has(word))]
     .filter(([, code]) => code !== MISSING || mayMiss)
     // A cell that begins with a quote is quoted.
@@ -39,19 +39,19 @@ const WORD_LENGTH = VECTOR;
 export const WORD_CODE = VECTOR + 4;
 const WORD_TEXT = VECTOR + 8;
 export const WORD_FLOAT = VECTOR + 12;
-/** Most hash functions that are tried for the one with the fewest collisions, and most hashes for it: they take their time. */
+/** Limits of the search for a hash function with few collisions: functions tried, and hashes computed in all. */
 const MOST_TRIES = 16;
 const MOST_HASHES = 16_000;
 /** Dictionaries of up to so many words get eight slots a word, larger ones two. */
 const FEW_WORDS = 1_000;
-/** Odd numbers with bits all over. */
+/** Odd multipliers with well spread bits. */
 const MIX = 0x9e3779b97f4a7c15n;
 const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
 
 /** Words that may not end within their head. */
 export const isLong = (longest: number): boolean => longest >= VECTOR;
 
-/** What a word is told apart by: its head, and its last bytes where it is longer. */
+/** What is hashed of a word: its head, and its last bytes where it is longer. */
 function mixed(bytes: Buffer, longest: number): bigint {
   const part = (from: number): [bigint, bigint] => {
     const all = Buffer.alloc(VECTOR);
@@ -89,7 +89,7 @@ function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (
       ? 0
       : arena.take(bytes.length + VECTOR, (memory, to) => new Uint8Array(memory, to).set(bytes)),
   );
-  // Who finds a slot taken goes on to the next: an empty one follows at the latest behind all words.
+  // Linear probing: an empty slot follows at the latest behind all words.
   const slots = (1 << bits) + words.length + 1;
   const at = arena.take(slots * SLOT_BYTES, (memory, to) => {
     const table = Buffer.from(memory, to, slots * SLOT_BYTES);
@@ -112,7 +112,7 @@ export function findWord(x: RowLocals, words: Words, unknown: Label): void {
   const { f, p, q, length, c, head, digits, slot, at } = x;
   const long = isLong(words.longest);
   f.get(q, p).op('i32.sub').tee(length).i32(words.longest).op('i32.gt_u').leaveIf(unknown);
-  // All that follows the word is cut off.
+  // Bytes behind the word are masked off.
   if (long) f.get(p).memory('v128.load').i32(VECTOR).get(length, length).i32(VECTOR).op('i32.gt_u', 'select').tee(c);
   else f.get(head, length);
   x.mask().op('v128.and').tee(head).lane('i64x2', 0);

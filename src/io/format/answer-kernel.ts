@@ -1,4 +1,4 @@
-// Usual answers, from probabilities to bytes in WebAssembly: the row, the predicted class of two, its probability.
+// The answer kernel: plain answers, from probabilities to bytes in WebAssembly: the row, the predicted class of two, its probability.
 
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
@@ -25,14 +25,14 @@ export const ANSWER_KERNEL_AFTER = 2048;
 const ROWS = 512;
 /** Rows are counted in 32 bits. */
 const MAX_ROW = 1e9;
-/** Probabilities from here up to below 1 are usual: JavaScript writes them without an exponent. */
+/** Probabilities from here up to below 1 are plain: JavaScript writes them without an exponent. */
 const SMALLEST = 1e-6;
 /** Longest row number and probability. */
 const ROW_DIGITS = 10;
 const NUMBER_BYTES = 20;
 
-/** Writes what is usual; everything else is left to the formatter, byte for byte alike. */
-export class UsualAnswers {
+/** The fast path of a formatter: writes plain answers byte for byte as the formatter does, and declines all others. */
+export class PlainAnswers {
   readonly #pieces: AnswerPieces;
   readonly #interpreter: Interpreter;
   #rowsLeft: number;
@@ -47,8 +47,8 @@ export class UsualAnswers {
   }
 
   /** `after`: rows until the kernel is made. null: what is answered has more parts. */
-  static of(pieces: AnswerPieces, i: Interpreter, after: number): UsualAnswers | null {
-    return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new UsualAnswers(pieces, i, after) : null;
+  static of(pieces: AnswerPieces, i: Interpreter, after: number): PlainAnswers | null {
+    return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new PlainAnswers(pieces, i, after) : null;
   }
 
   /** Whether `write` can write rows of this batch. */
@@ -66,7 +66,7 @@ export class UsualAnswers {
     return true;
   }
 
-  /** Writes rows `from`.. of the batch up to the first that is rejected or not usual; gives that row. */
+  /** Writes rows `from`.. of the batch up to the first that is rejected or declined; gives that row. */
   write(out: ByteWriter, from: number): number {
     const { rejected, rows } = this.#batch!;
     let to = from;
@@ -127,6 +127,7 @@ const padded = (length: number): number => Math.ceil(length / 16) * 16;
 /**
  * answers(from, to, row): writes rows from..to-1, the first of which is number `row`; results: the row it stopped at, and the
  * address behind the last byte. A probability becomes the decimal that `writeFloat32` finds, by the same arithmetic.
+ * Long as it is, because an emitter reads best in the order of its instructions.
  */
 function answersFunction(
   [beforeRow, whenTrue, whenFalse, end]: PieceTuple,
@@ -162,10 +163,10 @@ function answersFunction(
     f.repeat(
       () => {
         f.block('written', (written) => {
-          f.block('unusual', (unusual) => {
+          f.block('declined', (declined) => {
             f.get(r).i32(2).op('i32.shl').memory('f32.load', places.values).tee(value).op('f64.promote_f32').tee(size);
-            f.f64(1).op('f64.lt', 'i32.eqz').leaveIf(unusual);
-            f.get(size).f64(SMALLEST).op('f64.ge', 'i32.eqz').leaveIf(unusual);
+            f.f64(1).op('f64.lt', 'i32.eqz').leaveIf(declined);
+            f.get(size).f64(SMALLEST).op('f64.ge', 'i32.eqz').leaveIf(declined);
             // Six significant digits, and up to three more.
             f.i32(5).set(decimals);
             f.repeat(
@@ -185,14 +186,14 @@ function answersFunction(
                   f.get(decimals).i32(EXACT_DECIMALS).op('i32.gt_u');
                   f.when(() => {
                     f.get(scaled, scaled).op('f64.floor', 'f64.sub').f64(0.5).op('f64.sub', 'f64.abs').f64(1e-6);
-                    f.op('f64.lt').leaveIf(unusual);
+                    f.op('f64.lt').leaveIf(declined);
                   });
                   f.get(nearest, power).op('f64.div', 'f32.demote_f64').get(value).op('f32.eq').leaveIf(found);
                   f.bump(decimals, 1).bump(left, -1);
                 },
                 () => f.get(left),
               );
-              f.leave(unusual);
+              f.leave(declined);
             });
 
             constant(beforeRow);

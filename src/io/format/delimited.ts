@@ -4,7 +4,7 @@ import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
-import { ANSWER_KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
@@ -40,7 +40,7 @@ export class DelimitedFormatter implements Formatter {
   /** Empty fields between `row` and the error columns of a rejected row. */
   readonly #gap: string;
 
-  readonly #usual: UsualAnswers | null;
+  readonly #plainAnswers: PlainAnswers | null;
 
   /** `kernelAfter`: rows. */
   constructor(
@@ -58,7 +58,7 @@ export class DelimitedFormatter implements Formatter {
     this.#true = fragment(pieces.whenTrue);
     this.#false = fragment(pieces.whenFalse);
     const plain = spec.passthrough.length === 0 && spec.interpretation === null;
-    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
+    this.#plainAnswers = plain ? PlainAnswers.of(pieces, interpreter, kernelAfter) : null;
     this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
     this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
     this.#end = fragment(pieces.end);
@@ -81,9 +81,9 @@ export class DelimitedFormatter implements Formatter {
     interpretation: BatchInterpretation | null,
   ): void {
     let next = 0;
-    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
+    const kernel = this.#plainAnswers?.begin(batch, scores, firstRow) ? this.#plainAnswers : null;
     for (let r = 0; r < batch.rows; r++) {
-      if (usual) r = usual.write(out, r);
+      if (kernel) r = kernel.write(out, r);
       if (r === batch.rows) break;
       for (const texts of batch.passthrough) this.#passthrough(out, texts[r] ?? null);
       out.unsigned(firstRow + r);

@@ -4,7 +4,7 @@ import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
-import { ANSWER_KERNEL_AFTER, UsualAnswers } from './answer-kernel.ts';
+import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
@@ -40,7 +40,7 @@ export class JsonFormatter implements Formatter {
   /** `{"column":…,"value":` of each column. */
   readonly #effectHeads: readonly string[];
 
-  readonly #usual: UsualAnswers | null;
+  readonly #plainAnswers: PlainAnswers | null;
 
   /** `kernelAfter`: rows. */
   constructor(
@@ -62,7 +62,7 @@ export class JsonFormatter implements Formatter {
     const plain = this.#head === null && spec.passthrough.length === 0 && spec.interpretation === null;
     const [before, end] = this.#lines ? ['{"row":', '}\n'] : [',{"row":', '}'];
     const pieces = { beforeRow: before, whenTrue: TRUE_TEXT, whenFalse: FALSE_TEXT, end };
-    this.#usual = plain ? UsualAnswers.of(pieces, interpreter, kernelAfter) : null;
+    this.#plainAnswers = plain ? PlainAnswers.of(pieces, interpreter, kernelAfter) : null;
     this.#effectHeads = columns.map((c) => `{"column":${JSON.stringify(c.name)},"value":`);
   }
 
@@ -74,10 +74,10 @@ export class JsonFormatter implements Formatter {
     interpretation: BatchInterpretation | null,
   ): void {
     let next = 0;
-    const usual = this.#usual?.begin(batch, scores, firstRow) ? this.#usual : null;
+    const kernel = this.#plainAnswers?.begin(batch, scores, firstRow) ? this.#plainAnswers : null;
     for (let r = 0; r < batch.rows; r++) {
       // The first object of an array has no comma in front.
-      if (usual && (this.#lines || out.length > 0)) r = usual.write(out, r);
+      if (kernel && (this.#lines || out.length > 0)) r = kernel.write(out, r);
       if (r === batch.rows) break;
       if (!this.#lines && out.length > 0) out.byte(44);
       const sound = batch.rejected[r] !== 1 && scores !== null;

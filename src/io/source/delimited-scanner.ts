@@ -104,7 +104,7 @@ export class DelimitedScanner implements RecordScanner {
     if (final && (this.pos > this.#start || this.#state === DROP_LINE)) this.#end(to, records);
   }
 
-  /** The usual lines, as many as there are. */
+  /** The fast path in memory that the kernel sees: plain lines, as many as there are. */
   #plainLines(kernel: LineKernel, to: number, place: number, records: RecordList): boolean {
     const count = kernel.find(this.pos, to, place, this.#maxRecordBytes);
     if (count === 0) return false;
@@ -115,7 +115,7 @@ export class DelimitedScanner implements RecordScanner {
     return true;
   }
 
-  /** The usual line: no quote in it. One native search instead of a loop over bytes. */
+  /** The fast path elsewhere: a line without a quote is found by one native search instead of a loop over bytes. */
   #plainLine(slab: Buffer, to: number, records: RecordList): boolean {
     const from = this.pos;
     const lf = slab.indexOf(LF, from);

@@ -18,7 +18,7 @@ const END = 5;
 const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
 
 /**
- * An element that is no sound JSON in itself is listed all the same (its decoder rejects it), as long as its brackets and
+ * An element that is not valid JSON in itself is listed all the same (its decoder rejects it), as long as its brackets and
  * strings close. What breaks the array around the elements ends the input.
  * @throws SluiceError from scan: malformed_json | truncated_input | limit_exceeded
  */

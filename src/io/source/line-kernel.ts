@@ -10,8 +10,8 @@ export const LINE_SCRATCH = 64 + LINES * 8;
 
 /**
  * A line is plain if it ends with LF or CRLF, has no other CR, is not blank and not longer than allowed, and if all its quotes, where
- * quotes mean something, open a field, close one or are doubled in one, with no line break between. What is not plain is left
- * to the scanner, and never decided here.
+ * quotes mean something, open a field, close one or are doubled in one, with no line break between. Any other line is declined:
+ * the scanner reads it.
  */
 export class LineKernel {
   /** Where the line begins that was not listed; in bytes from `at`, as everything. */
@@ -38,12 +38,15 @@ export class LineKernel {
   }
 }
 
-/** lines(from, to, at, longest, scratch): writes how many lines, where the next begins, and their spans, all from `at` on. */
+/**
+ * lines(from, to, at, longest, scratch): writes how many lines, where the next begins, and their spans, all from `at` on. Long as it is, because
+ * an emitter reads best in the order of its instructions.
+ */
 function linesFunction(delimiter: number | null): WasmFunction {
   const f = new WasmFunction('lines', { from: 'i32', to: 'i32', at: 'i32', longest: 'i32', scratch: 'i32' });
   const { from, to, at, longest, scratch } = f.params;
   const { p, start, end, out } = f.locals('i32', 'p', 'start', 'end', 'out');
-  const { breaks, odd, returns, followed } = f.locals('i32', 'breaks', 'odd', 'returns', 'followed');
+  const { breaks, suspect, returns, followed } = f.locals('i32', 'breaks', 'suspect', 'returns', 'followed');
   const { quotes, inside, region } = f.locals('i32', 'quotes', 'inside', 'region');
   const { bytes, others } = f.locals('v128', 'bytes', 'others');
   /** Which of the bytes on the stack are this one. */
@@ -57,7 +60,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
     return f.op('i8x16.bitmask');
   };
   /**
-   * odd = what is wrong with the quotes. Those that open, close and double stand in turn; `region` are the bytes from one that
+   * suspect = quotes that are not plain. Those that open, close and double stand in turn; `region` are the bytes from one that
    * opens to before the one that closes (a doubled one closes and opens), `inside` whether the last byte before is in one.
    */
   const judgeQuotes = (delimiter: number): void => {
@@ -73,7 +76,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
     f.get(region).i32(-1).op('i32.xor').get(quotes).op('i32.and');
     any(delimiter, LF, CR, QUOTE).i32(-1).op('i32.xor', 'i32.and').op('i32.or');
     f.get(bytes).set(others);
-    any(LF, CR).get(region).op('i32.and', 'i32.or').set(odd);
+    any(LF, CR).get(region).op('i32.and', 'i32.or').set(suspect);
     f.get(region).i32(15).op('i32.shr_u').set(inside);
   };
   f.get(from).tee(start).set(p).get(scratch).set(out);
@@ -88,7 +91,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
         f.when(() =>
           f.get(breaks).i32(1).get(to, p).op('i32.sub', 'i32.shl').i32(1).op('i32.sub', 'i32.and').set(breaks),
         );
-        f.i32(0).set(odd);
+        f.i32(0).set(suspect);
         if (delimiter !== null) {
           f.get(bytes);
           which(QUOTE).tee(quotes).get(inside).op('i32.or');
@@ -97,17 +100,17 @@ function linesFunction(delimiter: number | null): WasmFunction {
         f.get(bytes);
         which(CR).tee(returns);
         f.when(() => {
-          // One that no line feed follows, as far as can be seen, is odd.
+          // A CR that no LF follows, as far as can be seen, is suspect.
           f.get(p).memory('v128.load', 1);
           which(LF).set(followed);
-          f.get(followed).i32(-1).op('i32.xor').get(returns).op('i32.and').get(odd).op('i32.or').set(odd);
+          f.get(followed).i32(-1).op('i32.xor').get(returns).op('i32.and').get(suspect).op('i32.or').set(suspect);
         });
-        f.get(odd);
+        f.get(suspect);
         f.when(() => {
           f.i32(0)
-            .get(odd)
+            .get(suspect)
             .op('i32.sub')
-            .get(odd)
+            .get(suspect)
             .op('i32.and')
             .i32(1)
             .op('i32.sub')
@@ -145,7 +148,7 @@ function linesFunction(delimiter: number | null): WasmFunction {
             () => f.get(breaks),
           );
         });
-        f.get(odd).leaveIf(done);
+        f.get(suspect).leaveIf(done);
         f.bump(p, 16);
       },
       () => f.i32(1),

@@ -20,7 +20,7 @@ export class RecordList {
     this.count++;
   }
 
-  /** Adds the first `count` spans as sound records, each on a line of its own, from `line` on. */
+  /** Adds the first `count` spans as valid records, each on a line of its own, from `line` on. */
   addLines(spans: Int32Array, count: number, line: number): void {
     while (this.count + count > this.faults.length) this.#grow();
     this.spans.set(spans.subarray(0, count * 2), this.count * 2);

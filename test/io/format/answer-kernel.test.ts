@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type ColumnBatch, newBatch, type Rejection } from '../../../src/core/batch.ts';
 import { Random } from '../../../src/core/random.ts';
 import { Interpreter } from '../../../src/inference/evaluate/prediction.ts';
-import { UsualAnswers } from '../../../src/io/format/answer-kernel.ts';
+import { PlainAnswers } from '../../../src/io/format/answer-kernel.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
 import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../../../src/io/format/formatter.ts';
@@ -134,21 +134,21 @@ test('what is usual is written by the kernel', () => {
   const random = new Random();
   random.seed(10, 1);
   const pieces = { beforeRow: 'r', whenTrue: ' yes ', whenFalse: ' no ', end: ';' };
-  const usual = UsualAnswers.of(pieces, new Interpreter(manifest), 0)!;
+  const plain = PlainAnswers.of(pieces, new Interpreter(manifest), 0)!;
   const out = new ByteWriter();
   const p = Float32Array.from({ length: 6 }, () => 0.1 + 0.8 * random.uniform());
   p[4] = 1;
   const scores = { values: Float32Array.from({ length: 12 }, (_, i) => (i % 2 === 1 ? p[i >> 1]! : 0)), width: 2 };
   expect(
-    usual.begin(
+    plain.begin(
       batchOf(6, (r) => r === 2),
       scores,
       41,
     ),
   ).toBe(true);
-  expect(usual.write(out, 0)).toBe(2);
-  expect(usual.write(out, 3)).toBe(4);
-  expect(usual.write(out, 5)).toBe(6);
+  expect(plain.write(out, 0)).toBe(2);
+  expect(plain.write(out, 3)).toBe(4);
+  expect(plain.write(out, 5)).toBe(6);
   const row = (r: number) => `r${41 + r}${p[r]! > 0.5 ? ' yes ' : ' no '}${shortestFloat32(p[r]!)};`;
   expect(out.view().toString()).toBe([0, 1, 3, 5].map(row).join(''));
 });
