@@ -30,7 +30,8 @@ export interface UploadRun {
   limits: Scoring['limits'];
   account: UnitAccount;
   signal: AbortSignal;
-  onPart: (part: ScoredPart) => void;
+  /** After a part was written. `bytesRead`: of the upload so far. */
+  onPart: (part: ScoredPart, bytesRead: number) => void;
   beforeCommit: (counts: Readonly<RunCounts>) => void;
 }
 
@@ -65,7 +66,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       rejects: rejects.part({ ...endpoint('upload', { format }, format), name: id }),
       account: run.account,
       signal: run.signal,
-      onPart: run.onPart,
+      onPart: (part) => run.onPart(part, source.bytesRead()),
       beforeCommit: async (counts) => {
         run.beforeCommit(counts);
         await rejects.commit();

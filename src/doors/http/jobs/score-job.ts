@@ -38,6 +38,7 @@ export async function scoreJob(
     const result = await openFileSink(files.result);
     const { input, output, scoring } = askedOf(job.format, job.query, config);
     const unit = account.unit({ live: true });
+    const watch = watched(unit, onProgress);
     const counts = await runOnce({
       model: hosted.model,
       pool: hosted.pool,
@@ -46,7 +47,7 @@ export async function scoreJob(
       sink: withOutput(result, output),
       account: unit,
       signal,
-      onPart: watched(unit, () => source.bytesRead(), onProgress),
+      onPart: (part) => watch(part, source.bytesRead()),
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: result.bytesWritten };
@@ -75,7 +76,7 @@ export async function scoreUpload(
       limits: streamLimits(config.limits),
       account: unit,
       signal,
-      onPart: watched(unit, () => job.bytesRead, onProgress),
+      onPart: watched(unit, onProgress),
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: 0 };
@@ -85,8 +86,8 @@ export async function scoreUpload(
 }
 
 const watched =
-  (unit: UnitAccount, bytesRead: () => number, onProgress: OnProgress) =>
-  (part: ScoredPart): void => {
+  (unit: UnitAccount, onProgress: OnProgress) =>
+  (part: ScoredPart, bytesRead: number): void => {
     refuseOutcome(part);
-    onProgress(unit.counts, bytesRead());
+    onProgress(unit.counts, bytesRead);
   };
