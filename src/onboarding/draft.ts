@@ -1,5 +1,4 @@
 // The draft of a package: what every step of registration reads, and what it adds to. The types here stand below all steps.
-
 import type { KnownCategories } from '../inference/onnx/categories.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
