@@ -1,3 +1,3 @@
 // The version of Sluice, as in package.json (a test compares them).
 
-export const VERSION = '0.1.0';
+export const VERSION = '0.2.0';
