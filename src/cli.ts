@@ -32,7 +32,7 @@ for (const command of program.commands) {
 }
 
 try {
-  // Told before anything is opened.
+  // An unknown SLUICE_DECODER fails before anything is opened.
   decoderOverride();
   await program.parseAsync();
 } catch (error) {
