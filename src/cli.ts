@@ -53,7 +53,7 @@ for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(progr
 prepare(program, program.name());
 
 try {
-  // Told before anything is opened.
+  // An unknown SLUICE_DECODER fails before anything is opened.
   decoderOverride();
   await program.parseAsync();
 } catch (error) {

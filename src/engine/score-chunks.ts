@@ -78,7 +78,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   if (options.interpretation) assertExplainable(options.model);
   if (options.whole) return scoreWhole(options, options.whole);
   // Two blocks a worker in the making, and as many read or waiting to be written.
-  // Only slabs in one memory are looked at by the kernel of lines.
+  // The line kernel sees slabs in one memory only; the reference path does without it.
   const together = options.alone === true && decoderOverride() === null;
   const slabs = new SlabPool(pool.workers * 3 + 1, options.blockBytes ?? DEFAULT_BLOCK_BYTES, together);
   const stop = new AbortController();

@@ -232,7 +232,7 @@ export class Scorer {
 
   #makeKind({ input, output, records = false, large = false, decoder: asked }: StreamSpec): Kind {
     const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
-    // The reference has no kernels at all, not even one that writes.
+    // The reference path uses no kernel, not even to write answers.
     const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
     // Effects are answered beside the values of the columns.
     const direct = output.interpretation ? null : this.#encoder;
