@@ -56,7 +56,7 @@ export async function inputsOf(source: FileSource | StdioSource): Promise<Endpoi
     return [endpoint(source.path, source, 'csv')];
   }
   const names: string[] = [];
-  for await (const name of glob(source.path)) names.push(name);
+  for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) names.push(name);
   if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
   return names.sort().map((name) => endpoint(name, source, 'csv'));
 }

@@ -2,6 +2,7 @@
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
+import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import {
@@ -56,8 +57,22 @@ interface FileRunParts {
   topic: KafkaSink | null;
 }
 
-/** What ended an input that says nothing of the next one; anything else ends the run. */
-const NEXT_MAY_WORK = new Set<ErrorCode>(['input_not_found', 'input_unreadable', 'input_changed', 'output_unwritable', 'output_exists_as_folder']); // biome-ignore format: one line
+/** Faults of an input's files: they say nothing of the next input. */
+const OF_ITS_FILES = new Set<ErrorCode>([
+  'input_not_found',
+  'input_unreadable',
+  'input_changed',
+  'output_unwritable',
+  'output_exists_as_folder',
+]);
+
+/** Whether the next input may go well where one ended like this; anything else ends the run. */
+const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
+
+interface Failure {
+  input: string;
+  error: SluiceError;
+}
 
 class FileRun {
   readonly done: Promise<RunResult>;
@@ -103,22 +118,24 @@ class FileRun {
 
   async #run(): Promise<RunResult> {
     const { steps, rejects, context, model } = this.#parts;
-    const failures: { step: Step; error: SluiceError }[] = [];
-    context.metrics?.served.set({ reference: this.#parts.spec.model, version: String(model.manifest.version) }, 1);
+    const failures: Failure[] = [];
+    let tried = 0;
+    context.metrics?.served.set({ reference: this.#parts.spec.model, version: versionOf(model.manifest) }, 1);
     try {
       for (const step of steps) {
+        tried++;
         try {
           await this.#score(step);
         } catch (error) {
           const e = asSluiceError(error, 'worker_failed');
           if (steps.length === 1) throw e;
-          failures.push({ step, error: e });
-          if (e.entry.fault !== 'input' && !NEXT_MAY_WORK.has(e.code)) break;
+          failures.push({ input: step.input.name, error: e });
+          if (!nextMayWork(e)) break;
         }
       }
       // What is final keeps its list, however the others ended.
       await rejects.commit();
-      if (failures.length > 0) throw failed(failures, steps);
+      if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried });
       return this.#result;
     } catch (error) {
       await rejects.abort();
@@ -178,15 +195,11 @@ class FileRun {
 }
 
 /** Every input that failed, by name, and what became of the others. */
-function failed(failures: readonly { step: Step; error: SluiceError }[], steps: readonly Step[]): SluiceError {
-  const last = failures.at(-1)!;
-  const tried = steps.indexOf(last.step) + 1;
-  const lines = failures.map(({ step, error }) => `  ${step.input.name}: ${error.message} [${error.code}]`);
-  const untried =
-    steps.length - (last.error.entry.fault === 'input' || NEXT_MAY_WORK.has(last.error.code) ? steps.length : tried);
-  const rest = untried > 0 ? `, ${untried} not tried after that` : '';
+function failureOf(failures: readonly Failure[], { inputs, tried }: { inputs: number; tried: number }): SluiceError {
+  const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
+  const lines = failures.map(({ input, error }) => `  ${input}: ${error.message} [${error.code}]`);
   return new SluiceError(
-    last.error.code,
-    `${failures.length} of ${steps.length} inputs failed${rest}; the outputs of the others are there:\n${lines.join('\n')}`,
+    failures.at(-1)!.error.code,
+    `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
   );
 }

@@ -66,7 +66,8 @@ export class RejectsList {
         await this.#sink.write(Buffer.from(prefix === '' ? lines : prefixed(lines, prefix)));
       },
       revocable: () => isRevocable(file),
-      keep: async () => {},
+      // Of one input it is in place before the output is; of several when the last of them is done.
+      keep: async () => (this.#named ? undefined : this.commit()),
       drop: async () => {
         if (before > 0) await this.#sink?.rewind?.(before);
         else await this.abort();
