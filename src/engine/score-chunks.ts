@@ -196,7 +196,8 @@ export function assertExplainable(model: ModelPackage): void {
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
-function scannerFor({ input, limits }: ScoreChunksOptions): RecordScanner {
+/** What finds the ends of records in an input of this format. */
+export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' | 'limits'>): RecordScanner {
   const maxRecordBytes = limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
   switch (input.format) {
     case 'delimited':

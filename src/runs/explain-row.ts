@@ -3,13 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordsOf } from '../core/block.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
-import { DEFAULT_BLOCK_BYTES, DEFAULT_MAX_RECORD_BYTES, scoreChunks } from '../engine/score-chunks.ts';
+import { assertExplainable, DEFAULT_BLOCK_BYTES, scannerFor } from '../engine/score-chunks.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
-import type { ByteSource } from '../io/source/byte-source.ts';
-import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { RunAccount } from './account.ts';
+import type { OpenSource } from './endpoints.ts';
+import { runOnce } from './run-once.ts';
 
 export interface ExplainedRow {
   row: number;
@@ -33,36 +33,46 @@ export interface ExplainedRow {
 
 export interface ExplainRowOptions {
   model: ModelPackage;
-  source: ByteSource;
+  source: OpenSource;
   /** Data row, from 1. */
   row: number;
-  delimiter: string;
   signal?: AbortSignal;
 }
 
-/** @throws SluiceError input_not_found when the file has fewer rows, interpretation_unavailable, or what ends a run */
+/** @throws SluiceError input_not_found when the input has fewer rows, interpretation_unavailable, or what ends a run */
 export async function explainRow(options: ExplainRowOptions): Promise<ExplainedRow> {
-  const { model, source, row, delimiter } = options;
+  const { model, source, row, signal } = options;
+  assertExplainable(model);
   const text = await findRow(options).finally(() => source.close());
   const pool = await WorkerPool.start({ model, workers: 1 });
   const chunks: Uint8Array[] = [];
   try {
-    await scoreChunks({
+    await runOnce({
       model,
       pool,
-      chunks: (async function* () {
-        yield text;
-      })(),
-      input: { format: 'delimited', delimiter },
-      output: { format: 'ndjson', delimiter },
-      // Columns the model does not take are nobody's business here.
-      passthrough: '*',
-      interpretation: { effects: true, reasons: true, top: null, below: null },
-      account: new RunAccount().unit(),
-      write: async (bytes) => {
-        chunks.push(Uint8Array.from(bytes));
+      // One object of JSON is taken as an array of one, whatever it was a part of.
+      source: {
+        chunks: NO_CHUNKS,
+        whole: text,
+        input: source.input.format === 'delimited' ? source.input : { format: 'json' },
       },
-      ...(options.signal ? { signal: options.signal } : {}),
+      scoring: {
+        // Columns the model does not take are nobody's business here.
+        passthrough: '*',
+        interpretation: { effects: true, reasons: true, top: null, below: null },
+        limits: {},
+        failOnInvalid: false,
+      },
+      sink: {
+        output: { format: 'ndjson', delimiter: ',' },
+        write: async (bytes) => {
+          chunks.push(Uint8Array.from(bytes));
+        },
+        commit: async () => {},
+        abort: async () => {},
+      },
+      account: new RunAccount().unit(),
+      ...(signal ? { signal } : {}),
     });
   } finally {
     await pool.close();
@@ -70,20 +80,20 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
   return { ...(JSON.parse(Buffer.concat(chunks).toString()) as ExplainedRow), row };
 }
 
-/** Header and record of the row as they stand in the file. */
-async function findRow({ source, row, delimiter, signal }: ExplainRowOptions): Promise<Buffer> {
+const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
+
+/** The record of the row as it stands in the input, behind the header where there is one. */
+async function findRow({ source, row, signal }: ExplainRowOptions): Promise<Buffer> {
   const slabs = new SlabPool(2, DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal?.reason);
   signal?.addEventListener('abort', onAbort, { once: true });
-  let header: Buffer | null = null;
+  const lines: Buffer[] = [];
   const blocks = cutBlocks(source.chunks, {
-    scanner: new DelimitedScanner(delimiter.charCodeAt(0), DEFAULT_MAX_RECORD_BYTES),
+    scanner: scannerFor(source),
     slabs,
     signal: stop.signal,
-    onHeader: ({ bytes }) => {
-      header = Buffer.from(bytes);
-    },
+    ...(source.input.format === 'delimited' ? { onHeader: ({ bytes }) => lines.push(Buffer.from(bytes), LF) } : {}),
   });
   let rows = 0;
   try {
@@ -91,8 +101,8 @@ async function findRow({ source, row, delimiter, signal }: ExplainRowOptions): P
       const n = recordsOf(block);
       if (row <= rows + n) {
         const i = row - 1 - rows;
-        const bytes = Buffer.from(block.slab).subarray(block.spans[i * 2], block.spans[i * 2 + 1]);
-        return Buffer.concat([header ?? Buffer.alloc(0), Buffer.from('\n'), bytes, Buffer.from('\n')]);
+        const record = Buffer.from(block.slab).subarray(block.spans[i * 2], block.spans[i * 2 + 1]);
+        return Buffer.concat([...lines, record, LF]);
       }
       rows += n;
       slabs.release(block.lease);
@@ -105,3 +115,5 @@ async function findRow({ source, row, delimiter, signal }: ExplainRowOptions): P
   }
   throw new SluiceError('input_not_found', `the file has ${rows} rows, there is no row ${row}`);
 }
+
+const LF = Buffer.from('\n');

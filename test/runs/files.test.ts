@@ -100,6 +100,23 @@ describe('score: the names of the files say what is read and written', () => {
   });
 });
 
+test('explain finds a row in every format, and says the same of it', async () => {
+  const folder = scratch();
+  const objects = asNative(asObjects(portfolio(60).toString()));
+  writeFileSync(path.join(folder, 'p.csv'), portfolio(60));
+  writeFileSync(path.join(folder, 'p.csv.zst'), zstdCompressSync(portfolio(60)));
+  writeFileSync(path.join(folder, 'p.json'), JSON.stringify(objects, null, 2));
+  writeFileSync(path.join(folder, 'p.ndjson.gz'), gzipSync(objects.map((o) => JSON.stringify(o)).join('\n')));
+  const of = async (file: string, row = '17') => {
+    const { code, stdout, stderr } = await sluice(['explain', file, '--row', row, '-m', 'credit-default', '--json'], { cwd: folder }); // biome-ignore format: one line
+    return code === 0 ? JSON.parse(stdout) : { code, stderr };
+  };
+  const want = await of('p.csv');
+  expect(want).toMatchObject({ row: 17, interpretation: { effects: expect.any(Array) } });
+  for (const file of ['p.csv.zst', 'p.json', 'p.ndjson.gz']) expect(await of(file), file).toEqual(want);
+  expect(await of('p.json', '61')).toMatchObject({ code: 1, stderr: expect.stringContaining('has 60 rows') });
+});
+
 describe('several inputs', () => {
   const setUp = (list: string): string => {
     const folder = scratch();

@@ -63,10 +63,11 @@ export const SCORE_COMMANDS = {
   },
   explain: {
     description: 'draw why one application of a file got its score',
-    arguments: [{ name: 'file', description: 'CSV or TSV file with a header row', complete: 'file' }],
+    arguments: [{ name: 'file', description: 'applications; - for standard input', complete: 'file' }],
     flags: {
       row: { schema: whole('data row, from 1', [1, 2 ** 31]), required: true },
       model,
+      input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
       top: { schema: whole('columns drawn one by one; the rest together', [1, 2000], { default: 12 }) },
       html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },

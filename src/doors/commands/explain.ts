@@ -2,8 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
-import { openFile } from '../../io/source/byte-source.ts';
+import { endpoint, openSource } from '../../runs/endpoints.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
 import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -17,15 +16,17 @@ export function addExplainCommand(program: Command): void {
 }
 
 async function explain(file: string, flags: ExplainFlags): Promise<void> {
-  const name = flags.delimiter ?? (/\.(tsv|tab)$/i.test(file) ? 'tab' : 'comma');
-  if (!Object.hasOwn(DELIMITERS, name))
-    throw new SluiceError('usage', `--delimiter takes one of ${Object.keys(DELIMITERS).join(', ')}`);
+  const said = {
+    format: flags.inputFormat ?? (flags.delimiter === undefined ? undefined : 'csv'),
+    delimiter: flags.delimiter,
+  };
+  const from = endpoint(file, said, 'csv');
   const model = await (await openRegistry(flags.registry)).resolve(flags.model);
-  const source = await openFile(file);
+  const source = await openSource(from);
   const { signal, dispose } = signalled();
   let answer: ExplainedRow;
   try {
-    answer = await explainRow({ model, source, row: flags.row, delimiter: DELIMITERS[name as DelimiterName], signal });
+    answer = await explainRow({ model, source, row: flags.row, signal });
   } finally {
     dispose();
   }

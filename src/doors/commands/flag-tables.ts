@@ -35,10 +35,11 @@ export const COMMAND_TABLES = {
   },
   "explain": {
     description: "draw why one application of a file got its score",
-    arguments: [{"name":"<file>","description":"CSV or TSV file with a header row","complete":"file"}],
+    arguments: [{"name":"<file>","description":"applications; - for standard input","complete":"file"}],
     flags: [
       {"name":"row","value":"n","description":"data row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
       {"name":"top","value":"n","description":"columns drawn one by one; the rest together","number":{"whole":true,"min":1,"max":2000},"default":12},
       {"name":"html","value":"file","description":"write a self-contained page","complete":"file"},
@@ -248,6 +249,7 @@ export interface ScoreFlags {
 export interface ExplainFlags {
   row: number;
   model: string;
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   top: number;
   html?: string;
