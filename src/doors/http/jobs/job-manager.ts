@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
@@ -18,6 +17,9 @@ const PROGRESS_MS = 500;
 /** Pauses between attempts at an upload while something it needs is away; they double. */
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
+
+/** What a job knows of itself before it is scored. */
+const UNBEGUN = { rows: 0, scored: 0, rejected: 0, bytesRead: 0, errorCode: null, errorMessage: null };
 
 /** A pipeline whose source is an upload. */
 export interface UploadPipeline {
@@ -43,6 +45,8 @@ export class JobManager {
   readonly #folder: string;
   readonly #pipelines: ReadonlyMap<string, UploadPipeline>;
   readonly #running = new Map<string, AbortController>();
+  /** Uploads that failed for want of something else, and when they are tried again. */
+  readonly #waiting = new Map<string, { failures: number; until: number }>();
   readonly #sweeper: NodeJS.Timeout;
   /** Bytes of uploads that are being spooled now, not in the table yet. */
   #spooling = 0;
@@ -209,9 +213,12 @@ export class JobManager {
     for (const job of jobs) {
       if (this.#running.size >= this.#services.config.jobs.concurrent) return;
       if (job.state !== 'queued' || this.#running.has(job.id)) continue;
+      if ((this.#waiting.get(job.id)?.until ?? 0) > Date.now()) continue;
+      // It waits until a service has its pipeline again.
+      if (job.pipeline !== null && !this.#pipelines.has(job.pipeline)) continue;
       const controller = new AbortController();
       this.#running.set(job.id, controller);
-      this.#store.update(job.id, { state: 'running', rows: 0, scored: 0, rejected: 0, bytesRead: 0 });
+      this.#store.update(job.id, { ...UNBEGUN, state: 'running' });
       void this.#run(job, controller.signal).finally(() => {
         this.#running.delete(job.id);
         this.#next();
@@ -235,6 +242,10 @@ export class JobManager {
       await unlink(this.#path(job.id, 'upload')).catch(() => {});
     } catch (error) {
       const e = asSluiceError(error, 'worker_failed');
+      if (job.pipeline !== null && e.entry.fault === 'dependency' && e.entry.retryable && !signal.aborted) {
+        this.#putOff(job.id, e);
+        return;
+      }
       if (e.code === 'stopping') {
         this.#store.update(job.id, { state: 'queued' });
         return;
@@ -258,25 +269,20 @@ export class JobManager {
       this.#store.update(job.id, { rows, scored, rejected, bytesRead });
     };
     if (job.pipeline === null) return scoreJob(this.#services, job, files, { signal, onProgress });
-    const pipeline = this.#pipelines.get(job.pipeline);
-    if (!pipeline) throw new SluiceError('not_found', `the pipeline ${job.pipeline} is not served any more`);
-    // An upload that was acknowledged is not lost because a broker, a registry or a disk is away for a while.
-    for (let failures = 0; ; failures++) {
-      try {
-        return await scoreUpload(this.#services, job, files, pipeline, { signal, onProgress });
-      } catch (error) {
-        const e = asSluiceError(error, 'worker_failed');
-        if (signal.aborted || e.entry.fault !== 'dependency' || !e.entry.retryable) throw error;
-        this.#store.update(job.id, { errorCode: e.code, errorMessage: e.message });
-        const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures, 20));
-        await sleep(pause, undefined, { signal }).catch(() => {});
-        if (signal.aborted) throw signal.reason;
-        this.#store.update(job.id, { errorCode: null, errorMessage: null });
-      }
-    }
+    return scoreUpload(this.#services, job, files, this.#pipelines.get(job.pipeline)!, { signal, onProgress });
+  }
+
+  /** Back to the queue for a while: an acknowledged upload is not lost because something it needs is away. */
+  #putOff(id: string, { code, message }: SluiceError): void {
+    const failures = (this.#waiting.get(id)?.failures ?? 0) + 1;
+    const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
+    this.#waiting.set(id, { failures, until: Date.now() + pause });
+    this.#store.update(id, { state: 'queued', errorCode: code, errorMessage: message });
+    setTimeout(() => this.#next(), pause + 1).unref();
   }
 
   #finish(id: string, change: Partial<Omit<Job, 'id' | 'query'>>): void {
+    this.#waiting.delete(id);
     this.#store.update(id, { ...change, finished: Date.now() });
   }
 
