@@ -59,6 +59,6 @@ else {
   if (node !== null) runWith(node);
   else {
     fail(`Node ${OLDEST_NODE} or newer is needed, and this is ${process.version}`);
-    process.stderr.write(`  in a checkout, \`npm ci\` brings one along; elsewhere, install one from nodejs.org\n`);
+    process.stderr.write(`  in a checkout, \`npm ci\` brings one along; elsewhere, install a newer one\n`);
   }
 }
