@@ -85,7 +85,7 @@ const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
  * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage
  */
 export async function openModel(reference: string, options: OpenModelOptions = {}): Promise<Model> {
-  const registry = await openRegistry(options.registry, { tell: () => {} });
+  const registry = await openRegistry(options.registry, { log: () => {} });
   const model = await registry.resolve(reference);
   const engine: EnginePolicy = options.evaluator ?? 'auto';
   const pool = await WorkerPool.start({ model, engine, workers: options.workers ?? defaultWorkers() });

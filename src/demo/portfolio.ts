@@ -214,12 +214,15 @@ function application(r: Random, fields: string[], dirty: boolean): boolean {
     r.chance(0.1) ? '' : money(partTime),
     String(banned),
   );
-  if (dirty && r.chance(0.005)) {
-    const entries = Object.entries(population.UNSEEN_CATEGORIES);
-    const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
-    // The line break is rare even among the rare.
-    const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);
-    set(fields, column, values[Math.floor(r.uniform() * last)]!);
-  }
+  if (dirty && r.chance(0.005)) writeUnseen(r, fields);
   return ok;
+}
+
+/** Puts a category into `fields` that no model has seen. */
+function writeUnseen(r: Random, fields: string[]): void {
+  const entries = Object.entries(population.UNSEEN_CATEGORIES);
+  const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
+  // The line break is rare even among the rare.
+  const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);
+  set(fields, column, values[Math.floor(r.uniform() * last)]!);
 }

@@ -29,9 +29,9 @@ export async function readBackground(model: ModelPackage): Promise<{ background:
     const lacking = manifest.columns.filter((_, i) => fields[i]! < 0).map((c) => c.name);
     if (lacking.length > 0) throw new Error(`${background} lacks ${lacking.join(', ')}`);
     const all = encodeRows(manifest, rows.slice(0, MAX_ROWS), fields);
-    const sound = rows.slice(0, MAX_ROWS).filter((_, r) => !all.rejected.has(r));
-    if (sound.length === 0) throw new Error(`${background} has no row the model takes`);
-    encoded = encodeRows(manifest, sound, fields);
+    const valid = rows.slice(0, MAX_ROWS).filter((_, r) => !all.rejected.has(r));
+    if (valid.length === 0) throw new Error(`${background} has no row the model takes`);
+    encoded = encodeRows(manifest, valid, fields);
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
     throw unavailable(cause instanceof Error ? cause.message : String(cause), cause);

@@ -1,21 +1,21 @@
-// What happens to models, told to Prometheus and in words: the same wherever they are served.
+// What happens to models, as metrics and as lines of the log: the same wherever they are served.
 import { versionOf } from '../model/package/load-package.ts';
 import { parseReference } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHostEvents } from './model-host.ts';
 
-export function hostEvents(metrics: Metrics, tell: (text: string) => void): Required<ModelHostEvents> {
+export function hostEvents(metrics: Metrics, log: (text: string) => void): Required<ModelHostEvents> {
   return {
     onLoadFailure: (reference, error, serving) => {
       metrics.loadFailures.inc({ model: parseReference(reference).id, code: error.code });
       if (!serving) return;
       metrics.stale.set({ reference }, 1);
-      tell(`${reference} stays at version ${versionOf(serving.manifest)}: ${error.message} [${error.code}]`);
+      log(`${reference} stays at version ${versionOf(serving.manifest)}: ${error.message} [${error.code}]`);
     },
     onSwap: (reference, from, to) => {
       metrics.swaps.inc({ model: to.manifest.id });
       metrics.served.remove({ reference, version: versionOf(from.manifest) });
-      tell(`${reference}: version ${versionOf(from.manifest)} → ${versionOf(to.manifest)}`);
+      log(`${reference}: version ${versionOf(from.manifest)} → ${versionOf(to.manifest)}`);
     },
     onCurrent: (reference, model) => {
       metrics.served.set({ reference, version: versionOf(model.manifest) }, 1);
@@ -23,7 +23,7 @@ export function hostEvents(metrics: Metrics, tell: (text: string) => void): Requ
     },
     onWorkerDeath: (model, reason) => {
       metrics.workerDeaths.inc({ model: model.ref });
-      tell(`a worker of ${model.ref} died and is replaced: ${reason}`);
+      log(`a worker of ${model.ref} died and is replaced: ${reason}`);
     },
   };
 }

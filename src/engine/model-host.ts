@@ -192,7 +192,7 @@ export class ModelHost {
       {
         model,
         workers: this.#options.workers,
-        near: true,
+        inline: true,
         ...(this.#options.engine ? { engine: this.#options.engine } : {}),
       },
       { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },

@@ -35,14 +35,14 @@ export class LagMeter {
   assign(partitions: readonly number[]): void {
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
     for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
-    for (const p of partitions) this.#tell(p);
+    for (const p of partitions) this.#publish(p);
   }
 
   /** Reading starts at `committed`. */
   start(partition: number, committed: bigint, end: bigint): void {
     if (!this.#marks.has(partition)) return;
     this.#marks.set(partition, { committed, end });
-    this.#tell(partition);
+    this.#publish(partition);
   }
 
   committed(partition: number, next: bigint): void {
@@ -50,7 +50,7 @@ export class LagMeter {
     if (!mark) return;
     mark.committed = next;
     if (mark.end < next) mark.end = next;
-    this.#tell(partition);
+    this.#publish(partition);
   }
 
   /** The end of the partition as a fetch, or somebody who asked, saw it. */
@@ -58,7 +58,7 @@ export class LagMeter {
     const mark = this.#marks.get(partition);
     if (!mark || end <= mark.end) return;
     mark.end = end;
-    this.#tell(partition);
+    this.#publish(partition);
   }
 
   /** Records by partition; those of which nothing is known yet are left out. */
@@ -96,7 +96,7 @@ export class LagMeter {
     }
   }
 
-  #tell(partition: number): void {
+  #publish(partition: number): void {
     const mark = this.#marks.get(partition);
     if (mark) this.#options.onLag?.({ partition, lag: lagOf(mark) });
   }

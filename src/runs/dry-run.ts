@@ -14,10 +14,10 @@ const RECORDS = 10;
 const PATIENCE_MS = 15_000;
 
 /** Tells what it found, a line each. @throws SluiceError with what stands in the way */
-export async function dryRun(pipeline: Pipeline, context: RunContext, tell: (line: string) => void): Promise<void> {
+export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
   const host = await context.host();
   const hosted = await host.use(pipeline.model);
-  tell(
+  log(
     `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
   );
   hosted.release();
@@ -33,23 +33,23 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, tell: (lin
       await directory.connect();
       for (const [role, topic] of topics) {
         const facts = await directory.facts(topic);
-        tell(`${role}: topic ${topic}, ${facts.partitions} partitions, records up to ${facts.maxBatchBytes} bytes`);
+        log(`${role}: topic ${topic}, ${facts.partitions} partitions, records up to ${facts.maxBatchBytes} bytes`);
       }
-      if (source.type === 'kafka') await describeGroup(directory, source.topic, source.group, tell);
+      if (source.type === 'kafka') await describeGroup(directory, source.topic, source.group, log);
     } finally {
       await directory.close();
     }
   }
-  if (source.type === 'kafka') await scoreSome(pipeline, context, tell);
-  else tell(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
-  tell('nothing was written or committed');
+  if (source.type === 'kafka') await scoreSome(pipeline, context, log);
+  else log(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
+  log('nothing was written or committed');
 }
 
 async function describeGroup(
   directory: TopicDirectory,
   topic: string,
   group: string,
-  tell: (line: string) => void,
+  log: (line: string) => void,
 ): Promise<void> {
   const { partitions } = await directory.facts(topic);
   let lag = 0n;
@@ -60,10 +60,10 @@ async function describeGroup(
     if (committed !== null) known++;
     lag += range.high - (committed ?? range.low);
   }
-  tell(`group ${group}: offsets for ${known} of ${partitions} partitions, ${lag} records to read`);
+  log(`group ${group}: offsets for ${known} of ${partitions} partitions, ${lag} records to read`);
 }
 
-async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: string) => void): Promise<void> {
+async function scoreSome(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
   if (pipeline.source.type !== 'kafka') return;
   const { topic } = pipeline.source;
   // A group of its own without a commit: the real one does not notice.
@@ -79,7 +79,7 @@ async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: s
     const iterator = reader[Symbol.asyncIterator]();
     const first = await Promise.race([iterator.next(), sleep(PATIENCE_MS, null)]);
     if (first === null || first.done) {
-      tell(`the topic ${topic} is empty: nothing could be scored`);
+      log(`the topic ${topic} is empty: nothing could be scored`);
       return;
     }
     const records = first.value.records.slice(0, RECORDS);
@@ -90,8 +90,8 @@ async function scoreSome(pipeline: Pipeline, context: RunContext, tell: (line: s
       records.map((r) => r.value),
     );
     const rejected = answers.filter((a) => a.error);
-    tell(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
-    for (const { error } of rejected.slice(0, 3)) tell(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);
+    log(`${records.length} records tried: ${records.length - rejected.length} scored, ${rejected.length} rejected`);
+    for (const { error } of rejected.slice(0, 3)) log(`  ${error!.code} ${error!.column ?? ''} ${error!.message}`);
     if (rejected.length === records.length)
       throw new SluiceError('nothing_scored', `none of ${records.length} records could be scored`);
   } finally {

@@ -21,7 +21,7 @@ export interface InputScorerOptions {
   /** Rows a micro-batch of a worker, bytes a block: they never change a bit of the output. */
   batchRows?: number | undefined;
   blockBytes?: number | undefined;
-  pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxGuiltyRows' | 'heapMb'>;
+  pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
   onWorkerDeath?: (reason: string) => void;
 }
 

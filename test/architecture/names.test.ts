@@ -20,11 +20,6 @@ const SAME_MEANING: Record<string, string> = {
 /** File names that are in two folders and mean the same: name → why. */
 const SAME_FILE: Record<string, string> = {};
 
-// ─── Temporary: what is being renamed or cut beside this test. Remove an entry with its last offence. ─────────────────────
-const RENAMED_SOON: string[] = [];
-const CUT_SOON = ['engine/worker-pool.ts'];
-// ─── End of what is temporary. ────────────────────────────────────────────────────────────────────────────────────────────
-
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
   .filter((f) => f.endsWith('.ts'))
   .map((name) => ({ name, text: readFileSync(path.join(SRC, name), 'utf8') }));
@@ -70,7 +65,7 @@ const notExported = 'export const l';
 });
 
 test('no exported name is in two files', () => {
-  expect(twice(exported, [...Object.keys(SAME_MEANING), ...RENAMED_SOON])).toEqual([]);
+  expect(twice(exported, Object.keys(SAME_MEANING))).toEqual([]);
 });
 
 test('no file name is in two folders', () => {
@@ -79,17 +74,15 @@ test('no file name is in two folders', () => {
 
 test('every exception is still needed', () => {
   const names = (found: readonly string[]) => found.map((line) => line.slice(0, line.indexOf(':')));
-  const exceptions = [...Object.keys(SAME_MEANING), ...RENAMED_SOON];
+  const exceptions = Object.keys(SAME_MEANING);
   expect(exceptions.filter((n) => !names(twice(exported, [])).includes(n))).toEqual([]);
   expect(Object.keys(SAME_FILE).filter((n) => !names(twice(basenames, [])).includes(n))).toEqual([]);
-  const long = files.filter((f) => linesOf(f.text) > MAX_LINES).map((f) => f.name);
-  expect(CUT_SOON.filter((f) => !long.includes(f))).toEqual([]);
 });
 
 test('files are short enough to be read in one go', () => {
   const written = files.filter((f) => f.name !== GENERATED);
   expect(written).toHaveLength(files.length - 1);
-  const long = written.filter((f) => linesOf(f.text) > MAX_LINES && !CUT_SOON.includes(f.name));
+  const long = written.filter((f) => linesOf(f.text) > MAX_LINES);
   expect(long.map((f) => `${f.name}: ${linesOf(f.text)} lines`)).toEqual([]);
   const sizes = written.map((f) => linesOf(f.text)).sort((a, b) => a - b);
   expect(sizes[sizes.length >> 1]).toBeLessThanOrEqual(MAX_MEDIAN);

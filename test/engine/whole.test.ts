@@ -13,14 +13,14 @@ import { asNative, asObjects } from '../support/service.ts';
 
 let model: ModelPackage;
 let pool: WorkerPool;
-let near: WorkerPool;
+let inline: WorkerPool;
 beforeAll(async () => {
   model = await loadPackage(CREDIT_DEFAULT);
   pool = await WorkerPool.start({ model, workers: 1 });
   // Its workers would die of every row marked so: what is answered was scored on this thread.
-  near = await WorkerPool.start({ model, workers: 1, near: true, entry: POISON });
+  inline = await WorkerPool.start({ model, workers: 1, inline: true, entry: POISON });
 });
-afterAll(() => Promise.all([pool.close(), near.close()]));
+afterAll(() => Promise.all([pool.close(), inline.close()]));
 
 const POISON = new URL('../support/poison-worker.ts', import.meta.url);
 const CSV: InputFormat = { format: 'delimited', delimiter: ',' };
@@ -87,8 +87,8 @@ describe.each([12, 30])('%i rows', (rows) => {
     const whole = await run(true, 1, pool);
     expect(whole).toEqual(await run(false, 65_536, pool));
     expect(whole).toEqual(await run(false, 7, pool));
-    expect(whole).toEqual(await run(true, 1, near));
-    expect(whole).toEqual(await run(false, 7, near));
+    expect(whole).toEqual(await run(true, 1, inline));
+    expect(whole).toEqual(await run(false, 7, inline));
   });
 });
 
@@ -115,7 +115,7 @@ test('a few rows do not leave the thread, more of them do', async () => {
     return Buffer.from([head, ...lines.map((l) => l.replace(/^[^,]*/, 'KILL_ALWAYS'))].join('\n'));
   };
   const mortal = await WorkerPool.start(
-    { model, workers: 1, near: true, entry: POISON },
+    { model, workers: 1, inline: true, entry: POISON },
     { onWorkerDeath: (reason) => deaths.push(reason) },
   );
   const score = (n: number) =>
@@ -158,5 +158,5 @@ test('requests at the same time do not mix', async () => {
   const alone: string[] = [];
   for (const o of objects) alone.push(await one(o, pool));
   expect(new Set(alone).size).toBeGreaterThan(20);
-  expect(await Promise.all(objects.map((o) => one(o, near)))).toEqual(alone);
+  expect(await Promise.all(objects.map((o) => one(o, inline)))).toEqual(alone);
 });

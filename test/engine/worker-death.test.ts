@@ -67,7 +67,7 @@ checkTest('a row that hangs its worker is found by the time limit of a job', asy
 
 test('a model that takes down every worker ends the run with words, not with a loop', async () => {
   const ids = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [i + 1, 'KILL_ALWAYS']));
-  await expect(run(ids, { blockBytes: 1 << 20, pool: { entry: ENTRY, maxGuiltyRows: 3 } })).rejects.toMatchObject({
+  await expect(run(ids, { blockBytes: 1 << 20, pool: { entry: ENTRY, maxPoisonRows: 3 } })).rejects.toMatchObject({
     code: 'worker_failed',
   });
 });

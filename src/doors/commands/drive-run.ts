@@ -169,7 +169,7 @@ export async function contextFor(
   metrics: Metrics | null,
 ): Promise<DrivenContext> {
   const registry = await openRegistry(address, {
-    tell: log,
+    log,
     onLookup: (outcome) => metrics?.lookups.inc({ outcome }),
   });
   let host: Promise<ModelHost> | null = null;

@@ -20,7 +20,7 @@ export async function openRegistry(
   options: {
     create?: boolean;
     remote?: RegistryOptions;
-    tell?: (text: string) => void;
+    log?: (text: string) => void;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
@@ -36,7 +36,7 @@ export async function openRegistry(
       options: options.remote ?? registryOptions(process.env),
       env: process.env,
       behind: new FolderRegistry([BUNDLED_MODELS]),
-      tell: options.tell ?? ((text) => process.stderr.write(`sluice: ${text}\n`)),
+      log: options.log ?? ((text) => process.stderr.write(`sluice: ${text}\n`)),
       ...(options.onLookup ? { onLookup: options.onLookup } : {}),
     });
   }

@@ -16,13 +16,13 @@ export function addServeCommand(program: Command): void {
       env: process.env,
       settings,
     });
-    const tell = (text: string) => process.stderr.write(`sluice: ${text}\n`);
+    const log = (text: string) => process.stderr.write(`sluice: ${text}\n`);
     // Loaded here, so that the other commands do not pay for a web server.
     const { serve } = await import('../http/service.ts');
     const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
     const registry = await openRegistry(flags.registry ?? config.registry, {
       remote: config.registry_options,
-      tell,
+      log,
       onLookup: (outcome) => lookups.hear(outcome),
     });
     const service = await serve({
@@ -30,14 +30,14 @@ export function addServeCommand(program: Command): void {
       registry,
       lookups,
       dev: flags.dev === true,
-      tell,
+      log,
     });
     const { signal } = signalled();
-    tell(`serving ${service.url}`);
-    if (service.token) tell(`key of this run: ${service.token}`);
+    log(`serving ${service.url}`);
+    if (service.token) log(`key of this run: ${service.token}`);
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-    tell('stopping: running answers may finish');
+    log('stopping: running answers may finish');
     await service.stop();
-    tell('stopped');
+    log('stopped');
   });
 }

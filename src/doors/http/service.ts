@@ -10,8 +10,16 @@ import type { Registry } from '../../model/registry/registry.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
 import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
-import { buildServer } from './server.ts';
-import { createListener, devCertificate, followCertificate, proxyCheck, readCertificate } from './wire/listener.ts';
+import { buildServer, type SluiceServer } from './server.ts';
+import {
+  type Certificate,
+  createListener,
+  devCertificate,
+  followCertificate,
+  type Listener,
+  proxyCheck,
+  readCertificate,
+} from './wire/listener.ts';
 
 export interface ServeOptions {
   config: ServerConfig;
@@ -20,8 +28,8 @@ export interface ServeOptions {
   dev?: boolean;
   /** Set by the service: hears how questions to a remote registry end. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** Hears in words what goes wrong beside the requests. */
-  tell?: (text: string) => void;
+  /** Logs what goes wrong beside the requests. */
+  log?: (text: string) => void;
 }
 
 export interface RunningService {
@@ -34,10 +42,19 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
+/** What a running service consists of, in the order it was made. */
+interface Parts {
+  host: ModelHost;
+  keys: KeyRing;
+  listener: Listener;
+  server: SluiceServer;
+  /** Ends the watch of the certificate's files. */
+  unfollow: () => void;
+}
+
 /** @throws SluiceError usage | model_* */
 export async function serve(options: ServeOptions): Promise<RunningService> {
-  const { config, registry, dev = false } = options;
-  const tell = options.tell ?? (() => {});
+  const { config, registry, dev = false, log = () => {} } = options;
   if (!dev && !config.tls && !config.behind_tls_proxy) {
     throw new SluiceError('usage', 'serve wants tls (certificate and key), behind_tls_proxy, or --dev');
   }
@@ -51,21 +68,16 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     engine: config.evaluator,
     max: config.models_max,
     tryOut: tryPackage,
-    ...hostEvents(metrics, tell),
+    ...hostEvents(metrics, log),
   });
   const keys = new KeyRing();
   const token = dev ? newToken() : null;
   if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
-  else await keys.follow(config.keys_file, (error) => tell(`the keys stay as they are: ${(error as Error).message}`));
+  else await keys.follow(config.keys_file, (error) => log(`the keys stay as they are: ${(error as Error).message}`));
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
-  const listener = createListener({
-    ...(certificate ? { certificate } : {}),
-    headersTimeoutMs: config.timeouts.head_ms,
-    keepAliveMs: config.timeouts.keep_alive_ms,
-    headerBytes: config.limits.header_bytes,
-  });
+  const listener = listenerOf(config, certificate);
   const server = await buildServer({
     config,
     host,
@@ -76,7 +88,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   });
   const unfollow =
     !dev && config.tls
-      ? followCertificate(config.tls, listener, (e) => tell(`the certificate stays as it is: ${(e as Error).message}`))
+      ? followCertificate(config.tls, listener, (e) => log(`the certificate stays as it is: ${(e as Error).message}`))
       : () => {};
   try {
     for (const ref of config.preload) (await host.use(ref)).release();
@@ -89,7 +101,7 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
       token,
       certificate: dev ? certificate!.cert : null,
       stop: () => {
-        stopping ??= stop();
+        stopping ??= stop({ host, keys, listener, server, unfollow }, config.timeouts.stop_ms);
         return stopping;
       },
     };
@@ -99,24 +111,30 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     unfollow();
     throw error;
   }
+}
 
-  async function stop(): Promise<void> {
-    server.state.ready = false;
-    listener.close();
-    const deadline = Date.now() + config.timeouts.stop_ms;
-    while (server.busy() > 0 && Date.now() < deadline) {
+const listenerOf = ({ timeouts, limits }: ServerConfig, certificate: Certificate | null) =>
+  createListener({
+    ...(certificate ? { certificate } : {}),
+    headersTimeoutMs: timeouts.head_ms,
+    keepAliveMs: timeouts.keep_alive_ms,
+    headerBytes: limits.header_bytes,
+  });
+
+async function stop({ host, keys, listener, server, unfollow }: Parts, withinMs: number): Promise<void> {
+  server.state.ready = false;
+  listener.close();
+  const deadline = Date.now() + withinMs;
+  // What was answered last may still be on its way to a slow reader.
+  for (const busy of [() => server.busy(), () => listener.open()]) {
+    while (busy() > 0 && Date.now() < deadline) {
       listener.closeIdle();
       await sleep(20);
     }
-    // What was answered last may still be on its way to a slow reader.
-    while (listener.open() > 0 && Date.now() < deadline) {
-      listener.closeIdle();
-      await sleep(20);
-    }
-    listener.closeAll();
-    keys.close();
-    unfollow();
-    await server.app.close();
-    await host.close();
   }
+  listener.closeAll();
+  keys.close();
+  unfollow();
+  await server.app.close();
+  await host.close();
 }

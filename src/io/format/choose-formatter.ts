@@ -6,7 +6,7 @@ import { DelimitedFormatter } from './delimited.ts';
 import type { Formatter, Frame, OutputSpec } from './formatter.ts';
 import { JsonFormatter, modelKeys } from './json.ts';
 
-/** `kernelAfter`: rows after which usual answers are written by a kernel; default: when it pays. */
+/** `kernelAfter`: rows after which plain answers are written by the kernel; default: when it pays. */
 export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfter?: number): Formatter {
   const interpreter = new Interpreter(manifest);
   return spec.format === 'json' || spec.format === 'ndjson'

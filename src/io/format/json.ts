@@ -80,19 +80,19 @@ export class JsonFormatter implements Formatter {
       if (kernel && (this.#lines || out.length > 0)) r = kernel.write(out, r);
       if (r === batch.rows) break;
       if (!this.#lines && out.length > 0) out.byte(44);
-      const sound = batch.rejected[r] !== 1 && scores !== null;
+      const scored = batch.rejected[r] !== 1 && scores !== null;
       if (this.#head) {
-        out.fragment(sound ? this.#head : ERROR);
-        if (sound) this.#passthrough(out, batch, r, ',', '');
+        out.fragment(scored ? this.#head : ERROR);
+        if (scored) this.#passthrough(out, batch, r, ',', '');
         else out.utf8(errorOf(batch.rejections[next++]!));
       } else {
         out.byte(123);
         this.#passthrough(out, batch, r, '', ',');
         out.fragment(ROW);
         out.unsigned(firstRow + r);
-        if (!sound) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
+        if (!scored) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
       }
-      if (sound) {
+      if (scored) {
         this.#answer(out, scores, r);
         if (interpretation) this.#interpretation(out, batch, scores, r, interpretation);
       }

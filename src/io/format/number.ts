@@ -15,7 +15,7 @@ const SMALLEST_DECIMAL = -6;
 
 /**
  * Writes `value` (exactly a float32) as the shortest decimal that, read as a double and rounded to float32, gives the
- * same bits; of several the nearest. The text is that of `shortestFloat32`, but no string is made for numbers of usual size.
+ * same bits; of several the nearest. The text is that of `shortestFloat32`, but no string is made for numbers on the fast path.
  */
 export function writeFloat32(out: ByteWriter, value: number): void {
   const size = Math.abs(value);

@@ -19,7 +19,7 @@ export interface PackageCacheOptions {
   /** Bytes kept; packages this process uses stay even beyond. */
   maxBytes: number;
   /** Logs what was discarded as damaged. */
-  tell?: (text: string) => void;
+  log?: (text: string) => void;
 }
 
 /** Other processes touch the packages they use at least this often; younger ones are not evicted. */
@@ -64,7 +64,7 @@ export class PackageCache {
       if ((await stampOf(folder)) === null) return null;
       if (error instanceof SluiceError) throw error;
     }
-    this.#options.tell?.(`the cached package ${folder} is damaged: it is fetched again`);
+    this.#options.log?.(`the cached package ${folder} is damaged: it is fetched again`);
     await this.#remove(key);
     return null;
   }

@@ -14,7 +14,7 @@ export interface OpenRemoteOptions {
   env: Record<string, string | undefined>;
   /** Serves ids the remote registry does not have. */
   behind?: Registry;
-  tell?: (text: string) => void;
+  log?: (text: string) => void;
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
@@ -26,7 +26,7 @@ export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegi
     cacheMaxBytes: options.cache_max_bytes,
     refreshMs: options.refresh_ms,
     ...(open.behind ? { behind: open.behind } : {}),
-    ...(open.tell ? { tell: open.tell } : {}),
+    ...(open.log ? { log: open.log } : {}),
     ...(open.onLookup ? { onLookup: open.onLookup } : {}),
   });
 }

@@ -46,7 +46,7 @@ export interface RemoteRegistryOptions {
   /** Serves ids the store does not have. */
   behind?: Registry;
   /** Logs outages and damaged packages. */
-  tell?: (text: string) => void;
+  log?: (text: string) => void;
   /** Counts lookups in the store; `stale`: it was down and the last resolution was taken. */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
@@ -72,8 +72,8 @@ export class RemoteRegistry implements Registry {
   constructor(store: Store, options: RemoteRegistryOptions) {
     this.#store = store;
     this.#options = options;
-    const { cacheFolder: folder, cacheMaxBytes: maxBytes, tell } = options;
-    this.#cache = new PackageCache({ folder, maxBytes, ...(tell ? { tell } : {}) });
+    const { cacheFolder: folder, cacheMaxBytes: maxBytes, log } = options;
+    this.#cache = new PackageCache({ folder, maxBytes, ...(log ? { log } : {}) });
     this.#resolutions = new Resolutions(folder, store.name);
   }
 
@@ -299,7 +299,7 @@ export class RemoteRegistry implements Registry {
   #reached(reached: boolean, error?: unknown): void {
     if (reached !== this.#down || this.#closed) return;
     this.#down = !reached;
-    this.#options.tell?.(
+    this.#options.log?.(
       reached
         ? `the registry ${this.#store.name} is reached again`
         : `the registry cannot be reached, references keep their last meaning: ${(error as Error).message}`,

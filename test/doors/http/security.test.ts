@@ -45,7 +45,7 @@ async function startWithKeys() {
     ],
   });
   const told: string[] = [];
-  const running = await serve({ config, registry: REGISTRY, tell: (t) => told.push(t) });
+  const running = await serve({ config, registry: REGISTRY, log: (t) => told.push(t) });
   onTestFinished(() => running.stop());
   return { port: Number(new URL(running.url).port), tokens, file, put, told, certificate };
 }

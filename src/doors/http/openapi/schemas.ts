@@ -94,6 +94,7 @@ const INTERPRETATION = {
   },
 } as const;
 
+/** Keys as in PREDICTION_FIELDS, which a test holds this against. */
 export const PREDICTION = {
   type: 'object',
   required: ['row'],
@@ -102,9 +103,9 @@ export const PREDICTION = {
     prediction: { type: ['boolean', 'string', 'number'] },
     probability: { type: 'number' },
     probabilities: { type: 'object', additionalProperties: { type: 'number' } },
+    value: { type: 'number' },
     points: { type: 'integer' },
     decision: { type: 'string' },
-    value: { type: 'number' },
     interpretation: INTERPRETATION,
     error: {
       type: 'object',
@@ -214,6 +215,8 @@ export const JOB = {
     finished: { type: ['string', 'null'], format: 'date-time' },
     progress: { type: 'number', minimum: 0, maximum: 1 },
     summary: PREDICTIONS.properties.summary,
+    pipeline: { type: 'string', description: 'of an upload to a pipeline: its name' },
+    target: { type: ['string', 'null'], description: 'of an upload to a pipeline: where its predictions go' },
     result: { type: 'string' },
     resultBytes: { type: 'integer' },
     error: {

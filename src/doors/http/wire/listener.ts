@@ -52,7 +52,7 @@ export interface Listener {
   /** For fastify: the server its handler runs in. */
   factory: (handler: http.RequestListener) => http.Server | https.Server;
   listen(port: number, host: string): Promise<net.AddressInfo>;
-  /** New connections use this certificate. @throws when it is not sound */
+  /** New connections use this certificate. @throws when it is invalid */
   replaceCertificate(certificate: Certificate): void;
   /** Takes no more connections. */
   close(): void;
@@ -172,7 +172,7 @@ const HEAD_FAULTS: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: 'the request head did not come in time',
 };
 
-/** Follows certificate files; a version that is not sound leaves the old one and is told to `onError`. */
+/** Follows certificate files; an invalid version leaves the old one in use and is reported to `onError`. */
 export function followCertificate(
   files: { certificate: string; key: string },
   listener: Listener,

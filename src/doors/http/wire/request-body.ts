@@ -161,7 +161,7 @@ async function* expand(chunks: AsyncIterable<Uint8Array>, encoding: string): Asy
     failure ??=
       code === 'Z_BUF_ERROR' || (code ?? '').includes('src_size')
         ? new SluiceError('truncated_input', `the ${encoding} body ends too early`, { cause })
-        : new SluiceError('invalid_content', `the body is not sound ${encoding}`, { cause });
+        : new SluiceError('invalid_content', `the body is not valid ${encoding}`, { cause });
     out.destroy();
   });
   out.on('error', () => {});

@@ -1,20 +1,20 @@
-// Scores small blocks on the thread that has them: for a single application the way to a worker and back costs more than
-// the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
+// Scores small blocks inline, on the thread that has them: for a single application the way to a worker and back costs more
+// than the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
-/** Largest block that is scored here. */
+/** Largest block that is scored inline. */
 const MAX_ROWS = 16;
 const MAX_BYTES = 32 * 1024;
 /** Blocks whose times are looked at together; the first of all are slow because their code is new. */
 const WINDOW = 64;
-/** Mean time a block above which the event loop is left to others, ms. */
+/** Mean time a block above which blocks go to the workers, to keep the event loop free, ms. */
 const MAX_MEAN_MS = 0.5;
 
-export class NearScorer {
+export class InlineScorer {
   readonly #scorer: Scorer;
   #jobs = 0;
   #windowMs = 0;
@@ -26,8 +26,8 @@ export class NearScorer {
   }
 
   /** null: the model has not been compiled. */
-  static async open(model: ModelPackage, policy: EnginePolicy, known: Known): Promise<NearScorer | null> {
-    return known.plan === null ? null : new NearScorer(await Scorer.open(model, MAX_ROWS, policy, known));
+  static async open(model: ModelPackage, policy: EnginePolicy, known: Known): Promise<InlineScorer | null> {
+    return known.plan === null ? null : new InlineScorer(await Scorer.open(model, MAX_ROWS, policy, known));
   }
 
   takes({ faults, spans }: Pick<Block, 'faults' | 'spans'>, spec: StreamSpec): boolean {
@@ -36,7 +36,7 @@ export class NearScorer {
     return small && !this.#tooSlow && spec.output.interpretation === null;
   }
 
-  /** Scores a block of a kind of streams. null: the model failed, and a worker has to find the row that is at fault. */
+  /** Scores a block of a kind of streams. null: the model failed, and a worker has to find the poison row. */
   score(
     kind: { id: number; spec: StreamSpec },
     { slab, spans, faults, lines, firstRow, firstByte }: Omit<Block, 'seq' | 'length'>,

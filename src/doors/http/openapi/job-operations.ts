@@ -1,0 +1,72 @@
+// Operations that make jobs of uploads, and those on a job.
+import {
+  FILE_PART,
+  headerParameter,
+  IDEMPOTENCY_KEY,
+  type Json,
+  jsonContent,
+  pathParameter,
+  problem,
+  REFUSALS,
+  schemaRef,
+} from './operation-parts.ts';
+
+/** Results and uploads have the media type of their format. */
+const ANY_FORMAT = Object.fromEntries(
+  ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
+);
+const JOB_CONTENT = jsonContent(schemaRef('Job'));
+
+const jobOperation = (summary: string, responses: Json): Json => ({
+  summary,
+  tags: ['jobs'],
+  parameters: [pathParameter('id')],
+  responses: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problem('No such job of this key') },
+});
+
+const upload: Json = {
+  operationId: 'uploadToPipeline',
+  summary: 'Takes an upload for a pipeline with source: { type: upload }: a job, whose predictions go to its sink',
+  tags: ['jobs'],
+  parameters: [
+    { ...pathParameter('name'), description: 'name of the file of the pipeline, without its ending' },
+    headerParameter(IDEMPOTENCY_KEY, 'the same key gives the same job again'),
+  ],
+  requestBody: {
+    required: true,
+    description: 'applications in the format of the pipeline',
+    content: { ...ANY_FORMAT, ...FILE_PART },
+  },
+  responses: {
+    201: {
+      description: 'The job, its upload on the disk',
+      headers: { Location: { schema: { type: 'string' }, description: 'address of the job' } },
+      content: JOB_CONTENT,
+    },
+    ...REFUSALS,
+    404: problem('No such pipeline or model'),
+    409: problem('The Idempotency-Key belongs to another upload'),
+  },
+};
+
+export function jobOperations(): Json {
+  return {
+    '/api/v1/pipelines/{name}': { post: upload },
+    '/api/v1/scoring/jobs/{id}': {
+      get: jobOperation('State, counts and progress of a job', {
+        200: { description: 'The job', content: JOB_CONTENT },
+      }),
+      delete: jobOperation('Cancels a job; a finished one is removed with its result', {
+        204: { description: 'Done' },
+      }),
+    },
+    '/api/v1/scoring/jobs/{id}/result': {
+      get: jobOperation('The result of a job, whole or a range of its bytes', {
+        200: { description: 'The whole result', content: ANY_FORMAT },
+        206: { description: 'The range asked for', content: ANY_FORMAT },
+        409: problem('The job has no result yet, or failed'),
+        416: { description: 'The range lies outside' },
+      }),
+    },
+  };
+}

@@ -1,0 +1,54 @@
+// Operations that answer with predictions.
+import { FILE_PART, headerParameter, IDEMPOTENCY_KEY, type Json, REFUSALS, schemaRef } from './operation-parts.ts';
+import { PREDICT_QUERY } from './schemas.ts';
+
+const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
+
+const PARAMETERS = [
+  ...Object.entries(PREDICT_QUERY.properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: name === 'modelId',
+    schema,
+  })),
+  headerParameter('Prefer', 'respond-async makes a job'),
+  headerParameter(IDEMPOTENCY_KEY, 'with respond-async: the same key gives the same job again'),
+];
+
+export function scoringOperations(): Json {
+  const paths: Json = {};
+  for (const interpretation of [false, true]) {
+    for (const format of ['json', 'csv', 'ndjson'] as const) {
+      const path = `/api/v1/scoring/predict${interpretation ? '/interpretation' : ''}.${format}`;
+      paths[path] = { post: predictOperation(format, interpretation) };
+    }
+  }
+  return paths;
+}
+
+function predictOperation(format: 'json' | 'csv' | 'ndjson', interpretation: boolean): Json {
+  const text = { type: 'string' };
+  const media = { json: 'application/json', csv: 'text/csv', ndjson: 'application/x-ndjson' }[format];
+  const body = format === 'json' ? { oneOf: [{ type: 'array', items: APPLICATION }, APPLICATION] } : text;
+  const answer = format === 'json' ? schemaRef('Predictions') : text;
+  return {
+    operationId: `predict${interpretation ? 'Interpretation' : ''}${format[0]!.toUpperCase()}${format.slice(1)}`,
+    summary: `Predictions ${interpretation ? 'with their interpretation ' : ''}for ${format.toUpperCase()} applications`,
+    tags: ['scoring'],
+    parameters: PARAMETERS,
+    requestBody: {
+      required: true,
+      content: {
+        [media]: { schema: body },
+        ...FILE_PART,
+      },
+    },
+    responses: {
+      200: {
+        description: 'One prediction or error an application, in order',
+        content: { [media]: { schema: answer } },
+      },
+      ...REFUSALS,
+    },
+  };
+}

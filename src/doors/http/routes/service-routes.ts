@@ -1,0 +1,28 @@
+// The service about itself: its health, its metrics, its description.
+import type { FastifyInstance } from 'fastify';
+import { VERSION } from '../../../core/version.ts';
+import { docsPage } from '../openapi/docs-page.ts';
+import { openApi } from '../openapi/openapi.ts';
+import type { PredictServices } from './predict.ts';
+
+export interface ServiceRoutes {
+  services: Pick<PredictServices, 'metrics' | 'admission'>;
+  /** Whether new work is taken. */
+  ready: () => boolean;
+}
+
+export function addServiceRoutes(app: FastifyInstance, { services, ready }: ServiceRoutes): void {
+  const { metrics, admission } = services;
+  app.get('/livez', async () => ({ status: 'alive', version: VERSION }));
+  app.get('/readyz', async (_request, reply) => {
+    if (!ready()) reply.code(503);
+    return { status: ready() ? 'ready' : 'not ready' };
+  });
+  app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) => {
+    metrics.waiting.set(admission.waiting);
+    reply.type(metrics.registry.contentType);
+    return metrics.text();
+  });
+  app.get('/openapi.json', async () => openApi());
+  app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
+}

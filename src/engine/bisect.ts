@@ -1,0 +1,39 @@
+// Finds the poison row of a block that fails: the block is split in two again and again, down to the row that is at fault.
+import { RECORD_OK } from '../core/block.ts';
+import type { SluiceError } from '../core/errors.ts';
+import type { BlockJob, JobBlock, JobQueue } from './job-queue.ts';
+
+export interface BisectOptions {
+  queue: JobQueue;
+  /** RECORD_* that a poison row is marked with. */
+  fault: number;
+  /** Poison rows of one stream before it is given up with `tooMany`. */
+  maxPoisonRows: number;
+  tooMany: SluiceError;
+}
+
+/** Queues both halves of a job that failed. A single row is marked and queued again, to be answered as a rejected row. */
+export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: BisectOptions): void {
+  const { block, stream } = job;
+  const records = block.faults.length;
+  if (records === 1) {
+    if (block.faults[0] !== RECORD_OK || ++stream.poisonRows > maxPoisonRows) job.reject(tooMany);
+    else queue.putBack({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } });
+    return;
+  }
+  const middle = records >> 1;
+  // The left half is queued last, which puts it in front.
+  const right = queue.addPart(stream, partOf(block, middle, records));
+  const left = queue.addPart(stream, partOf(block, 0, middle));
+  Promise.all([left, right]).then(([a, b]) => job.resolve([...a, ...b]), job.reject);
+}
+
+/** Records `from`..`to - 1` of a block. */
+const partOf = ({ slab, firstByte, firstRow, spans, faults, lines }: JobBlock, from: number, to: number): JobBlock => ({
+  slab,
+  firstByte,
+  firstRow: firstRow + from,
+  spans: spans.slice(from * 2, to * 2),
+  faults: faults.slice(from, to),
+  lines: lines.slice(from, to),
+});

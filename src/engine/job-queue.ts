@@ -1,0 +1,84 @@
+// Jobs that wait for a worker: each stream has a queue of its own, and streams are served in turn.
+import type { Block } from '../core/block.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { ScoredPart } from './protocol.ts';
+import type { StreamKind } from './stream-kinds.ts';
+
+/** What a worker needs of a block. */
+export type JobBlock = Pick<Block, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte'>;
+
+export interface BlockJob {
+  id: number;
+  stream: JobStream;
+  block: JobBlock;
+  /** Workers that died while they worked on it. */
+  deaths: number;
+  resolve: (parts: ScoredPart[]) => void;
+  reject: (error: unknown) => void;
+}
+
+export interface JobStream {
+  kind: StreamKind;
+  queue: BlockJob[];
+  /** Rows that brought workers down, or made the model throw. */
+  poisonRows: number;
+  closed: boolean;
+}
+
+export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
+
+export class JobQueue {
+  /** Streams with queued jobs, the next one to be served first. */
+  #turn: JobStream[] = [];
+  #nextId = 1;
+
+  get length(): number {
+    return this.#turn.reduce((n, s) => n + s.queue.length, 0);
+  }
+
+  get empty(): boolean {
+    return this.#turn.length === 0;
+  }
+
+  /** Queues a block behind those of its stream. */
+  add(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
+    return new Promise((resolve, reject) => {
+      const job: BlockJob = { id: this.#nextId++, stream, block, deaths: 0, resolve, reject };
+      if (stream.queue.length === 0) this.#turn.push(stream);
+      stream.queue.push(job);
+    });
+  }
+
+  /** Queues a part of a block whose worker died, in front of everything. */
+  addPart(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
+    return new Promise((resolve, reject) => {
+      this.putBack({ id: this.#nextId++, stream, block, deaths: 1, resolve, reject });
+    });
+  }
+
+  /** Queues a job that was taken before, in front of everything. */
+  putBack(job: BlockJob): void {
+    const { stream } = job;
+    if (stream.queue.length === 0) this.#turn.unshift(stream);
+    stream.queue.unshift(job);
+  }
+
+  /** Takes the next job of the stream whose turn it is; the queue must not be empty. */
+  take(): BlockJob {
+    const stream = this.#turn.shift()!;
+    const job = stream.queue.shift()!;
+    if (stream.queue.length > 0) this.#turn.push(stream);
+    return job;
+  }
+
+  /** Rejects what is queued of a stream. */
+  drop(stream: JobStream, error: SluiceError): void {
+    this.#turn = this.#turn.filter((s) => s !== stream);
+    for (const job of stream.queue.splice(0)) job.reject(error);
+  }
+
+  /** Rejects all that is queued. */
+  dropAll(error: SluiceError): void {
+    for (const stream of this.#turn.splice(0)) for (const job of stream.queue.splice(0)) job.reject(error);
+  }
+}

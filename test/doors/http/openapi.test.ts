@@ -1,0 +1,170 @@
+// The document says what is written: every key of a prediction, of every kind of model, and of a job stands in its schema.
+import { expect, test } from 'vitest';
+import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { describeJob } from '../../../src/doors/http/jobs/job-routes.ts';
+import type { Job } from '../../../src/doors/http/jobs/job-store.ts';
+import { openApi } from '../../../src/doors/http/openapi/openapi.ts';
+import { JOB, PREDICTION } from '../../../src/doors/http/openapi/schemas.ts';
+import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
+import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
+import { PREDICTION_FIELDS } from '../../../src/io/format/prediction-fields.ts';
+import type { Manifest } from '../../../src/model/package/manifest.ts';
+import { scoreText } from '../../support/score.ts';
+
+type Schema = {
+  type?: string | readonly string[];
+  enum?: readonly unknown[];
+  required?: readonly string[];
+  properties?: Record<string, Schema>;
+  additionalProperties?: Schema;
+  items?: Schema;
+};
+
+const typeOf = (v: unknown): string => (v === null ? 'null' : Array.isArray(v) ? 'array' : typeof v);
+
+/** What in `value` the schema does not say, or says otherwise. */
+function faults(schema: Schema, value: unknown, at = 'prediction'): string[] {
+  const type = typeOf(value);
+  const types = [schema.type ?? type].flat();
+  if (!types.includes(type) && !(types.includes('integer') && Number.isInteger(value))) return [`${at} is ${type}`];
+  if (schema.enum && !schema.enum.includes(value)) return [`${at} is ${value}`];
+  if (Array.isArray(value)) return value.flatMap((v, i) => (schema.items ? faults(schema.items, v, `${at}.${i}`) : []));
+  if (type !== 'object') return [];
+  const missing = (schema.required ?? []).filter((k) => !(k in (value as object))).map((k) => `${at} lacks ${k}`);
+  const members = Object.entries(value as object).flatMap(([k, v]) => {
+    const known = schema.properties?.[k] ?? schema.additionalProperties;
+    return known ? faults(known, v, `${at}.${k}`) : [`${at}.${k} is in no schema`];
+  });
+  return [...missing, ...members];
+}
+
+const base = { id: 'm', version: 1, onnx: { file: 'm.onnx', sha256: '0'.repeat(64) }, columns: [], inputs: [] };
+const MODELS: Record<string, { manifest: Manifest; width: number; keys: string[] }> = {
+  binary: {
+    manifest: { ...base, task: 'binary', classes: [0, 1], positive_class: 1 },
+    width: 1,
+    keys: ['row', 'prediction', 'probability'],
+  },
+  'binary with points and decisions': {
+    manifest: {
+      ...base,
+      task: 'binary',
+      classes: [0, 1],
+      positive_class: 1,
+      scorecard: { base_points: 600, base_odds: 20, points_to_double_odds: 40 },
+      decisions: [{ name: 'approve', min_probability: 0.5 }],
+    },
+    width: 1,
+    keys: ['row', 'prediction', 'probability', 'points', 'decision'],
+  },
+  multiclass: {
+    manifest: { ...base, task: 'multiclass', classes: ['a', 'b'] },
+    width: 2,
+    keys: ['row', 'prediction', 'probability', 'probabilities'],
+  },
+  regression: { manifest: { ...base, task: 'regression' }, width: 1, keys: ['row', 'value'] },
+  score: { manifest: { ...base, task: 'score' }, width: 1, keys: ['row', 'value'] },
+};
+const QUEUED: Job = {
+  id: 'i',
+  owner: 'o',
+  idempotencyKey: null,
+  format: 'csv',
+  query: { modelId: 'm:1' },
+  fingerprint: '',
+  pipeline: null,
+  target: null,
+  state: 'queued',
+  rows: 0,
+  scored: 0,
+  rejected: 0,
+  bytesRead: 0,
+  uploadBytes: 0,
+  resultBytes: 0,
+  created: 1,
+  finished: null,
+  errorCode: null,
+  errorMessage: null,
+};
+/** Keys of all that was written, in any test of this file. */
+const written = new Set<string>();
+
+function check(predictions: Record<string, unknown>[]): void {
+  expect(predictions.flatMap((p) => faults(PREDICTION as Schema, p))).toEqual([]);
+  for (const p of predictions) for (const key of Object.keys(p)) written.add(key);
+}
+
+test.each(Object.entries(MODELS))('%s: an answer and a rejected row', (_, { manifest, width, keys }) => {
+  const batch: ColumnBatch = {
+    ...newBatch([], 2),
+    rows: 2,
+    rejected: Uint8Array.of(0, 1),
+    rejections: [{ index: 1, code: 'bad_number', column: 'income', message: 'not a number' }],
+  };
+  const values = Float32Array.from({ length: 2 * width }, (_, i) => (i % 2 === 0 ? 0.75 : 0.25));
+  const out = new ByteWriter(1);
+  const spec = { format: 'ndjson', passthrough: [], passthroughIsJson: false, interpretation: null } as const;
+  createFormatter({ ...spec, delimiter: ',' }, manifest).write(out, batch, { values, width }, 1, null);
+  const [answer, rejected] = out.view().toString().trimEnd().split('\n').map((l) => JSON.parse(l)); // biome-ignore format: one line
+  expect(Object.keys(answer)).toEqual(keys);
+  expect(Object.keys(rejected)).toEqual(['row', 'error']);
+  check([answer, rejected]);
+});
+
+test('an interpretation of the bundled model', async () => {
+  const { output } = await scoreText(Buffer.concat([...generatePortfolio({ rows: 40, seed: 3, faults: 2 })]), {
+    output: { format: 'json', delimiter: ',' },
+    interpretation: { effects: true, top: 3, reasons: true, below: null },
+  });
+  const { predictions } = JSON.parse(output) as { predictions: Record<string, unknown>[] };
+  expect(predictions.filter((p) => 'interpretation' in p)).toHaveLength(38);
+  check(predictions);
+});
+
+test('the schema, the one list of fields and the formatter have the same keys', () => {
+  const fields = PREDICTION_FIELDS.map((f) => f.key);
+  expect(Object.keys(PREDICTION.properties)).toEqual(fields);
+  expect([...written].sort()).toEqual([...fields].sort());
+});
+
+test.each<[string, Partial<Job>]>([
+  ['queued', {}],
+  ['done', { state: 'done', finished: 2, rows: 3, scored: 2, rejected: 1, resultBytes: 9 }],
+  ['failed', { state: 'failed', finished: 2, errorCode: 'cancelled', errorMessage: null }],
+  ['done of a pipeline', { state: 'done', finished: 2, pipeline: 'nightly', target: 'topic scores' }],
+])('a job that is %s', (_, change) => {
+  const job = describeJob({ ...QUEUED, ...change });
+  expect(faults(JOB as Schema, JSON.parse(JSON.stringify(job)), 'job')).toEqual([]);
+  expect('target' in job).toBe('pipeline' in change);
+  expect('result' in job).toBe(change.state === 'done' && !('pipeline' in change));
+});
+
+test('a fault is found: the check can fail', () => {
+  expect(faults(PREDICTION as Schema, { row: 'one', points: 1.5, news: 1, error: { code: 'x' } })).toEqual([
+    'prediction.row is string',
+    'prediction.points is number',
+    'prediction.news is in no schema',
+    'prediction.error lacks message',
+  ]);
+});
+
+test('every reference of the document leads to a schema, and every operation says what it answers', () => {
+  const text = JSON.stringify(openApi());
+  const { components, paths } = JSON.parse(text) as {
+    components: { schemas: object };
+    paths: Record<string, Record<string, { responses: object; parameters?: { in: string; name: string }[] }>>;
+  };
+  const refs = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map((m) => m[1]!);
+  expect(refs.length).toBeGreaterThan(20);
+  expect(refs.filter((r) => !(r in components.schemas))).toEqual([]);
+  for (const [path, methods] of Object.entries(paths)) {
+    for (const operation of Object.values(methods)) {
+      expect(Object.keys(operation.responses).length, path).toBeGreaterThan(0);
+      const inPath = (operation.parameters ?? []).filter((p) => p.in === 'path').map((p) => `{${p.name}}`);
+      expect(inPath, path).toEqual(path.match(/\{\w+\}/g) ?? []);
+    }
+  }
+  expect(paths['/api/v1/pipelines/{name}']!.post!.responses).toHaveProperty('201');
+  expect(Object.keys(JOB.properties)).toEqual(expect.arrayContaining(['pipeline', 'target']));
+});
