@@ -8,4 +8,27 @@ export interface Intended {
   why: string;
 }
 
-export const INTENDED: readonly Intended[] = [];
+export const INTENDED: readonly Intended[] = [
+  {
+    cases: /^score [\w-]+(\.\w+)*\.(json|jsonl|ndjson|parquet|gz|zst) → /,
+    why: '`score` reads JSON, NDJSON, Parquet and compressed files, which only pipeline files did',
+  },
+  {
+    cases: /^score \S+ → out\.(csv\.gz|ndjson\.zst|parquet)$/,
+    why: '`score -o` writes the format and compression that the name of the output says, not CSV under that name',
+  },
+  {
+    cases: /^score .*(text\.txt|→ out\.txt)/,
+    why: '`score` refuses a name whose ending is no format unless a flag says what it is',
+  },
+  {
+    cases: /^score .*--evaluator mine/,
+    parts: /^error code$/,
+    why: 'every mistake on the command line is told with a code',
+  },
+  {
+    cases: /--json$/,
+    parts: /^summary\.(interpreted|inexact)$/,
+    why: 'the summary counts interpreted and inexact rows',
+  },
+];
