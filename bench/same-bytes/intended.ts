@@ -27,6 +27,15 @@ export const INTENDED: readonly Intended[] = [
     why: 'every mistake on the command line is told with a code',
   },
   {
+    cases: /^run .*text\.txt" →|^run .*→ type: file, path: "out\.txt"/,
+    why: 'a pipeline file whose files have an ending that is no format is refused unless it says the format',
+  },
+  {
+    cases: /^topic files .*\.(csv|parquet)/,
+    parts: /code$|^f-/,
+    why: 'a topic goes to files of lines: another ending is refused, where lines stood under its name',
+  },
+  {
     cases: /--json$/,
     parts: /^summary\.(interpreted|inexact)$/,
     why: 'the summary counts interpreted and inexact rows',
