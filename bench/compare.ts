@@ -1,10 +1,11 @@
 // `npm run bench -- --compare BASE`: this checkout against another commit, both in turn, as ratios.
-import { existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { loadavg, tmpdir } from 'node:os';
+import { loadavg } from 'node:os';
 import path from 'node:path';
-import { sluice } from './contenders.ts';
-import { applications, build, CACHE, type Program, ROOT } from './prepare.ts';
-import { folder, measure, run, say, spread, type Usage } from './run.ts';
+import { withBase } from './base.ts';
+import { type Contender, sluice } from './contenders.ts';
+import { inPairs, type Pair, ratios } from './pairs.ts';
+import { applications, CACHE, type Program } from './prepare.ts';
+import { type Command, folder, say } from './run.ts';
 import { distances, readSample, TOLERANCE } from './verify.ts';
 
 export interface CompareSetting {
@@ -18,64 +19,47 @@ export interface CompareSetting {
 /** Prints ratios (this checkout ÷ base; below 1 is faster) of pairs of runs. @throws Error when scores differ */
 export async function compareWith(base: string, setting: CompareSetting): Promise<void> {
   const { models, rows, rounds, cores } = setting;
-  const parent = mkdtempSync(path.join(tmpdir(), 'sluice-base-'));
-  const tree = path.join(parent, 'tree');
-  const commit = (await run({ args: ['git', 'rev-parse', '--short', `${base}^{commit}`], cwd: ROOT })).trim();
-  await run({ args: ['git', 'worktree', 'add', '--detach', tree, commit], cwd: ROOT });
-  try {
-    await dependencies(tree);
-    const input = await applications(setting.program, rows);
-    const workers = ['--workers', String(cores)];
-    const here = sluice(setting.program, 'here', 'this checkout', workers);
-    const there = sluice(await build(tree), 'base', commit, workers);
-    const outputs = folder(CACHE, 'outputs');
+  const input = await applications(setting.program, rows);
+  const workers = ['--workers', String(cores)];
+  const here = sluice(setting.program, 'here', 'this checkout', workers);
+  await withBase(base, async ({ program, commit }) => {
+    const there = sluice(program, 'base', commit, workers);
     for (const model of models) {
-      const pairs: [Usage, Usage][] = [];
-      for (let round = 0; round < rounds; round++) {
-        const file = (c: { name: string }) => path.join(outputs, `compare-${c.name}.ndjson`);
-        const once = (c: typeof here) => measure(c.command(model, input, file(c)));
-        // Who is first changes, so that neither always has the warmer machine.
-        let pair: [Usage, Usage];
-        if (round % 2 === 0) pair = [await once(here), await once(there)];
-        else {
-          const second = await once(there);
-          pair = [await once(here), second];
-        }
-        pairs.push(pair);
-        say(
-          `round ${round + 1}/${rounds}  ${model}: here ${pair[0].seconds.toFixed(2)} s, ${base} ${pair[1].seconds.toFixed(2)} s`,
-        );
-        if (round > 0) continue;
-        const samples = new Map([
-          ['here', await readSample(file(here), rows)],
-          ['base', await readSample(file(there), rows)],
-        ]);
-        if (Math.max(...distances(samples).values()) > TOLERANCE / 2)
-          throw new Error(`${model}: scores differ from ${base}`);
-      }
-      process.stdout.write(`${model}, ${rows} rows, ${rounds} rounds, here ÷ ${base} (${commit}):\n`);
-      line('wall', pairs, (u) => u.seconds);
-      line('CPU', pairs, (u) => u.userSeconds + u.systemSeconds);
-      line('peak memory', pairs, (u) => u.peakBytes);
+      const pairs = await pairsOf([here, there], { model, input, rows, rounds });
+      tell(`${model}, ${rows} rows, ${rounds} rounds, here ÷ ${base} (${commit})`, pairs);
     }
-    process.stdout.write(`load average ${loadavg()[0]!.toFixed(2)}\n`);
-  } finally {
-    await run({ args: ['git', 'worktree', 'remove', '--force', tree], cwd: ROOT });
-    rmSync(parent, { recursive: true, force: true });
+  });
+  process.stdout.write(`load average ${loadavg()[0]!.toFixed(2)}\n`);
+}
+
+interface Task {
+  model: string;
+  input: string;
+  rows: number;
+  rounds: number;
+}
+
+/** @throws Error when the two do not score alike */
+async function pairsOf(two: readonly [Contender, Contender], { model, input, rows, rounds }: Task): Promise<Pair[]> {
+  const file = (c: Contender) => path.join(folder(CACHE, 'outputs'), `compare-${c.name}.ndjson`);
+  const commands = two.map((c) => c.command(model, input, file(c))) as [Command, Command];
+  return inPairs(commands, rounds, async (round, [a, b]) => {
+    say(
+      `round ${round + 1}/${rounds}  ${model}: ${two[0].name} ${a.seconds.toFixed(2)} s, ${two[1].name} ${b.seconds.toFixed(2)} s`,
+    );
+    if (round > 0) return;
+    const samples = new Map<string, Float64Array>();
+    for (const c of two) samples.set(c.name, await readSample(file(c), rows));
+    if (Math.max(...distances(samples).values()) > TOLERANCE / 2)
+      throw new Error(`${model}: scores of ${two[0].name} and ${two[1].name} differ`);
+  });
+}
+
+function tell(title: string, pairs: readonly Pair[]): void {
+  process.stdout.write(`${title}:\n`);
+  for (const [what, s] of Object.entries(ratios(pairs))) {
+    process.stdout.write(
+      `  ${what.padEnd(12)} min ${s.min.toFixed(3)}  median ${s.median.toFixed(3)}  max ${s.max.toFixed(3)}\n`,
+    );
   }
-}
-
-function line(what: string, pairs: readonly [Usage, Usage][], of: (u: Usage) => number): void {
-  const s = spread(pairs.map(([a, b]) => of(a) / of(b)));
-  process.stdout.write(
-    `  ${what.padEnd(12)} min ${s.min.toFixed(3)}  median ${s.median.toFixed(3)}  max ${s.max.toFixed(3)}\n`,
-  );
-}
-
-/** The same dependencies are shared; others are installed. */
-async function dependencies(tree: string): Promise<void> {
-  const lock = (root: string) => readFileSync(path.join(root, 'package-lock.json'), 'utf8');
-  if (existsSync(path.join(tree, 'package-lock.json')) && lock(tree) === lock(ROOT)) {
-    symlinkSync(path.join(ROOT, 'node_modules'), path.join(tree, 'node_modules'));
-  } else await run({ args: ['npm', 'ci'], cwd: tree }, true);
 }

@@ -8,9 +8,11 @@ import { benchExplain } from './explain.ts';
 import { benchHttp } from './http.ts';
 import { commitOf, machine } from './machine.ts';
 import { type Benchmarks, page } from './page.ts';
+import { benchPipeline } from './pipeline.ts';
 import { plot } from './plot.ts';
 import { applications, BUNDLED, build, CACHE, environment, models, REGISTRY, ROOT } from './prepare.ts';
 import { folder, metersChildren, say, warn } from './run.ts';
+import { sameBytes } from './same-bytes/same-bytes.ts';
 import { benchScore } from './score.ts';
 
 const { values } = parseArgs({
@@ -21,14 +23,19 @@ const { values } = parseArgs({
     only: { type: 'string' },
     /** Only these models, comma-separated. */
     models: { type: 'string' },
+    /** Another commit: ratios of this checkout and that one. */
     compare: { type: 'string' },
+    /** Another commit: what it writes at every door, byte for byte. */
+    'same-bytes': { type: 'string' },
+    /** Of --same-bytes: only cases whose name holds this. */
+    cases: { type: 'string' },
     /** Folder of the three files; default docs, and .cache/bench/quick with --quick. */
     out: { type: 'string' },
     /** What readers of the page should know about this run. */
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'http', 'explain'] as const;
+const PARTS = ['score', 'pipeline', 'http', 'explain'] as const;
 const only = values.only?.split(',') ?? [...PARTS];
 for (const part of only) {
   if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
@@ -46,6 +53,9 @@ const out = values.out ?? (values.quick ? path.join(CACHE, 'quick') : path.join(
 folder(REGISTRY);
 const commit = await commitOf();
 const program = await build(ROOT);
+if (values['same-bytes'] !== undefined) {
+  process.exit(await sameBytes(values['same-bytes'], { program, only: values.cases ?? '' }));
+}
 const python = await environment('venv', 'requirements.txt', 'every Python peer');
 if (python !== null) await models(program, python);
 if (!metersChildren) warn('no python3 to measure with: processes are measured by themselves, children do not count');
@@ -77,6 +87,11 @@ else {
         write(results);
       },
     });
+  }
+  if (only.includes('pipeline')) {
+    const result = await benchPipeline({ program, input, models: chosen, rows, rounds, cores });
+    results.pipeline = { machine: await where(), ...result };
+    write(results);
   }
   if (only.includes('http')) {
     const result = await benchHttp({ program, input, rows, rounds, quick: values.quick, trained: python !== null });

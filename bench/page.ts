@@ -2,12 +2,14 @@
 import type { ExplainResult } from './explain.ts';
 import type { HttpResult } from './http.ts';
 import type { Machine } from './machine.ts';
+import type { PipelineResult } from './pipeline.ts';
 import type { ModelResult, ScoreResult } from './score.ts';
 
 export interface Benchmarks {
   /** About this run, by whoever made it. */
   note?: string;
   score: { machine: Machine } & ScoreResult;
+  pipeline: { machine: Machine } & PipelineResult;
   http: { machine: Machine } & HttpResult;
   explain: { machine: Machine } & ExplainResult;
 }
@@ -26,6 +28,7 @@ export function page(b: Partial<Benchmarks>): string {
     HEAD,
     b.note,
     b.score && scorePart(b.score),
+    b.pipeline && pipelinePart(b.pipeline),
     b.http && httpPart(b.http),
     b.explain && explainPart(b.explain),
     HOW,
@@ -42,7 +45,7 @@ shared with other work; ratios carry over better.
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or http, explain: measures a part again, the others stay as they are
+npm run bench -- --only score          # or pipeline, http, explain: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
@@ -106,6 +109,26 @@ function modelPart(m: ModelResult, rows: number): string {
       `Sluice takes ${times(first.seconds.median / i.seconds.median)} as long.`
     : '';
   return `### ${m.name[0]!.toUpperCase()}${m.name.slice(1)}\n\n${table(head, body)}${ideal}`;
+}
+
+function pipelinePart(p: Benchmarks['pipeline']): string {
+  const rows = p.models.map((m) => [
+    m.name,
+    `${m.cpuSeconds.toFixed(2)}`,
+    ...[m.ratios.CPU, m.ratios.wall, m.ratios['peak memory']].map(
+      (r) => `${times(r.median)} (${r.min.toFixed(2)}–${r.max.toFixed(2)})`,
+    ),
+  ]);
+  const head = ['', '`sluice score`, CPU s', 'CPU', 'wall', 'peak memory'];
+  return `## A pipeline file
+
+${busy(p.machine, p.load)}The same ${whole(p.rows)} rows by \`sluice run\` of a pipeline file, CSV to NDJSON, against \`sluice score\`: ratios within pairs of runs, one after the
+other, each pair the other way round; medians of ${p.rounds} pair${p.rounds === 1 ? '' : 's'}, in brackets the smallest and the largest. Below 1: the pipeline file takes less. Both write
+the same bytes, which is checked.
+
+${table(head, rows)}
+
+${measured(p.machine, p.load)}`;
 }
 
 function httpPart(h: Benchmarks['http']): string {

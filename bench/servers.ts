@@ -17,11 +17,16 @@ export interface Server {
   stop: () => Promise<void>;
 }
 
-/** `serve --dev`: HTTPS with a certificate and a key made on the spot. */
-export async function startSluice(program: Program): Promise<Server> {
+/** `serve --dev`: HTTPS with a certificate and a key made on the spot. `more`: further settings, as KEY=VALUE. */
+export async function startSluice(
+  program: Program,
+  registry = REGISTRY,
+  more: readonly string[] = [],
+): Promise<Server> {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-bench-'));
-  const settings = ['limits.requests_per_second_per_key=1000000', `jobs.folder=${path.join(folder, 'jobs')}`];
-  const args = [...program.sluice, 'serve', '--dev', '--port', '0', '--registry', REGISTRY];
+  const jobs = `jobs.folder=${path.join(folder, 'jobs')}`;
+  const settings = ['limits.requests_per_second_per_key=1000000', jobs, ...more];
+  const args = [...program.sluice, 'serve', '--dev', '--port', '0', '--registry', registry];
   const child = start([...args, ...settings.flatMap((s) => ['--set', s])], folder);
   let said = '';
   child.stderr!.setEncoding('utf8').on('data', (text: string) => {

@@ -1,0 +1,43 @@
+// The one table of what may differ from the base on purpose. Everything else that differs is a finding.
+
+export interface Intended {
+  /** Of the name of the case. */
+  cases: RegExp;
+  /** Of the parts that may differ; default: all of them. */
+  parts?: RegExp;
+  why: string;
+}
+
+export const INTENDED: readonly Intended[] = [
+  {
+    cases: /^score [\w-]+(\.\w+)*\.(json|jsonl|ndjson|parquet|gz|zst) → /,
+    why: '`score` reads JSON, NDJSON, Parquet and compressed files, which only pipeline files did',
+  },
+  {
+    cases: /^score \S+ → out\.(csv\.gz|ndjson\.zst|parquet)$/,
+    why: '`score -o` writes the format and compression that the name of the output says, not CSV under that name',
+  },
+  {
+    cases: /^score .*(text\.txt|→ out\.txt)/,
+    why: '`score` refuses a name whose ending is no format unless a flag says what it is',
+  },
+  {
+    cases: /^score .*--evaluator mine/,
+    parts: /^error code$/,
+    why: 'every mistake on the command line is told with a code',
+  },
+  {
+    cases: /^run .*text\.txt" →|^run .*→ type: file, path: "out\.txt"/,
+    why: 'a pipeline file whose files have an ending that is no format is refused unless it says the format',
+  },
+  {
+    cases: /^topic files .*\.(csv|parquet)/,
+    parts: /code$|^f-/,
+    why: 'a topic goes to files of lines: another ending is refused, where lines stood under its name',
+  },
+  {
+    cases: /--json$/,
+    parts: /^summary\.(interpreted|inexact)$/,
+    why: 'the summary counts interpreted and inexact rows',
+  },
+];
