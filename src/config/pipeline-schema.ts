@@ -1,6 +1,6 @@
 // The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
 import { type Static, type TSchema, Type } from 'typebox';
-import { choice, closed, section, whole } from './options/define.ts';
+import { choice, closed, section, whole } from './options/describe-option.ts';
 import { KafkaSchema, SchemaRegistrySchema } from './options/kafka.ts';
 import { SCORING } from './options/scoring.ts';
 import type { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';

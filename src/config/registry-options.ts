@@ -1,8 +1,8 @@
 // How a remote registry is reached and where its packages are kept: a part of the configuration of `serve`, and of the environment.
 import { type Static, Type } from 'typebox';
 import { Value } from 'typebox/value';
+import { didYouMean } from '../core/did-you-mean.ts';
 import { SluiceError } from '../core/errors.ts';
-import { didYouMean } from '../core/names.ts';
 
 const closed = { additionalProperties: false };
 const text = (description: string) => Type.Optional(Type.String({ description }));

@@ -1,6 +1,6 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
-import { closed, MIB, section, whole } from './options/define.ts';
+import { closed, MIB, section, whole } from './options/describe-option.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
 

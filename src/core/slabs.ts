@@ -1,5 +1,5 @@
 // The fixed budget of blocks in flight: who wants to read more must wait until a written block gives its slab back.
-import { PAGE } from './page.ts';
+import { PAGE } from './wasm-page.ts';
 
 /** A piece of shared memory for the bytes of one block. */
 export interface Slab {

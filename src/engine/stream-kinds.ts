@@ -1,5 +1,5 @@
 // Streams that are read and written alike are of one kind: workers keep a decoder and a formatter for each, by its number.
-import { sameData } from '../core/same.ts';
+import { sameData } from '../core/same-data.ts';
 import type { StreamSpec } from './protocol.ts';
 
 export interface StreamKind {

@@ -1,6 +1,6 @@
 // Functions put together to a module, with the names that stack traces, profilers and debuggers show.
 
-import { PAGE } from '../core/page.ts';
+import { PAGE } from '../core/wasm-page.ts';
 import { ByteList } from './byte-list.ts';
 import { dumpWat } from './dump-wat.ts';
 import type { WasmFunction } from './function.ts';

@@ -1,5 +1,5 @@
 // Writes ONNX files for tests: just enough of onnx.proto3 to make graphs of nodes, constants and float inputs.
-import { concat, integerField, lengthField } from '../../src/inference/onnx/wire.ts';
+import { concat, integerField, lengthField } from '../../src/inference/onnx/protobuf.ts';
 
 export type AttributeValue =
   | { f: number }

@@ -1,6 +1,6 @@
 // How a command of the command line is described; `npm run docs` makes plain tables of it, which is all a command line loads.
 import type { TSchema } from 'typebox';
-import { toggle } from '../options/define.ts';
+import { toggle } from '../options/describe-option.ts';
 import { registryAddress } from '../options/scoring.ts';
 
 /** What a shell may offer for a value besides the choices of its schema. */

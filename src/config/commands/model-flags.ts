@@ -1,6 +1,6 @@
 // Flags of `model …`: registering, listing and verifying models.
 import { Type } from 'typebox';
-import { choice, text, toggle } from '../options/define.ts';
+import { choice, text, toggle } from '../options/describe-option.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const found = { otherwise: 'detected' };

@@ -1,5 +1,5 @@
 // Flags of the commands that take pipeline files: `run`, `lint`, `test`, `dlq replay`.
-import { text, whole } from '../options/define.ts';
+import { text, whole } from '../options/describe-option.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;

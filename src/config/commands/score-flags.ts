@@ -1,7 +1,7 @@
 // Flags of the commands that score files: `score`, `explain`, and `generate` and `demo` that make files to score.
 import { Type } from 'typebox';
 import { FILE_FORMATS } from '../../core/file-format.ts';
-import { at, choice, MIB, maybe, text, whole } from '../options/define.ts';
+import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
 import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 

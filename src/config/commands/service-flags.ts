@@ -1,6 +1,6 @@
 // Flags of `serve` and of what goes with it: `keys …`, `doctor`, `completion`.
 import { Type } from 'typebox';
-import { text, toggle, whole } from '../options/define.ts';
+import { text, toggle, whole } from '../options/describe-option.ts';
 import { SCOPES } from '../scopes.ts';
 import { SHELLS } from '../shells.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';

@@ -1,6 +1,6 @@
 // How brokers and the schema registry are reached: sections of a pipeline file.
 import { Type } from 'typebox';
-import { choice, closed, maybe, section, text, whole } from './define.ts';
+import { choice, closed, maybe, section, text, whole } from './describe-option.ts';
 
 const secret = (description: string) =>
   Type.Union(

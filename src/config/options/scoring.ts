@@ -1,7 +1,7 @@
 // Options of scoring, each described once: pipeline files, command lines, query parameters and the configuration of the service take them from here.
 import { Type } from 'typebox';
 import { COMPRESSIONS, DELIMITER_NAMES } from '../../core/file-format.ts';
-import { at, choice, type Door, MIB, text, whole } from './define.ts';
+import { at, choice, type Door, MIB, text, whole } from './describe-option.ts';
 
 export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 

@@ -1,7 +1,7 @@
 // Sources, sinks and dead letters of a pipeline, by type.
 import { Type } from 'typebox';
 import { FILE_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
-import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './define.ts';
+import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import { SCORING } from './scoring.ts';
 
 const BY_NAME = { otherwise: 'by the name of the file' };

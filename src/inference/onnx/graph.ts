@@ -1,6 +1,6 @@
 // ONNX's ModelProto as far as a scorer needs it; field numbers are those of the published onnx.proto3.
 import { SluiceError } from '../../core/errors.ts';
-import { type Field, type KnownText, Message } from './wire.ts';
+import { type Field, type KnownText, Message } from './protobuf.ts';
 
 /** TensorProto.DataType by number. */
 export const ELEMENT_TYPES = [

@@ -2,7 +2,7 @@
 import { SluiceError } from '../../core/errors.ts';
 import type { Graph, Node, OnnxModel } from './graph.ts';
 import { type ClassLabel, labelsOf } from './nodes.ts';
-import { concat, lengthField, Message } from './wire.ts';
+import { concat, lengthField, Message } from './protobuf.ts';
 
 export interface ZipMapInfo {
   /** Name of the graph output. */

@@ -1,8 +1,8 @@
 // Reads the header row and fits it to the columns of a model, or says in words what does not fit.
 import { isUtf8 } from 'node:buffer';
 import { parse } from 'csv-parse/sync';
+import { didYouMean } from '../../core/did-you-mean.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
-import { didYouMean } from '../../core/names.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 

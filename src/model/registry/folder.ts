@@ -2,8 +2,8 @@
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { formatYaml } from '../../config/yaml.ts';
+import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { didYouMean } from '../../core/names.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { readAliases } from './aliases.ts';

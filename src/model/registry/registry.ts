@@ -1,7 +1,7 @@
 // The interface of every model registry, and how references resolve in it.
 
+import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { didYouMean } from '../../core/names.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
 export interface Reference {
