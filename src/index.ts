@@ -4,6 +4,7 @@ import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
 import type { TextFormat } from './core/file-format.ts';
 import { openRegistry } from './doors/commands/open-registry.ts';
+import type { RunCounts } from './engine/counts.ts';
 import { assertExplainable } from './engine/score-chunks.ts';
 import { WorkerPool } from './engine/worker-pool.ts';
 import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';
@@ -59,17 +60,8 @@ export interface ScoreStreamOptions {
   signal?: AbortSignal;
 }
 
-export interface StreamCounts {
-  /** rows = scored + rejected. */
-  rows: number;
-  scored: number;
-  rejected: number;
-  rejectedByCode: Partial<Record<ErrorCode, number>>;
-  interpreted: number;
-  inexact: number;
-  /** The first rejected rows. */
-  details: readonly ErrorDetail[];
-}
+/** rows = scored + rejected; `interpreted` and `inexact` of them have, or lack, an interpretation; `details`: the first rejected rows. */
+export type StreamCounts = Readonly<RunCounts>;
 
 /** Predictions as bytes, in the order of the applications; iterate it once. Its counts are there when it has ended well. */
 export interface ScoredStream extends AsyncIterable<Uint8Array> {

@@ -1,6 +1,5 @@
 // What a stream is counted by: the engine tells an account of every part, once and in order, and keeps no numbers of its own.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
-import type { Tally } from './protocol.ts';
 
 /** Counts of a run or of a unit of it; rows = scored + rejected always holds when it ends well. */
 export interface RunCounts {
@@ -13,6 +12,12 @@ export interface RunCounts {
   inexact: number;
   /** The first rejected rows. */
   details: ErrorDetail[];
+}
+
+/** What the rows of a part add up to: all that an account is told of them. */
+export interface Tally extends RunCounts {
+  /** Milliseconds of work in the worker; waiting for it is not part of them. */
+  workMs: number;
 }
 
 export interface Account {

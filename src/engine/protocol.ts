@@ -1,11 +1,12 @@
 // What the main thread and the scoring workers say to each other.
 
 import type { Rejection } from '../core/batch.ts';
-import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
 import type { OutputSpec } from '../io/format/formatter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { Tally } from './counts.ts';
 
 /** How the blocks of one stream are to be read and written; the same for all its blocks. */
 export interface StreamSpec {
@@ -47,22 +48,6 @@ export interface ScoreJob {
 }
 
 export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
-
-/** What the rows of a part add up to: all that an account is told of them. */
-export interface Tally {
-  /** rows = scored + rejected. */
-  rows: number;
-  scored: number;
-  rejected: number;
-  rejectedByCode: Partial<Record<ErrorCode, number>>;
-  /** Rows with an interpretation, and rows whose effects did not add up. */
-  interpreted: number;
-  inexact: number;
-  /** The first few rejected rows, for answers that list them. */
-  details: ErrorDetail[];
-  /** Milliseconds of work in the worker; waiting for it is not part of them. */
-  workMs: number;
-}
 
 export interface ScoredPart extends Tally {
   /** Formatted predictions; `length` bytes of the buffer are valid. */

@@ -1,7 +1,7 @@
 // The only place that counts: what a run read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
 import type { ErrorCode } from '../core/errors.ts';
-import type { Account, RunCounts } from '../engine/counts.ts';
-import { MAX_DETAILS, type Tally } from '../engine/protocol.ts';
+import type { Account, RunCounts, Tally } from '../engine/counts.ts';
+import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 
 export const newCounts = (): RunCounts => ({
@@ -146,22 +146,8 @@ export class UnitAccount implements Account {
 }
 
 /** A copy without what a part has beside its numbers: its bytes must not be kept alive. */
-const tallyOnly = ({
-  rows,
-  scored,
-  rejected,
-  rejectedByCode,
-  interpreted,
-  inexact,
-  details,
-  workMs,
-}: Tally): Tally => ({
-  rows,
-  scored,
-  rejected,
-  rejectedByCode,
-  interpreted,
-  inexact,
-  details,
-  workMs,
-});
+function tallyOnly(tally: Tally): Tally {
+  const copy = { ...newCounts(), workMs: tally.workMs };
+  addTo(copy, tally);
+  return copy;
+}

@@ -3,8 +3,9 @@
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import type { Tally } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import type { StreamSpec, Tally } from '../engine/protocol.ts';
+import type { StreamSpec } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
