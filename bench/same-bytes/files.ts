@@ -1,5 +1,6 @@
 // The doors of the command line: `score`, `run` of files and standard streams, `test`, `lint`, `explain`, `generate`, `model`.
 import { read } from './corpus.ts';
+import { steady } from './models.ts';
 import { type Case, commandLine, type Seen, type Side } from './side.ts';
 
 const MODEL = ['-m', 'credit-default', '--registry', '../models', '--workers', '1'];
@@ -204,7 +205,7 @@ function runCases(names: readonly string[]): Case[] {
   }
   cases.push({ source: file('faults.csv'), sink: out('out.parquet'), score: 'passthrough: "*"' });
   cases.push({ source: file('ids.csv'), sink: out('out.parquet'), score: 'passthrough: [application_id]' });
-  cases.push({ source: file('ids.csv'), sink: out('out.tsv, delimiter: semicolon') });
+  cases.push({ source: file('ids.csv'), sink: `${out('out.tsv')}, delimiter: semicolon` });
   cases.push({
     source: file('ids.csv'),
     sink: `${out('out.csv')}, delimiter: pipe`,
@@ -221,7 +222,7 @@ function runCases(names: readonly string[]): Case[] {
     cases.push({ source: file('dirty.csv'), sink: out('out.csv'), score: `evaluator: ${evaluator}` });
   }
   // Several inputs.
-  for (const pattern of ['p*.csv', '*s.csv', 'nothing-*.csv', 'native.*']) {
+  for (const pattern of ['[df]*.csv', 'p*.csv', '*s.csv', 'nothing-*.csv', 'native.*']) {
     cases.push({ source: file(pattern), sink: out('o-{name}.ndjson'), more: LIST });
     cases.push({ source: file(pattern), sink: out('o-{name}.csv') });
   }
@@ -291,7 +292,11 @@ function otherCases(zoo: readonly string[]): Case[] {
     ['--version', ['--version']],
   ];
   const cases = lines.map(
-    ([name, args, files = {}]): Case => ({ name, see: (side) => commandLine(side, name, { args, files }) }),
+    ([name, args, files = {}]): Case => ({
+      name,
+      see: async (side) =>
+        new Map([...(await commandLine(side, name, { args, files }))].map(([part, bytes]) => [part, steady(bytes)])),
+    }),
   );
   for (const model of zoo) {
     for (const flags of [

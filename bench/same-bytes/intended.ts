@@ -31,6 +31,29 @@ export const INTENDED: readonly Intended[] = [
     why: 'a pipeline file whose files have an ending that is no format is refused unless it says the format',
   },
   {
+    cases: /^run .*\.parquet\.gz"/,
+    why: 'Parquet packed once more is refused: it was written as plain Parquet under that name',
+  },
+  {
+    cases: /^run .*path: "in\/native\.\*"/,
+    why: 'several inputs that would become one output are refused: the last one was kept',
+  },
+  {
+    cases: /^run .*path: "in\/(p\*|\*s|\[bf\]\*|\[o\]\*)\.csv"/,
+    parts: /^(o-.*|list\.csv)$/,
+    why: 'an input that cannot be scored does not stop a run over several: the others are there',
+  },
+  {
+    cases: /^run .*path: "in\/\[df\]\*\.csv"/,
+    parts: /^list\.csv$/,
+    why: 'the list of rejected rows of several inputs says which input, in a column of its own',
+  },
+  {
+    cases: /^nobody$/,
+    parts: /^error code$/,
+    why: 'a command that is none is told with a code, without the whole help',
+  },
+  {
     cases: /^topic files .*\.(csv|parquet)/,
     parts: /code$|^f-/,
     why: 'a topic goes to files of lines: another ending is refused, where lines stood under its name',

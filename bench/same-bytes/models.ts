@@ -82,7 +82,7 @@ function encodingFile(side: Side, model: string, { register }: Described): strin
 }
 
 /** Without the time of day and what was measured on the spot. */
-const steady = (bytes: Buffer): Buffer =>
+export const steady = (bytes: Buffer): Buffer =>
   bytes.includes(0)
     ? bytes
     : Buffer.from(

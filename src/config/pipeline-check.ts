@@ -1,7 +1,6 @@
 // Written by `npm run docs` from the schema in pipeline-schema.ts: the common part, then each end by its type.
 // @ts-nocheck: typebox writes JavaScript.
 import { Guard } from 'typebox/guard';
-import type { Defaults } from './schema-defaults.ts';
 
 type Ends<T> = Record<'source' | 'sink' | 'dead_letter', Record<string, T>>;
 
@@ -79,61 +78,5 @@ export const PIPELINE_CHECKS: { common: (value: unknown) => boolean } & Ends<(va
     const check_0 = ((value) => ((typeof value === "object" && value !== null && !(Array.isArray(value))) && ((("type" in value && "path" in value) && Object.getOwnPropertyNames(value).length === 2) && (value.type === "file" && (typeof value.path === "string" && (value.path.length >= 2 || (value.path.length >= 1 && Guard.CodePointCount(value.path) >= 1)))))));
     return (value) => { return check_0(value) }
   })(),
-  },
-};
-
-export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
-  common: [
-      [["score"],{}],
-      [["score","interpretation"],"none"],
-      [["score","batch_rows"],1024],
-      [["score","batch_wait_ms"],20],
-      [["score","evaluator"],"auto"],
-      [["score","record_bytes"],1048576],
-      [["transaction_rows"],4096],
-      [["transaction_timeout_ms"],60000],
-      [["kafka"],{}],
-      [["kafka","client_id"],"sluice"],
-      [["kafka","session_timeout_ms"],30000],
-      [["kafka","connect_timeout_ms"],10000],
-      [["kafka","request_timeout_ms"],30000],
-      [["schema_registry","timeout_ms"],5000],
-    ],
-  source: {
-    kafka: [
-      [["format"],"json"],
-      [["start_at"],"earliest"],
-      [["on_offset_lost"],"stop"],
-      [["until_caught_up"],false],
-      [["fetch_bytes"],1048576],
-      [["in_flight_bytes"],33554432],
-    ],
-    file: [],
-    stdio: [
-      [["format"],"csv"],
-      [["compression"],"none"],
-    ],
-    upload: [
-      [["format"],"csv"],
-    ],
-  },
-  sink: {
-    kafka: [
-      [["format"],"json"],
-      [["compression"],"none"],
-      [["timestamp"],"input"],
-    ],
-    file: [
-      [["roll_rows"],100000],
-      [["roll_ms"],60000],
-    ],
-    stdio: [
-      [["format"],"ndjson"],
-      [["compression"],"none"],
-    ],
-  },
-  dead_letter: {
-    kafka: [],
-    file: [],
   },
 };

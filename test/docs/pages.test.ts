@@ -7,7 +7,7 @@ import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/doors/http/openapi/openapi.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
-import { manifestCheck, pipelineCheck } from '../../tools/docs/check-code.ts';
+import { manifestCheck, pipelineCheck, pipelineDefaults } from '../../tools/docs/check-code.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
 import { flagTables } from '../../tools/docs/flag-tables.ts';
@@ -21,6 +21,7 @@ import { serverConfigJsonSchema, serverConfigPage } from '../../tools/docs/serve
 const GENERATED: [string, () => string | Promise<string>][] = [
   ['src/model/package/manifest-check.ts', manifestCheck],
   ['src/config/pipeline-check.ts', pipelineCheck],
+  ['src/config/pipeline-defaults.ts', pipelineDefaults],
   ['src/doors/commands/flag-tables.ts', flagTables],
   ['docs/commands.md', commandsPage],
   ['docs/score.md', () => withPart('docs/score.md', 'flags of score', flagsOf('score'))],

@@ -43,32 +43,50 @@ function checkExpression(schema: TSchema): string {
   return `(() => {\n${lines.map((l) => `    ${l}`).join('\n')}\n  })()`;
 }
 
+const ENDS = { source: SOURCES, sink: SINKS, dead_letter: DEAD_LETTERS };
+const COMMON = () => pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS));
+const ENDS_TYPE = "type Ends<T> = Record<'source' | 'sink' | 'dead_letter', Record<string, T>>;";
+
+/** Members of a record over the common part and each end by its type. */
+function overEnds(of: (schema: TSchema) => string): string[] {
+  const each = (schemas: Readonly<Record<string, TSchema>>) =>
+    Object.entries(schemas).map(([type, schema]) => `    ${type}: ${of(schema)},`);
+  return [
+    `  common: ${of(COMMON())},`,
+    ...Object.entries(ENDS).flatMap(([end, schemas]) => [`  ${end}: {`, ...each(schemas), '  },']),
+  ];
+}
+
 /** src/config/pipeline-check.ts */
 export function pipelineCheck(): string {
-  const common = pipelineSchema(typeOnly(SOURCES), typeOnly(SINKS), typeOnly(DEAD_LETTERS));
-  const ends = { source: SOURCES, sink: SINKS, dead_letter: DEAD_LETTERS };
-  const each = (schemas: Readonly<Record<string, TSchema>>, of: (schema: TSchema) => string) =>
-    Object.entries(schemas).map(([type, schema]) => `    ${type}: ${of(schema)},`);
+  return [
+    '// Written by `npm run docs` from the schema in pipeline-schema.ts: the common part, then each end by its type.',
+    '// @ts-nocheck: typebox writes JavaScript.',
+    "import { Guard } from 'typebox/guard';",
+    '',
+    ENDS_TYPE,
+    '',
+    'export const PIPELINE_CHECKS: { common: (value: unknown) => boolean } & Ends<(value: unknown) => boolean> = {',
+    ...overEnds(checkExpression),
+    '};',
+    '',
+  ].join('\n');
+}
+
+/** src/config/pipeline-defaults.ts */
+export function pipelineDefaults(): string {
   const data = (schema: TSchema) => {
     const lines = defaultsOf(schema).map((entry) => `\n      ${JSON.stringify(entry)},`);
     return `[${lines.join('')}${lines.length > 0 ? '\n    ' : ''}]`;
   };
   return [
-    '// Written by `npm run docs` from the schema in pipeline-schema.ts: the common part, then each end by its type.',
-    '// @ts-nocheck: typebox writes JavaScript.',
-    "import { Guard } from 'typebox/guard';",
+    '// Written by `npm run docs` from the schema in pipeline-schema.ts: apart from the checks, which flags do not need.',
     "import type { Defaults } from './schema-defaults.ts';",
     '',
-    "type Ends<T> = Record<'source' | 'sink' | 'dead_letter', Record<string, T>>;",
-    '',
-    'export const PIPELINE_CHECKS: { common: (value: unknown) => boolean } & Ends<(value: unknown) => boolean> = {',
-    `  common: ${checkExpression(common)},`,
-    ...Object.entries(ends).flatMap(([end, schemas]) => [`  ${end}: {`, ...each(schemas, checkExpression), '  },']),
-    '};',
+    ENDS_TYPE,
     '',
     'export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {',
-    `  common: ${data(common)},`,
-    ...Object.entries(ends).flatMap(([end, schemas]) => [`  ${end}: {`, ...each(schemas, data), '  },']),
+    ...overEnds(data),
     '};',
     '',
   ].join('\n');

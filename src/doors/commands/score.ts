@@ -1,6 +1,6 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import type { Command } from 'commander';
-import { pipelineOf } from '../../config/pipeline-config.ts';
+import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
