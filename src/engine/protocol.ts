@@ -1,25 +1,25 @@
-// What the main thread and the scoring workers say to each other.
-
+// Messages between the main thread and the scoring workers.
 import type { Rejection } from '../core/batch.ts';
-import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { ErrorCode } from '../core/errors.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
 import type { OutputSpec } from '../io/format/formatter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { Tally } from './counts.ts';
 
 /** How the blocks of one stream are to be read and written; the same for all its blocks. */
 export interface StreamSpec {
   input: DecoderInput;
   output: OutputSpec;
-  /** Records that each get an answer of their own: parts name every rejected row. Default: no. */
+  /** Each record is answered on its own: parts report every rejected row. Default: no. */
   records?: boolean;
-  /** Many rows will come: what pays only then is made at once. Default: when they have come. */
+  /** Many rows are expected: kernels are compiled at once. Default: after enough rows have been seen. */
   large?: boolean;
   /** Default: that of SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 
-/** The first message: what a worker serves. It is started before that is known. */
+/** The first message: the model a worker serves. Workers start before it is known. */
 export interface OpenModel {
   type: 'open';
   model: ModelPackage;
@@ -42,27 +42,11 @@ export interface ScoreJob {
   lines: Int32Array;
   firstRow: number;
   firstByte: number;
-  /** A buffer of an earlier result, to be written over. */
+  /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }
 
 export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
-
-/** What the rows of a part add up to: all that an account is told of them. */
-export interface Tally {
-  /** rows = scored + rejected. */
-  rows: number;
-  scored: number;
-  rejected: number;
-  rejectedByCode: Partial<Record<ErrorCode, number>>;
-  /** Rows with an interpretation, and rows whose effects did not add up. */
-  interpreted: number;
-  inexact: number;
-  /** The first few rejected rows, for answers that list them. */
-  details: ErrorDetail[];
-  /** Milliseconds of work in the worker; waiting for it is not part of them. */
-  workMs: number;
-}
 
 export interface ScoredPart extends Tally {
   /** Formatted predictions; `length` bytes of the buffer are valid. */
@@ -80,5 +64,5 @@ export type FromWorker =
   | { type: 'scored'; job: number; part: ScoredPart }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
 
-/** Most details a part carries. */
+/** Maximum number of details in a part. */
 export const MAX_DETAILS = 20;

@@ -55,7 +55,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
       })(),
       input: { format: 'delimited', delimiter },
       output: { format: 'ndjson', delimiter },
-      // Columns the model does not take are nobody's business here.
+      // Columns the model does not take are left out.
       passthrough: '*',
       interpretation: { effects: true, reasons: true, top: null, below: null },
       account: new RunAccount().unit(),

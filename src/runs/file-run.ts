@@ -56,7 +56,7 @@ interface FileRunParts {
   topic: KafkaSink | null;
 }
 
-/** What ended an input that says nothing of the next one; anything else ends the run. */
+/** Errors that end one input but not the run; any other error ends the run. */
 const NEXT_MAY_WORK = new Set<ErrorCode>(['input_not_found', 'input_unreadable', 'input_changed', 'output_unwritable', 'output_exists_as_folder']); // biome-ignore format: one line
 
 class FileRun {
@@ -116,7 +116,7 @@ class FileRun {
           if (e.entry.fault !== 'input' && !NEXT_MAY_WORK.has(e.code)) break;
         }
       }
-      // What is final keeps its list, however the others ended.
+      // Final outputs keep their lists, however the other inputs ended.
       await rejects.commit();
       if (failures.length > 0) throw failed(failures, steps);
       return this.#result;
@@ -166,7 +166,7 @@ class FileRun {
       const passthrough = spec.score.passthrough ?? [];
       return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec) });
     }
-    // Loaded here: who writes files must not pay for the Kafka client.
+    // Imported lazily: a run into files must not load the Kafka client.
     const [{ openTopicSink }, { recordFormat }] = await Promise.all([
       import('./topic-sink.ts'),
       import('./record-format.ts'),
@@ -177,7 +177,7 @@ class FileRun {
   }
 }
 
-/** Every input that failed, by name, and what became of the others. */
+/** Every failed input by name, and the outcome of the others. */
 function failed(failures: readonly { step: Step; error: SluiceError }[], steps: readonly Step[]): SluiceError {
   const last = failures.at(-1)!;
   const tried = steps.indexOf(last.step) + 1;

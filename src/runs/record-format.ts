@@ -1,6 +1,6 @@
 // How values of topics are read and written: JSON as it is, or Avro through a schema registry.
 import type { Pipeline } from '../config/pipeline-schema.ts';
-import type { Tally } from '../engine/protocol.ts';
+import type { Tally } from '../engine/counts.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { AvroDecoder, AvroEncoder } from '../kafka/avro/avro-codec.ts';
 import { SchemaRegistry } from '../kafka/avro/schema-registry.ts';
@@ -39,7 +39,7 @@ export async function recordFormat({
   };
 }
 
-/** What cannot be decoded is rejected in its place, the others are scored. */
+/** Values that cannot be decoded are rejected in place, the others are scored. */
 async function scoreAvro(
   decoder: AvroDecoder,
   scorer: RecordScorer,

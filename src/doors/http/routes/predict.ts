@@ -2,9 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import type { RunCounts } from '../../../engine/counts.ts';
+import type { RunCounts, Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
-import type { Tally } from '../../../engine/protocol.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
@@ -79,7 +78,7 @@ export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: Ser
   };
 }
 
-/** What one body may hold. */
+/** Limits of one body. */
 export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxRecordBytes: limits.row_bytes,
   maxRows: limits.rows,
