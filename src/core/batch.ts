@@ -28,7 +28,7 @@ export interface Rejection {
   code: ErrorCode;
   /** Column at fault, if one is. */
   column: string | null;
-  /** Words without any value of the input. */
+  /** Message; never contains a value of the input. */
   message: string;
 }
 
@@ -45,13 +45,13 @@ export interface ColumnBatch {
   readonly rejected: Uint8Array;
   /** One entry a rejected row, in row order. */
   rejections: Rejection[];
-  /** 1 where a decoder has written the row as the model takes it, and what `columns` hold of it is stale. */
+  /** 1 where a decoder has encoded the row for the model directly; its cells in `columns` are stale then. */
   readonly encoded: Uint8Array;
   /** Columns echoed to the output: per passthrough column, the raw text of each row. */
   readonly passthrough: readonly (string | null)[][];
 }
 
-/** Room for the cells of columns of these kinds. */
+/** Allocates columns of these kinds. */
 export const newColumns = (kinds: readonly ColumnKind[], capacity: number): ColumnData[] =>
   kinds.map((kind) => ({
     kind,

@@ -2,9 +2,9 @@
 
 /** Why the cutter already knows that a record is bad (0: it does not). */
 export const RECORD_OK = 0;
-/** Quoting against RFC 4180: only its first physical line is taken, scanning goes on behind it. */
+/** Quoting that violates RFC 4180: only the first physical line is consumed, and scanning resumes behind it. */
 export const RECORD_MALFORMED = 1;
-/** Longer than the limit for one row: the span holds its beginning only. */
+/** Longer than the row limit: the span covers only its beginning. */
 export const RECORD_TOO_LONG = 2;
 
 /** Scoring this record alone brought its worker down twice. */
@@ -18,7 +18,7 @@ export const RECORD_TOO_DEEP = 5;
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;
-  /** The bytes. Workers get shared ones: a worker that dies does not take them along. */
+  /** The bytes. Workers get shared memory, so that the bytes survive the death of a worker. */
   readonly slab: ArrayBufferLike;
   /** Two entries a record: first byte and one past the last byte in the slab, line end not included. */
   readonly spans: Int32Array;

@@ -1,4 +1,4 @@
-// Where what can be made again is kept on disk.
+// The folder for data that can be recreated at any time.
 import { homedir } from 'node:os';
 import path from 'node:path';
 

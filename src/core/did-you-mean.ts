@@ -1,4 +1,4 @@
-// Names people mistype.
+// Suggestions for mistyped names.
 
 /** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
 export function didYouMean(word: string, known: Iterable<string>): string {

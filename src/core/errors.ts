@@ -255,7 +255,7 @@ export class SluiceError extends Error {
   }
 }
 
-/** The SluiceError inside anything thrown; what has no code becomes `fallback`. */
+/** Anything thrown as a SluiceError; what is none gets the code `fallback`. */
 export function asSluiceError(error: unknown, fallback: ErrorCode): SluiceError {
   if (error instanceof SluiceError) return error;
   const message = error instanceof Error ? error.message : String(error);

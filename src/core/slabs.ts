@@ -13,9 +13,9 @@ export interface Slab {
 export class SlabPool {
   readonly slabBytes: number;
   readonly budget: number;
-  /** The memory that all slabs lie in, for kernels that look at them in place; null: each has memory of its own. */
+  /** The memory shared by all slabs, for kernels that read them in place; null: each slab has its own. */
   readonly memory: WebAssembly.Memory | null;
-  /** Bytes in front of the slabs that kernels may write to. */
+  /** Bytes of scratch space for kernels, in front of the slabs. */
   readonly scratch = PAGE;
   readonly #free: Slab[] = [];
   readonly #waiting: ((slab: Slab) => void)[] = [];
@@ -59,7 +59,7 @@ export class SlabPool {
     });
   }
 
-  /** Gives a slab back, or the larger one that had to stand in for it: that is left to the garbage collector. */
+  /** Releases a slab. A larger one that stood in for it is left to the garbage collector. */
   release(slab: Slab): void {
     if (this.holds(slab)) this.#free.push(slab);
     const next = this.#waiting.shift();
@@ -67,12 +67,12 @@ export class SlabPool {
     else this.#out--;
   }
 
-  /** Whether a slab is one of the pool, and no larger one. */
+  /** Whether a slab belongs to the pool, rather than being a larger stand-in. */
   holds(slab: Slab): boolean {
     return this.memory ? slab.buffer === bufferOf(this.memory) : slab.bytes === this.slabBytes;
   }
 
-  /** Something larger in the place of a slab, for a record that is longer: not in the memory of the pool. */
+  /** A larger stand-in for a slab, for a record that does not fit; allocated outside the memory of the pool. */
   larger(slab: Slab, bytes: number): Slab {
     if (this.holds(slab)) this.#free.push(slab);
     return { buffer: new SharedArrayBuffer(bytes), at: 0, bytes };
@@ -92,7 +92,7 @@ const bufferOf = (memory: WebAssembly.Memory): SharedArrayBuffer => memory.buffe
 const aligned = (bytes: number): number => Math.ceil(bytes / 64) * 64;
 
 function sharedMemory(bytes: number): WebAssembly.Memory | null {
-  // Vector loads may touch what lies behind the last slab.
+  // Vector loads may read past the last slab.
   const pages = Math.ceil(bytes / PAGE) + 1;
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });

@@ -1,4 +1,4 @@
-// The made-up population behind the generator: levels, shares and the effect of each on repayment. No real data.
+// The synthetic population behind the generator: levels, shares and the effect of each on repayment. No real data.
 
 export interface Level {
   name: string;
@@ -44,7 +44,7 @@ export const TERM = [3, 6, 9, 12, 18, 24, 36, 48, 60].map((months, i) => ({
   share: [0.05, 0.12, 0.08, 0.25, 0.14, 0.18, 0.12, 0.04, 0.02][i]!,
 }));
 
-/** Ids keep their leading zeros; their effects are fixed numbers that look like chance. */
+/** Ids keep their leading zeros; their effects are fixed pseudo-random numbers. */
 const ids = (names: string[], spread: number): Level[] =>
   names.map((name, i) => level(name, 1 / names.length, spread * Math.sin(12.9898 * (i + 1) + names.length)));
 const numbered = (n: number, digits: number, prefix = ''): string[] =>

@@ -8,7 +8,7 @@ export interface GenerateOptions {
   /** The same seed gives the same bytes; row i does not depend on how many rows or faults are asked for. */
   seed: number;
   delimiter?: string;
-  /** Exactly this many rows are broken, spread over the file. */
+  /** Number of invalid rows, spread evenly over the file. */
   faults?: number;
   /** Add the outcome column `ok`. */
   outcome?: boolean;
@@ -56,7 +56,7 @@ export const COLUMNS = [
 const AT = Object.fromEntries(COLUMNS.map((c, i) => [c, i]));
 
 const CHUNK_CHARACTERS = 128 * 1024;
-/** Stands for 0xFF 0xFE, which are no UTF-8, until the chunk is encoded: as long as they are, and in no value. */
+/** Placeholder for the invalid UTF-8 bytes 0xFF 0xFE until the chunk is encoded; same length, and in no value. */
 const NOT_UTF8 = '\u0080';
 
 const SHARES = {
@@ -77,7 +77,7 @@ const FAULTS: { code: string; column?: string; plant: (fields: string[]) => void
   { code: 'bad_number', column: 'income', plant: (f) => set(f, 'income', '1 000') },
 ];
 
-/** Yields the file in chunks; `onFault` hears of each planted fault as its row is written. */
+/** Yields the file in chunks; `onFault` is called for each planted fault as its row is written. */
 export function* generatePortfolio(
   options: GenerateOptions,
   onFault?: (fault: PlantedFault) => void,
@@ -105,7 +105,7 @@ export function* generatePortfolio(
     // The k-th fault stands in the middle of the k-th of `faults` equal stretches.
     if (planted < faults && row === Math.ceil(((planted + 0.5) * options.rows) / faults)) {
       const fault = FAULTS[planted % FAULTS.length]!;
-      // A broken row stays on one line, whatever its category was.
+      // An invalid row always stays on one line.
       if (lines > 1) set(fields, 'occupation_type', 'EMPLOYEE');
       lines = 1;
       fault.plant(fields);
@@ -141,7 +141,7 @@ function encode(text: string): Buffer {
 
 const CENTS = Array.from({ length: 100 }, (_, c) => String(c / 100).slice(1));
 
-/** At most two decimals; a whole number and a table are much faster than printing a fraction. */
+/** At most two decimals. An integer and a lookup table are much faster than formatting a fraction. */
 function money(v: number): string {
   const cents = Math.round(v * 100);
   return Math.floor(cents / 100) + CENTS[cents % 100]!;
@@ -222,7 +222,7 @@ function application(r: Random, fields: string[], dirty: boolean): boolean {
 function writeUnseen(r: Random, fields: string[]): void {
   const entries = Object.entries(population.UNSEEN_CATEGORIES);
   const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
-  // The line break is rare even among the rare.
+  // The value with a line break comes last and is picked least often.
   const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);
   set(fields, column, values[Math.floor(r.uniform() * last)]!);
 }

@@ -7,7 +7,7 @@ import { type EncodedRows, encodeRows } from '../inference/sandbox/sample-scorer
 import { readTable } from '../io/decode/table.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 
-/** More background rows cost time and add nothing a hundred do not say. */
+/** More background rows cost time without making the effects more accurate. */
 const MAX_ROWS = 1000;
 
 /** @throws SluiceError interpretation_unavailable */

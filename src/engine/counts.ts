@@ -1,7 +1,7 @@
-// What a stream is counted by: the engine tells an account of every part, once and in order, and keeps no numbers of its own.
+// How a stream is counted: the engine reports every part to an account, once and in order, and keeps no counts of its own.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 
-/** Counts of a run or of a unit of it; rows = scored + rejected always holds when it ends well. */
+/** Counts of a run, of a unit of it or of a part; rows = scored + rejected always holds when it ends well. */
 export interface RunCounts {
   rows: number;
   scored: number;
@@ -21,7 +21,7 @@ export interface Tally extends RunCounts {
 }
 
 export interface Account {
-  /** What was added so far. */
+  /** Totals so far. */
   readonly counts: Readonly<RunCounts>;
   /** `model`: reference `id:version` of the model that scored the part. */
   add(tally: Tally, model: string): void;

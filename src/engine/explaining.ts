@@ -1,4 +1,4 @@
-// What a worker needs to explain, loaded when somebody asks: predictions alone must not pay for it.
+// What a worker needs for interpretations, loaded on first use: plain predictions must not pay for it.
 import { SluiceError } from '../core/errors.ts';
 import type { Evaluator } from '../inference/evaluate/evaluator.ts';
 import { createExplainer } from '../inference/explain/choose-explainer.ts';

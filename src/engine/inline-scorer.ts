@@ -1,5 +1,5 @@
-// Scores small blocks inline, on the thread that has them: for a single application the way to a worker and back costs more
-// than the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
+// Scores small blocks inline, on the thread that has them: for a single application the round trip to a worker
+// costs more than the work. Only compiled models, whose code can neither crash nor loop, and only while they are fast.
 import type { Block } from '../core/block.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -9,9 +9,9 @@ import { Scorer } from './scorer.ts';
 /** Largest block that is scored inline. */
 const MAX_ROWS = 16;
 const MAX_BYTES = 32 * 1024;
-/** Blocks whose times are looked at together; the first of all are slow because their code is new. */
+/** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
 const WINDOW = 64;
-/** Mean time a block above which blocks go to the workers, to keep the event loop free, ms. */
+/** Mean time a block, ms, above which all blocks go to workers to keep the event loop free. */
 const MAX_MEAN_MS = 0.5;
 
 export class InlineScorer {

@@ -8,7 +8,7 @@ import { WorkerPool } from './worker-pool.ts';
 export interface HostedModel {
   readonly model: ModelPackage;
   readonly pool: WorkerPool;
-  /** To be called once when the request is done with it. */
+  /** Call once, when the request is done with the model. */
   release(): void;
 }
 
@@ -18,17 +18,17 @@ interface Entry {
   pool: Promise<WorkerPool>;
   users: number;
   lastUse: number;
-  /** References that mean this version now. */
+  /** References that currently resolve to this version. */
   references: Set<string>;
 }
 
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: string) => void;
-  /** A version that a reference means could not be loaded; `serving` is the one that goes on answering, if one does. */
+  /** The version a reference resolves to could not be loaded; `serving`: the version that goes on serving, if any. */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
-  /** A reference means another version from now on. */
+  /** A reference has moved to another version. */
   onSwap?: (reference: string, from: ModelPackage, to: ModelPackage) => void;
-  /** A reference serves what the registry says. */
+  /** A reference serves the version the registry resolves it to. */
   onCurrent?: (reference: string, model: ModelPackage) => void;
 }
 
@@ -36,7 +36,7 @@ export interface ModelHostOptions extends ModelHostEvents {
   registry: Registry;
   workers: number;
   engine?: EnginePolicy;
-  /** Models kept loaded; those in use are never closed. */
+  /** Maximum number of loaded models; models in use are never closed. */
   max: number;
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
   tryOut?: (model: ModelPackage) => Promise<void>;
@@ -44,7 +44,7 @@ export interface ModelHostOptions extends ModelHostEvents {
   retryMs?: number;
 }
 
-/** Faults of a version or of the registry: what was served before is still right. Anything else is the caller's. */
+/** Faults of a version or of the registry: the current version goes on serving. Any other error is the caller's. */
 const KEEPS_OLD = new Set<ErrorCode>([
   'model_invalid',
   'model_hash_mismatch',
@@ -75,7 +75,7 @@ export class ModelHost {
   readonly #current = new Map<string, Entry>();
   readonly #loading = new Map<string, Promise<Entry>>();
   readonly #failed = new Map<string, { at: number; error: SluiceError }>();
-  /** References that serve something else than the registry says. */
+  /** References that serve another version than the registry resolves them to. */
   readonly #stale = new Set<string>();
   readonly #tried = new Map<string, Promise<void>>();
 
@@ -87,7 +87,7 @@ export class ModelHost {
   /** The model a reference means, loaded. @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | … */
   async use(reference: string): Promise<HostedModel> {
     let entry = await this.#entry(reference);
-    // Between its choice and here another swap may have closed it.
+    // Another swap may have closed it while we waited.
     while (this.#entries.get(entry.key) !== entry) entry = await this.#entry(reference);
     entry.users++;
     let pool: WorkerPool;
@@ -98,7 +98,7 @@ export class ModelHost {
       throw error;
     }
     if (!pool.failed) return { model: entry.model, pool, release: this.#releaser(entry) };
-    // Its workers kept dying: the next request begins anew with the same version.
+    // Its workers kept dying: the next request starts a new pool of the same version.
     this.#drop(entry);
     this.#leave(entry);
     throw pool.failed;
@@ -124,7 +124,7 @@ export class ModelHost {
       this.#report(reference, reference, e, current.model);
       return current;
     }
-    // Looked up after the wait: what was current before it may be closed by now.
+    // Looked up after the await: the previous entry may be closed by now.
     const current = this.#current.get(reference);
     const key = keyOf(model);
     if (current?.key === key) {
@@ -140,7 +140,7 @@ export class ModelHost {
     }
     const failed = this.#failed.get(key);
     const due = !failed || Date.now() - failed.at > (this.#options.retryMs ?? 30_000);
-    // Requests that come meanwhile change nothing, and it is told once.
+    // Started once; requests that arrive meanwhile get the current version.
     if (due && !this.#loading.has(jobOf(reference, key))) {
       this.#load(reference, key, model).then(
         () => this.#options.onSwap?.(reference, current.model, model),
@@ -150,7 +150,7 @@ export class ModelHost {
     return current;
   }
 
-  /** Loads a version, or waits for whoever loads it already, and makes it what the reference means. */
+  /** Loads a version, or joins a load in progress, and makes it current for the reference. */
   #load(reference: string, key: string, model: ModelPackage): Promise<Entry> {
     const job = jobOf(reference, key);
     const known = this.#loading.get(job);
@@ -209,7 +209,7 @@ export class ModelHost {
   #report(reference: string, key: string, error: SluiceError, serving: ModelPackage | null): void {
     if (serving) this.#stale.add(reference);
     const last = this.#failed.get(key);
-    // Once for each time it is tried, not for each request.
+    // Once an attempt, not once a request.
     if (last && last.error.message === error.message && Date.now() - last.at < (this.#options.retryMs ?? 30_000))
       return;
     this.#failed.set(key, { at: Date.now(), error });
@@ -238,7 +238,7 @@ export class ModelHost {
     entry.references.clear();
   }
 
-  /** A version that no reference means and no request uses gives its workers and memory back at once. */
+  /** Closes the pool of a version without references and requests at once, to free its workers and memory. */
   #closeIfDone(entry: Entry): void {
     if (entry.users > 0 || entry.references.size > 0) return;
     this.#drop(entry);

@@ -1,5 +1,4 @@
-// What the main thread and the scoring workers say to each other.
-
+// Messages between the main thread and the scoring workers.
 import type { Rejection } from '../core/batch.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -12,15 +11,15 @@ import type { Tally } from './counts.ts';
 export interface StreamSpec {
   input: DecoderInput;
   output: OutputSpec;
-  /** Records that each get an answer of their own: parts name every rejected row. Default: no. */
+  /** Each record is answered on its own: parts report every rejected row. Default: no. */
   records?: boolean;
-  /** Many rows will come: what pays only then is made at once. Default: when they have come. */
+  /** Many rows are expected: kernels are compiled at once. Default: after enough rows have been seen. */
   large?: boolean;
   /** Default: that of SLUICE_DECODER, else eager for large streams, else fast. */
   decoder?: DecoderChoice;
 }
 
-/** The first message: what a worker serves. It is started before that is known. */
+/** The first message: the model a worker serves. Workers start before it is known. */
 export interface OpenModel {
   type: 'open';
   model: ModelPackage;
@@ -43,7 +42,7 @@ export interface ScoreJob {
   lines: Int32Array;
   firstRow: number;
   firstByte: number;
-  /** A buffer of an earlier result, to be written over. */
+  /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }
 
@@ -65,5 +64,5 @@ export type FromWorker =
   | { type: 'scored'; job: number; part: ScoredPart }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
 
-/** Most details a part carries. */
+/** Maximum number of details in a part. */
 export const MAX_DETAILS = 20;

@@ -10,7 +10,7 @@ import type { StreamHandle } from './worker-pool.ts';
 
 interface WriteOptions {
   frame: Frame;
-  /** Hears of every part before it is written. */
+  /** Counts every part before it is written. */
   account: Account;
   /** Reference `id:version` of the model, for the account. */
   model: string;
@@ -19,7 +19,7 @@ interface WriteOptions {
   /** Takes lines of the rejects file in order. */
   writeRejects?: (lines: string) => Promise<void>;
   recycle?: (buffer: ArrayBuffer) => void;
-  /** After a part was written. What it throws ends the run. */
+  /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
@@ -33,7 +33,7 @@ export interface RunOptions extends WriteOptions {
   slabs: SlabPool;
 }
 
-/** What is written around and between the parts of an answer, and what they add up to. */
+/** Writes the parts of an answer with head, separators and tail, and counts them. */
 class PartWriter {
   readonly #options: WriteOptions;
   #headDue = true;
@@ -82,7 +82,7 @@ class PartWriter {
 }
 
 /**
- * Runs a stream that is one block, or none: what `runStream` does, without what it takes to wait for more.
+ * Runs a stream of at most one block: the same as `runStream`, without the machinery to wait for more.
  * @throws SluiceError as `runStream`
  */
 export async function runBlock(
@@ -101,7 +101,7 @@ export async function runBlock(
 }
 
 /**
- * Runs a stream to its end and returns its counts. Memory is the budget of `slabs` and their answers, whatever the input's size.
+ * Runs a stream to its end and returns its counts. Memory is bounded by the budget of `slabs` and their answers, whatever the size of the input.
  * @throws SluiceError cancelled when `signal` is aborted, invalid_row, count_mismatch, or what source, workers and sink throw
  */
 export async function runStream(options: RunOptions): Promise<Readonly<RunCounts>> {
@@ -115,7 +115,7 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
   };
   let read = 0;
 
-  // Each block is written when it and all before it are scored; its slab then lets the source read on.
+  // A block is written once it and all before it are scored; releasing its slab lets the source read on.
   let tail: Promise<void> = Promise.resolve();
   const onAbort = () => fail(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });

@@ -23,11 +23,11 @@ import type { WorkerPool } from './worker-pool.ts';
 
 export const DEFAULT_BLOCK_BYTES = 256 * 1024;
 export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
-/** A stream whose first block has so many bytes is taken for a large one. */
+/** A stream whose first block has at least so many bytes counts as large. */
 const LARGE_BYTES = 128 * 1024;
 const DEFAULT_MAX_COLUMNS = 2000;
 const DEFAULT_MAX_DEPTH = 16;
-/** Made once: an abort without a reason makes an error with a stack each time. */
+/** Created once: an abort without a reason creates an error with a stack each time. */
 const OVER = new SluiceError('cancelled', 'the stream is over');
 
 export type InputFormat = { format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' };
@@ -46,12 +46,12 @@ export interface ScoreChunksOptions {
   model: ModelPackage;
   pool: WorkerPool;
   chunks: Chunks;
-  /** The input, where it is there as a whole: small ones are answered sooner. `chunks` are not asked for then. */
+  /** The whole input, where it is in memory already; `chunks` is not read then. Small inputs take a shortcut. */
   whole?: Uint8Array | null;
   input: InputFormat;
   output: { format: OutputFormat; delimiter: string };
   passthrough: readonly string[] | '*';
-  /** Effects and reasons beside the predictions. */
+  /** Add effects and reasons to the predictions. */
   interpretation?: InterpretationSpec | null;
   limits?: StreamLimits;
   /** A unit of its own: its counts are compared with the rows that went in. */
@@ -61,9 +61,9 @@ export interface ScoreChunksOptions {
   onPart?: (part: ScoredPart) => void;
   failOnInvalid?: boolean;
   blockBytes?: number;
-  /** The only stream of the process: it may take what many could not have. Default: no. */
+  /** The only stream of the process: it may use resources that many streams could not share. Default: no. */
   alone?: boolean;
-  /** Score the records at hand when no byte came for this long, ms. */
+  /** Flush incomplete blocks when no byte arrived for this long, ms. */
   idleMs?: number;
   signal?: AbortSignal;
 }
@@ -94,7 +94,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
   });
   try {
-    // The header decides how everything after it is read, so the first block is asked for before the stream is opened.
+    // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
     const stream = pool.open(first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec);
@@ -128,7 +128,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   }
 }
 
-/** An input that is there as a whole. */
+/** An input that is in memory as a whole. */
 async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promise<Readonly<RunCounts>> {
   const { pool, input, limits } = options;
   const header = new HeaderTaker(options);
@@ -146,7 +146,7 @@ async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promi
   }
 }
 
-/** Takes the header row of delimited text. */
+/** Consumes the header row of delimited text. */
 class HeaderTaker {
   fitted: FittedHeader | null = null;
   readonly #options: ScoreChunksOptions;
@@ -192,7 +192,7 @@ export function assertExplainable(model: ModelPackage): void {
   throw new SluiceError('interpretation_unavailable', `${model.ref} has no background sample (explain.background)`);
 }
 
-/** A limit that was exceeded, in the form every answer gives it. */
+/** The error for an exceeded limit, the same in every answer. */
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
@@ -235,7 +235,7 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
   };
 }
 
-/** In JSON a passthrough column of the name of an answer key would hide the answer. */
+/** In JSON a passthrough column named like an answer key would hide the answer. */
 function refuseHiddenKeys(spec: OutputSpec): void {
   if (spec.format !== 'json' && spec.format !== 'ndjson') return;
   const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));

@@ -18,17 +18,17 @@ import { rejectLine } from '../io/format/rejects.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
-/** What is kept ready for streams of a kind. */
+/** Decoder and formatter, kept for all streams of a kind. */
 interface Kind {
   decoder: Decoder;
   formatter: Formatter;
   batch: ColumnBatch;
   interpretation: InterpretationSpec | null;
-  /** Rejected rows are named one by one instead of listed as lines. */
+  /** Report rejected rows one by one instead of as lines of the rejects file. */
   records: boolean;
 }
 
-/** One job on its way, a micro-batch at a time: `next` decodes it, `write` formats it. */
+/** A job in progress, one micro-batch at a time: `next` decodes it, `write` formats it. */
 class JobRun {
   readonly kind: Kind;
   readonly #job: ScoreJob;
@@ -62,7 +62,7 @@ class JobRun {
     return true;
   }
 
-  /** Whether a row of the micro-batch was taken. */
+  /** Whether any row of the micro-batch is valid. */
   get hasRows(): boolean {
     const { batch } = this.kind;
     return batch.rejections.length < batch.rows;
@@ -141,7 +141,7 @@ export class Scorer {
     { verdict, plan }: Known = { verdict: null, plan: null },
   ): Promise<Scorer> {
     if (plan) return new Scorer(model, openNative(plan), batchRows);
-    // Loaded only where it is needed, as is all that explains.
+    // Loaded on first use, like everything for interpretations.
     const { chooseEvaluator } = await import('../inference/evaluate/choose-evaluator.ts');
     const bytes = await readModelBytes(model);
     const { evaluator } = await chooseEvaluator(bytes, model.manifest, policy, { verdict });
@@ -162,7 +162,7 @@ export class Scorer {
       this.#check(batch, scores);
       let interpretation: BatchInterpretation | null = null;
       if (scores && wanted) {
-        // The model is asked again while effects are computed, and would write over its scores.
+        // Computing effects evaluates the model again, which overwrites its scores.
         scores = { values: scores.values.slice(), width: scores.width };
         interpretation = await (await this.#explaining()).of(batch, this.#encoder.inputs, scores, wanted);
       }
@@ -188,12 +188,12 @@ export class Scorer {
 
   #begin(job: ScoreJob): JobRun {
     if (job.recycled) this.#writer.reuse(job.recycled);
-    // What a job that failed has written is not part of this one.
+    // Discard what a failed job has written.
     else this.#writer.length = 0;
     return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity);
   }
 
-  /** Made when it is first asked for: predictions alone must not pay for it. */
+  /** Created on first use: plain predictions must not pay for it. */
   #explaining(): Promise<Interpretations> {
     this.#interpretations ??= this.#makeExplaining();
     return this.#interpretations;
@@ -204,7 +204,7 @@ export class Scorer {
     return openInterpretations(this.model, this.evaluator);
   }
 
-  /** Rejects rows whose scores cannot be answers. */
+  /** Rejects rows with invalid scores. */
   #check(batch: ColumnBatch, scores: Scores | null): void {
     if (!scores) return;
     const { rows } = batch;
@@ -219,7 +219,7 @@ export class Scorer {
     }
   }
 
-  /** Jobs of a worker run one after the other, so streams of a kind can share what is made here. */
+  /** Jobs of a worker run one after the other, so streams of a kind can share decoder and formatter. */
   #kind(id: number, spec: StreamSpec | null): Kind {
     let kind = this.#kinds.get(id);
     if (!kind) {
@@ -234,7 +234,7 @@ export class Scorer {
     const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
     // The reference path uses no kernel, not even to write answers.
     const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
-    // Effects are answered beside the values of the columns.
+    // An interpretation lists the values of the columns, so the decoder has to keep them.
     const direct = output.interpretation ? null : this.#encoder;
     return {
       decoder: createDecoder(this.#readers, input, decoder, direct),

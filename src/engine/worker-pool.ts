@@ -16,7 +16,7 @@ export interface PoolOptions {
   workers: number;
   /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
   engine?: EnginePolicy;
-  /** Take jobs as soon as the model is compiled: what comes of them holds only if `confirmed` says so. Default: no. */
+  /** Take jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
   ahead?: boolean;
   /** Score small blocks on the calling thread where the model is compiled. Default: no. */
   inline?: boolean;
@@ -74,7 +74,7 @@ export class WorkerPool {
    * @throws SluiceError model_invalid
    */
   readonly confirmed: Promise<boolean>;
-  /** Found out while the first workers start. */
+  /** Determined while the first workers start. */
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
 
@@ -104,7 +104,7 @@ export class WorkerPool {
     return draft.verdict !== null || verdict === null || verdict.engine === 'native';
   }
 
-  /** What workers open. */
+  /** The plan or verdict that workers open the model with. */
   #opened(): Promise<Known> {
     return this.#options.ahead ? this.#judgement.draft : this.#judgement.known;
   }
@@ -115,7 +115,7 @@ export class WorkerPool {
     try {
       const started = Promise.all(Array.from({ length: options.workers }, () => pool.#supervisor.start()));
       started.catch(() => {});
-      // Why the model cannot be used says more than that a worker was ended for it.
+      // The reason why the model cannot be used is a better error than the death of a worker.
       await pool.#opened();
       await started;
       if (options.inline) await pool.#openInline();
@@ -129,7 +129,7 @@ export class WorkerPool {
   async #openInline(): Promise<void> {
     const known = await this.#judgement.known;
     if (known.plan === null) return;
-    // A command that scores a file must not load what its workers need.
+    // Imported lazily: a command that scores a file has no inline scorer and must not load its modules.
     const { InlineScorer } = await import('./inline-scorer.ts');
     this.#inline = await InlineScorer.open(this.#options.model, this.#options.engine, known);
   }

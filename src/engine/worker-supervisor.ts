@@ -19,7 +19,7 @@ export interface SupervisorEvents {
   /** A worker could not load the model. */
   onRefused(error: SluiceError): void;
   onAnswer(job: BlockJob, message: Extract<FromWorker, { job: number }>): void;
-  /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: it is not replaced, as it would die again. */
+  /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: a replacement would die, too. */
   onDeath(reason: string, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
@@ -36,7 +36,7 @@ export interface SupervisedWorker {
 
 /** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
 const JOBS_A_WORKER = 2;
-/** Deaths without any job done in between before the pool is given up. */
+/** Consecutive deaths, with no job finished in between, before the pool is given up. */
 const MAX_DEATHS_IN_A_ROW = 40;
 
 /** Modes of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). */
@@ -104,7 +104,19 @@ export class WorkerSupervisor {
     const { kind } = job.stream;
     const { slab, spans, faults, lines, firstRow, firstByte } = job.block;
     const spec = member.kinds.has(kind.id) ? null : kind.spec;
-    const message: ToWorker = { type: 'score', job: job.id, kind: kind.id, spec, slab, spans, faults, lines, firstRow, firstByte, recycled }; // biome-ignore format: one line
+    const message: ToWorker = {
+      type: 'score',
+      job: job.id,
+      kind: kind.id,
+      spec,
+      slab,
+      spans,
+      faults,
+      lines,
+      firstRow,
+      firstByte,
+      recycled,
+    };
     member.kinds.add(kind.id);
     member.jobs.push(job);
     member.worker.postMessage(message, recycled ? [recycled] : []);
@@ -118,7 +130,7 @@ export class WorkerSupervisor {
     }
   }
 
-  /** Replaces no worker from now on, and takes the jobs from those there are. */
+  /** Stops replacing workers and takes their jobs from them. */
   giveUp(): BlockJob[] {
     this.#givenUp = true;
     return this.#workers.flatMap((w) => w.jobs.splice(0));
@@ -146,7 +158,7 @@ export class WorkerSupervisor {
   }
 
   #answered(member: SupervisedWorker, message: Extract<FromWorker, { job: number }>): void {
-    // Whoever waited for it has been told already.
+    // Its caller has been rejected already.
     if (this.#givenUp) return;
     const job = member.jobs.shift();
     if (!job || job.id !== message.job) throw new Error('a worker answered out of turn');

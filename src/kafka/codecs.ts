@@ -66,7 +66,7 @@ const CODECS: Readonly<Record<'snappy' | 'lz4' | 'zstd', Codec>> = {
   zstd: { compress: (plain) => zstdPack(plain), decompress: (packed) => zstdUnpack(packed) },
 };
 
-/** Bytes that a codec cannot read stay unreadable: the error must not make kafkajs try for ever. */
+/** Corrupt bytes stay corrupt: the error must not make kafkajs retry for ever. */
 const refuse = (name: string) => (cause: unknown) => {
   const error = new kafkajs.KafkaJSNonRetriableError(
     `a batch compressed with ${name} cannot be unpacked: ${cause instanceof Error ? cause.message : 'unknown reason'}`,

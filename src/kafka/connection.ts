@@ -28,7 +28,7 @@ export interface KafkaLogin {
 }
 
 export interface KafkaConnection {
-  /** host:port, at least one; the others are learnt. */
+  /** host:port, at least one; the others are discovered. */
   brokers: readonly string[];
   /** Default: sluice. */
   clientId?: string;
@@ -45,7 +45,7 @@ export interface KafkaConnection {
 /** Attempts of kafkajs before it gives an error up; ours come on top. Spans the restart of a broker. */
 const RETRY = { initialRetryTime: 50, maxRetryTime: 1000, retries: 8 };
 const LEVELS = ['error', 'error', 'warn', 'warn', 'info', 'debug'] as const;
-/** Fields of a log entry that are safe and useful; everything else stays away. */
+/** Allowed fields of a log entry; everything else is dropped. */
 const SAFE_FIELDS = ['broker', 'clientId', 'groupId', 'topic', 'partition', 'error', 'retryCount', 'retryTime', 'type'];
 
 /**

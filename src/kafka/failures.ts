@@ -1,4 +1,4 @@
-// What an error of kafkajs means for a run: which code of the catalogue, and whether going on makes sense.
+// Maps errors of kafkajs to codes of the catalogue, and decides whether retrying makes sense.
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { CODEC_FAILED } from './codecs.ts';
 import { OFFSET_LOST } from './kafkajs.ts';
@@ -9,7 +9,7 @@ interface ClientError extends Error {
   code?: string | number;
 }
 
-/** The error and what it was made of, outermost first. kafkajs wraps; the innermost one names the trouble. */
+/** The error and its causes, outermost first: kafkajs wraps errors, and the innermost one is the actual cause. */
 function chain(error: unknown): ClientError[] {
   const found: ClientError[] = [];
   for (let e = error; e instanceof Error && found.length < 8; e = e.cause) found.push(e as ClientError);
@@ -63,7 +63,7 @@ const HOPELESS: readonly ErrorCode[] = [
   'kafka_offset_lost',
 ];
 
-/** Errors that no repetition cures: the run ends with them. */
+/** Whether retrying is pointless: the error ends the run. */
 export const isHopeless = (error: SluiceError): boolean => HOPELESS.includes(error.code);
 
 /** One line for a counter's label or a log: the protocol's name of the error, or that of its class. */

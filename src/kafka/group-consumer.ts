@@ -11,15 +11,15 @@ export interface GroupOptions {
   connection: KafkaConnection;
   topic: string;
   group: string;
-  /** A member that is silent for so long loses its partitions, ms. Default 30,000. */
+  /** A member without heartbeats for this long loses its partitions, ms. Default 30,000. */
   sessionTimeoutMs?: number;
   /** Default: a tenth of the session. */
   heartbeatIntervalMs?: number;
-  /** Longest time the group waits for a member when it shares the partitions out again, ms. Default 60,000. */
+  /** Longest time the group waits for a member in a rebalance, ms. Default 60,000. */
   rebalanceTimeoutMs?: number;
-  /** Most bytes a fetch brings of one partition. Default 1 MiB. */
+  /** Maximum bytes of one fetch from one partition. Default 1 MiB. */
   fetchBytes?: number;
-  /** Longest time a fetch waits for records, ms; a partition that goes on again may wait as long. Default 100. */
+  /** Longest time a fetch waits for records, ms; a resumed partition may wait as long. Default 100. */
   fetchWaitMs?: number;
   /** New partitions are noticed after this time, ms. Default 30,000. */
   metadataMaxAgeMs?: number;
@@ -34,10 +34,10 @@ export interface GroupHandler {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
   /** Nothing but control records and aborted ones up to `next`. */
   skipped(partition: number, next: bigint): void;
-  /** Reading starts at another offset than was asked for, and is put right. */
+  /** Reading started at another offset than requested, and is corrected. */
   reset(partition: number, offset: bigint): void;
   restarting(error: SluiceError): void;
-  /** No restart helps. */
+  /** A failure that no restart can fix. */
   failed(error: SluiceError): void;
   log?(entry: KafkaLogEntry): void;
 }
@@ -45,7 +45,7 @@ export interface GroupHandler {
 const MAX_BACKOFF_MS = 10_000;
 /** Restarts after a topic was gone before it is believed: brokers that start up may not know it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
-/** A fetch loop that is silent for so long is replaced, ms. */
+/** A fetch loop without progress for this long is replaced, ms. */
 const STALL_MS = 120_000;
 
 interface Position {
@@ -201,7 +201,7 @@ export class GroupConsumer {
     if (!position || isStale()) return;
     const from = BigInt((batch as unknown as { fetchedOffset: string }).fetchedOffset);
     if (from !== position.next) {
-      // An answer to an older question: what counts is where this member wants to be.
+      // The answer to an outdated fetch: only the position this member wants counts.
       this.#handler.reset(partition, position.next);
       this.#seek(partition, position.next);
       return;
@@ -250,11 +250,11 @@ export class GroupConsumer {
       const failure = kafkaError(error, `reading the topic ${this.#options.topic} failed`);
       this.#failures++;
       const patient = failure.code === 'kafka_topic_missing' && this.#failures <= TOPIC_MISSING_PATIENCE;
-      // What to do about a lost offset is decided by whoever asks for the next one.
+      // The policy for a lost offset is applied when the next start offset is looked up.
       const hopeless = isHopeless(failure) && !patient && failure.code !== 'kafka_offset_lost';
       if (hopeless) return this.#handler.failed(failure);
       this.#handler.restarting(failure);
-      // Holds the process: with every broker gone there may be nothing else that does.
+      // Keeps the process alive: with every broker gone nothing else may do so.
       await sleep(backoffMs(this.#failures), undefined, { signal: this.#stop.signal }).catch(() => {});
       if (this.#stop.signal.aborted) return;
       try {
@@ -273,7 +273,7 @@ export class GroupConsumer {
   }
 }
 
-/** Grows from 100 ms, with jitter so that members of a group do not come back in step. */
+/** Exponential backoff from 100 ms, with jitter so that members of a group do not retry in lockstep. */
 export function backoffMs(failures: number): number {
   return Math.min(MAX_BACKOFF_MS, 100 * 2 ** Math.min(failures, 10)) * (0.5 + Math.random() / 2);
 }

@@ -37,7 +37,7 @@ const require = createRequire(import.meta.url);
  *    record and each header. Here they are grouped by appending and encoded by `record-batch.ts`: the same bytes.
  */
 function load(): typeof Kafkajs {
-  // Modules that others take functions from must be replaced before those are loaded.
+  // Modules whose functions others import must be patched before those are loaded.
   replace('kafkajs/src/producer/groupMessagesPerPartition', grouped);
   replace('kafkajs/src/protocol/recordBatch/record/v0', (record: BatchRecord) => record);
   replace('kafkajs/src/protocol/recordBatch/v0', { RecordBatch: recordBatch, MAGIC_BYTE: MAGIC });

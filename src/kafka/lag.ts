@@ -5,9 +5,9 @@ export interface LagMeterOptions {
   directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
   topic: string;
   group: string;
-  /** Hears of every change; records. */
+  /** Called on every change, in records. */
   onLag?: ((event: { partition: number; lag: number }) => void) | undefined;
-  /** Ends are asked for after this time, ms: a partition that is not being fetched tells nobody what waits. Default 5,000. */
+  /** Interval of looking up end offsets, ms: a partition that is not fetched does not report its end. Default 5,000. */
   everyMs?: number;
 }
 
@@ -18,7 +18,7 @@ interface Mark {
   end: bigint;
 }
 
-/** Knows the partitions of one generation: `assign` begins one, `stop` ends all. */
+/** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking. */
 export class LagMeter {
   readonly #options: LagMeterOptions;
   readonly #marks = new Map<number, Mark | null>();
@@ -31,7 +31,7 @@ export class LagMeter {
     this.#timer.unref();
   }
 
-  /** These partitions are this member's, and no others. What was known of them stays true. */
+  /** Sets the partitions of this member; known offsets are kept. */
   assign(partitions: readonly number[]): void {
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
     for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
@@ -53,7 +53,7 @@ export class LagMeter {
     this.#publish(partition);
   }
 
-  /** The end of the partition as a fetch, or somebody who asked, saw it. */
+  /** The end of the partition, as seen by a fetch or a lookup. */
   end(partition: number, end: bigint): void {
     const mark = this.#marks.get(partition);
     if (!mark || end <= mark.end) return;
@@ -82,7 +82,7 @@ export class LagMeter {
         const end = ends.get(partition);
         if (end === undefined) continue;
         if (mark) this.end(partition, end);
-        // It has not come to reading yet: what waits is known all the same.
+        // Not being read yet, but its lag is known all the same.
         else {
           const from =
             (await directory.committed(group, topic, partition)) ?? (await directory.range(topic, partition)).low;
@@ -90,7 +90,7 @@ export class LagMeter {
         }
       }
     } catch {
-      // Nobody answers: what was known last stands, and the next time is asked again.
+      // No answer: the last known values stand until the next lookup.
     } finally {
       this.#asking = false;
     }

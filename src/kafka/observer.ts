@@ -1,8 +1,8 @@
-// What the Kafka layer tells about itself: plain callbacks, so that metrics and logs stay outside.
+// Events of the Kafka layer as plain callbacks, so that metrics and logs stay outside.
 
 export interface KafkaLogEntry {
   level: 'error' | 'warn' | 'info' | 'debug';
-  /** Part of the client that speaks. */
+  /** Component of the client that logs. */
   source: string;
   message: string;
   /** Broker address, topic, partition and such; never keys, values or passwords. */
@@ -11,7 +11,7 @@ export interface KafkaLogEntry {
 
 export interface TransactionReport {
   partition: number;
-  /** Records taken from the input. */
+  /** Records read from the input. */
   records: number;
   /** Records written to dead letters, oversized answers included. */
   rejected: number;
@@ -30,7 +30,7 @@ export interface KafkaObserver {
   onTransaction?(report: TransactionReport): void;
   /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
   onAbort?(event: { partition: number; reason: string; message: string }): void;
-  /** A producer took a partition over: every older one is refused from now on. */
+  /** A producer took over a partition: every older one is fenced from now on. */
   onFence?(event: { partition: number; ms: number }): void;
   /** Reading goes on at another offset than the client would have taken. */
   onReset?(event: { partition: number; offset: bigint }): void;

@@ -2,9 +2,9 @@
 import { type IncomingRecord, type MicroBatch, weightOf } from './records.ts';
 
 export interface BatchLimits {
-  /** Most records a micro-batch. */
+  /** Maximum records of a micro-batch. */
   batchRows: number;
-  /** Most bytes a micro-batch, unless one record alone has more. */
+  /** Maximum bytes of a micro-batch, unless one record alone has more. */
   batchBytes: number;
   /** Longest time the first record waits for the batch to fill, ms. */
   batchWaitMs: number;
@@ -69,12 +69,12 @@ export class PartitionBuffer {
     return null;
   }
 
-  /** A batch that was taken is done with. */
+  /** Releases the bytes of a batch that was taken. */
   release(bytes: number): void {
     this.#heldBytes -= bytes;
   }
 
-  /** Nothing comes out any more; what waits is dropped. */
+  /** Ends `take` and drops what waits. */
   close(): void {
     this.#closed = true;
     this.#chunks = [];

@@ -344,7 +344,7 @@ async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<
   }
 }
 
-/** Tells what `process` threw from what Kafka did. */
+/** Distinguishes errors of `process` from those of Kafka. */
 class ProcessFailure extends Error {
   constructor(cause: unknown) {
     super('process failed', { cause });

@@ -1,14 +1,16 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
 import type { SluiceError } from '../core/errors.ts';
 import type { BatchCompression } from './codecs.ts';
-import { GroupConsumer, type GroupHandler, type GroupOptions } from './group-consumer.ts';
+import { GroupConsumer, type GroupHandler } from './group-consumer.ts';
+import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
 import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
+import { batchLimitsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
 import type { BatchResult, MicroBatch } from './records.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
-export interface ProcessorOptions extends GroupOptions {
+export interface ProcessorOptions extends ReadingOptions {
   /** null: `process` names the topic of every record. */
   outputTopic: string | null;
   /** null: nothing may be rejected. */
@@ -20,30 +22,16 @@ export interface ProcessorOptions extends GroupOptions {
   process: (batch: MicroBatch, signal: AbortSignal) => Promise<BatchResult>;
   /** Default: exactly_once. */
   delivery?: 'exactly_once' | 'at_least_once';
-  /** Default 1024. */
-  batchRows?: number;
-  /** Default 20. */
-  batchWaitMs?: number;
-  /** Default 4 MiB. */
-  batchBytes?: number;
   /** Default 4096. */
   transactionRows?: number;
   /** Default 60,000. */
   transactionTimeoutMs?: number;
-  /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
-  maxInFlightBytes?: number;
   /** Default: none. */
   compression?: BatchCompression;
-  /** Default: earliest. */
-  startAt?: 'earliest' | 'latest';
-  /** Default: stop. */
-  onOffsetLost?: 'stop' | 'earliest' | 'latest';
-  /** Ends once everything is answered that was in this member's partitions when it got them. Default: false. */
-  untilCaughtUp?: boolean;
   /** Attempts of `process` on one batch. Default 10. */
   processAttempts?: number;
   observer?: KafkaObserver;
-  /** UNSAFE, for tests only: false leaves out the fencing and answers records twice when a member falls asleep. */
+  /** UNSAFE, for tests only: false disables fencing, so that records are answered twice when a member stalls. */
   fencing?: boolean;
 }
 
@@ -54,8 +42,7 @@ export interface ProcessorReport extends Readonly<KafkaCounters> {
   readonly drained: boolean;
 }
 
-const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
-/** Leases that do not end within this time after the deadline are left to themselves, ms. */
+/** Leases that do not end within this time after the deadline are abandoned, ms. */
 const ABANDON_PATIENCE_MS = 5_000;
 
 interface Progress {
@@ -71,7 +58,7 @@ interface Progress {
   written: boolean;
 }
 
-/** Start once, `stop` once; `done` tells how it ended. */
+/** Start once, `stop` once; `done` settles with the outcome. */
 export class TransactionalProcessor {
   /** Resolves after `stop` or when caught up; rejects with the SluiceError that ended the run. */
   readonly done: Promise<void>;
@@ -83,7 +70,7 @@ export class TransactionalProcessor {
   readonly #leases = new Map<number, PartitionLease>();
   /** What earlier leases of a partition still have to finish. */
   readonly #ending = new Map<number, Promise<void>>();
-  readonly #full = new Set<number>();
+  readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
   readonly #finish = Promise.withResolvers<void>();
@@ -97,17 +84,12 @@ export class TransactionalProcessor {
     this.done.catch(() => {});
     this.#lease = {
       connection: options.connection,
-      group: options.group,
-      topic: options.topic,
+      ...startPolicyOf(options),
+      ...batchLimitsOf(options),
       outputTopic: options.outputTopic,
       deadLetterTopic: options.deadLetterTopic,
       delivery: options.delivery ?? 'exactly_once',
       compression: options.compression ?? 'none',
-      startAt: options.startAt ?? 'earliest',
-      onOffsetLost: options.onOffsetLost ?? 'stop',
-      batchRows: options.batchRows ?? 1024,
-      batchBytes: options.batchBytes ?? 4 * 1024 * 1024,
-      batchWaitMs: options.batchWaitMs ?? 20,
       transactionTimeoutMs: options.transactionTimeoutMs ?? 60_000,
       transactionRows: options.transactionRows ?? 4096,
       processAttempts: options.processAttempts ?? 10,
@@ -121,6 +103,13 @@ export class TransactionalProcessor {
       onLag: options.observer?.onLag?.bind(options.observer),
     });
     this.#consumer = new GroupConsumer(options, this.#groupHandler());
+    this.#inFlight = new InFlight({
+      maxBytes: options.maxInFlightBytes,
+      pause: (partition) => this.#consumer.pause([partition]),
+      resume: (partition) => {
+        if (!this.#gate) this.#consumer.resume([partition]);
+      },
+    });
   }
 
   /**
@@ -154,7 +143,7 @@ export class TransactionalProcessor {
     return this.#gate !== null;
   }
 
-  /** Begins no batch until `resume`; the membership goes on. What is in hand is finished. */
+  /** Starts no batch until `resume`; the member stays in the group and finishes batches in hand. */
   pause(reason: string): void {
     if (this.#gate) return;
     this.#gate = Promise.withResolvers();
@@ -166,7 +155,7 @@ export class TransactionalProcessor {
     if (!this.#gate) return;
     this.#gate.resolve();
     this.#gate = null;
-    this.#consumer.resume([...this.#leases.keys()].filter((p) => !this.#full.has(p)));
+    this.#consumer.resume([...this.#leases.keys()].filter((p) => !this.#inFlight.isFull(p)));
     this.#options.observer?.onPaused?.({ reason: null });
   }
 
@@ -246,7 +235,7 @@ export class TransactionalProcessor {
         }
       },
       startAt: (partition, offset, end) => {
-        this.#full.delete(partition);
+        this.#inFlight.forget(partition);
         const before = this.#progress.get(partition);
         const { goal = end, written = false } = before ?? {};
         const [fetched, offered, next] = [offset, offset, offset];
@@ -257,7 +246,7 @@ export class TransactionalProcessor {
         this.#endIfCaughtUp();
       },
       halt: (partition) => {
-        this.#full.delete(partition);
+        this.#inFlight.forget(partition);
         this.#consumer.pause([partition]);
       },
       commit: (partition, next) => this.#consumer.commit(new Map([[partition, next]])),
@@ -310,20 +299,12 @@ export class TransactionalProcessor {
       this.#ending.set(partition, end);
     }
     this.#leases.clear();
-    this.#full.clear();
+    this.#inFlight.clear();
   }
 
-  /** Pauses a partition that holds more than its share, and goes on when half of it is free. */
   #limit(partition: number): void {
     const lease = this.#leases.get(partition);
-    if (!lease) return;
-    const share = (this.#options.maxInFlightBytes ?? DEFAULT_IN_FLIGHT_BYTES) / this.#leases.size;
-    if (lease.bytes >= share && !this.#full.has(partition)) {
-      this.#full.add(partition);
-      this.#consumer.pause([partition]);
-    } else if (lease.bytes <= share / 2 && this.#full.delete(partition) && !this.#gate) {
-      this.#consumer.resume([partition]);
-    }
+    if (lease) this.#inFlight.update(partition, lease.bytes, this.#leases.size);
   }
 
   #endIfCaughtUp(): void {

@@ -7,7 +7,7 @@ import kafkajs from './kafkajs.ts';
 import { type OutgoingRecord, weightOf } from './records.ts';
 import type { TopicDirectory, TopicFacts } from './topic-directory.ts';
 
-/** Keeps a request and the pause to encode it short. */
+/** Bounds the size of a request and the time it takes to encode. */
 const MAX_BATCH_RECORDS = 4000;
 /** Room for a header of a shortened dead letter and rounding, bytes. */
 const TRUNCATION_MARGIN = 128;

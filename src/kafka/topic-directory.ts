@@ -1,4 +1,4 @@
-// What is known about topics: partitions, the largest record they take, the committed and the first and last offsets.
+// Facts about topics: partitions, maximum record size, committed, first and last offsets.
 import type { Admin } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
 import { type KafkaConnection, kafkaClient } from './connection.ts';
@@ -8,7 +8,7 @@ import { BATCH_OVERHEAD } from './record-batch.ts';
 
 /** Default of a broker's message.max.bytes; taken when the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;
-/** Below this a limit found by trial makes no sense. */
+/** Lower bound of a limit found by trial. */
 const MIN_MESSAGE_BYTES = 1024;
 
 export interface TopicFacts {

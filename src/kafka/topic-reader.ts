@@ -3,29 +3,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluiceError } from '../core/errors.ts';
 import { isHopeless, kafkaError, reasonOf } from './failures.ts';
-import { backoffMs, GroupConsumer, type GroupOptions } from './group-consumer.ts';
+import { backoffMs, GroupConsumer } from './group-consumer.ts';
+import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
 import { PartitionBuffer } from './partition-buffer.ts';
+import { batchLimitsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
 import type { IncomingRecord, MicroBatch } from './records.ts';
 import { startOffset } from './start-offset.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
-export interface ReaderOptions extends GroupOptions {
-  /** Default: earliest. */
-  startAt?: 'earliest' | 'latest';
-  /** Default: stop. */
-  onOffsetLost?: 'stop' | 'earliest' | 'latest';
-  /** Ends at what was in this member's partitions when it got them. Default: false, for ever. */
-  untilCaughtUp?: boolean;
-  /** Default 1024. */
-  batchRows?: number;
-  /** Default 20. */
-  batchWaitMs?: number;
-  /** Default 4 MiB. */
-  batchBytes?: number;
-  /** Records read ahead, bytes. Default 32 MiB. */
-  maxInFlightBytes?: number;
+export interface ReaderOptions extends ReadingOptions {
   observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset'>;
 }
 
@@ -36,10 +24,8 @@ interface Slot {
   /** Offset behind what was fetched. */
   fetched: bigint;
   goal: bigint;
-  full: boolean;
 }
 
-const DEFAULT_IN_FLIGHT_BYTES = 32 * 1024 * 1024;
 /** The generation ended in the middle of a commit. */
 const REBALANCING = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'];
 /** Batches handed out but not taken: the loops of all partitions meet here. */
@@ -52,6 +38,7 @@ export class TopicReader implements AsyncDisposable {
   readonly #consumer: GroupConsumer;
   readonly #slots = new Map<number, Slot>();
   readonly #lag: LagMeter;
+  readonly #inFlight: InFlight;
   readonly #waiting: MicroBatch[] = [];
   #generation = 0;
   /** Partitions of this generation; their slots come one by one. */
@@ -83,6 +70,11 @@ export class TopicReader implements AsyncDisposable {
       failed: (error) => this.#fail(error),
       ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
     });
+    this.#inFlight = new InFlight({
+      maxBytes: options.maxInFlightBytes,
+      pause: (partition) => this.#consumer.pause([partition]),
+      resume: (partition) => this.#consumer.resume([partition]),
+    });
   }
 
   /** @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing */
@@ -109,7 +101,7 @@ export class TopicReader implements AsyncDisposable {
         if (slot) slot.delivered = batch.next;
         yield batch;
         slot?.buffer.release(batch.bytes);
-        if (slot) this.#limit(batch.partition, slot);
+        this.#limit(batch.partition);
         continue;
       }
       if (this.#failure) throw this.#failure;
@@ -170,15 +162,14 @@ export class TopicReader implements AsyncDisposable {
   }
 
   async #open(partition: number, generation: number): Promise<void> {
-    const { topic, group, startAt = 'earliest', onOffsetLost = 'stop' } = this.#options;
+    const { topic } = this.#options;
     for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
       try {
-        const policy = { topic, group, startAt, onOffsetLost };
-        const { offset, end } = await startOffset(this.#directory, policy, partition);
+        const { offset, end } = await startOffset(this.#directory, startPolicyOf(this.#options), partition);
         if (generation !== this.#generation || this.#ended) return;
-        const { batchRows = 1024, batchBytes = 4 * 1024 * 1024, batchWaitMs = 20 } = this.#options;
-        const buffer = new PartitionBuffer(topic, partition, { batchRows, batchBytes, batchWaitMs });
-        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end, full: false });
+        const buffer = new PartitionBuffer(topic, partition, batchLimitsOf(this.#options));
+        this.#inFlight.forget(partition);
+        this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end });
         this.#consumer.startAt(partition, offset);
         this.#lag.start(partition, offset, end);
         this.#changed();
@@ -207,19 +198,13 @@ export class TopicReader implements AsyncDisposable {
     if (!slot) return;
     slot.fetched = next;
     slot.buffer.push(records, next);
-    this.#limit(partition, slot);
+    this.#limit(partition);
     this.#changed();
   }
 
-  #limit(partition: number, slot: Slot): void {
-    const share = (this.#options.maxInFlightBytes ?? DEFAULT_IN_FLIGHT_BYTES) / this.#slots.size;
-    if (!slot.full && slot.buffer.bytes >= share) {
-      slot.full = true;
-      this.#consumer.pause([partition]);
-    } else if (slot.full && slot.buffer.bytes <= share / 2) {
-      slot.full = false;
-      this.#consumer.resume([partition]);
-    }
+  #limit(partition: number): void {
+    const slot = this.#slots.get(partition);
+    if (slot) this.#inFlight.update(partition, slot.buffer.bytes, this.#slots.size);
   }
 
   /** Everything up to the goals is fetched, and nothing of it waits or is being worked on. */
@@ -233,6 +218,7 @@ export class TopicReader implements AsyncDisposable {
     this.#assigned = 0;
     for (const { buffer } of this.#slots.values()) buffer.close();
     this.#slots.clear();
+    this.#inFlight.clear();
     this.#waiting.length = 0;
     this.#changed();
   }

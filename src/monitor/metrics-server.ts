@@ -1,4 +1,4 @@
-// Metrics and health of a process that is no web server: plain HTTP for the machine's own network.
+// Metrics and health checks of a process without a web server: plain HTTP for the internal network.
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Metrics } from './metrics.ts';
@@ -8,7 +8,7 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/** Serves /metrics, /livez and /readyz. `ready` says whether work is being done. */
+/** Serves /metrics, /livez and /readyz. `ready`: whether the process is working. */
 export async function serveMetrics(
   metrics: Metrics,
   host: string,

@@ -1,4 +1,4 @@
-// Tells a person how a run goes: one live line on a terminal, a plain line every ten seconds elsewhere.
+// Progress of a run for a person: one live line on a terminal, a plain line every ten seconds elsewhere.
 
 export interface ProgressState {
   rows: number;
@@ -16,7 +16,7 @@ export class Progress {
   readonly #began = performance.now();
   readonly #timer: NodeJS.Timeout;
 
-  /** Asks `state` for figures as long as it runs; call `stop` before writing anything else to `out`. */
+  /** Polls `state` until `stop`, which must be called before anything else is written to `out`. */
   constructor(out: NodeJS.WriteStream, state: () => ProgressState) {
     this.#out = out;
     this.#state = state;

@@ -1,4 +1,4 @@
-// The only place that counts: what a run read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
+// The only place where a run counts the rows it read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
 import type { ErrorCode } from '../core/errors.ts';
 import type { Account, RunCounts, Tally } from '../engine/counts.ts';
 import { MAX_DETAILS } from '../engine/protocol.ts';
@@ -31,25 +31,25 @@ function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
  * The account of a run. Work is counted in units: an input file, a request, a micro-batch of a topic. A unit is
  *
  * - open: its counts are part of `progress`, and of the metrics once it is `live`;
- * - settled: what it made is there (a committed file, a sent answer, a committed transaction): part of `totals`;
- * - dropped: nobody sees what it made, and it counts for nothing. Metrics keep what a live unit has told them.
+ * - settled: its output is final (a committed file, a sent answer, a committed transaction): part of `totals`;
+ * - dropped: its output is discarded, and it is not counted. Metrics keep what a live unit has already reported.
  */
 export class RunAccount {
   readonly #metrics: Metrics | null;
   readonly #totals = newCounts();
   readonly #open = new Set<UnitAccount>();
 
-  /** `metrics`: null where nobody can read them. */
+  /** `metrics`: null where none are served. */
   constructor(metrics: Metrics | null = null) {
     this.#metrics = metrics;
   }
 
-  /** Counts of what is there for good. */
+  /** Counts of settled units. */
   get totals(): Readonly<RunCounts> {
     return this.#totals;
   }
 
-  /** Totals and what open units have counted so far. */
+  /** Totals plus the counts of open units. */
   get progress(): Readonly<RunCounts> {
     if (this.#open.size === 0) return this.#totals;
     const counts = newCounts();
@@ -57,7 +57,7 @@ export class RunAccount {
     return counts;
   }
 
-  /** `live`: metrics hear of its parts at once; default: when it is settled. */
+  /** `live`: parts are reported to the metrics at once; default: when the unit is settled. */
   unit({ live = false } = {}): UnitAccount {
     const unit: UnitAccount = new UnitAccount(live, {
       measure: (tally, model) => this.#measure(tally, model),
@@ -95,7 +95,7 @@ export class UnitAccount implements Account {
   readonly #events: UnitEvents;
   #live: boolean;
   #ended = false;
-  /** What metrics have not heard yet. */
+  /** Parts not yet reported to the metrics. */
   #held: [Tally, string][] = [];
 
   constructor(live: boolean, events: UnitEvents) {
@@ -109,7 +109,7 @@ export class UnitAccount implements Account {
     else this.#held.push([tallyOnly(tally), model]);
   }
 
-  /** `n` rows that were scored are rejected after all: their answers do not fit where they go. Before the unit is live. */
+  /** Turns `n` scored rows into rejected ones, because their answers are too large for the sink. Before the unit is live. */
   reject(n: number, code: ErrorCode): void {
     for (const [tally] of this.#held) {
       const moved = Math.min(n, tally.scored);
@@ -123,7 +123,7 @@ export class UnitAccount implements Account {
     }
   }
 
-  /** From now on metrics hear of parts at once. */
+  /** Reports parts to the metrics at once from now on. */
   live(): void {
     if (this.#live || this.#ended) return;
     this.#live = true;

@@ -1,4 +1,4 @@
-// What every kind of run is given and gives back.
+// The context and the result of every kind of run.
 import type { RunCounts } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -13,13 +13,13 @@ export interface RunContext {
   /** The models of a run that lasts: a moved alias takes effect while it goes on. Made when it is first asked for. */
   host: () => Promise<ModelHost>;
   account: RunAccount;
-  /** null where nobody can read them. */
+  /** null where none are served. */
   metrics: Metrics | null;
-  /** Hears in words what an operator should know. */
+  /** Logs what an operator should know. */
   log: (text: string) => void;
 }
 
-/** What made the predictions of a run. */
+/** Model and evaluator of a run. */
 export interface ScoredBy {
   model: ModelPackage;
   evaluator: string;
@@ -29,7 +29,7 @@ export interface ScoredBy {
 export interface RunProgress {
   counts: Readonly<RunCounts>;
   bytesRead: number;
-  /** null where nobody knows. */
+  /** null where unknown. */
   totalBytes: number | null;
   /** Records not yet committed; null for inputs that end. */
   lag: number | null;
@@ -37,9 +37,9 @@ export interface RunProgress {
 
 export interface RunningPipeline {
   progress(): RunProgress;
-  /** Resolves when the run has come to its end, rejects with what ended it. */
+  /** Resolves when the run is complete, rejects with the error that ended it. */
   readonly done: Promise<RunResult>;
-  /** Finishes or gives up what is in hand within the deadline, ms. Idempotent. */
+  /** Finishes or abandons work in progress within the deadline, ms. Idempotent. */
   stop(deadlineMs: number): Promise<void>;
 }
 

@@ -1,4 +1,4 @@
-// `run --dry-run`: everything a pipeline needs is looked at, ten applications are scored, nothing is written or committed.
+// `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pipeline } from '../config/pipeline-schema.ts';
@@ -66,7 +66,7 @@ async function describeGroup(
 async function scoreSome(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
   if (pipeline.source.type !== 'kafka') return;
   const { topic } = pipeline.source;
-  // A group of its own without a commit: the real one does not notice.
+  // A separate group that never commits: the real one is not affected.
   const reader = await TopicReader.start({
     connection: connectionOf(pipeline.kafka),
     topic,

@@ -18,7 +18,7 @@ import type { Manifest } from '../model/package/manifest.ts';
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
 
-/** One input or output: what its spec and its name say together. */
+/** One input or output, resolved from its spec and its name. */
 export interface Endpoint {
   /** Path, or `-`. */
   name: string;
@@ -31,10 +31,10 @@ export interface Endpoint {
 export interface OpenSource {
   chunks: Chunks;
   input: InputFormat;
-  /** Bytes of the input as it lies there; null where nobody knows. */
+  /** Size of the input as stored, bytes; null where unknown. */
   totalBytes: number | null;
   bytesRead(): number;
-  /** It can be opened and read once more. */
+  /** Whether it can be opened and read again. */
   repeatable: boolean;
   /** Idempotent. */
   close(): Promise<void>;
@@ -80,7 +80,7 @@ interface FormatSpec {
 }
 
 /**
- * What is said goes before what the name says; a name without any ending (a pipe, a device) is of the format `otherwise`.
+ * The spec takes precedence over the name; a name without any ending (a pipe, a device) is of the format `otherwise`.
  * @throws SluiceError usage: the name has an ending that is no format, and nobody names one
  */
 export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat): Endpoint {

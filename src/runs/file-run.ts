@@ -133,7 +133,7 @@ class FileRun {
           if (!nextMayWork(e)) break;
         }
       }
-      // What is final keeps its list, however the others ended.
+      // Final outputs keep their lists, however the other inputs ended.
       await rejects.commit();
       if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried });
       return this.#result;
@@ -183,7 +183,7 @@ class FileRun {
       const passthrough = spec.score.passthrough ?? [];
       return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec) });
     }
-    // Loaded here: who writes files must not pay for the Kafka client.
+    // Imported lazily: a run into files must not load the Kafka client.
     const [{ openTopicSink }, { recordFormat }] = await Promise.all([
       import('./topic-sink.ts'),
       import('./record-format.ts'),

@@ -1,4 +1,4 @@
-// Scores inputs one after the other through one pool of workers, beginning before the evaluators have been compared where that is safe.
+// Scores inputs one after the other through one pool of workers, starting before the evaluators have been compared where that is safe.
 import { availableParallelism } from 'node:os';
 import { SluiceError } from '../core/errors.ts';
 import type { RunCounts } from '../engine/counts.ts';
@@ -26,13 +26,13 @@ export interface InputScorerOptions {
 }
 
 export interface InputRun {
-  /** Opens both ends; asked once more when all has to be done again. */
+  /** Opens both ends; called again when the input has to be scored again. */
   open(): Promise<{ source: OpenSource; sink: OpenSink }>;
   rejects?: RejectsPart;
   scoring: Scoring;
   /** A new unit of the account. */
   unit(): UnitAccount;
-  /** Score the records at hand when no byte came for this long, ms; of inputs that can make wait. */
+  /** Flush incomplete blocks when no byte arrived for this long, ms; for inputs that can stall. */
   idleMs?: number;
   signal?: AbortSignal;
 }
@@ -73,7 +73,7 @@ export class InputScorer {
     await pool?.close();
   }
 
-  /** null: it ran ahead of a verdict that was another one, and left nothing. */
+  /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
   async #attempt(
     run: InputRun,
     { source, sink }: { source: OpenSource; sink: OpenSink },
@@ -110,7 +110,7 @@ export class InputScorer {
     } catch (error) {
       await sink.abort();
       account.drop();
-      // A fault of a run that does not count is none; one that the user ended is over.
+      // An error of a refuted attempt does not count, unless the user ended the run.
       if (!ahead || run.signal?.aborted || (await this.#pool?.confirmed) !== false) throw error;
       await this.close();
       return null;
@@ -119,7 +119,7 @@ export class InputScorer {
     }
   }
 
-  /** A pool that may be used: `ahead` of the verdict, or with the one it has. */
+  /** The pool: started `ahead` of the verdict, or confirmed. */
   async #started(ahead: boolean): Promise<WorkerPool> {
     if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
     this.#pool ??= await this.#start(ahead);

@@ -1,4 +1,4 @@
-// What the Kafka layer tells, as metrics and words. Records are counted by the account, not here.
+// Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
 import type { KafkaObserver } from '../kafka/observer.ts';
 import type { RunContext } from './context.ts';
 

@@ -58,7 +58,7 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
   }
 }
 
-/** Where `got` is not as expected, in words; keys that nobody expects are not looked at. */
+/** Differences between `got` and the expectation, as text; keys without an expectation are ignored. */
 function differenceOf(want: unknown, got: unknown, tolerance: number, at: string): string | null {
   const where = at === '' ? 'the prediction' : at;
   if (typeof want === 'number' && typeof got === 'number') {

@@ -39,7 +39,7 @@ export async function recordFormat({
   };
 }
 
-/** What cannot be decoded is rejected in its place, the others are scored. */
+/** Values that cannot be decoded are rejected in place, the others are scored. */
 async function scoreAvro(
   decoder: AvroDecoder,
   scorer: RecordScorer,

@@ -28,7 +28,7 @@ export interface ScoredRecords {
   model: ModelPackage;
   /** One a record, in order. */
   answers: RecordAnswer[];
-  /** What they add up to, for the account. */
+  /** Their totals, for the account. */
   tallies: Tally[];
 }
 
@@ -44,7 +44,7 @@ export interface RecordScorerOptions {
 
 const LF = 0x0a;
 
-/** What a pipeline says of the scoring of records. */
+/** The settings of a pipeline for scoring records. */
 export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: ModelHost): RecordScorer =>
   new RecordScorer({
     host,
@@ -54,7 +54,7 @@ export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: Mode
     maxRecordBytes: spec.score.record_bytes,
   });
 
-/** Streams are kept as long as the pool they belong to is the one a reference means. */
+/** Streams are kept while their pool is the current one of the reference. */
 export class RecordScorer {
   readonly #options: RecordScorerOptions;
   #open: { pool: WorkerPool; stream: StreamHandle } | null = null;
@@ -72,7 +72,7 @@ export class RecordScorer {
       const parts = await stream.score(blockOf(values, this.#options.maxRecordBytes));
       const answers: RecordAnswer[] = [];
       for (const part of parts) {
-        // A copy of its own: the answers are parts of it, and the worker writes over what it is given back.
+        // Copied: the answers are slices of it, and the buffer goes back to a worker for reuse.
         const text = Buffer.from(new Uint8Array(part.output, 0, part.length));
         const first = answers.length;
         for (let from = 0; from < text.length; ) {

@@ -5,11 +5,11 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { isRevocable, openFileSink } from '../io/sink/file-sink.ts';
 import { type Endpoint, outputName } from './endpoints.ts';
 
-/** The part of a list that belongs to one input: in the list for good once it is kept. */
+/** The part of a list that belongs to one input; final once it is kept. */
 export interface RejectsPart {
   /** Takes lines of the list, without its header. */
   write(lines: string): Promise<void>;
-  /** What is written to it can be taken back. */
+  /** Whether what was written can be discarded. */
   revocable(): Promise<boolean>;
   keep(): Promise<void>;
   drop(): Promise<void>;
@@ -24,7 +24,7 @@ const NOTHING: RejectsPart = {
 
 export class RejectsList {
   readonly #path: string | null;
-  /** Lines say which input they are of. */
+  /** Whether lines name their input. */
   readonly #named: boolean;
   #sink: ByteSink | null = null;
 

@@ -1,4 +1,4 @@
-// One source, one scoring, one sink, one account: what every door does with an input, whatever it is.
+// One source, one scoring, one sink, one account: how every door runs an input.
 import type { RunCounts } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type InputFormat, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
@@ -27,18 +27,18 @@ export interface OneRun {
   source: {
     chunks: Chunks;
     input: InputFormat;
-    /** The input, where it is there as a whole: small ones are answered sooner. */
+    /** The whole input, where it is in memory already. */
     whole?: Uint8Array | null;
-    /** Score the records at hand when no byte came for this long, ms. */
+    /** Flush incomplete blocks when no byte arrived for this long, ms. */
     idleMs?: number;
   };
   scoring: Scoring;
   sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
   rejects?: RejectsPart;
   account: UnitAccount;
-  /** Looks at the counts before anything becomes final; what it throws ends the run. */
+  /** Checks the counts before anything becomes final; an error it throws ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
-  /** After a part was written; what it throws ends the run. */
+  /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;
   blockBytes?: number;
   /** The only stream of the process. */

@@ -7,7 +7,7 @@ export interface RunSpec extends Pipeline {
   tuning?: Tuning;
 }
 
-/** What never changes a bit of the output. */
+/** Tuning; never changes the output. */
 export interface Tuning {
   /** Rows a micro-batch of a worker. */
   batchRows?: number;

@@ -1,4 +1,4 @@
-// Starts a run, whatever its ends are. Each kind is loaded when it is asked for: files must not pay for the Kafka client.
+// Starts a run, whatever its ends are. Each kind is imported on demand: a run of files must not load the Kafka client.
 import type { FileSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { RunContext, RunningPipeline } from './context.ts';

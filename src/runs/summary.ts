@@ -1,4 +1,4 @@
-// What a run says of itself when it is over: for people a few lines, for machines one object. Both are views of its account.
+// The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
 
 import type { RunCounts } from '../engine/counts.ts';
 import { count } from '../monitor/progress.ts';

@@ -14,11 +14,11 @@ import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { endpoint } from './endpoints.ts';
 import { connectionOf } from './kafka-connection.ts';
-import { observerOf } from './kafka-metrics.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordScorer, recordScorer } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
 import { invalidRecord } from './topic-run.ts';
+import { topicSource, totalLag } from './topic-source.ts';
 
 const NEWLINE = Buffer.from('\n');
 
@@ -57,7 +57,7 @@ class TopicFilesRun {
   readonly #files = new Map<number, OpenFile>();
   #reader: TopicReader | null = null;
   #stopping = false;
-  /** One thing at a time: a file that is being finished takes no rows. */
+  /** Serialises the work: a file that is being finished takes no rows. */
   #turn: Promise<void> = Promise.resolve();
 
   constructor(
@@ -75,21 +75,7 @@ class TopicFilesRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const { source, score, kafka } = this.#spec;
-    const reader = await TopicReader.start({
-      connection: connectionOf(kafka),
-      topic: source.topic,
-      group: source.group,
-      startAt: source.start_at,
-      onOffsetLost: source.on_offset_lost,
-      untilCaughtUp: source.until_caught_up,
-      batchRows: score.batch_rows,
-      batchWaitMs: score.batch_wait_ms,
-      maxInFlightBytes: source.in_flight_bytes,
-      fetchBytes: source.fetch_bytes,
-      sessionTimeoutMs: kafka.session_timeout_ms,
-      observer: observerOf(this.#context),
-    });
+    const reader = await TopicReader.start(topicSource(this.#spec, this.#context));
     this.#reader = reader;
     const done = this.#run(reader);
     done.catch(() => {});
@@ -98,12 +84,12 @@ class TopicFilesRun {
         counts: this.#context.account.progress,
         bytesRead: 0,
         totalBytes: null,
-        lag: [...reader.lag().values()].reduce((a, b) => a + b, 0),
+        lag: totalLag(reader.lag()),
       }),
       done,
       stop: async () => {
         this.#stopping = true;
-        // Files in hand are finished before the group is left: `#finish` needs the membership.
+        // Open files are finished before the group is left: `#finish` needs the membership.
         for (const p of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(p)).catch(() => {});
         await reader.stop();
         await done.catch(() => {});

@@ -15,8 +15,6 @@ import {
 } from '../kafka/records.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
-import { connectionOf } from './kafka-connection.ts';
-import { observerOf } from './kafka-metrics.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -26,8 +24,9 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
+import { topicSource, totalLag } from './topic-source.ts';
 
-/** While one of these stands in the way nothing is read: it is the model's fault, not the application's. */
+/** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
   'model_not_found',
   'model_invalid',
@@ -64,27 +63,16 @@ class TopicRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const { source, sink, score, kafka, ...spec } = this.#spec;
+    const { sink, ...spec } = this.#spec;
     const processor = await TransactionalProcessor.start({
-      connection: connectionOf(kafka),
-      topic: source.topic,
-      group: source.group,
+      ...topicSource(this.#spec, this.#context),
       outputTopic: sink.topic,
       deadLetterTopic: spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null,
       process: (batch, signal) => this.#process(batch, signal),
       delivery: spec.delivery,
-      batchRows: score.batch_rows,
-      batchWaitMs: score.batch_wait_ms,
       transactionRows: spec.transaction_rows,
       transactionTimeoutMs: spec.transaction_timeout_ms,
-      maxInFlightBytes: source.in_flight_bytes,
-      fetchBytes: source.fetch_bytes,
       compression: sink.compression,
-      startAt: source.start_at,
-      onOffsetLost: source.on_offset_lost,
-      untilCaughtUp: source.until_caught_up,
-      sessionTimeoutMs: kafka.session_timeout_ms,
-      observer: observerOf(this.#context),
     });
     this.#processor = processor;
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
@@ -93,7 +81,7 @@ class TopicRun {
         counts: this.#context.account.totals,
         bytesRead: 0,
         totalBytes: null,
-        lag: [...processor.lag().values()].reduce((a, b) => a + b, 0),
+        lag: totalLag(processor.lag()),
       }),
       done: processor.done.then(() => result),
       stop: async (deadlineMs) => {
@@ -117,7 +105,7 @@ class TopicRun {
     return {
       outputs,
       rejected,
-      // What is given up before it is committed is scored again, and counted then.
+      // Counted on commit: a batch that is given up before is scored again.
       committed: (oversized) => {
         const unit = this.#context.account.unit();
         for (const tally of tallies) unit.add(tally, model.ref);
@@ -127,7 +115,7 @@ class TopicRun {
     };
   }
 
-  /** Scores, or waits for the model: paused with a metric, neither spinning nor losing. */
+  /** Scores, or pauses (with a metric) until the model is available. */
   async #scoreOrWait(values: readonly (Buffer | null)[], signal: AbortSignal): Promise<ScoredRecords> {
     for (let wait = 250; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
       try {
@@ -143,7 +131,7 @@ class TopicRun {
     }
   }
 
-  /** The partitions of a member wait together: the batches of all of them meet one model. */
+  /** All partitions of a member wait together, because they share the model. */
   #setWaiting(cause: SluiceError | null): void {
     if (this.#waiting === (cause !== null)) return;
     this.#waiting = cause !== null;
@@ -155,7 +143,7 @@ class TopicRun {
     log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);
   }
 
-  /** A prediction keeps key, headers and order of its application and says which model made it, from which record. */
+  /** A prediction keeps key, headers and order of its application; its headers name the model and the source record. */
   #predictionOf(
     record: IncomingRecord,
     answer: RecordAnswer,
@@ -180,7 +168,7 @@ class TopicRun {
   }
 }
 
-/** What ends a run of a topic at its first invalid record. */
+/** The error that ends a topic run with `on_invalid: fail`. */
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
   new SluiceError('invalid_row', `partition ${partition}, offset ${offset}: ${column ?? ''} ${code}`);
 

@@ -43,11 +43,11 @@ export async function openTopicSink({ connection, sink, encode }: TopicSinkOptio
   };
 }
 
-/** Whole lines out of bytes that are cut anywhere. */
+/** Splits chunks of bytes into whole lines. */
 export class LineSplitter {
   #rest = Buffer.alloc(0);
 
-  /** The lines that are whole now, without their ends; copies. */
+  /** Copies of the lines that are complete now, without line ends. */
   take(bytes: Uint8Array): Buffer[] {
     const text = Buffer.concat([this.#rest, bytes]);
     const lines: Buffer[] = [];
@@ -65,7 +65,7 @@ export class LineSplitter {
   }
 }
 
-/** Key of a record: a column of the prediction that is passed through, as text; null: none is named, or the row has no value. */
+/** Key of a record: the text of a passthrough column; null: no column is configured, or the row has no value. */
 export function keyOf(line: Buffer, column: string | undefined): Buffer | null {
   if (column === undefined) return null;
   const found: unknown = (JSON.parse(line.toString('utf8')) as Record<string, unknown>)[column];

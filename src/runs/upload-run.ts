@@ -21,12 +21,12 @@ export interface UploadRun {
   spec: UploadSpec;
   /** Name of the pipeline. */
   name: string;
-  /** Of the upload: the same id is never there twice. */
+  /** Of the upload; unique. */
   id: string;
   /** The spooled upload; it can be read again. */
   file: string;
   hosted: HostedModel;
-  /** What the service allows an upload to hold. */
+  /** Limits of an upload. */
   limits: Scoring['limits'];
   account: UnitAccount;
   signal: AbortSignal;

@@ -24,17 +24,17 @@ import {
 export interface ServeOptions {
   config: ServerConfig;
   registry: Registry;
-  /** Loopback only, a certificate and a key made on the spot. */
+  /** Loopback only, with an ephemeral certificate and key. */
   dev?: boolean;
-  /** Set by the service: hears how questions to a remote registry end. */
+  /** Set by the service: receives the outcome of every lookup in a remote registry. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** Logs what goes wrong beside the requests. */
+  /** Logs faults outside of requests. */
   log?: (text: string) => void;
 }
 
 export interface RunningService {
   url: string;
-  /** With --dev: the token made on the spot. */
+  /** With --dev: the ephemeral token. */
   token: string | null;
   /** With --dev: the certificate, for clients that want to trust it. */
   certificate: string | null;
@@ -42,13 +42,13 @@ export interface RunningService {
   stop(): Promise<void>;
 }
 
-/** What a running service consists of, in the order it was made. */
+/** Everything that has to be closed when the service stops. */
 interface Parts {
   host: ModelHost;
   keys: KeyRing;
   listener: Listener;
   server: SluiceServer;
-  /** Ends the watch of the certificate's files. */
+  /** Stops watching the files of the certificate. */
   unfollow: () => void;
 }
 
@@ -125,7 +125,7 @@ async function stop({ host, keys, listener, server, unfollow }: Parts, withinMs:
   server.state.ready = false;
   listener.close();
   const deadline = Date.now() + withinMs;
-  // What was answered last may still be on its way to a slow reader.
+  // First running requests, then connections: the last answers may still be on their way to slow readers.
   for (const busy of [() => server.busy(), () => listener.open()]) {
     while (busy() > 0 && Date.now() < deadline) {
       listener.closeIdle();

@@ -10,7 +10,7 @@ import { POWERS } from '../../wasm/powers-of-ten.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { EXACT_DECIMALS } from './number.ts';
 
-/** What stands around the numbers of a row. */
+/** Constant text around the numbers of a row. */
 export interface AnswerPieces {
   beforeRow: string;
   /** Between the row's number and its probability, by what is predicted. */
@@ -21,7 +21,7 @@ export interface AnswerPieces {
 
 /** Rows after which an output is worth a kernel of its own. */
 export const ANSWER_KERNEL_AFTER = 2048;
-/** Rows of the largest micro-batch that is written here. */
+/** Rows of the largest micro-batch the kernel takes. */
 const ROWS = 512;
 /** Rows are counted in 32 bits. */
 const MAX_ROW = 1e9;
@@ -51,7 +51,7 @@ export class PlainAnswers {
     return i.task === 'binary' && !i.hasPoints && !i.hasDecisions ? new PlainAnswers(pieces, i, after) : null;
   }
 
-  /** Whether `write` can write rows of this batch. */
+  /** Whether the kernel can take rows of this batch. */
   begin(batch: ColumnBatch, scores: Scores | null, firstRow: number): boolean {
     const { rows } = batch;
     if (!(scores?.values instanceof Float32Array) || rows > ROWS || firstRow + rows > MAX_ROW) return false;

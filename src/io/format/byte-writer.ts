@@ -74,7 +74,7 @@ export class ByteWriter {
     this.length += this.#bytes.write(text, this.length, 'utf8');
   }
 
-  /** Bytes made once and written often. */
+  /** Bytes encoded once and written often. */
   fragment(bytes: Fragment): void {
     const n = bytes.length;
     const to = this.room(n);
@@ -101,7 +101,7 @@ export class ByteWriter {
     } while (value > 0);
   }
 
-  /** The bytes, with room for `n` more from `length` on; who writes them moves `length`. */
+  /** The buffer, with room for `n` more bytes from `length` on; the caller advances `length`. */
   room(n: number): Uint8Array {
     this.#reserve(n);
     return this.#bytes;

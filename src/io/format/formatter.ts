@@ -38,7 +38,7 @@ export interface Formatter {
   ): void;
 }
 
-/** What stands around the records of a whole answer. */
+/** Head, separator and tail of a whole answer. */
 export interface Frame {
   head: string;
   /** Between the records of two blocks. */

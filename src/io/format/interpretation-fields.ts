@@ -1,4 +1,4 @@
-// What both formats say of an interpretation: values as they were given, effects in order of their size.
+// An interpretation as both formats write it: values as given, effects by size.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';

@@ -151,7 +151,7 @@ export class JsonFormatter implements Formatter {
     }
     if (at < 0) return;
     const { outputs, space, method } = x.explainer;
-    // Of several classes, what is told first is about the one predicted.
+    // Of several classes, the predicted one comes first.
     const top = outputs > 1 ? this.#interpreter.top(scores, r) : 0;
     out.ascii(`,"interpretation":{"space":"${space}","method":"${method}"`);
     if (outputs > 1) out.utf8(`,"class":${this.#classes[top]}`);

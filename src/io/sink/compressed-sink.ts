@@ -10,7 +10,7 @@ export function compressedSink(inner: ByteSink, compression: Compression): ByteS
   const drained = (async () => {
     for await (const chunk of stream) await inner.write(chunk as Uint8Array);
   })();
-  // What goes wrong is thrown where somebody waits.
+  // Errors of `inner` surface from `drained`, which `write` and `commit` await.
   drained.catch(() => stream.destroy());
   return {
     revocable: inner.revocable,

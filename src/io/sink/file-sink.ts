@@ -1,4 +1,4 @@
-// Writes a file under a temporary name and renames it when it is whole: nothing half done ever has the final name.
+// Writes a file under a temporary name and renames it when it is whole: an incomplete file never has the final name.
 import type { Stats } from 'node:fs';
 import { type FileHandle, open, readdir, realpath, rename, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
@@ -78,10 +78,10 @@ export async function openFileSink(file: string): Promise<ByteSink> {
   return sink;
 }
 
-/** Whether what is written to this path stays unseen until it is committed: false of pipes and devices. */
+/** Whether output to this path stays invisible until it is committed; false for pipes and devices. */
 export const isRevocable = async (file: string): Promise<boolean> => !(await targetOf(file)).direct;
 
-/** Through a link, what it points to is replaced, never the link itself; what stands in /dev and /proc is no file to replace. */
+/** Of a link, the target is replaced, never the link itself; paths in /dev and /proc are written to directly. */
 async function targetOf(file: string): Promise<{ target: string; present: Stats | null; direct: boolean }> {
   const device = /^\/(dev|proc)\//.test(path.resolve(file));
   const target = device ? file : await realpath(file).catch(() => file);
@@ -89,7 +89,7 @@ async function targetOf(file: string): Promise<{ target: string; present: Stats 
   return { target, present, direct: present !== null && (device || !present.isFile()) };
 }
 
-/** Removes temporary files of this target whose writer is dead (killed before it could clear up). */
+/** Removes temporary files of this target left behind by writers that were killed. */
 async function removeLeftOvers(folder: string, name: string): Promise<void> {
   const entries = await readdir(folder).catch(() => []);
   for (const entry of entries) {
@@ -108,7 +108,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The new name itself must survive a power cut. */
+/** Syncs the folder, so that the new name survives a power cut. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   try {
@@ -118,7 +118,7 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Writes to a stream (standard output) at its pace. What was written cannot be taken back. */
+/** Writes to a stream (standard output) with backpressure. What was written cannot be revoked. */
 export function openStreamSink(stream: NodeJS.WritableStream, name: string): ByteSink {
   let written = 0;
   let failure: unknown = null;

@@ -32,7 +32,7 @@ export function parquetSink(inner: ByteSink, options: ParquetSinkOptions): ByteS
   const writer = new ParquetWriter({ writer: bytes, schema: schemaFromColumnData({ columnData: asColumns(held) }) });
   const drain = async (): Promise<void> => {
     await inner.write(bytes.getBytes());
-    // What is written needs no room any more; the writer goes on counting in `offset`.
+    // Written bytes are dropped from memory; the writer goes on counting in `offset`.
     bytes.index = 0;
   };
   const group = async (): Promise<void> => {

@@ -6,7 +6,7 @@ const HEAD = 5;
 
 export type Decoded = { json: Buffer } | { fault: string };
 
-/** Applications: their schemas are learnt from the registry by the id each value carries. */
+/** Decodes applications; schemas are looked up in the registry by the id in each value. */
 export class AvroDecoder {
   readonly #registry: SchemaRegistry;
   readonly #types = new Map<number, avro.Type>();

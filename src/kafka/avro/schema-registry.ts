@@ -13,7 +13,7 @@ export interface SchemaRegistryOptions {
 const MEDIA_TYPE = 'application/vnd.schemaregistry.v1+json';
 const TRIES = 4;
 
-/** An id never means another schema, so what was learnt once holds. */
+/** Schema ids are immutable, so schemas are cached for ever. */
 export class SchemaRegistry {
   readonly #options: SchemaRegistryOptions;
   readonly #schemas = new Map<number, Promise<string | null>>();
@@ -32,7 +32,7 @@ export class SchemaRegistry {
         return typeof answer.schema === 'string' ? answer.schema : null;
       });
       this.#schemas.set(id, known);
-      // What is not there now may be there later; what failed is asked again.
+      // Failures are not cached: a missing schema may be registered later.
       known.then((found) => found === null && this.#schemas.delete(id)).catch(() => this.#schemas.delete(id));
     }
     return known;

@@ -64,7 +64,7 @@ export class KeyRing {
     this.#keys = keys.map((key) => ({ key, hash: Buffer.from(key.sha256, 'hex') }));
   }
 
-  /** Follows `file`; a version that cannot be read leaves the keys as they are and is told to `onError`. */
+  /** Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. */
   async follow(file: string, onError: (error: unknown) => void): Promise<void> {
     this.replace(await readKeys(file));
     let timer: NodeJS.Timeout | undefined;
@@ -84,7 +84,7 @@ export class KeyRing {
 
   /**
    * The key of an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
-   * Looks at every key, so that the time taken does not tell which one came near.
+   * Compares every key, so that timing reveals nothing about the keys.
    */
   find(authorization: string | undefined, now = Date.now()): ApiKey | null {
     if (!authorization) return null;

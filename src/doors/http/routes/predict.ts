@@ -78,7 +78,7 @@ export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: Ser
   };
 }
 
-/** What one body may hold. */
+/** Limits of one body. */
 export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
   maxRecordBytes: limits.row_bytes,
   maxRows: limits.rows,

@@ -1,6 +1,7 @@
-// Who may start now: so many requests at once, so many waiting, and each key its share.
+// Admission control: a limit of concurrent requests, a bounded queue, and a share for each key.
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
+import { withRetryAfter } from './retry-after.ts';
 
 export interface AdmissionLimits {
   concurrent_requests: number;
@@ -35,7 +36,7 @@ export class Admission {
   }
 
   /**
-   * Resolves with the function to call when the request is done (more than once is harmless).
+   * Resolves with a function to call when the request is done (idempotent).
    * @throws SluiceError overloaded | limit_exceeded (with retryAfter) | client_gone
    */
   async enter(key: string, signal: AbortSignal): Promise<() => void> {
@@ -72,13 +73,12 @@ export class Admission {
     state.tokens = Math.min(rate, state.tokens + ((now - state.refilled) / 1000) * rate);
     state.refilled = now;
     if (state.tokens < 1) {
-      throw withRetry(tooMany('requests_per_second_per_key', rate, 'requests a second'), 1);
+      const limit = 'requests_per_second_per_key';
+      throw withRetryAfter(tooMany(limit, rate, 'requests a second'), limit);
     }
     if (state.inside >= limits.concurrent_requests_per_key) {
-      throw withRetry(
-        tooMany('concurrent_requests_per_key', limits.concurrent_requests_per_key, 'requests at once'),
-        2,
-      );
+      const limit = 'concurrent_requests_per_key';
+      throw withRetryAfter(tooMany(limit, limits[limit], 'requests at once'), limit);
     }
     state.tokens--;
     state.inside++;
@@ -110,6 +110,3 @@ export class Admission {
     });
   }
 }
-
-const withRetry = (e: SluiceError, seconds: number): SluiceError =>
-  new SluiceError(e.code, e.message, { extra: { ...e.extra, retryAfter: seconds } });

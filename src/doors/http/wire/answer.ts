@@ -8,10 +8,10 @@ import { tooMany } from '../../../engine/score-chunks.ts';
 
 export interface AnswerOptions {
   headers: Record<string, string>;
-  /** Answer bytes the client has not read that a file may hold. */
+  /** Maximum of unread answer bytes that may be spilled to a file. */
   spillBytes: number;
   spillFolder?: string | undefined;
-  /** A client that reads nothing for this long is left, ms. */
+  /** A client that reads nothing for this long is disconnected, ms. */
   idleMs: number;
   /** true once the request body has been read: then the client may be made to wait. */
   bodyEnded: () => boolean;
@@ -72,11 +72,11 @@ export class Answer {
     for (const bytes of held) await this.#send(bytes);
   }
 
-  /** Ends the answer well: whatever is still in the file goes out first. */
+  /** Completes the answer, after whatever is still in the file. */
   async end(): Promise<void> {
     const held = this.#held;
     if (held) {
-      // The whole answer is known: say how long it is.
+      // The whole answer is known, so content-length can be sent.
       this.#held = null;
       const body = Buffer.concat(held);
       this.#options.onWritten?.(body.length);
@@ -89,7 +89,7 @@ export class Answer {
     }
   }
 
-  /** Cuts the connection: a cut answer cannot be taken for a whole one. */
+  /** Cuts the connection, so that an incomplete answer cannot be mistaken for a complete one. */
   destroy(): void {
     this.#failure ??= new SluiceError('client_gone', 'the answer was cut');
     this.#res.destroy();

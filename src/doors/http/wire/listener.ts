@@ -1,4 +1,4 @@
-// The socket side of the service: TLS with certificates that may change, plain HTTP refused in words, or a proxy's address checked.
+// The socket side of the service: TLS with certificate reload, a readable refusal of plain HTTP, or a check of the proxy's address.
 import { watch } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -30,7 +30,7 @@ export async function readCertificate(files: { certificate: string; key: string 
   }
 }
 
-/** A certificate for localhost that nobody else trusts, for --dev. */
+/** A self-signed certificate for localhost, for --dev. */
 export async function devCertificate(): Promise<Certificate> {
   const made = await generate([{ name: 'commonName', value: 'localhost' }], {
     keyType: 'ec',
@@ -49,7 +49,7 @@ export async function devCertificate(): Promise<Certificate> {
 }
 
 export interface Listener {
-  /** For fastify: the server its handler runs in. */
+  /** Factory of the server fastify runs in. */
   factory: (handler: http.RequestListener) => http.Server | https.Server;
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is invalid */
@@ -74,7 +74,7 @@ export interface ListenerOptions {
 
 export function createListener(options: ListenerOptions): Listener {
   let server: http.Server | https.Server;
-  // A socket under TLS never tells that it closed, so what is open is counted here.
+  // A socket under TLS emits no close event, so open connections are counted here.
   const open = new Set<net.Socket>();
   const count = (socket: net.Socket) => {
     open.add(socket);
@@ -89,7 +89,7 @@ export function createListener(options: ListenerOptions): Listener {
     insecureHTTPParser: false,
     requireHostHeader: true,
   };
-  // Peeks at the first byte, so that a plain request on the TLS port gets words instead of a broken handshake.
+  // Peeks at the first byte, so that a plain request on the TLS port gets an HTTP answer instead of a broken handshake.
   const front = net.createServer({ noDelay: true }, (socket) => {
     if (!options.certificate) {
       server.emit('connection', socket);
@@ -145,7 +145,7 @@ export function createListener(options: ListenerOptions): Listener {
  * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
  */
 function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
-  // What still comes in is handed to the parser, which complains again.
+  // Later bytes reach the parser, too, which reports the error again.
   if (refused.has(socket)) return;
   const busy = (socket as net.Socket & { _httpMessage?: http.ServerResponse })._httpMessage;
   if (error.code === 'ECONNRESET' || !socket.writable || busy) {
@@ -157,14 +157,14 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
   const { status, headers, body } = problemOf(new SluiceError('bad_request', words), crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   socket.write(`HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${JSON.stringify(body)}\n`);
-  // What is still on its way is read and thrown away: a reset would take the answer with it.
+  // Bytes still in flight are read and discarded: a reset would destroy the answer.
   socket.resume();
   setTimeout(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
 }
 
 const LINGER_MS = 500;
 
-/** Sockets that got their last answer. */
+/** Sockets that have been sent their last answer. */
 const refused = new WeakSet<net.Socket>();
 
 const HEAD_FAULTS: Record<string, string> = {
@@ -197,7 +197,7 @@ export function followCertificate(
   };
 }
 
-/** Behind a proxy that ends TLS: only its addresses, and only what came to it over HTTPS. */
+/** Behind a proxy that terminates TLS: accepts only its addresses, and only requests that reached it over HTTPS. */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
   const allowed = new net.BlockList();
   for (const address of addresses) {

@@ -1,5 +1,6 @@
-// Error answers: RFC 9457 problem documents with a code of the catalogue, and no value of the input.
-import { asSluiceError, type SluiceError } from '../../../core/errors.ts';
+// Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
+import { asSluiceError } from '../../../core/errors.ts';
+import { retryAfterSeconds } from './retry-after.ts';
 
 export interface Problem {
   type: string;
@@ -18,14 +19,14 @@ export interface ProblemAnswer {
   body: Problem;
 }
 
-/** The answer an error gets. An unknown error is a bug: its message stays inside. */
+/** The answer to an error. An unknown error is a bug, whose message is not disclosed. */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = asSluiceError(error, 'worker_failed');
   const known = e === error;
   const { status, summary, action } = e.entry;
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
   if (status === 401) headers['www-authenticate'] = 'API-Key realm="sluice"';
-  const wait = retryAfter(e);
+  const wait = retryAfterSeconds(e);
   if (wait !== null) headers['retry-after'] = String(wait);
   return {
     status,
@@ -41,10 +42,4 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
       ...(e.details.length > 0 ? { errors: e.details } : {}),
     },
   };
-}
-
-/** Seconds after which trying again helps, or null. */
-function retryAfter(e: SluiceError): number | null {
-  if (typeof e.extra.retryAfter === 'number') return e.extra.retryAfter;
-  return e.entry.status === 503 ? 2 : null;
 }

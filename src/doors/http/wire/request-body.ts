@@ -1,4 +1,4 @@
-// The body of a request as byte chunks: bounded, decompressed, out of its multipart wrapping, and patient only so long.
+// The body of a request as byte chunks: bounded, decompressed, unwrapped from multipart, with time limits.
 import type { IncomingMessage } from 'node:http';
 import { PassThrough, type Readable } from 'node:stream';
 import zlib from 'node:zlib';
@@ -14,15 +14,15 @@ export interface BodyOptions {
   maxBytes: number;
   maxExpandedBytes: number;
   idleMs: number;
-  /** A body that comes slower than this ends the request, once `idleMs` have been spent waiting for it. */
+  /** A body that arrives slower than this ends the request, once `idleMs` have been spent waiting for it. */
   minBytesPerSecond: number;
   onBytes?: (n: number) => void;
 }
 
 export interface RequestBody {
-  /** To be called once. */
+  /** Call once. */
   chunks(): AsyncIterable<Uint8Array>;
-  /** All of a small body that is there already, once: `chunks` then gives nothing more. Else null. */
+  /** A small body that has arrived completely, once; `chunks` yields nothing then. Else null. */
   takeWhole(): Uint8Array | null;
   /** true once every byte of the request has been read. */
   ended(): boolean;
@@ -52,7 +52,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   };
 }
 
-/** Takes a small body off the stream if it has come as a whole, as those of single applications do; else leaves it alone. */
+/** Takes a small body off the stream if it has arrived completely, as single applications do; else leaves it alone. */
 function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: BodyOptions): Uint8Array | null {
   const length = Number(headers['content-length'] ?? Number.NaN);
   if (!(length > 0 && length <= SMALL_BYTES && length <= maxBytes) || raw.readableLength !== length) return null;
@@ -62,12 +62,12 @@ function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: Body
     return null;
   }
   onBytes?.(length);
-  // The stream ends when it is asked for more.
+  // The stream emits its end on the next read.
   raw.read();
   return whole;
 }
 
-/** The first file of a multipart body, as a stream; the handlers are there before anything is awaited. */
+/** The first file of a multipart body, as a stream; handlers are attached before anything is awaited. */
 async function filePart(request: FastifyRequest, idleMs: number): Promise<Readable> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -94,7 +94,7 @@ async function* chunksOf(
   raw: IncomingMessage,
   { idleMs, minBytesPerSecond }: BodyOptions,
 ): AsyncGenerator<Uint8Array> {
-  // Only the time spent waiting for the client counts: a server that is busy must not blame it.
+  // Only time spent waiting for the client counts, not that of a busy server.
   let waitedMs = 0;
   let bytes = 0;
   for (;;) {
@@ -150,7 +150,7 @@ async function* capped(
   }
 }
 
-/** Decompresses; output is made only as fast as it is taken, so a bomb costs its cap and no more. */
+/** Decompresses with backpressure, so that a decompression bomb costs no more than the size limit. */
 async function* expand(chunks: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
   const decoder = encoding === 'gzip' ? zlib.createGunzip() : zlib.createZstdDecompress();
   const out = decoder.pipe(new PassThrough());

@@ -1,9 +1,9 @@
-// The one way an error is answered: as a problem document, whoever found it, and so that the client gets to see it.
+// The one way errors are answered: as a problem document, and so that the client gets to see it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { problemOf } from './problem.ts';
 
-/** Bytes of a refused body that are read and thrown away, so that the client gets to see its answer. */
+/** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
 const LINGER_BYTES = 64 * 1024 * 1024;
 const LINGER_MS = 10_000;
 
@@ -18,7 +18,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
   reply.code(status).headers(headers).send(body);
 }
 
-/** What fastify itself finds wrong, as an error of the catalogue. */
+/** Errors of fastify itself as errors of the catalogue. */
 function inOurWords(error: unknown): unknown {
   if (error instanceof SluiceError) return error;
   const e = error as {
@@ -40,7 +40,7 @@ function inOurWords(error: unknown): unknown {
 }
 
 /**
- * Reads on for a while after a refusal: a connection closed while the client still sends would take the answer with it.
+ * Reads on for a while after a refusal: a connection closed while the client still sends would destroy the answer.
  */
 function linger(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request;

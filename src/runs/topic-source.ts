@@ -1,0 +1,30 @@
+// The kafka source of a pipeline as options of whoever reads the topic.
+import type { KafkaSource } from '../config/pipeline-schema.ts';
+import type { KafkaObserver } from '../kafka/observer.ts';
+import type { ReadingOptions } from '../kafka/reading-options.ts';
+import type { RunContext } from './context.ts';
+import { connectionOf } from './kafka-connection.ts';
+import { observerOf } from './kafka-metrics.ts';
+import type { RunSpec } from './spec.ts';
+
+/** @throws SluiceError kafka_config */
+export const topicSource = (
+  { source, score, kafka }: RunSpec & { source: KafkaSource },
+  context: RunContext,
+): ReadingOptions & { observer: KafkaObserver } => ({
+  connection: connectionOf(kafka),
+  topic: source.topic,
+  group: source.group,
+  startAt: source.start_at,
+  onOffsetLost: source.on_offset_lost,
+  untilCaughtUp: source.until_caught_up,
+  batchRows: score.batch_rows,
+  batchWaitMs: score.batch_wait_ms,
+  maxInFlightBytes: source.in_flight_bytes,
+  fetchBytes: source.fetch_bytes,
+  sessionTimeoutMs: kafka.session_timeout_ms,
+  observer: observerOf(context),
+});
+
+/** Records not yet committed, all partitions together. */
+export const totalLag = (lag: ReadonlyMap<number, number>): number => [...lag.values()].reduce((a, b) => a + b, 0);
