@@ -98,7 +98,13 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
   const { name, format, compression, delimiter } = from;
   const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
   const regular = source.totalBytes !== null;
-  const chunks = format === 'parquet' ? await parquetOf(from, regular) : decompressed(source.chunks, compression);
+  let chunks: Chunks;
+  try {
+    chunks = format === 'parquet' ? await parquetOf(from, regular) : decompressed(source.chunks, compression);
+  } catch (error) {
+    await source.close();
+    throw error;
+  }
   return {
     chunks,
     input: format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) },
