@@ -349,3 +349,12 @@ test('a stop under load cuts no answer that was accepted', async () => {
   expect(outcomes.filter((o) => o.startsWith('bad'))).toEqual([]);
   expect(outcomes).toContain('whole');
 });
+
+test('a body that ends too early behind ten thousand rows still gets its status', async () => {
+  const s = await startService();
+  // Their answer is held to the end: what comes behind it decides.
+  const body = zlib.gzipSync(Buffer.concat([...generatePortfolio({ rows: 10_100, seed: 5, delimiter: '\t' })]));
+  const cut = body.subarray(0, body.length - 20);
+  const reply = await s.call('POST', predictUrl('csv'), { body: cut, headers: { 'content-encoding': 'gzip' } });
+  expect([reply.status, reply.json?.code]).toEqual([400, 'truncated_input']);
+});

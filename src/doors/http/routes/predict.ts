@@ -167,6 +167,8 @@ export async function predict(
     const { input, output, scoring } = askedOf(format, query, config);
     const whole = body.takeWhole();
     const unit = services.account.unit({ live: true });
+    /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
+    let rows = 0;
     await runOnce({
       model,
       pool,
@@ -175,12 +177,15 @@ export async function predict(
       account: unit,
       blockBytes: blockBytes(request),
       signal: gone.signal,
-      onPart: refuseOutcome,
+      onPart: (part) => {
+        refuseOutcome(part);
+        rows = unit.counts.rows;
+      },
       sink: {
         output,
         write: async (bytes) => {
           await held.write(bytes);
-          if (unit.counts.rows >= HOLD_ROWS && !held.started) await held.release();
+          if (rows >= HOLD_ROWS && !held.started) await held.release();
         },
         async commit() {
           reply.hijack();
