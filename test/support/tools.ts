@@ -33,6 +33,9 @@ const TOOLS = {
       return Number(/version "(\d+)/.exec(words)?.[1] ?? 0) >= MIN_JAVA;
     },
   },
+  fish: { install: 'apt-get install fish', found: () => starts('fish', '--version') },
+  zsh: { install: 'apt-get install zsh', found: () => starts('zsh', '--version') },
+  wabt: { install: 'apt-get install wabt', found: () => starts('wat2wasm', '--version') },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;
 

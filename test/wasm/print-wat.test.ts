@@ -1,5 +1,5 @@
 // The text of a kernel is the kernel: read back it gives the same bytes, and its numbers are those of a stack trace.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
@@ -9,6 +9,7 @@ import { assemble, loadModule } from '../../src/wasm/module.ts';
 import { printWat } from '../../src/wasm/print-wat.ts';
 import { scratch } from '../support/cli.ts';
 import { KERNELS, modulesOf } from '../support/kernels.ts';
+import { testNeeding } from '../support/tools.ts';
 
 /** A function with something of everything in it. */
 function sample(): WasmFunction {
@@ -136,23 +137,19 @@ test.each(Object.keys(KERNELS))('the text of a kernel says what the kernel does:
   }
 });
 
-const wat2wasm = spawnSync('wat2wasm', ['--version']).error === undefined;
-test.skipIf(!wat2wasm)(
-  `wabt reads the text of every kernel${wat2wasm ? '' : ' (skipped: wat2wasm of wabt is not installed)'}`,
-  () => {
-    const folder = scratch();
-    for (const [name, { make }] of Object.entries(KERNELS)) {
-      for (const code of modulesOf(make)) {
-        const file = path.join(folder, 'kernel.wat');
-        writeFileSync(file, printWat(code));
-        execFileSync('wat2wasm', ['--enable-threads', file, '-o', `${file}.wasm`]);
-        const read = readFileSync(`${file}.wasm`);
-        expect(WebAssembly.validate(read), name).toBe(true);
-        for (const body of codeOf(printWat(code))) expect(read.includes(Buffer.from([...body, 0x0b])), name).toBe(true);
-      }
+testNeeding(['wabt'], 'wabt reads the text of every kernel', () => {
+  const folder = scratch();
+  for (const [name, { make }] of Object.entries(KERNELS)) {
+    for (const code of modulesOf(make)) {
+      const file = path.join(folder, 'kernel.wat');
+      writeFileSync(file, printWat(code));
+      execFileSync('wat2wasm', ['--enable-threads', file, '-o', `${file}.wasm`]);
+      const read = readFileSync(`${file}.wasm`);
+      expect(WebAssembly.validate(read), name).toBe(true);
+      for (const body of codeOf(printWat(code))) expect(read.includes(Buffer.from([...body, 0x0b])), name).toBe(true);
     }
-  },
-);
+  }
+});
 
 test('a fault in a kernel has its names in the stack trace, and its place is a line of the text', () => {
   const f = new WasmFunction('divide', { a: 'i32', b: 'i32' });

@@ -1,10 +1,11 @@
 // Completion in real shells: what they offer for a line, as somebody who presses Tab sees it.
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
 import { MAIN, scratch, sluice } from '../../support/cli.ts';
+import { testNeeding } from '../../support/tools.ts';
 
 const scripts: Record<string, string> = {};
 beforeAll(async () => {
@@ -131,9 +132,7 @@ describe('bash', () => {
   });
 });
 
-const missing = (shell: string): boolean => spawnSync(shell, ['--version']).error !== undefined;
-
-test.skipIf(missing('fish'))('fish (skipped without it: install fish)', () => {
+testNeeding(['fish'], 'fish', () => {
   const { cwd, env } = place();
   writeFileSync(path.join(cwd, 's.fish'), scripts.fish!);
   const offers = (line: string): string[] =>
@@ -157,7 +156,7 @@ test.skipIf(missing('fish'))('fish (skipped without it: install fish)', () => {
   expect(offers('sluice score appli')).toEqual(['applications.csv']);
 });
 
-test.skipIf(missing('zsh'))('zsh (skipped without it: install zsh)', () => {
+testNeeding(['zsh'], 'zsh', () => {
   const { cwd, env } = place();
   writeFileSync(path.join(cwd, '_sluice'), scripts.zsh!);
   // A terminal of its own, in which Tab is pressed; each line ends with what the shell made of it.
