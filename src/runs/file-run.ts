@@ -183,13 +183,14 @@ class FileRun {
       const passthrough = spec.score.passthrough ?? [];
       return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec) });
     }
+    if (this.#topic) return this.#topic;
     // Imported lazily: a run into files must not load the Kafka client.
     const [{ openTopicSink }, { recordFormat }] = await Promise.all([
       import('./topic-sink.ts'),
       import('./record-format.ts'),
     ]);
     const { encode } = await recordFormat(spec);
-    this.#topic ??= await openTopicSink({ connection: connectionOf(spec.kafka), sink: topic, encode });
+    this.#topic = await openTopicSink({ connection: connectionOf(spec.kafka), sink: topic, encode });
     return this.#topic;
   }
 }

@@ -67,10 +67,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       account: run.account,
       signal: run.signal,
       onPart: (part) => run.onPart(part, source.bytesRead()),
-      beforeCommit: async (counts) => {
-        run.beforeCommit(counts);
-        await rejects.commit();
-      },
+      beforeCommit: run.beforeCommit,
     });
   } finally {
     await source.close();

@@ -39,7 +39,8 @@ export interface PredictionColumn {
 
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
-const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
+/** A value as the text of a table's cell; null: none. */
+export const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
 
 export const ROW_COLUMN = key('row', 'integer');
 

@@ -3,7 +3,7 @@ import { ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-write
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
-import { type PredictionColumn, type PredictionJson, predictionColumns } from '../format/prediction-fields.ts';
+import { type PredictionColumn, type PredictionJson, predictionColumns, textOf } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
 
 const GROUP_ROWS = 50_000;
@@ -65,5 +65,3 @@ export function parquetSink(inner: ByteSink, options: ParquetSinkOptions): ByteS
     abort: () => inner.abort(),
   };
 }
-
-const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
