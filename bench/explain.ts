@@ -123,7 +123,7 @@ function distance(a: readonly (readonly number[])[], b: readonly (readonly numbe
 }
 
 /** The first rows of a file of which no value has a line break. */
-async function head(file: string, rows: number): Promise<string> {
+export async function head(file: string, rows: number): Promise<string> {
   const target = path.join(folder(CACHE, 'outputs'), `first-${rows}.csv`);
   const out = createWriteStream(target);
   let n = 0;

@@ -42,7 +42,7 @@ export interface SingleResult {
 }
 
 /** A server that runs, and how it is asked for one application. */
-interface Target {
+export interface Target {
   name: string;
   what: string;
   server: Server;
@@ -109,7 +109,7 @@ async function peers(model: string, floats: readonly number[], servers: Server[]
   return targets;
 }
 
-function target(name: string, what: string, server: Server, at: string, body: string): Target {
+export function target(name: string, what: string, server: Server, at: string, body: string): Target {
   const headers = { ...server.headers, 'content-type': 'application/json' };
   const spec = { url: server.url + at, headers, body, connections: CONNECTIONS, rate: 0, seconds: 0 };
   return { name, what, server, spec };
@@ -181,7 +181,7 @@ const middle = (results: readonly LoadResult[]): LoadResult => {
   };
 };
 
-const generate = async (spec: LoadSpec): Promise<LoadResult> =>
+export const generate = async (spec: LoadSpec): Promise<LoadResult> =>
   JSON.parse(
     await run({ args: [NODE, path.join(import.meta.dirname, 'load.ts'), JSON.stringify(spec)] }),
   ) as LoadResult;
@@ -245,32 +245,9 @@ async function uploads(setting: HttpSetting, server: Server, model: string): Pro
   const serverCpu: number[] = [];
   for (let round = 0; round < rounds; round++) {
     fileSeconds.push((await measure(contender.command(model, input, direct))).seconds);
-    const url = `${server.url}/api/v1/scoring/predict.csv?modelId=${model}&delimiter=comma`;
-    const authorization = `Authorization: ${server.headers.authorization}`;
-    const before = server.cpuSeconds();
-    const began = performance.now();
-    await run({
-      args: [
-        'curl',
-        '-sS',
-        '--fail',
-        '--insecure',
-        '-H',
-        authorization,
-        '-H',
-        'Expect:',
-        '-X',
-        'POST',
-        '-T',
-        input,
-        '-o',
-        answered,
-        url,
-      ],
-    });
-    httpSeconds.push((performance.now() - began) / 1000);
-    const after = server.cpuSeconds();
-    if (before !== null && after !== null) serverCpu.push(after - before);
+    const { seconds, cpuSeconds } = await upload(server, { model, input, answered });
+    httpSeconds.push(seconds);
+    if (cpuSeconds !== null) serverCpu.push(cpuSeconds);
     const lines = await countLines(answered);
     if (lines !== rows + 1) throw new Error(`the answer to the upload has ${lines} lines for ${rows} rows`);
     say(`upload: ${httpSeconds.at(-1)!.toFixed(2)} s, file ${fileSeconds.at(-1)!.toFixed(2)} s`);
@@ -286,6 +263,22 @@ async function uploads(setting: HttpSetting, server: Server, model: string): Pro
   };
 }
 
+/** One upload of a CSV file by curl, its answer written to `answered`: the client's seconds, the server's CPU seconds. */
+export async function upload(
+  server: Server,
+  { model, input, answered }: { model: string; input: string; answered: string },
+): Promise<{ seconds: number; cpuSeconds: number | null }> {
+  const url = `${server.url}/api/v1/scoring/predict.csv?modelId=${model}&delimiter=comma`;
+  const said = ['-H', `Authorization: ${server.headers.authorization}`, '-H', 'Expect:'];
+  const before = server.cpuSeconds();
+  const began = performance.now();
+  const transfer = ['-X', 'POST', '-T', input, '-o', answered];
+  await run({ args: ['curl', '-sS', '--fail', '--insecure', ...said, ...transfer, url] });
+  const seconds = (performance.now() - began) / 1000;
+  const after = server.cpuSeconds();
+  return { seconds, cpuSeconds: before === null || after === null ? null : after - before };
+}
+
 async function countLines(file: string): Promise<number> {
   let n = 0;
   for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
@@ -295,7 +288,7 @@ async function countLines(file: string): Promise<number> {
 }
 
 /** The first application with nothing missing, as JSON and as the floats of the trained models. */
-async function firstApplication(
+export async function firstApplication(
   input: string,
 ): Promise<{ object: Record<string, string | number | boolean>; floats: number[] }> {
   const codes = codesOf();

@@ -62,7 +62,8 @@ if (!metersChildren) warn('no python3 to measure with: processes are measured by
 const scored = python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic'];
 const chosen = values.models?.split(',') ?? scored;
 
-if (values.compare !== undefined) await compareWith(values.compare, { program, models: chosen, rows, rounds, cores });
+if (values.compare !== undefined)
+  await compareWith(values.compare, { program, parts: only, models: chosen, rows, rounds, cores });
 else {
   const before: Partial<Benchmarks> = existsSync(path.join(out, 'benchmarks.json'))
     ? (JSON.parse(readFileSync(path.join(out, 'benchmarks.json'), 'utf8')) as Benchmarks)
