@@ -71,10 +71,12 @@ export class JobQueue {
     return job;
   }
 
-  /** Rejects what is queued of a stream. */
-  drop(stream: JobStream, error: SluiceError): void {
+  /** Rejects what is queued of a stream. `error` makes the reason: a stack trace costs more than a small request. */
+  drop(stream: JobStream, error: () => SluiceError): void {
+    if (stream.queue.length === 0) return;
     this.#turn = this.#turn.filter((s) => s !== stream);
-    for (const job of stream.queue.splice(0)) job.reject(error);
+    const reason = error();
+    for (const job of stream.queue.splice(0)) job.reject(reason);
   }
 
   /** Rejects all that is queued. */

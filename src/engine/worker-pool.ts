@@ -164,7 +164,7 @@ export class WorkerPool {
         if (stream.closed) return;
         stream.closed = true;
         kind.users--;
-        this.#queue.drop(stream, streamClosed());
+        this.#queue.drop(stream, streamClosed);
       },
     };
   }
