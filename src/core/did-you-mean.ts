@@ -1,14 +1,31 @@
-// Suggestions for mistyped names.
+// Suggestions for mistyped names, at a cost that the length of what was typed does not decide.
+
+/** Longer words are no slip of the hand, and comparing them costs their product. */
+const LONGEST = 64;
+/** Known words that are looked at, at most. */
+const MOST_WORDS = 1000;
 
 /** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
 export function didYouMean(word: string, known: Iterable<string>): string {
-  let best = '';
-  let distance = Math.max(2, Math.floor(word.length / 3)) + 1;
+  const best = nearest(word, known, Math.max(2, Math.floor(word.length / 3)));
+  return best === null ? '' : ` (did you mean ${best}?)`;
+}
+
+/** The known word with the fewest edits from `word`, upper and lower case alike, if there are `most` at most. */
+export function nearest(word: string, known: Iterable<string>, most: number): string | null {
+  if (word.length > LONGEST) return null;
+  const wanted = word.toLowerCase();
+  let best: string | null = null;
+  let distance = most + 1;
+  let seen = 0;
   for (const k of known) {
-    const d = editDistance(word.toLowerCase(), k.toLowerCase());
+    if (++seen > MOST_WORDS) break;
+    // No fewer edits than the lengths differ.
+    if (k.length > LONGEST || Math.abs(k.length - word.length) >= distance) continue;
+    const d = editDistance(wanted, k.toLowerCase());
     if (d < distance) [best, distance] = [k, d];
   }
-  return best === '' ? '' : ` (did you mean ${best}?)`;
+  return best;
 }
 
 /** Levenshtein distance, two rows of the table. */

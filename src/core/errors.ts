@@ -38,6 +38,10 @@ export const ERRORS = {
     'A record breaks the quoting rules of RFC 4180.',
     'Quote whole fields only, double quotes inside them.',
   ),
+  empty_row: row(
+    'An application has no value in any column of the model.',
+    'Look for rows of nothing but delimiters, such as those a spreadsheet leaves at its end.',
+  ),
   column_count: row('A record has more or fewer fields than the header.', 'Look for an unquoted delimiter in a field.'),
   invalid_utf8: row('A record is not valid UTF-8.', 'Export the file as UTF-8.'),
   invalid_character: row('A text value holds a NUL character.', 'Remove the NUL character.'),
@@ -93,6 +97,10 @@ export const ERRORS = {
   empty_input: input('The input has no header row.', 'Send a header row with the column names.'),
   wrong_delimiter: input('The header row is separated by another character.', 'Name the delimiter the file uses.'),
   header_mismatch: input('The header row does not fit the columns of the model.', 'Compare it with the model columns.'),
+  foreign_content: input(
+    'The input is no text of records: it is packed, a workbook, or in another encoding.',
+    'Do what the message says.',
+  ),
   invalid_encoding: input('The input is not UTF-8 text.', 'Export the file as UTF-8.'),
   invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row or use on_invalid=report.'),
 

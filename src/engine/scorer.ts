@@ -9,7 +9,7 @@ import { openNative } from '../inference/evaluate/native/native-evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { BatchInterpretation, InterpretationSpec, Interpretations } from '../inference/explain/interpretation.ts';
 import { createDecoder } from '../io/decode/choose-decoder.ts';
-import { type Decoder, reject } from '../io/decode/decoder.ts';
+import { type Decoder, reject, rejectEmptyRows } from '../io/decode/decoder.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { ByteWriter } from '../io/format/byte-writer.ts';
 import { createFormatter } from '../io/format/choose-formatter.ts';
@@ -59,6 +59,7 @@ class JobRun {
     this.#from = this.#to;
     this.#to = Math.min(rows, this.#from + this.#capacity);
     this.kind.decoder.decode(this.#job, this.#from, this.#to, this.kind.batch);
+    rejectEmptyRows(this.kind.batch);
     return true;
   }
 

@@ -42,7 +42,7 @@ test('what is put back comes before everything, and a closed stream leaves the o
   const first = queue.take();
   queue.putBack(first);
   expect(queue.take()).toBe(first);
-  queue.drop(b, new SluiceError('cancelled', 'closed'));
+  queue.drop(b, () => new SluiceError('cancelled', 'closed'));
   await expect(dropped).rejects.toMatchObject({ code: 'cancelled' });
   expect(queue.empty).toBe(true);
 });

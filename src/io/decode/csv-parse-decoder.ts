@@ -5,6 +5,7 @@ import type { ColumnBatch } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { columnCountMessage } from './header-faults.ts';
 
 export interface DelimitedLayout {
   delimiter: string;
@@ -82,7 +83,7 @@ export class CsvParseDecoder implements Decoder {
     const passed = batch.passthrough;
     for (let p = 0; p < passed.length; p++) passed[p]![row] = fields[layout.passthrough[p]!] ?? null;
     if (fields.length !== layout.fields) {
-      reject(batch, row, 'column_count', null, `${fields.length} fields where the header has ${layout.fields}`);
+      reject(batch, row, 'column_count', null, columnCountMessage(fields.length, layout.fields));
       return;
     }
     const readers = this.#readers;

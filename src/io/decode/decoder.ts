@@ -1,6 +1,6 @@
 // The narrow interface of every decoder: records of a block in, a columnar batch out.
 
-import type { ColumnBatch, Rejection } from '../../core/batch.ts';
+import { type ColumnBatch, type ColumnData, MISSING, type Rejection } from '../../core/batch.ts';
 import type { Block } from '../../core/block.ts';
 import {
   RECORD_CRASHED,
@@ -40,6 +40,25 @@ export function reject(
     const at = batch.rejections.findIndex((r) => r.index > index);
     batch.rejections.splice(at, 0, rejection);
   }
+}
+
+/**
+ * Rejects rows without a value in any column of the model: decoded as they are, a model that takes missing values would
+ * score rows of nothing but delimiters. Rows that a decoder has encoded directly have a value; the row kernel declines others.
+ */
+export function rejectEmptyRows(batch: ColumnBatch): void {
+  const { rows, rejected, encoded, columns } = batch;
+  for (let r = 0; r < rows; r++) {
+    if (encoded[r] === 1 || rejected[r] === 1) continue;
+    let c = 0;
+    while (c < columns.length && isMissing(columns[c]!, r)) c++;
+    if (c === columns.length) reject(batch, r, 'empty_row', null, 'no column of the model has a value');
+  }
+}
+
+function isMissing({ kind, numbers, codes, texts }: ColumnData, row: number): boolean {
+  if (kind === 'number') return Number.isNaN(numbers[row]);
+  return kind === 'text' ? texts[row] === null || texts[row] === '' : codes[row] === MISSING;
 }
 
 /** Empties a batch for `rows` new rows. */

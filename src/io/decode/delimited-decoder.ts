@@ -6,6 +6,7 @@ import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CellColumn, CellTable, DECLINED, TABLE_ROWS, VALID } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
+import { columnCountMessage } from './header-faults.ts';
 import { copyRun, RecordBytes } from './record-bytes.ts';
 import { RowKernel } from './row-kernel.ts';
 import { settle } from './settle.ts';
@@ -142,7 +143,7 @@ export class DelimitedDecoder implements Decoder {
     for (let r = 0; r < rows; r++) {
       const fields = this.#fields[r]!;
       if (table.states[r] === VALID && fields !== this.#layout.fields) {
-        const message = `${fields} fields where the header has ${this.#layout.fields}`;
+        const message = columnCountMessage(fields, this.#layout.fields);
         table.refuse(r, { code: 'column_count', message }, null);
       }
     }

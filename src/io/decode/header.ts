@@ -1,10 +1,11 @@
 // Reads the header row and fits it to the columns of a model, or says in words what does not fit.
 import { isUtf8 } from 'node:buffer';
 import { parse } from 'csv-parse/sync';
-import { didYouMean } from '../../core/did-you-mean.ts';
-import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { foreignContent } from '../../core/foreign-content.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
+import { describeFaults, headerFaults, noHeader } from './header-faults.ts';
 
 export const DELIMITERS = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' } as const;
 export type DelimiterName = keyof typeof DELIMITERS;
@@ -25,9 +26,11 @@ export interface FitOptions {
 
 /**
  * Splits the bytes of a header row.
- * @throws SluiceError invalid_encoding | header_mismatch
+ * @throws SluiceError foreign_content | invalid_encoding | header_mismatch
  */
 export function splitHeader(bytes: Buffer, delimiter: string): string[] {
+  const foreign = foreignContent(bytes);
+  if (foreign) throw new SluiceError('foreign_content', `the input is ${foreign.name}: ${foreign.advice}`);
   if (!isUtf8(bytes)) throw new SluiceError('invalid_encoding', 'the header row is not valid UTF-8');
   try {
     const rows = parse(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true }) as string[][];
@@ -56,40 +59,17 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
       extra: { delimiter: other },
     });
   }
-  const details: ErrorDetail[] = [];
-  const at = new Map<string, number>();
-  const problem = (code: ErrorDetail['code'], column: string, message: string) =>
-    details.push({ code, column, message });
-  names.forEach((name, i) => {
-    if (at.has(name)) problem('duplicate_column', name, `column ${name} is there twice`);
-    else at.set(name, i);
-  });
+  const nothing = noHeader({ names, wanted });
+  if (nothing) throw new SluiceError('header_mismatch', nothing);
   const model = new Set(wanted);
   const passed =
     options.passthrough === '*' ? names.filter((n) => !model.has(n) && n !== manifest.outcome) : options.passthrough;
-  for (const name of wanted) {
-    if (!at.has(name))
-      problem(
-        'missing_column',
-        name,
-        `column ${name} is missing${didYouMean(
-          name,
-          names.filter((n) => !model.has(n)),
-        )}`,
-      );
+  const faults = headerFaults({ names, wanted, outcome: manifest.outcome ?? null, passthrough: passed });
+  if (faults.length > 0) {
+    const { message, details } = describeFaults(faults);
+    throw new SluiceError('header_mismatch', message, { details });
   }
-  for (const name of at.keys()) {
-    if (model.has(name) || passed.includes(name)) continue;
-    if (name === manifest.outcome) problem('outcome_present', name, `column ${name} is the outcome the model predicts`);
-    else
-      problem('unexpected_column', name, `column ${name} is not one of the model; name it in passthrough to echo it`);
-  }
-  for (const name of passed) {
-    if (!at.has(name)) problem('missing_column', name, `passthrough column ${name} is not in the header`);
-  }
-  if (details.length > 0) {
-    throw new SluiceError('header_mismatch', details.map((d) => d.message).join('; '), { details });
-  }
+  const at = new Map(names.map((name, i) => [name, i]));
   const passthrough = [...new Set(passed)].sort((a, b) => at.get(a)! - at.get(b)!);
   return {
     layout: {
@@ -104,7 +84,10 @@ export function fitHeader(bytes: Buffer, options: FitOptions): FittedHeader {
 
 /** The name of another delimiter that finds more of the model's columns in the header, if one does. */
 function betterDelimiter(bytes: Buffer, names: string[], wanted: string[], used: string): DelimiterName | null {
-  const found = (header: string[]) => wanted.filter((n) => header.includes(n)).length;
+  const found = (header: string[]) => {
+    const there = new Set(header);
+    return wanted.filter((n) => there.has(n)).length;
+  };
   let best = found(names);
   let better: DelimiterName | null = null;
   for (const [name, delimiter] of Object.entries(DELIMITERS) as [DelimiterName, string][]) {

@@ -24,6 +24,8 @@ export class RowLocals {
   readonly end = this.f.local('i32', 'end');
   /** 1 in a field in quotes. */
   readonly quoted = this.f.local('i32', 'quoted');
+  /** 1 once the row has a value that counts: one without is declined. */
+  readonly valued = this.f.local('i32', 'valued');
   // What follows means something within one step only.
   readonly c = this.f.local('i32', 'c');
   readonly length = this.f.local('i32', 'length');

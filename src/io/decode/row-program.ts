@@ -1,6 +1,7 @@
 // The function of a row kernel: emitted for the columns of a stream, it takes rows apart and writes numbers and codes where they go.
 
 import { QUOTE } from '../../core/ascii.ts';
+import { MISSING } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { Encoding } from '../../inference/encode/encoder.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
@@ -60,6 +61,11 @@ class RowProgram {
   readonly #delimiter: number;
   readonly #quoting: boolean;
   readonly #places: RowPlaces;
+  /**
+   * Which columns show that a row is not empty: numbers where there are any, because a row without one is rare enough to be
+   * declined; else the columns with codes. null: texts only, which are not looked at here.
+   */
+  readonly #valuedBy: 'numbers' | 'words' | null;
 
   constructor({ fields, delimiter, quoting, places }: RowProgramOptions) {
     this.#x = new RowLocals(places.matrices.length, places.masks);
@@ -67,6 +73,8 @@ class RowProgram {
     this.#delimiter = delimiter;
     this.#quoting = quoting;
     this.#places = places;
+    const kinds = fields.flatMap((field) => field.model?.reader.kind ?? []);
+    this.#valuedBy = kinds.includes('number') ? 'numbers' : kinds.length > 0 ? 'words' : null;
   }
 
   emit(): WasmFunction {
@@ -79,6 +87,7 @@ class RowProgram {
           f.block('slow', (slow) => {
             this.#beginRecord(slow);
             for (const [k, field] of this.#fields.entries()) this.#field(field, k === this.#fields.length - 1, slow);
+            if (this.#valuedBy) f.get(this.#x.valued).op('i32.eqz').leaveIf(slow);
             f.leave(next);
           });
           f.get(row).i32(DECLINED_BY_KERNEL).memory('i32.store8', states);
@@ -95,8 +104,9 @@ class RowProgram {
 
   /** p and end of the record; one that was cut inside a character is declined. */
   #beginRecord(slow: Label): void {
-    const { f, p, end, shift } = this.#x;
+    const { f, p, end, shift, valued } = this.#x;
     const { records } = this.#places;
+    if (this.#valuedBy) f.i32(0).set(valued);
     this.#x.entry(3).memory('i32.load', records).get(shift).op('i32.add').set(p);
     this.#x.entry(3).memory('i32.load', records + 4).get(shift).op('i32.add').set(end); // biome-ignore format: one line
     for (const at of [p, end]) f.get(at).memory('i32.load8_u').i32(0xc0).op('i32.and').i32(0x80).op('i32.eq').leaveIf(slow); // biome-ignore format: one line
@@ -116,7 +126,7 @@ class RowProgram {
   }
 
   #number(model: FieldModel, isLast: boolean, slow: Label): void {
-    const { f, value } = this.#x;
+    const { f, value, valued } = this.#x;
     const { reader, words } = model;
     const { divisors } = this.#places;
     this.#findEnd(isLast, words !== null && isLong(words.longest), slow);
@@ -131,6 +141,7 @@ class RowProgram {
       f.block('none', (none) => {
         readNumber(this.#x, { reader, divisors, none: words ? none : slow, slow });
         this.#store(model, 'f64.store', () => f.get(value));
+        f.i32(1).set(valued);
         f.leave(done);
       });
       if (words) missing(slow);
@@ -139,7 +150,7 @@ class RowProgram {
 
   /** A field with a code, or one whose text is only passed on. */
   #word(model: FieldModel | undefined, isLast: boolean, slow: Label): void {
-    const { f, slot } = this.#x;
+    const { f, slot, valued } = this.#x;
     this.#findEnd(isLast, !model?.words || isLong(model.words.longest), slow);
     if (!model) {
       if (!this.#quoting) this.#x.byte().i32(QUOTE).op('i32.eq').leaveIf(slow);
@@ -148,6 +159,9 @@ class RowProgram {
       findWord(this.#x, model.words, slow);
       if (model.encoding) this.#store(model, 'f32.store', () => f.get(slot).memory('f32.load', WORD_FLOAT));
       else this.#store(model, 'i32.store', () => f.get(slot).memory('i32.load', WORD_CODE));
+      if (this.#valuedBy === 'words') {
+        f.get(slot).memory('i32.load', WORD_CODE).i32(MISSING).op('i32.ne').get(valued).op('i32.or').set(valued);
+      }
     }
   }
 

@@ -6,6 +6,7 @@ import { newBatch } from '../../../src/core/batch.ts';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../../src/core/block.ts';
 import { createDecoder, type DecoderChoice } from '../../../src/io/decode/choose-decoder.ts';
 import type { RecordSlice } from '../../../src/io/decode/decoder.ts';
+import { columnCountMessage } from '../../../src/io/decode/header-faults.ts';
 import { RowKernel } from '../../../src/io/decode/row-kernel.ts';
 import {
   GRAMMAR,
@@ -185,7 +186,7 @@ test.each(['reference', 'fast', 'eager', 'quoting'] as const)(
         const own = grammarFields(record, DELIMITER);
         const wanted = {
           texts: Array.from({ length: fields }, (_, f) => own[f] ?? null),
-          message: own.length === fields ? null : `${own.length} fields where the header has ${fields}`,
+          message: own.length === fields ? null : columnCountMessage(own.length, fields),
         };
         if (JSON.stringify(rows[i]) !== JSON.stringify(wanted)) {
           expect(rows[i], JSON.stringify(record.toString('latin1'))).toEqual(wanted);

@@ -1,0 +1,56 @@
+// Inputs that are no text of records: recognised by how they begin, so that the answer names them instead of their rows.
+
+export interface ForeignContent {
+  /** What the input is. */
+  name: string;
+  /** What its owner can do. */
+  advice: string;
+}
+
+const UNPACK = 'unpack it first';
+const PACKED = 'say so by the name of the file, by `compression`, or by Content-Encoding';
+const SAVE_AS = 'save it as CSV in UTF-8';
+
+const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
+
+/** First bytes, longest first where one begins like another. Source: the specifications of the formats. */
+const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: string][] = [
+  [[0xff, 0xfe, 0, 0], 'UTF-32 text', SAVE_AS],
+  [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
+  [[0xff, 0xfe], 'UTF-16 text', SAVE_AS],
+  [[0xfe, 0xff], 'UTF-16 text', SAVE_AS],
+  [[0x1f, 0x8b], 'compressed with gzip', PACKED],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', PACKED],
+  [[0x04, 0x22, 0x4d, 0x18], 'compressed with lz4', UNPACK],
+  [ascii('BZh'), 'compressed with bzip2', UNPACK],
+  [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', UNPACK],
+  [[0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c], 'a 7-Zip archive', UNPACK],
+  [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unpack it, or save the sheet as CSV in UTF-8'],
+  [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook (.xls)', SAVE_AS],
+  [ascii('PAR1'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
+  [ascii('ARROW1'), 'an Arrow file', 'save it as Parquet or CSV'],
+  [ascii('FEA1'), 'a Feather file', 'save it as Parquet or CSV'],
+  [ascii('ORC'), 'an ORC file', 'save it as Parquet or CSV'],
+  [ascii('Obj\x01'), 'an Avro file', 'save it as NDJSON, Parquet or CSV'],
+  [ascii('SQLite format 3\0'), 'an SQLite database', 'export its table as CSV'],
+  [ascii('%PDF-'), 'a PDF document', 'give the table it was made of'],
+];
+const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
+/** Bytes of an input that tell. */
+const HEAD = 64;
+
+/** What an input that begins with `head` is, if it is no text of records; null for text, or for what is not known. */
+export function foreignContent(head: Uint8Array): ForeignContent | null {
+  for (const [bytes, name, advice] of SIGNATURES) {
+    if (bytes.length <= head.length && bytes.every((b, i) => head[i] === b)) return { name, advice };
+  }
+  const first = head.subarray(0, HEAD);
+  const zeros = first.filter((b) => b === 0).length;
+  if (first.length >= 4 && zeros * 3 > first.length) {
+    return { name: zeros * 3 > first.length * 2 ? 'UTF-32 text' : 'UTF-16 text', advice: SAVE_AS };
+  }
+  if (MARKUP.test(Buffer.from(first).toString('latin1'))) {
+    return { name: 'an HTML or XML page', advice: 'look whether a download answered with an error page' };
+  }
+  return null;
+}
