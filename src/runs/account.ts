@@ -38,6 +38,14 @@ export class RunAccount {
   readonly #metrics: Metrics | null;
   readonly #totals = newCounts();
   readonly #open = new Set<UnitAccount>();
+  /** Made once for all units: a service has one a request. */
+  readonly #events: UnitEvents = {
+    measure: (tally, model) => this.#measure(tally, model),
+    close: (unit, settled) => {
+      this.#open.delete(unit);
+      if (settled) addTo(this.#totals, unit.counts);
+    },
+  };
 
   /** `metrics`: null where none are served. */
   constructor(metrics: Metrics | null = null) {
@@ -59,13 +67,7 @@ export class RunAccount {
 
   /** `live`: parts are reported to the metrics at once; default: when the unit is settled. */
   unit({ live = false } = {}): UnitAccount {
-    const unit: UnitAccount = new UnitAccount(live, {
-      measure: (tally, model) => this.#measure(tally, model),
-      close: (settled) => {
-        this.#open.delete(unit);
-        if (settled) addTo(this.#totals, unit.counts);
-      },
-    });
+    const unit = new UnitAccount(live, this.#events);
     this.#open.add(unit);
     return unit;
   }
@@ -86,7 +88,7 @@ export class RunAccount {
 
 interface UnitEvents {
   measure(tally: Tally, model: string): void;
-  close(settled: boolean): void;
+  close(unit: UnitAccount, settled: boolean): void;
 }
 
 /** One unit of a run. `settle` or `drop` ends it; whichever comes first counts. */
@@ -134,14 +136,14 @@ export class UnitAccount implements Account {
     if (this.#ended) return;
     this.live();
     this.#ended = true;
-    this.#events.close(true);
+    this.#events.close(this, true);
   }
 
   drop(): void {
     if (this.#ended) return;
     this.#ended = true;
     this.#held = [];
-    this.#events.close(false);
+    this.#events.close(this, false);
   }
 }
 

@@ -1,7 +1,7 @@
 // One source, one scoring, one sink, one account: how every door runs an input.
 import type { RunCounts } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
-import { type InputFormat, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
+import { type InputFormat, type ScoreChunksOptions, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
@@ -54,20 +54,28 @@ export interface OneRun {
 export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
   const { model, pool, source, scoring, sink, rejects, account } = run;
   try {
-    const counts = await scoreChunks({
+    // Properties one by one: spreading objects of changing shapes costs as much as a small request has to spare.
+    const options: ScoreChunksOptions = {
       model,
       pool,
-      ...source,
-      ...scoring,
+      chunks: source.chunks,
+      whole: source.whole ?? null,
+      input: source.input,
       output: sink.output,
+      passthrough: scoring.passthrough,
+      interpretation: scoring.interpretation,
+      limits: scoring.limits,
+      failOnInvalid: scoring.failOnInvalid,
+      alone: run.alone === true,
       account,
       write: (bytes) => sink.write(bytes),
-      ...(rejects ? { writeRejects: (lines: string) => rejects.write(lines) } : {}),
-      ...(run.onPart ? { onPart: run.onPart } : {}),
-      ...(run.blockBytes === undefined ? {} : { blockBytes: run.blockBytes }),
-      ...(run.alone ? { alone: true } : {}),
-      ...(run.signal ? { signal: run.signal } : {}),
-    });
+    };
+    if (source.idleMs !== undefined) options.idleMs = source.idleMs;
+    if (rejects) options.writeRejects = (lines) => rejects.write(lines);
+    if (run.onPart) options.onPart = run.onPart;
+    if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
+    if (run.signal) options.signal = run.signal;
+    const counts = await scoreChunks(options);
     await run.beforeCommit?.(counts);
     await rejects?.keep();
     await sink.commit();
