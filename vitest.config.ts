@@ -8,6 +8,7 @@ const CAMPAIGNS = [
   'test/io/decode/*.test.ts',
   'test/kafka/chaos.test.ts',
   'test/onboarding/mutations.test.ts',
+  'test/runs/{containers,commit}.test.ts',
 ];
 
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`

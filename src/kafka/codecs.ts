@@ -1,8 +1,9 @@
 // The compression codecs of Kafka that kafkajs lacks, in the framing that Java clients write and read.
 import { promisify } from 'node:util';
-import { zstdCompress, zstdDecompress } from 'node:zlib';
+import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
+import { ZstdFrames } from '../core/zstd-frames.ts';
 import kafkajs from './kafkajs.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
@@ -52,19 +53,81 @@ async function xerialDecompress(packed: Buffer): Promise<Buffer> {
   return Buffer.concat(parts);
 }
 
+const gzipPack = promisify(gzip);
 const zstdPack = promisify(zstdCompress);
 const zstdUnpack = promisify(zstdDecompress);
+
+/** All members; what is left behind the last may only be padding. */
+function gzipDecompress(packed: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    // With `info` the decoder comes along, which knows how far it read; the types do not know of it.
+    gunzip(packed, { info: true }, (error, result) => {
+      const { buffer, engine } = (result ?? {}) as unknown as { buffer: Buffer; engine: { bytesWritten: number } };
+      if (error) reject(error);
+      else if (packed.subarray(engine.bytesWritten).some((byte) => byte !== 0)) reject(new Error(BEHIND_THE_LAST));
+      else resolve(buffer);
+    });
+  });
+}
+
+/** All frames: the decoder ends behind the first. */
+async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
+  const frames = new ZstdFrames();
+  const pieces = [...frames.split(packed)];
+  if (!frames.whole) throw new Error('a frame is cut off');
+  const parts: Buffer[] = [];
+  for (const piece of pieces) parts.push(await zstdUnpack(piece));
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+const LZ4_MAGIC = 0x184d2204;
+const BEHIND_THE_LAST = 'there are bytes behind the last frame';
+
+/** The same for lz4, whose decoder forgives a missing end as well (format: lz4_Frame_format.md). */
+async function lz4DecompressAll(packed: Buffer): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (let at = 0; at < packed.length; ) {
+    const end = endOfLz4Frame(packed, at);
+    parts.push(await decompressFrame(packed.subarray(at, end)));
+    at = end;
+  }
+  if (parts.length === 0) throw new Error('there is no frame');
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+function endOfLz4Frame(packed: Buffer, start: number): number {
+  if (start + 7 > packed.length) throw new Error('a frame is cut off');
+  if (packed.readUInt32LE(start) !== LZ4_MAGIC) throw new Error(BEHIND_THE_LAST);
+  const flags = packed[start + 4]!;
+  const blockChecksum = flags & 0x10 ? 4 : 0;
+  let at = start + 7 + (flags & 0x08 ? 8 : 0) + (flags & 0x01 ? 4 : 0);
+  for (;;) {
+    if (at + 4 > packed.length) throw new Error('a frame is cut off');
+    const size = packed.readUInt32LE(at) & 0x7fff_ffff;
+    at += 4;
+    if (size === 0) break;
+    at += size + blockChecksum;
+  }
+  at += flags & 0x04 ? 4 : 0;
+  if (at > packed.length) throw new Error('a frame is cut off');
+  return at;
+}
 
 interface Codec {
   compress(plain: Buffer): Promise<Buffer>;
   decompress(packed: Buffer): Promise<Buffer>;
 }
 
-const CODECS: Readonly<Record<'snappy' | 'lz4' | 'zstd', Codec>> = {
+const CODECS: Readonly<Record<Exclude<BatchCompression, 'none'>, Codec>> = {
+  gzip: { compress: (plain) => gzipPack(plain), decompress: gzipDecompress },
   snappy: { compress: xerialCompress, decompress: xerialDecompress },
-  lz4: { compress: (plain) => compressFrame(plain), decompress: (packed) => decompressFrame(packed) },
-  zstd: { compress: (plain) => zstdPack(plain), decompress: (packed) => zstdUnpack(packed) },
+  lz4: { compress: (plain) => compressFrame(plain), decompress: lz4DecompressAll },
+  zstd: { compress: (plain) => zstdPack(plain), decompress: zstdDecompressAll },
 };
+
+/** Unpacks the records of a batch, all of them. @throws Error cut off, damaged, or with bytes behind the last frame */
+export const unpackBatch = (packed: Buffer, compression: Exclude<BatchCompression, 'none'>): Promise<Buffer> =>
+  CODECS[compression].decompress(packed);
 
 /** Corrupt bytes stay corrupt: the error must not make kafkajs retry for ever. */
 const refuse = (name: string) => (cause: unknown) => {
@@ -74,7 +137,7 @@ const refuse = (name: string) => (cause: unknown) => {
   throw Object.assign(error, { name: CODEC_FAILED });
 };
 
-/** Registers snappy, lz4 and zstd with kafkajs (gzip is built in); idempotent. */
+/** Registers all codecs with kafkajs, gzip as well: the built-in one takes what lies behind a member for padding. Idempotent. */
 export function registerCodecs(): void {
   const codecs: Record<number, unknown> = CompressionCodecs;
   for (const [name, codec] of Object.entries(CODECS)) {
@@ -88,9 +151,5 @@ export function registerCodecs(): void {
 /** Size of one value after compression, bytes: whether a record that looks too large fits after all. */
 export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {
   if (compression === 'none') return plain.length;
-  if (compression !== 'gzip') return (await CODECS[compression].compress(plain)).length;
-  const gzip = CompressionCodecs[CompressionTypes.GZIP]() as {
-    compress(encoder: { buffer: Buffer }): Promise<Buffer>;
-  };
-  return (await gzip.compress({ buffer: plain })).length;
+  return (await CODECS[compression].compress(plain)).length;
 }

@@ -5,6 +5,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunAccount } from './account.ts';
+import type { RunFile } from './same-files.ts';
 
 export interface RunContext {
   /** Of the pipeline: its file without the ending; a label of metrics. */
@@ -15,6 +16,8 @@ export interface RunContext {
   account: RunAccount;
   /** null where none are served. */
   metrics: Metrics | null;
+  /** Files that the door itself writes at the end: none of the run's may be one of them. */
+  beside: readonly RunFile[];
   /** Logs what an operator should know. */
   log: (text: string) => void;
 }

@@ -1,6 +1,5 @@
 // Opens any source and any sink of files from its spec: the one place that knows formats, compressions and names of files.
 import { glob, stat } from 'node:fs/promises';
-import path from 'node:path';
 import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
@@ -164,17 +163,4 @@ export function withOutput(sink: ByteSink, output: OpenSink['output']): OpenSink
 function refusePacked(name: string, compression: Compression): void {
   if (compression === 'none') return;
   throw new SluiceError('usage', `${name}: a Parquet file packs its pages itself, it is not ${compression} as a whole`);
-}
-
-/** @throws SluiceError usage: an output would be written over an input, or over another output */
-export function refuseSameFiles(inputs: readonly Endpoint[], targets: readonly string[]): void {
-  const resolved = (name: string) => (name === STDIO ? null : path.resolve(name));
-  const taken = new Map<string | null, string>(inputs.map((i) => [resolved(i.name), 'is the input']));
-  for (const target of targets) {
-    const file = resolved(target);
-    if (file === null) continue;
-    const what = taken.get(file);
-    if (what !== undefined) throw new SluiceError('usage', `the output ${what}: ${target}`);
-    taken.set(file, 'is written twice');
-  }
 }

@@ -14,11 +14,12 @@ import {
   openSink,
   openSource,
   outputEndpoint,
-  refuseSameFiles,
+  STDIO,
 } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { RejectsList } from './rejects-list.ts';
+import { type RunFile, refuseSameFiles } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
 
@@ -35,10 +36,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
   const several = spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
   const rejects = new RejectsList(spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null, { several });
-  refuseSameFiles(inputs, [
-    ...steps.flatMap((s) => (s.output ? [s.output.name] : [])),
-    ...new Set(inputs.flatMap((i) => rejects.pathFor(i) ?? [])),
-  ]);
+  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
   const run = new FileRun({ spec, context, model, steps, rejects, topic });
@@ -47,6 +45,25 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
 
 const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
   spec.sink.type === 'kafka' ? null : outputEndpoint((spec as FilesOnlySpec).sink, input);
+
+function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
+  const files = inputs.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'the input' }));
+  return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
+}
+
+function filesWritten(steps: readonly Step[], rejects: RejectsList, several: boolean): RunFile[] {
+  const of = (input: Endpoint) => (several ? ` of ${input.name}` : '');
+  const outputs = steps.flatMap(({ input, output }) =>
+    output === null || output.name === STDIO ? [] : [{ name: output.name, role: `the output${of(input)}` }],
+  );
+  const lists = new Map<string, RunFile>();
+  for (const { input } of steps) {
+    const name = rejects.pathFor(input);
+    // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
+    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the list of rejected rows${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
+  }
+  return [...outputs, ...lists.values()];
+}
 
 interface FileRunParts {
   spec: FileRunSpec;

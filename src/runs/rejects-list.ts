@@ -34,6 +34,11 @@ export class RejectsList {
     this.#named = several && path !== null && !path.includes('{name}');
   }
 
+  /** Whether each input has a list of its own. */
+  get each(): boolean {
+    return this.#path?.includes('{name}') ?? false;
+  }
+
   /** The path of the list that an input's rejected rows stand in; null for none. */
   pathFor(input: Endpoint): string | null {
     return this.#path === null ? null : outputName(this.#path, input);

@@ -57,7 +57,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     tellSummary(spec, options, context, result, seconds());
     await context.close();
     await server?.close();
-    if (metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
+    // Of a run that was refused there are none, and the file named may be one of its inputs.
+    if (state.running && metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
   }
 }
 
@@ -147,15 +148,8 @@ async function openMetrics(
 }
 
 async function leaveMetrics(metrics: Metrics, file: string): Promise<void> {
-  const { openFileSink } = await import('../../io/sink/file-sink.ts');
-  const sink = await openFileSink(file);
-  try {
-    await sink.write(Buffer.from(await metrics.text()));
-    await sink.commit();
-  } catch (error) {
-    await sink.abort();
-    throw error;
-  }
+  const { putFile } = await import('../../io/sink/file-sink.ts');
+  await putFile(file, await metrics.text());
 }
 
 export interface DrivenContext extends RunContext {
@@ -165,7 +159,7 @@ export interface DrivenContext extends RunContext {
 /** What a run needs of this process. */
 export async function contextFor(
   spec: Pick<RunSpec, 'score'>,
-  { name, registry: address }: Pick<DriveOptions, 'name' | 'registry'>,
+  { name, registry: address, metricsFile }: Pick<DriveOptions, 'name' | 'registry' | 'metricsFile'>,
   metrics: Metrics | null,
 ): Promise<DrivenContext> {
   const registry = await openRegistry(address, {
@@ -198,6 +192,7 @@ export async function contextFor(
     },
     account: new RunAccount(metrics),
     metrics,
+    beside: metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }],
     log,
     close: async () => (await host)?.close(),
   };

@@ -1,9 +1,10 @@
 // `sluice explain`: one application of a file as a waterfall, in the terminal and as a page.
-import { writeFile } from 'node:fs/promises';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
+import { putFile } from '../../io/sink/file-sink.ts';
 import { endpoint, openSource } from '../../runs/endpoints.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
+import { refuseSameFiles } from '../../runs/same-files.ts';
 import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -21,6 +22,9 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
     delimiter: flags.delimiter,
   };
   const from = endpoint(file, said, 'csv');
+  if (flags.html !== undefined) {
+    await refuseSameFiles([{ name: file, role: 'the input' }], [{ name: flags.html, role: 'the page' }]);
+  }
   const model = await (await openRegistry(flags.registry)).resolve(flags.model);
   const source = await openSource(from);
   const { signal, dispose } = signalled();
@@ -32,7 +36,7 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
   }
   if (answer.error)
     throw new SluiceError(answer.error.code, `row ${flags.row}: ${answer.error.column ?? ''} ${answer.error.message}`);
-  if (flags.html !== undefined) await writeFile(flags.html, waterfallPage(model.ref, answer, flags.top));
+  if (flags.html !== undefined) await putFile(flags.html, waterfallPage(model.ref, answer, flags.top));
   process.stdout.write(
     flags.json ? `${JSON.stringify(answer)}\n` : waterfall(model.ref, answer, flags.top, process.stdout.columns ?? 100),
   );

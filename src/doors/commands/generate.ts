@@ -3,8 +3,9 @@ import { once } from 'node:events';
 import type { Command } from 'commander';
 import { generatePortfolio, type PlantedFault } from '../../demo/portfolio.ts';
 import { DELIMITERS } from '../../io/decode/header.ts';
-import { openFileSink, openStreamSink } from '../../io/sink/file-sink.ts';
+import { openFileSink, openStreamSink, putFile } from '../../io/sink/file-sink.ts';
 import { count } from '../../monitor/progress.ts';
+import { refuseSameFiles } from '../../runs/same-files.ts';
 import { COMMAND_TABLES, type GenerateFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { inputDelimiter } from './score.ts';
@@ -22,6 +23,13 @@ export async function generate(flags: GenerateFlags): Promise<void> {
     flags.delimiter === undefined && !flags.output.endsWith('.tsv')
       ? DELIMITERS.comma
       : inputDelimiter(flags.output, flags.delimiter);
+  if (flags.output !== '-' && flags.faultsJson !== undefined) {
+    const files = [
+      { name: flags.output, role: 'the portfolio' },
+      { name: flags.faultsJson, role: 'the list of faults' },
+    ];
+    await refuseSameFiles([], files);
+  }
   const sink =
     flags.output === '-' ? openStreamSink(process.stdout, 'standard output') : await openFileSink(flags.output);
   const { signal, dispose } = signalled();
@@ -47,10 +55,6 @@ export async function generate(flags: GenerateFlags): Promise<void> {
   } finally {
     dispose();
   }
-  if (flags.faultsJson !== undefined) {
-    const list = await openFileSink(flags.faultsJson);
-    await list.write(Buffer.from(`${JSON.stringify(planted)}\n`));
-    await list.commit();
-  }
+  if (flags.faultsJson !== undefined) await putFile(flags.faultsJson, `${JSON.stringify(planted)}\n`);
   if (process.stdout.writableNeedDrain) await once(process.stdout, 'drain');
 }

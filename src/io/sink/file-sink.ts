@@ -78,6 +78,18 @@ export async function openFileSink(file: string): Promise<ByteSink> {
   return sink;
 }
 
+/** A whole file at once. @throws SluiceError output_* */
+export async function putFile(file: string, text: string): Promise<void> {
+  const sink = await openFileSink(file);
+  try {
+    await sink.write(Buffer.from(text));
+    await sink.commit();
+  } catch (error) {
+    await sink.abort();
+    throw error;
+  }
+}
+
 /** Whether output to this path stays invisible until it is committed; false for pipes and devices. */
 export const isRevocable = async (file: string): Promise<boolean> => !(await targetOf(file)).direct;
 

@@ -96,6 +96,7 @@ kafka: { brokers: ["${values.broker}"] }
     host: async () => host,
     account,
     metrics,
+    beside: [],
     log: () => {},
   });
   const timer = setInterval(() => {

@@ -1,11 +1,11 @@
 // The body of a request as byte chunks: bounded, decompressed, unwrapped from multipart, with time limits.
 import type { IncomingMessage } from 'node:http';
-import { PassThrough, type Readable } from 'node:stream';
-import zlib from 'node:zlib';
+import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
+import { expanded, type StreamFaults } from '../../../io/source/decompressed.ts';
 
 /** Bodies up to this may be taken as a whole. */
 const SMALL_BYTES = 64 * 1024;
@@ -32,7 +32,7 @@ export interface RequestBody {
 export async function openBody(request: FastifyRequest, options: BodyOptions): Promise<RequestBody> {
   const raw = request.raw;
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
-  if (!['identity', 'gzip', 'zstd'].includes(encoding)) {
+  if (encoding !== 'identity' && encoding !== 'gzip' && encoding !== 'zstd') {
     throw new SluiceError('invalid_content', 'Content-Encoding must be gzip, zstd or identity');
   }
   let source: Readable = raw;
@@ -45,7 +45,7 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
     chunks() {
       const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
       if (encoding === 'identity') return bounded;
-      return capped(expand(bounded, encoding), options.maxExpandedBytes, 'expanded_bytes');
+      return capped(expanded(bounded, encoding, bodyFaults(encoding)), options.maxExpandedBytes, 'expanded_bytes');
     },
     takeWhole: () => (plain ? wholeBody(request, options) : null),
     ended: () => raw.readableEnded || raw.complete,
@@ -150,52 +150,7 @@ async function* capped(
   }
 }
 
-/** Decompresses with backpressure, so that a decompression bomb costs no more than the size limit. */
-async function* expand(chunks: AsyncIterable<Uint8Array>, encoding: string): AsyncGenerator<Uint8Array> {
-  const decoder = encoding === 'gzip' ? zlib.createGunzip() : zlib.createZstdDecompress();
-  const out = decoder.pipe(new PassThrough());
-  let failure: unknown = null;
-  let fed = false;
-  decoder.on('error', (cause) => {
-    const code = (cause as NodeJS.ErrnoException).code;
-    failure ??=
-      code === 'Z_BUF_ERROR' || (code ?? '').includes('src_size')
-        ? new SluiceError('truncated_input', `the ${encoding} body ends too early`, { cause })
-        : new SluiceError('invalid_content', `the body is not valid ${encoding}`, { cause });
-    out.destroy();
-  });
-  out.on('error', () => {});
-  const feeding = (async () => {
-    for await (const chunk of chunks) {
-      if (decoder.destroyed) return;
-      if (!decoder.write(chunk)) {
-        await new Promise<void>((resolve) => {
-          const go = () => {
-            decoder.off('drain', go);
-            decoder.off('close', go);
-            resolve();
-          };
-          decoder.on('drain', go);
-          decoder.on('close', go);
-        });
-      }
-    }
-    fed = true;
-    decoder.end();
-  })().catch((error) => {
-    failure ??= error;
-    decoder.destroy();
-    out.destroy();
-  });
-  try {
-    for await (const chunk of out) yield chunk as Uint8Array;
-  } catch (error) {
-    failure ??= error;
-  } finally {
-    decoder.destroy();
-  }
-  if (failure) throw failure;
-  await feeding;
-  if (failure) throw failure;
-  if (!fed) throw new SluiceError('truncated_input', `the ${encoding} body ends too early`);
-}
+const bodyFaults = (encoding: string): StreamFaults => ({
+  truncated: (cause) => new SluiceError('truncated_input', `the ${encoding} body ends too early`, { cause }),
+  damaged: (cause) => new SluiceError('invalid_content', `the body is not valid ${encoding}`, { cause }),
+});
