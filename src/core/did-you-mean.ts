@@ -1,10 +1,23 @@
 // Suggestions for mistyped names.
 
-/** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
+/** Longer words are nobody's typing. */
+const LONGEST = 64;
+/** Cells of distance tables that one suggestion may cost: some hundred names of columns. */
+const MOST_CELLS = 50_000;
+
+/**
+ * ` (did you mean x?)` for the known word nearest to `word`, or nothing. Its cost is bounded whatever comes: words may be of
+ * somebody else's making, and the distance of two words costs the product of their lengths.
+ */
 export function didYouMean(word: string, known: Iterable<string>): string {
+  if (word.length > LONGEST) return '';
   let best = '';
   let distance = Math.max(2, Math.floor(word.length / 3)) + 1;
+  let cells = 0;
   for (const k of known) {
+    if (Math.abs(k.length - word.length) >= distance) continue;
+    cells += word.length * k.length;
+    if (cells > MOST_CELLS) break;
     const d = editDistance(word.toLowerCase(), k.toLowerCase());
     if (d < distance) [best, distance] = [k, d];
   }
