@@ -2,8 +2,8 @@
 
 /** Longer words are no slip of the hand, and comparing them costs their product. */
 const LONGEST = 64;
-/** Known words that are looked at, at most. */
-const MOST_WORDS = 1000;
+/** Cells of distance tables that one suggestion may cost: some hundred names of columns. */
+const MOST_CELLS = 50_000;
 
 /** ` (did you mean x?)` for the known word nearest to `word`, or nothing. */
 export function didYouMean(word: string, known: Iterable<string>): string {
@@ -17,11 +17,12 @@ export function nearest(word: string, known: Iterable<string>, most: number): st
   const wanted = word.toLowerCase();
   let best: string | null = null;
   let distance = most + 1;
-  let seen = 0;
+  let cells = 0;
   for (const k of known) {
-    if (++seen > MOST_WORDS) break;
     // No fewer edits than the lengths differ.
     if (k.length > LONGEST || Math.abs(k.length - word.length) >= distance) continue;
+    cells += word.length * k.length;
+    if (cells > MOST_CELLS) break;
     const d = editDistance(wanted, k.toLowerCase());
     if (d < distance) [best, distance] = [k, d];
   }

@@ -121,7 +121,7 @@ function checkMatrix(input: SessionInput, columns: readonly string[], offer: Off
 
 /** What to do about a table with another number of columns than the matrix. */
 function mismatch(columns: readonly string[], width: number, { table, encoding, outcome }: Offer): string {
-  if (columns.every((c) => /^[+-]?(\d+\.?\d*|\.\d+)?$|^(true|false)$/i.test(c)))
+  if (columns.every((c) => /^[+-]?(\d+(\.\d*)?|\.\d+)?$|^(true|false)$/i.test(c)))
     return 'the first line looks like data, but it has to hold the names of the columns';
   if (columns.length < width) {
     return 'columns are missing: the table must have every column the model was trained on. If categories were one-hot encoded in Python, export the encoder together with the model as a pipeline';

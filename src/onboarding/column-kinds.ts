@@ -94,7 +94,7 @@ function respelled(codes: Codes, profile: ColumnProfile): Record<string, number>
   const byNumber = new Map(Object.entries(codes).map(([k, c]) => [k.trim() === '' ? Number.NaN : Number(k), c]));
   return Object.fromEntries(
     [...(profile.distinct?.keys() ?? [])].flatMap((cell) => {
-      if (Object.hasOwn(codes, cell) || !/^-?[1-9]?\d*(\.0*)?$/.test(cell)) return [];
+      if (Object.hasOwn(codes, cell) || !/^-?\d*(\.0*)?$/.test(cell)) return [];
       const code = byNumber.get(Number(cell));
       return code === undefined ? [] : [[cell, code] as const];
     }),

@@ -155,8 +155,13 @@ function codeMap(file: string, at: string, v: unknown): { codes: Record<string, 
 }
 
 /** Python's json.dumps writes NaN, which is no JSON: it means null. */
-const withoutNaN = (text: string): string =>
-  text.replace(/"(?:[^"\\]|\\.)*"|\bNaN\b/g, (token) => (token === 'NaN' ? 'null' : token));
+function withoutNaN(text: string): string {
+  let inString = false;
+  return text.replace(/\\.|"|\bNaN\b/gs, (token) => {
+    if (token === '"') inString = !inString;
+    return token === 'NaN' && !inString ? 'null' : token;
+  });
+}
 
 function scalar(file: string, at: string, v: unknown): MissingRule {
   if (v === null) return 'nan';

@@ -13,7 +13,15 @@ const BAD = [
 ]; // biome-ignore format: a list
 /** Names of outcome columns in which 1 is the bad outcome. */
 const BAD_OUTCOME =
-  /(^|[\W_])(is_?)?(bad|defaults?|defaulted|fraud|arrears|delinq\w*|charged?_?off|write_?off|npl|overdue|dpd\d*)(_?flag|_?ind)?($|[\W_])/i;
+  /^(?:is)?(?:bad|defaults|defaulted|default|fraud|arrears|delinq[a-z]{0,12}|chargedoff|chargeoff|writeoff|npl|overdue|dpd\d{0,4})(?:flag|ind)?$/;
+/** Words of such a name: is_charged_off_flag. */
+const NAME_WORDS = 4;
+
+function namesBadOutcome(column: string): boolean {
+  const words = column.toLowerCase().split(/[\W_]/);
+  const from = (at: number) => Array.from({ length: NAME_WORDS }, (_, n) => words.slice(at, at + n + 1).join(''));
+  return words.some((_, at) => from(at).some((name) => BAD_OUTCOME.test(name)));
+}
 
 /** @throws SluiceError registration_refused */
 export function positiveOf(classes: readonly ClassLabel[], { options, outcome, findings }: Draft): ClassLabel {
@@ -27,7 +35,7 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
   const column = outcome ?? 'the outcome';
   const one = classes.find((c) => String(c) === '1');
   if (one !== undefined && classes.some((c) => String(c) === '0' || String(c) === '-1')) {
-    if (BAD_OUTCOME.test(column)) {
+    if (namesBadOutcome(column)) {
       const other = classes.find((c) => c !== one);
       throw refusal(
         `1 of ${column} looks like the bad outcome. Decisions and reasons take a high probability as good, so say what is wanted: --positive-class ${other} serves the probability that it does not happen, --positive-class ${one} that it does`,

@@ -26,8 +26,8 @@ const BOOLEAN_WORDS = new Map([
 ]);
 
 /** The same notation that ColumnReader takes. */
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
-const GROUPED = /^[+-]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3})+(?:[.,]\d+)?$|^[+-]?\d+,\d+$|^\s|\s$/;
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
+const GROUPED = /^[+-]?\d{1,3}(?:[ ,.'\u00a0\u202f]\d{3}){1,8}(?:[.,]\d{1,20})?$|^[+-]?\d+,\d+$/;
 
 export interface ColumnProfile {
   readonly name: string;
@@ -183,7 +183,7 @@ function addCell(p: ColumnProfile, cell: string): void {
       p.inexact++;
       if (Number.isInteger(n)) p.inexactWhole++;
     }
-  } else if (GROUPED.test(cell)) p.grouped++;
+  } else if (cell !== cell.trim() || GROUPED.test(cell)) p.grouped++;
   else if (BOOLEAN_WORDS.has(cell)) p.booleans++;
   else {
     p.texts++;

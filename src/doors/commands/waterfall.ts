@@ -29,12 +29,14 @@ export function stepsOf(answer: ExplainedRow, top: number): Step[] {
   return steps;
 }
 
-export const number = (x: number): string =>
-  (x >= 0 ? '+' : '') +
-  x
-    .toPrecision(4)
-    .replace(/(\.\d*?)0+$/, '$1')
-    .replace(/\.$/, '');
+export const number = (x: number): string => (x >= 0 ? '+' : '') + withoutEndZeros(x.toPrecision(4));
+
+function withoutEndZeros(text: string): string {
+  if (!text.includes('.') || text.includes('e')) return text;
+  let end = text.length;
+  while (text[end - 1] === '0') end--;
+  return text.slice(0, text[end - 1] === '.' ? end - 1 : end);
+}
 
 /** What came out, in a line. */
 export function headline(answer: ExplainedRow): string {

@@ -9,8 +9,8 @@ export interface CellFault {
   readonly message: string;
 }
 
-/** Decimal notation only: no spaces, separators, hex or words. */
-const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/;
+/** Decimal notation only: no spaces, separators, hex or words. A digit can be matched in one way only, which keeps it linear. */
+const NUMBER = /^[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?$/;
 /** Magnitudes from here on round to infinity as float32. */
 const FLOAT32_LIMIT = 3.4028235677973366e38;
 

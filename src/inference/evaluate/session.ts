@@ -115,11 +115,28 @@ export async function openSession(graph: Servable): Promise<OnnxSession> {
 /** The first line of ONNX Runtime's message, without its source locations and signatures. */
 function message(cause: unknown): string {
   const line = cause instanceof Error ? cause.message.split('\n')[0]! : String(cause);
-  const node = /while running (\w+) node/.exec(line);
-  const [, status] = /Status Message: (.*)$/.exec(line) ?? [];
-  if (!node || status === undefined) return line;
-  const text = status.replace(/^\/\S+:\d+ /, '').replace(/^.*\) (?:const )?(?:\[with .*?\] )?(?=[A-Z'"\w])/, '');
-  return `${node[1]} fails: ${text.trim().slice(0, 300)}`;
+  const [, operator] = line.split('while running ', 2);
+  const marker = 'Status Message: ';
+  const at = line.indexOf(marker);
+  if (operator === undefined || at < 0) return line;
+  const status = line.slice(at + marker.length, at + marker.length + LONGEST_STATUS);
+  return `${operator.split(' ', 1)[0]} fails: ${withoutSource(status).trim().slice(0, 300)}`;
+}
+
+/** Names in a graph can be of any length. */
+const LONGEST_STATUS = 2000;
+
+/** Without the place in ONNX Runtime's source and the signature that stand in front: `/a/b.cc:12 void f(int) [with …] text`. */
+function withoutSource(status: string): string {
+  const text = status.startsWith('/') ? status.slice(status.indexOf(' ') + 1) : status;
+  for (let end = text.lastIndexOf(') '); end > 0; end = text.lastIndexOf(') ', end - 1)) {
+    let rest = text.slice(end + 2);
+    if (rest.startsWith('const ')) rest = rest.slice('const '.length);
+    const closed = rest.startsWith('[with ') ? rest.indexOf('] ') : -1;
+    if (closed >= 0) rest = rest.slice(closed + 2);
+    if (/^['"\w]/.test(rest)) return rest;
+  }
+  return text;
 }
 
 /** The fix for load failures that exporters are known for. */

@@ -38,6 +38,8 @@ export class RecordBytes {
   view: DataView = new DataView(this.bytes.buffer);
   /** Byte of the slab at `bytes[0]`. */
   base = 0;
+  /** Without what is left of earlier runs behind. */
+  used: Buffer = this.bytes;
   #run: Run = { bytes: this.bytes, base: 0, valid: true };
 
   /** Copies records `from`..`to - 1` (to > from) with all that stands between them. */
@@ -50,6 +52,7 @@ export class RecordBytes {
       return this.bytes.subarray(0, length);
     });
     this.base = this.#run.base;
+    this.used = this.bytes.subarray(0, this.#run.bytes.length);
   }
 
   /** true if `bytes[start..end)` is valid UTF-8. A valid run is checked once; then only its cuts can be wrong. */

@@ -31,6 +31,13 @@ export class DelimitedScanner implements RecordScanner {
   #skipLf = false;
   /** Position of the first line break inside the current record, or -1. */
   #firstBreak = -1;
+  /**
+   * How far a record had been read that was cut at its first line break, with the state and the line there. A line break does
+   * not end a record inside quotes only, so one that begins behind the cut and has such a line break before that place is
+   * from there on in the state of the other: it goes on where that one stopped. Otherwise lines that all leave a quote open
+   * would each be read to the limit of a row.
+   */
+  #known = { to: -1, state: QUOTED, line: 0 };
   /** Line on which the current record begins. */
   #line = 1;
   /** Line on which `pos` lies. */
@@ -65,6 +72,7 @@ export class DelimitedScanner implements RecordScanner {
     this.pos -= shift;
     this.#start = Math.max(0, this.#start - shift);
     if (this.#firstBreak >= 0) this.#firstBreak -= shift;
+    this.#known.to -= shift;
     this.#quoteAt = -1;
     this.#crAt = -1;
   }
@@ -98,7 +106,7 @@ export class DelimitedScanner implements RecordScanner {
       }
       if (final && this.#state === QUOTED) {
         this.#state = BAD_LINE;
-        if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records);
+        if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records, to, QUOTED);
       }
     } while (this.pos < to);
     if (final && (this.pos > this.#start || this.#state === DROP_LINE)) this.#end(to, records);
@@ -128,19 +136,30 @@ export class DelimitedScanner implements RecordScanner {
     if (lf - from > this.#maxRecordBytes) return false;
     let end = lf;
     if (lf > from && slab[lf - 1] === CR) end--;
-    if (this.#crAt < from && this.#crAt !== to) {
-      const cr = slab.indexOf(CR, from);
-      this.#crAt = cr < 0 || cr > to ? to : cr;
-    }
-    if (this.#crAt < end) {
-      this.pos = this.#crAt + 1;
+    const cr = this.#carriageReturn(slab, from, end, to);
+    if (cr < end) {
+      this.pos = cr + 1;
       this.#skipLf = true;
-      this.#end(this.#crAt, records);
+      this.#end(cr, records);
       return true;
     }
     this.pos = lf + 1;
     this.#end(end, records);
     return true;
+  }
+
+  /** The first CR behind `from`; `end` or a place behind it if there is none before. */
+  #carriageReturn(slab: Buffer, from: number, end: number, to: number): number {
+    if (from < this.#known.to) {
+      // Read before, and perhaps not for the last time: a search beyond the line would be done again for the next one.
+      const at = slab.subarray(from, end).indexOf(CR);
+      return at < 0 ? end : from + at;
+    }
+    if (this.#crAt < from && this.#crAt !== to) {
+      const cr = slab.indexOf(CR, from);
+      this.#crAt = cr < 0 || cr > to ? to : cr;
+    }
+    return this.#crAt;
   }
 
   #step(slab: Buffer, to: number, records: RecordList): void {
@@ -166,6 +185,10 @@ export class DelimitedScanner implements RecordScanner {
         else if (c === LF || c === CR) {
           if (this.#firstBreak < 0) this.#firstBreak = pos;
           if (c === CR || slab[pos - 1] !== CR) this.#lines++;
+          if (pos < this.#known.to) {
+            ({ to: pos, state, line: this.#lines } = this.#known);
+            continue;
+          }
         }
         pos++;
         continue;
@@ -183,7 +206,7 @@ export class DelimitedScanner implements RecordScanner {
         else {
           state = BAD_LINE;
           if (this.#firstBreak >= 0) {
-            this.#cutAtFirstBreak(slab, records);
+            this.#cutAtFirstBreak(slab, records, pos, QUOTE_IN_QUOTED);
             return;
           }
         }
@@ -215,8 +238,10 @@ export class DelimitedScanner implements RecordScanner {
     this.#firstBreak = -1;
   }
 
-  #cutAtFirstBreak(slab: Buffer, records: RecordList): void {
+  /** `to`, `state`: how far the record was read. */
+  #cutAtFirstBreak(slab: Buffer, records: RecordList, to: number, state: number): void {
     const at = this.#firstBreak;
+    this.#known = { to, state, line: this.#lines };
     records.add(this.#start, at, RECORD_MALFORMED, this.#line);
     this.#skipLf = slab[at] === CR;
     this.pos = at + 1;
@@ -228,7 +253,7 @@ export class DelimitedScanner implements RecordScanner {
 
   /** The record at `pos` passed the limit: an open quote is taken back to its first line, a long line is dropped. */
   #tooLong(slab: Buffer, records: RecordList): void {
-    if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records);
+    if (this.#firstBreak >= 0) this.#cutAtFirstBreak(slab, records, this.pos, this.#state);
     else {
       records.add(this.#start, this.pos, RECORD_TOO_LONG, this.#line);
       this.#state = DROP_LINE;

@@ -181,7 +181,8 @@ export class MlflowClient {
   }
 
   #url(below: string, query: Record<string, string> = {}): URL {
-    const base = this.#options.address.href.replace(/\/*$/, '/');
+    const { href } = this.#options.address;
+    const base = href.endsWith('/') ? href : `${href}/`;
     const url = new URL(`api/2.0/${below}`, base);
     for (const [k, v] of Object.entries(query)) url.searchParams.set(k, v);
     return url;

@@ -6,6 +6,7 @@ import { parseYaml } from '../../config/yaml-document.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { ManifestSchema } from '../package/manifest.ts';
+import { withoutSlashes } from './address.ts';
 import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
 import { unavailable } from './http-client.ts';
 import {
@@ -271,7 +272,7 @@ function movesOf(model: MlflowModel): AliasMove[] {
 
 /** model.yaml with another version and no other byte changed. @throws SluiceError model_invalid */
 function withVersion(text: string, version: string): string {
-  const changed = text.replace(/^version:[ \t]*(?:"[^"\n]*"|'[^'\n]*'|[^\s#]+)/m, `version: ${version}`);
+  const changed = text.replace(/^version:[ \t]{0,8}(?:"[^"\n]*"|'[^'\n]*'|[^\s#'"][^\s#]*)/m, `version: ${version}`);
   const parsed = parseYaml(MANIFEST, changed, ManifestSchema);
   if (parsed.ok && String(parsed.value.version) === version) return changed;
   throw new SluiceError(
@@ -282,12 +283,22 @@ function withVersion(text: string, version: string): string {
 
 /** The path below the server's artifact proxy; null if the artifacts are elsewhere. */
 function artifactPath(uri: string): string | null {
-  const m =
-    /^mlflow-artifacts:(?:\/\/[^/]*)?\/+(.+?)\/*$|^https?:\/\/.*?\/api\/2\.0\/mlflow-artifacts\/artifacts\/(.+?)\/*$/.exec(
-      uri,
-    );
-  const found = m?.[1] ?? m?.[2];
-  return found === undefined || found.split('/').includes('..') ? null : found;
+  const found = withoutSlashes(behindProxy(uri) ?? '');
+  return found === '' || found.split('/').includes('..') ? null : found;
+}
+
+const PROXY = '/api/2.0/mlflow-artifacts/artifacts/';
+
+function behindProxy(uri: string): string | null {
+  const scheme = 'mlflow-artifacts:';
+  if (uri.startsWith(scheme)) {
+    const rest = uri.slice(scheme.length);
+    if (!rest.startsWith('//')) return rest.startsWith('/') ? rest : null;
+    const host = rest.indexOf('/', 2);
+    return host < 0 ? null : rest.slice(host);
+  }
+  const at = /^https?:\/\//.test(uri) ? uri.indexOf(PROXY) : -1;
+  return at < 0 ? null : uri.slice(at + PROXY.length);
 }
 
 function isId(text: string): boolean {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { cacheFolder } from '../../core/cache-folder.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { withoutSlashes } from './address.ts';
 import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
 import { RemoteRegistry, type Store } from './remote.ts';
@@ -44,7 +45,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
   if (url.protocol === 's3:') {
     const region = options.region ?? env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
     const endpoint = options.endpoint ?? env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
-    return new S3Store(decodeURIComponent(url.pathname).replace(/^\/+|\/+$/g, ''), {
+    return new S3Store(withoutSlashes(decodeURIComponent(url.pathname)), {
       ...common,
       name: address,
       bucket: url.host,

@@ -63,12 +63,10 @@ export class S3Client {
       for (const [k, v] of Object.entries(query)) url.searchParams.set(k, v);
       if (token !== undefined) url.searchParams.set('continuation-token', token);
       const reply = this.#expect(await this.#http.text({ method: 'GET', url }), [200]);
-      for (const [, item] of reply.text.matchAll(/<Contents>(.*?)<\/Contents>/gs)) {
-        objects.push({ key: tag(item!, 'Key'), etag: tag(item!, 'ETag'), bytes: Number(tag(item!, 'Size')) });
+      for (const item of elements(reply.text, 'Contents')) {
+        objects.push({ key: tag(item, 'Key'), etag: tag(item, 'ETag'), bytes: Number(tag(item, 'Size')) });
       }
-      for (const [, item] of reply.text.matchAll(/<CommonPrefixes>(.*?)<\/CommonPrefixes>/gs)) {
-        folders.push(tag(item!, 'Prefix'));
-      }
+      for (const item of elements(reply.text, 'CommonPrefixes')) folders.push(tag(item, 'Prefix'));
       token = tag(reply.text, 'IsTruncated') === 'true' ? tag(reply.text, 'NextContinuationToken') : undefined;
     } while (token);
     return { objects, folders };
@@ -145,10 +143,21 @@ export class S3Client {
 const IF_NONE = { 'if-none-match': '*' };
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 
+/** What stands in the elements of this name. */
+function* elements(xml: string, name: string): Generator<string, void, void> {
+  const [open, close] = [`<${name}>`, `</${name}>`];
+  for (let at = xml.indexOf(open); at >= 0; ) {
+    const end = xml.indexOf(close, at);
+    if (end < 0) return;
+    yield xml.slice(at + open.length, end);
+    at = xml.indexOf(open, end);
+  }
+}
+
 /** The text of the first element of this name, or nothing. */
 function tag(xml: string, name: string): string {
-  const text = new RegExp(`<${name}>(.*?)</${name}>`, 's').exec(xml)?.[1] ?? '';
-  return text.replace(/&(?:#(\d+)|#x([0-9a-f]+)|(\w+));/gi, (whole, decimal, hex, word) =>
+  const text = elements(xml, name).next().value ?? '';
+  return text.replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w{1,8}));/gi, (whole, decimal, hex, word) =>
     decimal || hex
       ? String.fromCodePoint(Number.parseInt(decimal ?? hex, decimal ? 10 : 16))
       : (ENTITIES[word] ?? whole),

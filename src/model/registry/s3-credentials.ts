@@ -57,10 +57,12 @@ function readSection(text: string, name: string): Record<string, string | undefi
   const values: Record<string, string> = {};
   let inside = false;
   for (const line of text.split(/\r?\n/)) {
-    const header = /^\s*\[\s*(.*?)\s*\]/.exec(line);
-    if (header) inside = header[1] === name;
-    const setting = /^\s*([a-z_]+)\s*=\s*(.*?)\s*$/.exec(line);
-    if (inside && setting) values[setting[1]!] = setting[2]!;
+    const text = line.trim();
+    const closed = text.indexOf(']');
+    if (text.startsWith('[') && closed > 0) inside = text.slice(1, closed).trim() === name;
+    const equals = text.indexOf('=');
+    const key = text.slice(0, Math.max(0, equals)).trim();
+    if (inside && /^[a-z_]+$/.test(key)) values[key] = text.slice(equals + 1).trim();
   }
   return values;
 }

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
-import { type FitOptions, fitHeader } from '../../../src/io/decode/header.ts';
+import { type FitOptions, fitHeader, splitHeader } from '../../../src/io/decode/header.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
 
 const COLUMNS = ['amount', 'age', 'purpose', 'monthly_income', 'zip'];
@@ -120,3 +120,15 @@ test('a first line of a MiB is answered in the time its bytes take', () => {
   // Seconds, where comparing every cell with every column took thirteen.
   expect((user + system) / 1e6).toBeLessThan(4);
 });
+
+test('columns beyond the limit are counted, not compared', () => {
+  expect(faultOf('a,'.repeat(500_000)).code).toBe('limit_exceeded');
+});
+
+test.each(['', 'a', 'a,b', ',', 'a,"b,c"', ' a ,b', '"a""b",c', 'é,🂡'])(
+  '%j is split as csv-parse does it',
+  (header) => {
+    const quoted = header.includes('"') ? header : header && `"${header.replaceAll(',', '","')}"`;
+    expect(splitHeader(Buffer.from(header), ',')).toEqual(splitHeader(Buffer.from(quoted), ','));
+  },
+);

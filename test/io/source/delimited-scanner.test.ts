@@ -3,6 +3,8 @@ import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { RECORD_MALFORMED, RECORD_OK, RECORD_TOO_LONG } from '../../../src/core/block.ts';
+import { cutWhole } from '../../../src/io/source/block-cutter.ts';
+import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { cutAll } from '../../support/blocks.ts';
 
 const texts = async (input: string | Uint8Array, chunk = 1 << 16, slab = 1 << 16) =>
@@ -144,4 +146,24 @@ test('well-formed CSV gives the records that csv-parse finds', async () => {
     ),
     { numRuns: 1000 },
   );
+});
+
+/** CPU seconds of finding the records of a text that is there as a whole. */
+function cpuOf(text: string): number {
+  const bytes = Buffer.from(text);
+  const before = process.cpuUsage();
+  cutWhole(bytes, { scanner: new DelimitedScanner(44, 1 << 20) });
+  const { user, system } = process.cpuUsage(before);
+  return (user + system) / 1e6;
+}
+
+test.each([
+  ['each line leaves a quote open that the next one does not close', 'a","b\n'],
+  ['the same with CRLF', 'a","b\r\n'],
+  ['every other line has no quote', 'a","b\nplain\n'],
+  ['text follows the closing quote far behind', 'a","b\nplain\n', '"x\n'],
+])('a megabyte is not read once a line: %s', (_, line, end = '') => {
+  const good = cpuOf('a,"b",c\n'.repeat(100_000));
+  // Read once a line it takes minutes.
+  expect(cpuOf(line.repeat(1e6 / line.length) + end)).toBeLessThan(100 * good + 0.5);
 });

@@ -1,0 +1,63 @@
+// No regular expression of the program takes more than linear time: what it is given comes from outside.
+import { readdirSync, readFileSync } from 'node:fs';
+import { stripTypeScriptTypes } from 'node:module';
+import path from 'node:path';
+import { parse, type Token } from 'acorn';
+import { isSafe } from 'redos-detector';
+import { expect, test } from 'vitest';
+import { checkTest } from '../support/tiers.ts';
+
+const SRC = path.resolve(import.meta.dirname, '../../src');
+
+interface Literal {
+  at: string;
+  source: string;
+  flags: string;
+}
+
+/** Regular expressions of a file, and where one is made of a string. */
+function expressionsOf(file: string, text: string): { literals: Literal[]; made: string[] } {
+  const literals: Literal[] = [];
+  const made: string[] = [];
+  const onToken = ({ type, value, loc }: Token & { value?: unknown }): void => {
+    const at = `${file}:${loc!.start.line}`;
+    if (type.label === 'regexp') {
+      const { pattern, flags } = value as { pattern: string; flags: string };
+      literals.push({ at, source: pattern, flags });
+    } else if (type.label === 'name' && value === 'RegExp') made.push(at);
+  };
+  parse(stripTypeScriptTypes(text), { ecmaVersion: 'latest', sourceType: 'module', locations: true, onToken });
+  return { literals, made };
+}
+
+const all = () =>
+  readdirSync(SRC, { recursive: true, encoding: 'utf8' })
+    .filter((name) => name.endsWith('.ts') && !name.endsWith('.d.ts'))
+    .map((name) => expressionsOf(name, readFileSync(path.join(SRC, name), 'utf8')));
+
+const slow = ({ source, flags }: Pick<Literal, 'source' | 'flags'>): boolean =>
+  !isSafe(new RegExp(source, flags), { timeout: Infinity }).safe;
+
+test.each([
+  ['nested repetition', '^(a+)+$'],
+  ['a digit that two parts can take', '^[+-]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][+-]?\\d+)?$'],
+  ['a repetition at the end of which something is wanted, tried from everywhere', '\\s+$'],
+  ['text between marks, tried from every mark', '<a>(.*?)</a>'],
+])('%s is seen to be slow', (_, source) => {
+  expect(slow({ source, flags: '' })).toBe(true);
+});
+
+test('a regular expression in TypeScript is found, and one that is made of a string', () => {
+  const text = 'const a: RegExp = /x+/i;\nconst b = new RegExp(a.source);\nconst c = 4 / 2 / 1;';
+  expect(expressionsOf('f', text)).toEqual({ literals: [{ at: 'f:1', source: 'x+', flags: 'i' }], made: ['f:2'] });
+});
+
+test('none is made of a string: it could not be checked', () => {
+  expect(all().flatMap((f) => f.made)).toEqual([]);
+});
+
+checkTest('each is linear', () => {
+  const literals = all().flatMap((f) => f.literals);
+  expect(literals.length).toBeGreaterThan(80);
+  expect(literals.filter(slow).map(({ at, source }) => `${at} /${source}/`)).toEqual([]);
+});
