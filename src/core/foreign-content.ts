@@ -1,6 +1,7 @@
 // Inputs that are no text of records: recognised by how they begin, so that the answer names them instead of their rows.
+import { SluiceError } from './errors.ts';
 
-export interface ForeignContent {
+interface ForeignContent {
   /** What the input is. */
   name: string;
   /** What its owner can do. */
@@ -38,9 +39,23 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
 const MARKUP = /^\s*<(?:!doctype|\?xml|html)/i;
 /** Bytes of an input that tell. */
 const HEAD = 64;
+/** First bytes behind which something else than text may be: most inputs are done with one look. */
+const SUSPECT = new Uint8Array(256);
+for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n<')]) SUSPECT[byte] = 1;
 
-/** What an input that begins with `head` is, if it is no text of records; null for text, or for what is not known. */
-export function foreignContent(head: Uint8Array): ForeignContent | null {
+/**
+ * Lets an input that begins with `head` pass unless it is known to be no text in UTF-8. Four bytes tell most of what there is.
+ * @throws SluiceError invalid_encoding for other encodings | foreign_content, with what the input is and what to do
+ */
+export function refuseForeignContent(head: Uint8Array): void {
+  const found = foreignContent(head);
+  if (!found) return;
+  const code = found.advice === SAVE_AS && found.name.startsWith('UTF-') ? 'invalid_encoding' : 'foreign_content';
+  throw new SluiceError(code, `the input is ${found.name}: ${found.advice}`);
+}
+
+function foreignContent(head: Uint8Array): ForeignContent | null {
+  if (SUSPECT[head[0] ?? 0] === 0 && head[1] !== 0 && head[2] !== 0 && head[3] !== 0) return null;
   for (const [bytes, name, advice] of SIGNATURES) {
     if (bytes.length <= head.length && bytes.every((b, i) => head[i] === b)) return { name, advice };
   }

@@ -1,9 +1,12 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
 import type { Block } from '../../core/block.ts';
-import { SluiceError } from '../../core/errors.ts';
+import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
 import { RecordList, type RecordScanner } from './record-scanner.ts';
+
+/** Bytes of an input that are looked at for what it is. */
+const HEAD_BYTES = 64;
 
 export interface CutOptions {
   scanner: RecordScanner;
@@ -17,7 +20,7 @@ export interface CutOptions {
 
 /**
  * All records of an input that is there as a whole, as one block in the memory of the input; null if there are none.
- * @throws SluiceError invalid_encoding for UTF-16 text; whatever the scanner throws
+ * @throws SluiceError invalid_encoding | foreign_content for what is no text in UTF-8; whatever the scanner throws
  */
 export function cutWhole(
   input: Uint8Array,
@@ -56,7 +59,7 @@ const IDLE = Symbol('idle');
  * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release(block.lease)`.
  * What can be read to where it is wanted is read into the slabs; `idleMs` is for what has to be waited for. A chunk may be
  * reused by its producer as soon as the next one is asked for.
- * @throws SluiceError invalid_encoding for UTF-16 text; whatever the chunks or the scanner throw
+ * @throws SluiceError invalid_encoding | foreign_content for what is no text in UTF-8; whatever the chunks or the scanner throw
  */
 export async function* cutBlocks(chunks: Chunks, options: CutOptions): AsyncGenerator<Block & Leased, void, void> {
   const cutter = new BlockCutter(options, await options.slabs.acquire(options.signal));
@@ -163,7 +166,7 @@ class BlockCutter {
 
   /** false: too few bytes have come to tell. */
   #skipByteOrderMark(final: boolean): boolean {
-    if (this.#filled < 3 && !final) return false;
+    if (this.#filled < 4 && !final) return false;
     this.#byteOrderMarkDue = false;
     const length = skipByteOrderMark(this.#bytes, this.#filled);
     if (length > 0) {
@@ -279,11 +282,9 @@ function takeHeader(bytes: Buffer, records: RecordList, onHeader: NonNullable<Cu
   records.count--;
 }
 
-/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. */
+/** Bytes of the UTF-8 byte order mark at the beginning, 3 or 0. @throws SluiceError for what is no text in UTF-8 */
 function skipByteOrderMark(bytes: Uint8Array, filled: number): number {
   const [a, b, c] = bytes;
-  if (filled >= 2 && ((a === 0xff && b === 0xfe) || (a === 0xfe && b === 0xff))) {
-    throw new SluiceError('invalid_encoding', 'the input is UTF-16; export it as UTF-8');
-  }
+  refuseForeignContent(bytes.subarray(0, Math.min(filled, HEAD_BYTES)));
   return filled >= 3 && a === 0xef && b === 0xbb && c === 0xbf ? 3 : 0;
 }
