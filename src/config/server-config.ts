@@ -37,6 +37,11 @@ export const ServerConfigSchema = Type.Object(
         description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
       }),
     ),
+    proxy_streams: Type.Boolean({
+      default: false,
+      description:
+        'the proxies in between pass body and answer on at once, both ways, over HTTP/1.1; else answers wait for the end of the body and have a length',
+    }),
     registry: Type.Optional(registryAddress()),
     registry_options: RegistryOptionsSchema,
     keys_file: Type.String({
@@ -97,9 +102,13 @@ export const ServerConfigSchema = Type.Object(
       {
         folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),
         keep_ms: atLeastZero(24 * 3600 * 1000, 'finished jobs are kept for this long'),
-        max_jobs: atLeastOne(1000, 'jobs kept at once'),
-        max_bytes: atLeastOne(100 * 1024 * MIB, 'uploads and results kept at once'),
-        concurrent: atLeastOne(1, 'jobs scored at once'),
+        max_jobs: atLeastOne(1000, 'jobs of one key kept at once'),
+        max_bytes: atLeastOne(
+          100 * 1024 * MIB,
+          'uploads and results of one key kept at once, also while they are written',
+        ),
+        concurrent: atLeastOne(1, 'jobs scored at once; keys take turns'),
+        lock_wait_ms: atLeastZero(45_000, 'a server that is stopping has so long to leave the folder to this one'),
       },
       'asynchronous jobs',
     ),

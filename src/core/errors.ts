@@ -115,7 +115,16 @@ export const ERRORS = {
   method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
+  several_files: input('A form holds more than one file.', 'Send one file a request.'),
+  digest_mismatch: input(
+    'A body is not the one its digest describes.',
+    'Send it again, and look at what lies between client and server.',
+  ),
   idempotency_conflict: input('The Idempotency-Key was used for another request.', 'Use a new key.'),
+  idempotency_key_reused: input(
+    'The Idempotency-Key was used for another body.',
+    'Use a new key for each body; the earlier job is as it was.',
+  ),
   unauthorized: input('No valid API key was given.', 'Send Authorization: API-Key <token>.', 401),
   forbidden: input('The API key does not permit this.', 'Ask for a key with the scope or model.', 403),
   https_required: input('Only HTTPS is served.', 'Use https://.', 400),
@@ -155,6 +164,21 @@ export const ERRORS = {
   output_closed: dependency('The reader of the output went away.', 'Run again.'),
   cancelled: { fault: 'usage', status: 503, retryable: true, summary: 'The run was cancelled.', action: 'Run again.' },
   usage: usage('The command line is wrong.', 'See --help.'),
+  folder_unusable: usage(
+    'A folder of the configuration cannot be written to.',
+    'Check the path, its permissions, the space left and that its volume is mounted.',
+  ),
+  folder_in_use: dependency(
+    'Another server works in the same folder.',
+    'Give each server a jobs.folder of its own, or stop the other one first.',
+  ),
+  internal_error: {
+    fault: 'bug',
+    status: 500,
+    retryable: false,
+    summary: 'Something went wrong that has no name.',
+    action: 'Report it with the request id and the line of the log that has it.',
+  },
 
   // --- Kafka
   kafka_config: usage('The Kafka settings cannot be used.', 'Check the files, variables and topics named.'),

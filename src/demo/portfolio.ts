@@ -68,12 +68,12 @@ const SHARES = {
 };
 
 const FAULTS: { code: string; column?: string; plant: (fields: string[]) => void }[] = [
-  { code: 'column_count', plant: (f) => void f.pop() },
+  { code: 'column_count', plant: (f) => f.pop() },
   { code: 'bad_number', column: 'amount', plant: (f) => set(f, 'amount', '12.5x') },
   { code: 'bad_boolean', column: 'banned', plant: (f) => set(f, 'banned', 'maybe') },
   { code: 'invalid_utf8', plant: (f) => set(f, 'source_type', `ONLI${NOT_UTF8}NE`) },
   { code: 'malformed_record', plant: (f) => set(f, 'occupation_type', '"abc"def') },
-  { code: 'column_count', plant: (f) => void f.push('extra') },
+  { code: 'column_count', plant: (f) => f.push('extra') },
   { code: 'bad_number', column: 'income', plant: (f) => set(f, 'income', '1 000') },
 ];
 

@@ -1,6 +1,7 @@
 // Starts the worker threads of a pool, watches the time their jobs take, and replaces those that die.
 import { Worker } from 'node:worker_threads';
 import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import type { BlockJob } from './job-queue.ts';
 import type { FromWorker, OpenModel, ToWorker } from './protocol.ts';
 
@@ -152,7 +153,7 @@ export class WorkerSupervisor {
     if (member.jobs.length === 0) return;
     member.timer = setTimeout(() => {
       member.lastError = `a job took longer than ${this.#options.jobTimeoutMs} ms`;
-      void member.worker.terminate();
+      inBackground('ending a stuck worker', () => member.worker.terminate());
     }, this.#options.jobTimeoutMs);
     member.timer.unref();
   }

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import { type KafkaConnection, kafkaClient } from './connection.ts';
 import { isHopeless, kafkaError } from './failures.ts';
 import type { KafkaLogEntry } from './observer.ts';
@@ -164,7 +165,7 @@ export class GroupConsumer {
       this.#lastSign = performance.now();
     });
     consumer.on(events.CRASH, ({ payload }) => {
-      if (current()) void this.#restart(payload.error);
+      if (current()) inBackground('restarting a consumer', () => this.#restart(payload.error));
     });
     this.#consumer = consumer;
     this.#heartbeat = null;
@@ -268,8 +269,8 @@ export class GroupConsumer {
   #watch(): void {
     const consumer = this.#consumer;
     if (!consumer || performance.now() - this.#lastSign < STALL_MS) return;
-    void consumer.disconnect().catch(() => {});
-    void this.#restart(new Error(`no fetch ended within ${STALL_MS} ms`));
+    inBackground('leaving a group', () => consumer.disconnect().catch(() => {}));
+    inBackground('restarting a consumer', () => this.#restart(new Error(`no fetch ended within ${STALL_MS} ms`)));
   }
 }
 

@@ -1,4 +1,5 @@
 // Lag: records of a partition that are not committed yet, whatever the member does meanwhile (reads, waits, is paused, starts over).
+import { inBackground } from '../core/in-background.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
 export interface LagMeterOptions {
@@ -27,7 +28,7 @@ export class LagMeter {
 
   constructor(options: LagMeterOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.#ask(), options.everyMs ?? 5_000);
+    this.#timer = setInterval(() => inBackground('asking for the lag', () => this.#ask()), options.everyMs ?? 5_000);
     this.#timer.unref();
   }
 

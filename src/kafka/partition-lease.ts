@@ -23,6 +23,7 @@
 // acknowledgements, and what was sent before a failure is sent again.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import type { BatchCompression } from './codecs.ts';
 import type { KafkaConnection } from './connection.ts';
 import { isHopeless, isTooLarge, kafkaError, reasonOf } from './failures.ts';
@@ -135,7 +136,7 @@ export class PartitionLease {
         this.#buffer?.close();
         this.#buffer = null;
         // In the background: it must not hold up the lease that follows.
-        void producer?.discard();
+        inBackground('giving up a producer', () => producer?.discard());
       }
     }
   }
@@ -164,7 +165,7 @@ export class PartitionLease {
       this.#host.startAt(this.partition, offset, end);
       return producer;
     } catch (error) {
-      void producer.discard();
+      inBackground('giving up a producer', () => producer.discard());
       throw error;
     }
   }

@@ -1,5 +1,7 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
+
 import type { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import type { BatchCompression } from './codecs.ts';
 import { GroupConsumer, type GroupHandler } from './group-consumer.ts';
 import { InFlight } from './in-flight.ts';
@@ -129,7 +131,10 @@ export class TransactionalProcessor {
       await processor.stop(0);
       throw error;
     }
-    processor.#refresher = setInterval(() => void processor.#refresh(), options.metadataMaxAgeMs ?? 30_000);
+    processor.#refresher = setInterval(
+      () => inBackground('refreshing a topic', () => processor.#refresh()),
+      options.metadataMaxAgeMs ?? 30_000,
+    );
     processor.#refresher.unref();
     return processor;
   }
@@ -175,7 +180,7 @@ export class TransactionalProcessor {
     const ends = Promise.all([...leases.map((l) => l.drain()), ...this.#ending.values()]);
     const drained = await within(ends, deadlineMs);
     if (!drained) {
-      for (const lease of leases) void lease.abandon();
+      for (const lease of leases) inBackground('abandoning a lease', () => lease.abandon());
       await within(ends, ABANDON_PATIENCE_MS);
     }
     await within(this.#consumer.stop(), ABANDON_PATIENCE_MS);
@@ -284,7 +289,7 @@ export class TransactionalProcessor {
     this.counters.rebalances++;
     this.#options.observer?.onAssigned?.({ partitions });
     this.#lag.assign(partitions);
-    void this.#refresh();
+    inBackground('refreshing a topic', () => this.#refresh());
     for (const partition of partitions) {
       const before = this.#ending.get(partition) ?? Promise.resolve();
       this.#leases.set(partition, new PartitionLease(partition, this.#lease, this.#leaseHost(), before));
@@ -324,7 +329,7 @@ export class TransactionalProcessor {
 
   #fail(error: SluiceError): void {
     this.#finish.reject(error);
-    void this.stop(0);
+    inBackground('stopping a processor', () => this.stop(0));
   }
 }
 

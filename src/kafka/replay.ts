@@ -1,5 +1,7 @@
 // Dead letters back to where they came from, once each: the replay is a processor with a group of its own.
+
 import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import type { KafkaConnection } from './connection.ts';
 import { DEAD_LETTER_HEADERS, headerText, originalHeaders } from './dead-letters.ts';
 import type { KafkaObserver } from './observer.ts';
@@ -63,7 +65,7 @@ export async function replayDeadLetters(options: ReplayOptions): Promise<ReplayR
       onTransaction: ({ partition, next }) => count.committed(partition, next),
     },
   });
-  const stopOnAbort = () => void processor.stop(5_000);
+  const stopOnAbort = () => inBackground('stopping a replay', () => processor.stop(5_000));
   signal?.addEventListener('abort', stopOnAbort, { once: true });
   try {
     if (signal?.aborted) stopOnAbort();

@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import { isHopeless, kafkaError, reasonOf } from './failures.ts';
 import { backoffMs, GroupConsumer } from './group-consumer.ts';
 import { InFlight } from './in-flight.ts';
@@ -158,7 +159,9 @@ export class TopicReader implements AsyncDisposable {
     this.#assigned = partitions.length;
     this.#options.observer?.onAssigned?.({ partitions });
     this.#lag.assign(partitions);
-    for (const partition of partitions) void this.#open(partition, this.#generation);
+    for (const partition of partitions) {
+      inBackground('opening a partition', () => this.#open(partition, this.#generation));
+    }
   }
 
   async #open(partition: number, generation: number): Promise<void> {

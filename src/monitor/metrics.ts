@@ -81,6 +81,11 @@ export class Metrics {
     '1 while a pipeline waits because its model cannot be loaded',
     ['pipeline'],
   );
+  readonly background = this.#counter(
+    'sluice_background_failures_total',
+    'failures of work that nobody waits for; the log says more',
+    ['task'],
+  );
   readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
 
   constructor() {

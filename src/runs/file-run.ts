@@ -144,7 +144,7 @@ class FileRun {
         try {
           await this.#score(step);
         } catch (error) {
-          const e = asSluiceError(error, 'worker_failed');
+          const e = asSluiceError(error, 'internal_error');
           if (steps.length === 1) throw e;
           failures.push({ input: step.input.name, error: e });
           if (!nextMayWork(e)) break;

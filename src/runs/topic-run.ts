@@ -123,7 +123,7 @@ class TopicRun {
         this.#setWaiting(null);
         return scored;
       } catch (error) {
-        const e = asSluiceError(error, 'worker_failed');
+        const e = asSluiceError(error, 'internal_error');
         if (!MODEL_FAULTS.has(e.code)) throw e;
         this.#setWaiting(e);
         await sleep(wait, undefined, { signal });

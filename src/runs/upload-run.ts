@@ -1,4 +1,6 @@
 // A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
@@ -25,6 +27,8 @@ export interface UploadRun {
   id: string;
   /** The spooled upload; it can be read again. */
   file: string;
+  /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not kept. */
+  sha256: string | null;
   hosted: HostedModel;
   /** Limits of an upload. */
   limits: Scoring['limits'];
@@ -74,7 +78,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   }
 }
 
-async function openUploadSink({ spec, name, id, hosted }: UploadRun): Promise<OpenSink> {
+async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRun): Promise<OpenSink> {
   const { sink } = spec;
   if (sink.type === 'kafka') {
     const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
@@ -93,6 +97,7 @@ async function openUploadSink({ spec, name, id, hosted }: UploadRun): Promise<Op
       sink,
       encode,
       id: `sluice-upload-${name}-${id}`,
+      beforeResume: () => assertUnchanged(file, sha256),
       transactionRows: spec.transaction_rows,
       transactionTimeoutMs: spec.transaction_timeout_ms,
     });
@@ -102,4 +107,13 @@ async function openUploadSink({ spec, name, id, hosted }: UploadRun): Promise<Op
   await mkdir(path.dirname(target.name), { recursive: true });
   const passthrough = spec.score.passthrough ?? [];
   return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation: interpretationOf(spec) });
+}
+
+/** What goes on behind lines that are written must be the same upload. @throws SluiceError digest_mismatch */
+async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
+  if (sha256 === null) return;
+  const hash = createHash('sha256');
+  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+  if (hash.digest('hex') === sha256) return;
+  throw new SluiceError('digest_mismatch', 'the spooled upload is not the one that was acknowledged');
 }

@@ -13,6 +13,8 @@ export interface UploadTopicSinkOptions extends TopicSinkOptions {
   id: string;
   transactionRows: number;
   transactionTimeoutMs: number;
+  /** Called before lines are skipped; what it throws ends the attempt. */
+  beforeResume: () => Promise<void>;
 }
 
 /** The partition whose offset counts the lines; any would do. */
@@ -22,7 +24,8 @@ const COUNTER_PARTITION = 0;
  * Opens the sink of one attempt at an upload:
  *
  * 1. connect with the upload's own transactional id and fence: an earlier attempt that still lives can commit nothing any more;
- * 2. read how many lines are committed, and skip as many: the same upload scored by the same version gives the same lines;
+ * 2. read how many lines are committed, and skip as many: the same upload, which is checked, scored by the same version gives the same
+ *    lines;
  * 3. write `transactionRows` lines and the new count in one transaction, again and again; `commit` writes the rest.
  *
  * What is committed stays when the upload fails later; the next attempt goes on behind it.
@@ -49,7 +52,9 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
     await directory.facts(topic);
     await producer.connect();
     await producer.fence();
-    return Number((await directory.committed(id, topic, COUNTER_PARTITION)) ?? 0n);
+    const committed = Number((await directory.committed(id, topic, COUNTER_PARTITION)) ?? 0n);
+    if (committed > 0) await options.beforeResume();
+    return committed;
   });
   const lines = new LineSplitter();
   let held: OutgoingRecord[] = [];

@@ -1,7 +1,7 @@
 // Programs of others that some tests run, and what to install where one is missing: such a test is skipped by name.
 import { spawnSync } from 'node:child_process';
 import { type TestFunction, test } from 'vitest';
-import { SKIPPED } from './tiers.ts';
+import { IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 
 interface Tool {
   install: string;
@@ -18,6 +18,8 @@ const TOOLS = {
   bash: { install: 'apt-get install bash', found: () => starts('bash', '--version') },
   mkfifo: { install: 'apt-get install coreutils', found: () => starts('mkfifo', '--version') },
   curl: { install: 'apt-get install curl', found: () => starts('curl', '--version') },
+  nginx: { install: 'apt-get install nginx-light', found: () => starts('nginx', '-v') },
+  HAProxy: { install: 'apt-get install haproxy', found: () => starts('haproxy', '-v') },
   'Python 3 with requests': {
     install: 'apt-get install python3-requests',
     found: () => succeeds('python3', '-c', 'import requests'),
@@ -52,4 +54,10 @@ export function testNeeding(names: readonly ToolName[], name: string, run: TestF
   const missing = missingTools(...names);
   if (missing === null) test(name, run);
   else test.skip(`${name}${SKIPPED}needs ${missing}`, run);
+}
+
+/** The same for what takes long and is left out of `npm test`. */
+export function checkTestNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
+  if (TIER === 'quick') test.skip(`${name}${SKIPPED}${IN_CHECK}`, run);
+  else testNeeding(names, name, run);
 }

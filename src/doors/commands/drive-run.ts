@@ -1,5 +1,7 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
+
 import type { SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -72,7 +74,7 @@ async function finished(
   const topic = spec.source.type === 'kafka';
   const stop = () => {
     if (topic) log(`stopping: what is in hand may finish within ${options.stopMs} ms`);
-    void running.stop(options.stopMs ?? 0);
+    inBackground('stopping a run', () => running.stop(options.stopMs ?? 0));
   };
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();

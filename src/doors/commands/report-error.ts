@@ -8,7 +8,7 @@ import { exitCodeOf } from './exit-codes.ts';
  */
 export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
-  const e = asSluiceError(error, 'worker_failed');
+  const e = asSluiceError(error, 'internal_error');
   const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
   process.stderr.write(`sluice: ${e.message} [${e.code}]\n  ${action}\n`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);

@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
+import { inBackground } from '../../core/in-background.ts';
 import type { ServeOptions } from '../http/service.ts';
 import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -25,6 +26,8 @@ export function addServeCommand(program: Command): void {
       log,
       onLookup: (outcome) => lookups.hear(outcome),
     });
+    // A failure that nobody waits for ends no request that has nothing to do with it.
+    process.on('unhandledRejection', (error) => inBackground('unknown work', () => Promise.reject(error)));
     const service = await serve({
       config,
       registry,

@@ -1,6 +1,11 @@
 // The HTTP service: routes, who may call them, and the one way errors are answered.
 import multipart from '@fastify/multipart';
-import Fastify, { type FastifyInstance, type FastifyRequest, type FastifyServerOptions } from 'fastify';
+import Fastify, {
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  type FastifyServerOptions,
+} from 'fastify';
 import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
@@ -17,7 +22,8 @@ import { addPredictRoutes } from './routes/predict-routes.ts';
 import { addServiceRoutes } from './routes/service-routes.ts';
 import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
-import { sendProblem } from './wire/send-problem.ts';
+import { AnswerDigest } from './wire/content-digest.ts';
+import { commonHeaders, refuseAddress, sendProblem } from './wire/send-problem.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -26,6 +32,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Scope a key must have; absent: no key needed. */
     scope?: Scope;
+    /** Of the process: answered to whoever asks, also where everything else has to come through a proxy. */
+    health?: boolean;
   }
 }
 
@@ -38,6 +46,8 @@ export interface ServerOptions {
   serverFactory?: FastifyServerOptions['serverFactory'];
   /** Refuses requests that did not come over TLS; absent: the listener sees to it. */
   assertSecure?: (request: FastifyRequest) => void;
+  /** A line for the operator. */
+  log?: (text: string) => void;
 }
 
 export interface ServerState {
@@ -48,20 +58,20 @@ export interface ServerState {
 export interface SluiceServer {
   app: FastifyInstance;
   state: ServerState;
-  /** Predict requests being answered or waiting. */
+  /** Predict requests that are not over. */
   busy(): number;
 }
 
 export async function buildServer(options: ServerOptions): Promise<SluiceServer> {
-  const { config, host, metrics } = options;
+  const { config, host, metrics, log = () => {} } = options;
   const state: ServerState = { ready: false };
   const ready = (): boolean => state.ready;
   const admission = new Admission(config.limits);
   const app = await newApp(options);
   checkEveryRequest(app, options);
-  app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply));
+  app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply, log));
   app.setNotFoundHandler((request, reply) => {
-    sendProblem(new SluiceError('not_found', 'there is no such operation'), request, reply);
+    sendProblem(new SluiceError('not_found', 'there is no such operation'), request, reply, log);
   });
 
   const methods = new Map<string, Set<string>>();
@@ -70,9 +80,9 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     for (const m of [method].flat()) known.add(m);
     methods.set(url, known);
   });
-  const services: PredictServices = { config, host, admission, metrics, account: new RunAccount(metrics) };
+  const services: PredictServices = { config, host, admission, metrics, log, account: new RunAccount(metrics) };
   const pipelines = await readUploadPipelines(config.pipelines);
-  const jobs = await JobManager.open(services, pipelines);
+  const jobs = await JobManager.open(services, pipelines, log);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
   addModelRoutes(app, host);
@@ -82,7 +92,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addServiceRoutes(app, { services, ready });
   refuseOtherMethods(app, methods);
   await app.ready();
-  return { app, state, busy: () => admission.running + admission.waiting };
+  return { app, state, busy: () => admission.inside };
 }
 
 async function newApp({ config, serverFactory }: ServerOptions): Promise<FastifyInstance> {
@@ -96,6 +106,7 @@ async function newApp({ config, serverFactory }: ServerOptions): Promise<Fastify
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
     // The listener answers these: two handlers on one socket would cut each other off.
     clientErrorHandler: () => {},
+    frameworkErrors: (error, request, reply) => refuseAddress(error, request as FastifyRequest, reply as FastifyReply),
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
   app.decorateRequest('apiKey', null);
@@ -109,16 +120,24 @@ async function newApp({ config, serverFactory }: ServerOptions): Promise<Fastify
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
 function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }: ServerOptions): void {
   app.addHook('onRequest', async (request, reply) => {
-    reply.header('x-request-id', request.id);
-    reply.header('strict-transport-security', 'max-age=31536000');
-    reply.header('x-content-type-options', 'nosniff');
-    reply.header('cache-control', 'no-store');
-    assertSecure?.(request);
-    const { scope } = request.routeOptions.config;
+    reply.headers(commonHeaders(request));
+    const { scope, health } = request.routeOptions.config;
+    // Whoever asks for the health asks the process itself, not through the proxy.
+    if (!health) assertSecure?.(request);
+    const coding = request.headers['transfer-encoding'];
+    if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
+      throw new SluiceError('invalid_content', 'Transfer-Encoding must be chunked; compress with Content-Encoding');
+    }
     if (scope === undefined) return;
     request.apiKey = keys.find(request.headers.authorization);
     if (!request.apiKey) throw new SluiceError('unauthorized', 'no valid API key');
     if (!request.apiKey.scopes.includes(scope)) throw new SluiceError('forbidden', `the key lacks the scope ${scope}`);
+  });
+  app.addHook('onSend', async (request, reply, payload) => {
+    const digest = typeof payload === 'string' ? AnswerDigest.wantedBy(request.headers) : null;
+    if (!digest) return;
+    digest.update(Buffer.from(payload as string));
+    reply.header('content-digest', digest.value());
   });
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'none';

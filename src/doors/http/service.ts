@@ -1,9 +1,12 @@
 // Starts the whole service and stops it gracefully.
-import { availableParallelism } from 'node:os';
+import { isIPv6 } from 'node:net';
+import { availableParallelism, tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { faultLine, onBackgroundFault } from '../../core/in-background.ts';
+import { assertUsable } from '../../core/usable-folder.ts';
 import { hostEvents } from '../../engine/host-events.ts';
 import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
@@ -50,17 +53,37 @@ interface Parts {
   server: SluiceServer;
   /** Stops watching the files of the certificate. */
   unfollow: () => void;
+  /** Stops hearing of failures in the background. */
+  unhear: () => void;
 }
 
-/** @throws SluiceError usage | model_* */
+/** @throws SluiceError usage | folder_unusable | folder_in_use | model_* */
 export async function serve(options: ServeOptions): Promise<RunningService> {
-  const { config, registry, dev = false, log = () => {} } = options;
+  const { config, dev = false } = options;
   if (!dev && !config.tls && !config.behind_tls_proxy) {
     throw new SluiceError('usage', 'serve wants tls (certificate and key), behind_tls_proxy, or --dev');
   }
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
+  /** What was begun ends in the opposite order if the start fails. */
+  const undo: (() => unknown)[] = [];
+  try {
+    return await start(options, undo);
+  } catch (error) {
+    for (const end of undo.reverse()) await end();
+    throw error;
+  }
+}
+
+async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<RunningService> {
+  const { config, registry, dev = false, log = () => {} } = options;
+  await assertUsable('spill.folder', config.spill.folder ?? tmpdir());
   const metrics = new Metrics();
+  const unhear = onBackgroundFault((task, error) => {
+    metrics.background.inc({ task });
+    log(`${task} failed: ${error instanceof SluiceError ? `${error.message} [${error.code}]` : faultLine(error)}`);
+  });
+  undo.push(unhear);
   if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });
   const host = new ModelHost({
     registry,
@@ -70,7 +93,9 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     tryOut: tryPackage,
     ...hostEvents(metrics, log),
   });
+  undo.push(() => host.close());
   const keys = new KeyRing();
+  undo.push(() => keys.close());
   const token = dev ? newToken() : null;
   if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
   else await keys.follow(config.keys_file, (error) => log(`the keys stay as they are: ${(error as Error).message}`));
@@ -83,35 +108,33 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
     host,
     keys,
     metrics,
+    log,
     serverFactory: listener.factory as never,
     ...(behindProxy ? { assertSecure: proxyCheck(behindProxy) } : {}),
   });
+  undo.push(() => server.app.close());
   const unfollow =
     !dev && config.tls
       ? followCertificate(config.tls, listener, (e) => log(`the certificate stays as it is: ${(e as Error).message}`))
       : () => {};
-  try {
-    for (const ref of config.preload) (await host.use(ref)).release();
-    const address = await listener.listen(config.listen.port, dev ? '127.0.0.1' : config.listen.host);
-    server.state.ready = true;
-    const name = dev ? 'localhost' : config.listen.host;
-    let stopping: Promise<void> | null = null;
-    return {
-      url: `${certificate ? 'https' : 'http'}://${name}:${address.port}`,
-      token,
-      certificate: dev ? certificate!.cert : null,
-      stop: () => {
-        stopping ??= stop({ host, keys, listener, server, unfollow }, config.timeouts.stop_ms);
-        return stopping;
-      },
-    };
-  } catch (error) {
-    await host.close();
-    keys.close();
-    unfollow();
-    throw error;
-  }
+  undo.push(unfollow);
+  for (const ref of config.preload) (await host.use(ref)).release();
+  const address = await listener.listen(config.listen.port, dev ? '127.0.0.1' : config.listen.host);
+  server.state.ready = true;
+  let stopping: Promise<void> | null = null;
+  return {
+    url: `${certificate ? 'https' : 'http'}://${dev ? 'localhost' : inUrl(config.listen.host)}:${address.port}`,
+    token,
+    certificate: dev ? certificate!.cert : null,
+    stop: () => {
+      stopping ??= stop({ host, keys, listener, server, unfollow, unhear }, config.timeouts.stop_ms);
+      return stopping;
+    },
+  };
 }
+
+/** A host as an address has it (RFC 3986). */
+const inUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 const listenerOf = ({ timeouts, limits }: ServerConfig, certificate: Certificate | null) =>
   createListener({
@@ -121,7 +144,7 @@ const listenerOf = ({ timeouts, limits }: ServerConfig, certificate: Certificate
     headerBytes: limits.header_bytes,
   });
 
-async function stop({ host, keys, listener, server, unfollow }: Parts, withinMs: number): Promise<void> {
+async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;
   listener.close();
   const deadline = Date.now() + withinMs;
@@ -137,4 +160,5 @@ async function stop({ host, keys, listener, server, unfollow }: Parts, withinMs:
   unfollow();
   await server.app.close();
   await host.close();
+  unhear();
 }

@@ -1,6 +1,7 @@
 // ONNX Runtime in a separate thread, so that a model is loaded there while it is compiled here.
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { OnnxModel } from '../onnx/graph.ts';
@@ -46,7 +47,7 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
     },
     close: async () => {
       // No need to await it.
-      void worker.terminate();
+      inBackground('ending a worker', () => worker.terminate());
     },
   };
 }

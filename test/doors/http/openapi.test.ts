@@ -73,6 +73,7 @@ const QUEUED: Job = {
   format: 'csv',
   query: { modelId: 'm:1' },
   fingerprint: '',
+  bodySha256: null,
   pipeline: null,
   target: null,
   state: 'queued',

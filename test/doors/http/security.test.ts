@@ -122,7 +122,7 @@ test('certificate files that change are used for new connections; a broken one i
   expect(await seen()).toBe(second);
 });
 
-test('behind a proxy: only its address, and only what came over HTTPS', async () => {
+test('behind a proxy: only its address, and only what came over HTTPS; health is told to whoever asks', async () => {
   const start = async (address: string) => {
     const folder = scratch();
     const config = await loadConfig(ServerConfigSchema, {
@@ -136,14 +136,18 @@ test('behind a proxy: only its address, and only what came over HTTPS', async ()
     });
     const running = await serve({ config, registry: REGISTRY });
     onTestFinished(() => running.stop());
-    const get = (headers: Record<string, string>) =>
-      new Promise<number>((resolve) =>
-        http.get(`${running.url}/livez`, { headers, agent: false }, (r) => resolve(r.resume().statusCode!)),
-      );
-    return [await get({ 'x-forwarded-proto': 'https' }), await get({ 'x-forwarded-proto': 'http' }), await get({})];
+    const get = (path: string, proto?: string) =>
+      new Promise<number>((resolve) => {
+        const headers = proto === undefined ? {} : { 'x-forwarded-proto': proto };
+        http.get(`${running.url}${path}`, { headers, agent: false }, (r) => resolve(r.resume().statusCode!));
+      });
+    // The kubelet asks the pod itself, in plain HTTP.
+    for (const path of ['/livez', '/readyz']) expect(await get(path)).toBe(200);
+    const protos = ['https', 'HTTPS', 'https,http', 'https, http', 'http', 'http, https', ''];
+    return Promise.all([...protos, undefined].map((proto) => get('/openapi.json', proto)));
   };
-  expect(await start('127.0.0.0/8')).toEqual([200, 400, 400]);
-  expect(await start('10.1.2.3')).toEqual([400, 400, 400]);
+  expect(await start('127.0.0.0/8')).toEqual([200, 200, 200, 200, 400, 400, 400, 400]);
+  expect(await start('10.1.2.3')).toEqual(Array(8).fill(400));
 });
 
 test('configuration faults: all at once, where they stand', async () => {

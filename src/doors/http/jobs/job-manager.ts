@@ -1,16 +1,29 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
 import { randomUUID } from 'node:crypto';
-import { open, readdir, rm, stat, unlink } from 'node:fs/promises';
+import { readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { inBackground } from '../../../core/in-background.ts';
+import { assertUsable } from '../../../core/usable-folder.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
-import { tooMany } from '../../../engine/score-chunks.ts';
 import { type UploadSpec, uploadTarget } from '../../../runs/upload-run.ts';
-import { type BodyFormat, bodyOptions, type PredictQuery, type PredictServices } from '../routes/predict.ts';
-import { openBody } from '../wire/request-body.ts';
+import {
+  type BodyFormat,
+  bodyOptions,
+  type PredictQuery,
+  type PredictServices,
+  refuseNothingSent,
+} from '../routes/predict.ts';
+import { withoutNames } from '../wire/no-echo.ts';
+import { logLineOf, systemFault } from '../wire/problem.ts';
+import { openBody, type RequestBody } from '../wire/request-body.ts';
+import { lockFolder } from './folder-lock.ts';
+import { nextOf } from './job-order.ts';
+import { JobQuota } from './job-quota.ts';
 import { type Job, JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload } from './score-job.ts';
+import { hashOf, spool } from './spool.ts';
 
 const SWEEP_MS = 60_000;
 const PROGRESS_MS = 500;
@@ -42,38 +55,57 @@ export interface AskedJob {
 export class JobManager {
   readonly #services: PredictServices;
   readonly #store: JobStore;
+  readonly #quota: JobQuota;
   readonly #folder: string;
+  /** Lets go of the folder. */
+  readonly #unlock: () => void;
   readonly #pipelines: ReadonlyMap<string, UploadPipeline>;
-  readonly #running = new Map<string, AbortController>();
+  readonly #running = new Map<string, { owner: string; controller: AbortController }>();
+  /** When a job of each key was started last. */
+  readonly #started = new Map<string, number>();
   /** Uploads that failed for want of something else, and when they are tried again. */
   readonly #waiting = new Map<string, { failures: number; until: number }>();
   readonly #sweeper: NodeJS.Timeout;
-  /** Bytes of uploads that are being spooled now, not in the table yet. */
-  #spooling = 0;
   #stopped = false;
 
-  private constructor(services: PredictServices, pipelines: readonly UploadPipeline[]) {
+  private constructor(services: PredictServices, pipelines: readonly UploadPipeline[], unlock: () => void) {
     this.#services = services;
     this.#pipelines = new Map(pipelines.map((p) => [p.name, p]));
     this.#folder = path.resolve(services.config.jobs.folder);
+    this.#unlock = unlock;
     this.#store = new JobStore(this.#folder);
-    this.#sweeper = setInterval(() => void this.#sweep(), SWEEP_MS);
+    this.#quota = new JobQuota(this.#store, services.config.jobs);
+    this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), SWEEP_MS);
     this.#sweeper.unref();
   }
 
-  static async open(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
-    const manager = new JobManager(services, pipelines);
-    for (const job of manager.#store.all()) {
-      if (job.state === 'running') manager.#store.update(job.id, { state: 'queued' });
+  /** @throws SluiceError folder_unusable | folder_in_use */
+  static async open(
+    services: PredictServices,
+    pipelines: readonly UploadPipeline[],
+    log: (text: string) => void = () => {},
+  ): Promise<JobManager> {
+    const { folder, lock_wait_ms } = services.config.jobs;
+    const place = path.resolve(folder);
+    await assertUsable('jobs.folder', place);
+    const unlock = await lockFolder(place, lock_wait_ms, () => log(`another server works in ${place}: waiting for it`));
+    try {
+      const manager = new JobManager(services, pipelines, unlock);
+      for (const job of manager.#store.all()) {
+        if (job.state === 'running') manager.#store.update(job.id, { state: 'queued' });
+      }
+      await manager.#sweep();
+      manager.#next();
+      return manager;
+    } catch (error) {
+      unlock();
+      throw error;
     }
-    await manager.#sweep();
-    manager.#next();
-    return manager;
   }
 
   /**
-   * Spools the body of a request and queues it. The same Idempotency-Key gives the same job again.
-   * @throws SluiceError limit_exceeded | idempotency_conflict | model_not_found | what the body throws
+   * Spools the body of a request and queues it. The same Idempotency-Key with the same body gives the same job again.
+   * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | what the body throws
    */
   async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
@@ -84,90 +116,86 @@ export class JobManager {
     }
     const { format, query, pipeline } = asked;
     const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
+    const gone = new AbortController();
+    const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
+    const { socket } = request.raw;
+    socket.on('close', onClose);
     // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
-    const leave = await admission.enter(owner, new AbortController().signal);
+    const place = admission.enter(owner);
     try {
-      return await this.#spool(request, asked, { owner, idempotencyKey, fingerprint });
+      const body = await openBody(request, { ...bodyOptions(this.#services), whileIdle: place.idle });
+      await place.begin(gone.signal);
+      return await this.#take(request, body, asked, { owner, idempotencyKey, fingerprint });
     } finally {
-      leave();
+      place.leave();
+      socket.off('close', onClose);
     }
   }
 
-  async #spool(
+  async #take(
     request: FastifyRequest,
+    body: RequestBody,
     { format, query, pipeline }: AskedJob,
-    { owner, idempotencyKey, fingerprint }: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>,
+    who: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>,
   ): Promise<Job> {
-    const { config, host } = this.#services;
-    const earlier = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
-    if (earlier) return sameRequest(earlier, fingerprint);
-    const jobs = this.#store.all();
-    if (jobs.length >= config.jobs.max_jobs) throw tooMany('jobs.max_jobs', config.jobs.max_jobs, 'jobs');
-    const kept = jobs.reduce((n, j) => n + j.uploadBytes + j.resultBytes, 0);
+    const { owner } = who;
+    const earlier = this.#sameKey(who);
+    // Which body it belongs to is known at the end of this one only.
+    if (earlier) return this.#again(earlier, earlier.bodySha256 === null ? null : await hashOf(body));
+    this.#quota.assertRoom(owner);
     // A version is pinned now: what was asked for is what is scored, however long it waits.
-    const hosted = await host.use(query.modelId);
+    const hosted = await this.#services.host.use(query.modelId);
     const { model } = hosted;
     hosted.release();
     const id = randomUUID();
     const upload = this.#path(id, 'upload');
-    const bytes = await this.#receive(request, upload, kept);
-    const job: Job = {
-      id,
-      owner,
-      idempotencyKey,
-      format,
-      query: { ...query, modelId: model.ref },
-      fingerprint,
-      pipeline,
-      target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, id),
-      state: 'queued',
-      rows: 0,
-      scored: 0,
-      rejected: 0,
-      bytesRead: 0,
-      uploadBytes: bytes,
-      resultBytes: 0,
-      created: Date.now(),
-      finished: null,
-      errorCode: null,
-      errorMessage: null,
-    };
-    // Two requests with one Idempotency-Key may have been spooled side by side: the first one in the table stands.
-    const rival = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
-    if (rival) {
-      await unlink(upload).catch(() => {});
-      return sameRequest(rival, fingerprint);
+    const room = this.#quota.file(owner);
+    try {
+      const { bytes, sha256 } = await spool(body, upload, room);
+      // Two requests with one Idempotency-Key may have been spooled side by side: the first one in the table stands.
+      const rival = this.#sameKey(who);
+      if (rival) return this.#again(rival, sha256);
+      refuseNothingSent({ rows: bytes }, format, request.headers);
+      const job: Job = {
+        ...who,
+        id,
+        format,
+        query: { ...query, modelId: model.ref },
+        bodySha256: sha256,
+        pipeline,
+        target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, id),
+        ...UNBEGUN,
+        state: 'queued',
+        uploadBytes: bytes,
+        resultBytes: 0,
+        created: Date.now(),
+        finished: null,
+      };
+      this.#store.insert(job);
+      this.#next();
+      return job;
+    } finally {
+      room.close();
+      if (!this.#store.get(id)) await unlink(upload).catch(() => {});
     }
-    this.#store.insert(job);
-    this.#next();
-    return job;
   }
 
-  /** Writes the body of a request to the disk; gives its bytes. */
-  async #receive(request: FastifyRequest, upload: string, kept: number): Promise<number> {
-    const { config } = this.#services;
-    const body = await openBody(request, bodyOptions(this.#services));
-    let bytes = 0;
-    const handle = await open(upload, 'wx', 0o600);
-    try {
-      for await (const chunk of body.chunks()) {
-        bytes += chunk.length;
-        this.#spooling += chunk.length;
-        if (kept + this.#spooling > config.jobs.max_bytes)
-          throw tooMany('jobs.max_bytes', config.jobs.max_bytes, 'bytes');
-        for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
-      }
-      await handle.sync();
-    } catch (error) {
-      await unlink(upload).catch(() => {});
-      throw (error as NodeJS.ErrnoException).code === 'ENOSPC'
-        ? new SluiceError('output_full', 'there is no room for the upload', { cause: error })
-        : error;
-    } finally {
-      this.#spooling -= bytes;
-      await handle.close();
+  /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
+  #sameKey({ owner, idempotencyKey, fingerprint }: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>): Job | null {
+    const job = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
+    if (job === null || job.fingerprint === fingerprint) return job;
+    throw new SluiceError(
+      'idempotency_conflict',
+      'the Idempotency-Key belongs to a request that asked for something else',
+    );
+  }
+
+  /** A job as it stands now, for a request that repeats it. @throws SluiceError idempotency_key_reused: with another body */
+  #again(job: Job, sha256: string | null): Job {
+    if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
+      throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key belongs to a request with another body');
     }
-    return bytes;
+    return this.#store.get(job.id) ?? job;
   }
 
   /** @throws SluiceError job_not_found, also for a job of another key */
@@ -185,7 +213,7 @@ export class JobManager {
   async cancel(job: Job): Promise<void> {
     if (job.state === 'queued') this.#finish(job.id, { state: 'cancelled' });
     else if (job.state === 'running') {
-      this.#running.get(job.id)?.abort(new SluiceError('cancelled', 'the job was cancelled'));
+      this.#running.get(job.id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
       return;
     } else this.#store.remove(job.id);
     await this.#removeFiles(job.id);
@@ -200,9 +228,11 @@ export class JobManager {
     if (this.#stopped) return;
     this.#stopped = true;
     clearInterval(this.#sweeper);
-    for (const controller of this.#running.values()) controller.abort(new SluiceError('stopping', 'the server stops'));
+    for (const { controller } of this.#running.values())
+      controller.abort(new SluiceError('stopping', 'the server stops'));
     while (this.#running.size > 0) await new Promise((resolve) => setTimeout(resolve, 10));
     this.#store.close();
+    this.#unlock();
   }
 
   #next(): void {
@@ -210,20 +240,32 @@ export class JobManager {
     const jobs = this.#store.all();
     this.#services.metrics.jobs.reset();
     for (const j of jobs) this.#services.metrics.jobs.inc({ state: j.state });
-    for (const job of jobs) {
-      if (this.#running.size >= this.#services.config.jobs.concurrent) return;
-      if (job.state !== 'queued' || this.#running.has(job.id)) continue;
-      if ((this.#waiting.get(job.id)?.until ?? 0) > Date.now()) continue;
-      // It waits until a service has its pipeline again.
-      if (job.pipeline !== null && !this.#pipelines.has(job.pipeline)) continue;
+    while (this.#running.size < this.#services.config.jobs.concurrent) {
+      const job = nextOf(
+        jobs.filter((j) => j.state === 'queued' && this.#mayRun(j)),
+        [...this.#running.values()].map((r) => r.owner),
+        this.#started,
+      );
+      if (!job) return;
       const controller = new AbortController();
-      this.#running.set(job.id, controller);
+      this.#running.set(job.id, { owner: job.owner, controller });
+      this.#started.set(job.owner, performance.now());
       this.#store.update(job.id, { ...UNBEGUN, state: 'running' });
-      void this.#run(job, controller.signal).finally(() => {
-        this.#running.delete(job.id);
-        this.#next();
+      inBackground('running a job', async () => {
+        try {
+          await this.#run(job, controller.signal);
+        } finally {
+          this.#running.delete(job.id);
+          this.#next();
+        }
       });
     }
+  }
+
+  #mayRun({ id, pipeline }: Job): boolean {
+    if (this.#running.has(id) || (this.#waiting.get(id)?.until ?? 0) > Date.now()) return false;
+    // It waits until a service has its pipeline again.
+    return pipeline === null || this.#pipelines.has(pipeline);
   }
 
   async #run(job: Job, signal: AbortSignal): Promise<void> {
@@ -241,7 +283,10 @@ export class JobManager {
       });
       await unlink(this.#path(job.id, 'upload')).catch(() => {});
     } catch (error) {
-      const e = asSluiceError(error, 'worker_failed');
+      const fault = systemFault(error);
+      const line = logLineOf(fault, job.id);
+      if (line !== null) this.#services.log(`a job failed: ${line}`);
+      const e = withoutNames(asSluiceError(fault, 'internal_error'));
       if (job.pipeline !== null && e.entry.fault === 'dependency' && e.entry.retryable && !signal.aborted) {
         this.#putOff(job.id, e);
         return;
@@ -255,7 +300,12 @@ export class JobManager {
         job.id,
         e.code === 'cancelled'
           ? { state: 'cancelled', uploadBytes: 0 }
-          : { state: 'failed', uploadBytes: 0, errorCode: e.code, errorMessage: e === error ? e.message : null },
+          : {
+              state: 'failed',
+              uploadBytes: 0,
+              errorCode: e.code,
+              errorMessage: e.code === 'internal_error' ? null : e.message,
+            },
       );
     }
   }
@@ -268,8 +318,15 @@ export class JobManager {
       told = performance.now();
       this.#store.update(job.id, { rows, scored, rejected, bytesRead });
     };
-    if (job.pipeline === null) return scoreJob(this.#services, job, files, { signal, onProgress });
-    return scoreUpload(this.#services, job, files, this.#pipelines.get(job.pipeline)!, { signal, onProgress });
+    if (job.pipeline !== null) {
+      return scoreUpload(this.#services, job, files, this.#pipelines.get(job.pipeline)!, { signal, onProgress });
+    }
+    const room = this.#quota.file(job.owner);
+    try {
+      return await scoreJob(this.#services, job, files, { signal, onProgress, onGrowth: room.grow });
+    } finally {
+      room.close();
+    }
   }
 
   /** Back to the queue for a while: an acknowledged upload is not lost because something it needs is away. */
@@ -278,7 +335,7 @@ export class JobManager {
     const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
     this.#waiting.set(id, { failures, until: Date.now() + pause });
     this.#store.update(id, { state: 'queued', errorCode: code, errorMessage: message });
-    setTimeout(() => this.#next(), pause + 1).unref();
+    setTimeout(() => inBackground('starting a job', () => this.#next()), pause + 1).unref();
   }
 
   #finish(id: string, change: Partial<Omit<Job, 'id' | 'query'>>): void {
@@ -314,12 +371,4 @@ export class JobManager {
   #path(id: string, kind: string): string {
     return path.join(this.#folder, `${id}.${kind}`);
   }
-}
-
-function sameRequest(job: Job, fingerprint: string): Job {
-  if (job.fingerprint === fingerprint) return job;
-  throw new SluiceError(
-    'idempotency_conflict',
-    'the Idempotency-Key belongs to a request that asked for something else',
-  );
 }

@@ -1,5 +1,4 @@
 // The table of asynchronous jobs, in an embedded database: it survives a restart of the server.
-import { mkdirSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { SluiceError } from '../../../core/errors.ts';
@@ -17,6 +16,8 @@ export interface Job {
   query: PredictQuery;
   /** What the request asked for, to tell a repeated request from another one. */
   fingerprint: string;
+  /** SHA-256 of the body, decoded; null: made by a version that did not keep it. */
+  bodySha256: string | null;
   /** Name of the pipeline that takes the upload, and where its predictions go; null: the result is kept here. */
   pipeline: string | null;
   target: string | null;
@@ -42,6 +43,7 @@ const COLUMNS: Record<keyof Job, string> = {
   format: 'format TEXT NOT NULL',
   query: 'query TEXT NOT NULL',
   fingerprint: 'fingerprint TEXT NOT NULL',
+  bodySha256: 'bodySha256 TEXT',
   pipeline: 'pipeline TEXT',
   target: 'target TEXT',
   state: 'state TEXT NOT NULL',
@@ -63,13 +65,12 @@ type Row = Record<string, string | number | null>;
 export class JobStore {
   readonly #db: DatabaseSync;
 
-  /** Opens (or makes) `jobs.sqlite` in `folder`. @throws SluiceError usage */
+  /** Opens (or makes) `jobs.sqlite` in a folder that nobody else works in. @throws SluiceError folder_unusable */
   constructor(folder: string) {
     try {
-      mkdirSync(folder, { recursive: true });
       this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
     } catch (cause) {
-      throw new SluiceError('usage', `jobs.folder ${folder} cannot be used: ${(cause as Error).message}`, { cause });
+      throw new SluiceError('folder_unusable', `jobs.folder: ${folder}: ${(cause as Error).message}`, { cause });
     }
     this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
       CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
@@ -115,6 +116,14 @@ export class JobStore {
   all(): Job[] {
     const rows = this.#db.prepare('SELECT * FROM jobs ORDER BY created, id').all() as Row[];
     return rows.map((row) => toJob(row)!);
+  }
+
+  /** How many jobs a key has, and the bytes of their uploads and results on the disk. */
+  kept(owner: string): { jobs: number; bytes: number } {
+    const row = this.#db
+      .prepare('SELECT count(*) AS jobs, total(uploadBytes + resultBytes) AS bytes FROM jobs WHERE owner = ?')
+      .get(owner);
+    return row as { jobs: number; bytes: number };
   }
 
   remove(id: string): void {

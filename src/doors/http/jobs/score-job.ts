@@ -8,6 +8,7 @@ import { withOutput } from '../../../runs/endpoints.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
 import { askedOf, type PredictServices, refuseNothingScored, refuseOutcome, streamLimits } from '../routes/predict.ts';
+import { withoutCells } from '../wire/no-echo.ts';
 import type { Job } from './job-store.ts';
 
 export interface JobFiles {
@@ -29,7 +30,16 @@ export async function scoreJob(
   services: PredictServices,
   job: Job,
   files: JobFiles,
-  { signal, onProgress }: { signal: AbortSignal; onProgress: OnProgress },
+  {
+    signal,
+    onProgress,
+    onGrowth,
+  }: {
+    signal: AbortSignal;
+    onProgress: OnProgress;
+    /** Called with the bytes a result has grown by; what it throws ends the job. */
+    onGrowth: (bytes: number) => void;
+  },
 ): Promise<JobDone> {
   const { config, host, account } = services;
   const hosted = await host.use(job.query.modelId);
@@ -39,6 +49,7 @@ export async function scoreJob(
     const { input, output, scoring } = askedOf(job.format, job.query, config);
     const unit = account.unit({ live: true });
     const watch = watched(unit, onProgress);
+    let grown = 0;
     const counts = await runOnce({
       model: hosted.model,
       pool: hosted.pool,
@@ -47,10 +58,16 @@ export async function scoreJob(
       sink: withOutput(result, output),
       account: unit,
       signal,
-      onPart: (part) => watch(part, source.bytesRead()),
+      onPart: (part) => {
+        watch(part, source.bytesRead());
+        onGrowth(result.bytesWritten - grown);
+        grown = result.bytesWritten;
+      },
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: result.bytesWritten };
+  } catch (error) {
+    throw withoutCells(error, hosted.model.manifest);
   } finally {
     await source.close();
     hosted.release();
@@ -72,6 +89,7 @@ export async function scoreUpload(
       ...pipeline,
       id: job.id,
       file: upload,
+      sha256: job.bodySha256,
       hosted,
       limits: streamLimits(config.limits),
       account: unit,
@@ -80,6 +98,8 @@ export async function scoreUpload(
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: 0 };
+  } catch (error) {
+    throw withoutCells(error, hosted.model.manifest);
   } finally {
     hosted.release();
   }

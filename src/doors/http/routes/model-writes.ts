@@ -12,6 +12,8 @@ import type { Registry } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
 import { tryPackage } from '../../../onboarding/verify.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import { DigestCheck } from '../wire/content-digest.ts';
+import { systemFault } from '../wire/problem.ts';
 import { openBody } from '../wire/request-body.ts';
 
 const MAX_FILES = 20;
@@ -80,8 +82,14 @@ async function receive(request: FastifyRequest, folder: string, maxBytes: number
   }
   const names = new Set<string>();
   let left = maxBytes;
+  const check = DigestCheck.of(request.headers);
   try {
-    for await (const part of request.files({ limits: { fileSize: maxBytes, files: MAX_FILES } })) {
+    const parts = request.files({ limits: { fileSize: maxBytes, files: MAX_FILES } });
+    const first = parts.next();
+    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
+    if (check) request.raw.on('data', (bytes: Buffer) => check.update(bytes));
+    for (let next = await first; !next.done; next = await parts.next()) {
+      const part = next.value;
       const name = part.filename;
       if (!FILE_NAME.test(name) || names.has(name)) {
         part.file.resume();
@@ -98,11 +106,11 @@ async function receive(request: FastifyRequest, folder: string, maxBytes: number
     }
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause;
-    if ((cause as NodeJS.ErrnoException).code === 'ENOSPC') {
-      throw new SluiceError('output_full', 'there is no room for the package', { cause });
-    }
+    const fault = systemFault(cause);
+    if (fault instanceof SluiceError) throw fault;
     throw new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
   }
+  check?.verify();
   if (!names.has('model.yaml')) throw new SluiceError('invalid_content', 'the package has no model.yaml');
 }
 

@@ -10,9 +10,13 @@ import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
 import { runOnce, type Scoring } from '../../../runs/run-once.ts';
-import type { Admission } from '../wire/admission.ts';
-import { Answer, HOLD_ROWS } from '../wire/answer.ts';
-import { type BodyOptions, openBody } from '../wire/request-body.ts';
+import type { Admission, Admitted } from '../wire/admission.ts';
+import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
+import { AnswerDigest } from '../wire/content-digest.ts';
+import { withoutCells } from '../wire/no-echo.ts';
+import { logLineOf, systemFault } from '../wire/problem.ts';
+import { type BodyOptions, openBody, type RequestBody } from '../wire/request-body.ts';
+import { mustBeWhole, takesTrailers } from '../wire/way.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
 
@@ -28,6 +32,8 @@ const ACCEPTED: Record<BodyFormat, RegExp> = {
   csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
   ndjson: /^application\/(x-)?(ndjson|jsonl|jsonlines)$|^text\/plain$/,
 };
+/** ASCII is UTF-8, too. */
+const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
 const NEUTRAL = /^(multipart\/form-data|application\/octet-stream)$/;
 
 export interface PredictQuery {
@@ -48,6 +54,8 @@ export interface PredictServices {
   metrics: Metrics;
   /** Of all requests and jobs of this service. */
   account: RunAccount;
+  /** A line for the operator. */
+  log: (text: string) => void;
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -101,12 +109,13 @@ export function bodyOptions({ config, metrics }: PredictServices): BodyOptions {
 export function checkContentType(request: FastifyRequest, format: BodyFormat): void {
   const header = request.headers['content-type'];
   if (header === undefined) return;
-  const type = header.split(';')[0]!.trim().toLowerCase();
-  if (NEUTRAL.test(type) || ACCEPTED[format].test(type)) return;
-  throw new SluiceError(
-    'invalid_content',
-    `Content-Type ${/^[\w.+/-]{1,80}$/.test(type) ? type : ''} contradicts .${format}`,
-  );
+  const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
+  if (!NEUTRAL.test(type) && !ACCEPTED[format].test(type)) {
+    throw new SluiceError('invalid_content', `Content-Type contradicts .${format}`);
+  }
+  const charset = parameters.find((p) => /^charset\s*=/.test(p));
+  if (charset === undefined || UTF8.test(charset)) return;
+  throw new SluiceError('invalid_content', 'the charset of Content-Type must be utf-8');
 }
 
 /** Whoever sends the outcome along is told, not scored. @throws SluiceError outcome_present */
@@ -123,6 +132,20 @@ export function refuseNothingScored({ rows, scored, details }: Readonly<RunCount
 }
 
 /**
+ * An empty NDJSON body gives an empty answer, which nobody can tell from a failure on the way: whoever means it says so with
+ * `Content-Length: 0`.
+ * @throws SluiceError empty_input
+ */
+export function refuseNothingSent(
+  { rows }: { rows: number },
+  format: BodyFormat,
+  headers: FastifyRequest['headers'],
+): void {
+  if (rows > 0 || format !== 'ndjson' || headers['content-length'] === '0') return;
+  throw new SluiceError('empty_input', 'the body holds no application; an empty one has Content-Length: 0');
+}
+
+/**
  * Answers one predict request on the raw socket. Errors before the head are thrown; after it the connection is cut.
  * @throws SluiceError
  */
@@ -133,42 +156,54 @@ export async function predict(
   format: BodyFormat,
   keyName: string,
 ): Promise<void> {
-  const { config, host, admission, metrics } = services;
-  const query = request.query as PredictQuery;
+  const { host, admission, metrics } = services;
   const gone = new AbortController();
   const onClose = () => {
     if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
   };
   reply.raw.on('close', onClose);
-  const waitingSince = performance.now();
-  const leave = await admission.enter(keyName, gone.signal);
-  metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
-  metrics.uploads.inc();
+  const place = admission.enter(keyName);
   let hosted: HostedModel | null = null;
-  let answer: Answer | null = null;
   try {
-    hosted = await host.use(query.modelId);
-    const { model, pool } = hosted;
-    const body = await openBody(request, bodyOptions(services));
-    const held = new Answer(reply.raw, {
-      headers: {
-        ...(reply.getHeaders() as Record<string, string>),
-        'content-type': CONTENT_TYPES[format],
-        'sluice-model': model.ref,
-      },
-      spillBytes: config.spill.max_bytes,
-      spillFolder: config.spill.folder,
-      idleMs: config.timeouts.answer_idle_ms,
-      bodyEnded: body.ended,
-      onSpill: (n) => metrics.spilled.inc(n),
-      onWritten: (n) => metrics.bytesOut.inc(n),
-    });
-    answer = held;
-    const { input, output, scoring } = askedOf(format, query, config);
-    const whole = body.takeWhole();
-    const unit = services.account.unit({ live: true });
-    /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
-    let rows = 0;
+    const body = await openBody(request, { ...bodyOptions(services), whileIdle: place.idle });
+    const waitingSince = performance.now();
+    await place.begin(gone.signal);
+    metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
+    hosted = await host.use((request.query as PredictQuery).modelId);
+    metrics.uploads.inc();
+    try {
+      await answerBody(services, { request, reply, format, body, hosted, place, signal: gone.signal });
+    } finally {
+      metrics.uploads.dec();
+    }
+  } finally {
+    reply.raw.off('close', onClose);
+    hosted?.release();
+    place.leave();
+  }
+}
+
+interface Asking {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  format: BodyFormat;
+  body: RequestBody;
+  hosted: HostedModel;
+  place: Admitted;
+  /** Aborted when the client is gone. */
+  signal: AbortSignal;
+}
+
+async function answerBody(services: PredictServices, asking: Asking): Promise<void> {
+  const { request, reply, format, body, place } = asking;
+  const { model, pool } = asking.hosted;
+  const held = new Answer(reply.raw, answerOptions(services, asking));
+  const { input, output, scoring } = askedOf(format, request.query as PredictQuery, services.config);
+  const whole = body.takeWhole();
+  const unit = services.account.unit({ live: true });
+  /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
+  let rows = 0;
+  try {
     await runOnce({
       model,
       pool,
@@ -176,7 +211,7 @@ export async function predict(
       scoring,
       account: unit,
       blockBytes: blockBytes(request),
-      signal: gone.signal,
+      signal: asking.signal,
       onPart: (part) => {
         refuseOutcome(part);
         rows = unit.counts.rows;
@@ -191,25 +226,45 @@ export async function predict(
           reply.hijack();
           // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
           if (whole) await nextTurn();
+          place.finish();
           await held.end();
         },
-        abort: async () => {},
+        abort: () => held.discard(),
       },
       beforeCommit: (counts) => {
-        if (!held.started) refuseNothingScored(counts);
+        if (held.started) return;
+        refuseNothingScored(counts);
+        refuseNothingSent(counts, format, request.headers);
       },
     });
   } catch (error) {
-    if (!answer?.started) throw error;
+    if (!held.started) throw withoutCells(error, model.manifest);
+    const line = logLineOf(systemFault(error), request.id);
+    if (line !== null) services.log(`an answer was cut: ${line}`);
     reply.hijack();
-    answer.destroy();
-    request.log.warn({ code: (error as { code?: string }).code }, 'answer cut');
-  } finally {
-    reply.raw.off('close', onClose);
-    metrics.uploads.dec();
-    hosted?.release();
-    leave();
+    held.destroy();
   }
+}
+
+/** How the answer of a request is held and sent. */
+function answerOptions({ config, metrics }: PredictServices, { request, reply, ...asking }: Asking): AnswerOptions {
+  return {
+    headers: {
+      ...(reply.getHeaders() as Record<string, string>),
+      'content-type': CONTENT_TYPES[asking.format],
+      'sluice-model': asking.hosted.model.ref,
+    },
+    spillBytes: config.spill.max_bytes,
+    spillFolder: config.spill.folder,
+    idleMs: config.timeouts.answer_idle_ms,
+    bodyEnded: asking.body.ended,
+    whole: mustBeWhole(request.raw, config),
+    digest: AnswerDigest.wantedBy(request.headers),
+    trailers: takesTrailers(request.raw),
+    whileIdle: asking.place.idle,
+    onSpill: (n) => metrics.spilled.inc(n),
+    onWritten: (n) => metrics.bytesOut.inc(n),
+  };
 }
 
 /** Small bodies get small slabs: a single application must not pay for the room of a portfolio. */

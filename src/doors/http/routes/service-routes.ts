@@ -13,8 +13,8 @@ export interface ServiceRoutes {
 
 export function addServiceRoutes(app: FastifyInstance, { services, ready }: ServiceRoutes): void {
   const { metrics, admission } = services;
-  app.get('/livez', async () => ({ status: 'alive', version: VERSION }));
-  app.get('/readyz', async (_request, reply) => {
+  app.get('/livez', { config: { health: true } }, async () => ({ status: 'alive', version: VERSION }));
+  app.get('/readyz', { config: { health: true } }, async (_request, reply) => {
     if (!ready()) reply.code(503);
     return { status: ready() ? 'ready' : 'not ready' };
   });

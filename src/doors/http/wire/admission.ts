@@ -1,4 +1,4 @@
-// Admission control: a limit of concurrent requests, a bounded queue, and a share for each key.
+// Admission control: a limit of requests at work, a bounded queue with fair turns between keys, and a share for each key.
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
 import { withRetryAfter } from './retry-after.ts';
@@ -17,48 +17,95 @@ interface KeyState {
   refilled: number;
 }
 
+/** A request that waits for a slot. */
+interface Waiter {
+  start(): void;
+}
+
+/**
+ * What one request has of the service. Modes: inside (counted, no slot) → waiting → at work (holds a slot) ⇄ idle (waits for its
+ * client; the slot is anybody's who wants it) → left.
+ */
+export interface Admitted {
+  /** Waits for a turn. @throws SluiceError overloaded, or the reason of `signal` */
+  begin(signal: AbortSignal): Promise<void>;
+  /** Waits for the client, then for a turn again if the slot was wanted meanwhile. */
+  idle(wait: () => Promise<void>): Promise<void>;
+  /** Gives the slot up for good: what is left to do takes nothing but the client's time. Idempotent. */
+  finish(): void;
+  /** The request is over. Idempotent. */
+  leave(): void;
+}
+
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #keys = new Map<string, KeyState>();
-  readonly #queue: { start: () => void; fail: (error: unknown) => void }[] = [];
+  /** Waiters by key; the key whose turn is next stands first. */
+  readonly #queues = new Map<string, Waiter[]>();
+  /** Those that hold a slot and wait for their client → what takes the slot from them; the longest first. */
+  readonly #idle = new Map<object, () => void>();
   #running = 0;
+  #waiting = 0;
+  #inside = 0;
 
   constructor(limits: AdmissionLimits) {
     this.#limits = limits;
   }
 
-  get running(): number {
-    return this.#running;
+  /** Requests that are not over. */
+  get inside(): number {
+    return this.#inside;
   }
 
   get waiting(): number {
-    return this.#queue.length;
+    return this.#waiting;
   }
 
-  /**
-   * Resolves with a function to call when the request is done (idempotent).
-   * @throws SluiceError overloaded | limit_exceeded (with retryAfter) | client_gone
-   */
-  async enter(key: string, signal: AbortSignal): Promise<() => void> {
+  /** Counts a request of a key in. @throws SluiceError limit_exceeded (with retryAfter) */
+  enter(key: string): Admitted {
     const state = this.#take(key);
+    this.#inside++;
     let left = false;
-    const leaveKey = () => {
-      state.inside--;
+    let slot = false;
+    let signal: AbortSignal | undefined;
+    const giveUp = () => {
+      if (!slot) return;
+      slot = false;
+      this.#release();
     };
-    try {
-      await this.#turn(signal);
-    } catch (error) {
-      leaveKey();
-      throw error;
-    }
-    return () => {
-      if (left) return;
-      left = true;
-      leaveKey();
-      const next = this.#queue.shift();
-      if (next) next.start();
-      else this.#running--;
+    const turn = async (again: boolean) => {
+      await this.#turn(key, signal!, again);
+      slot = true;
+      // Whoever left while the turn came takes none.
+      if (left) giveUp();
     };
+    const place: Admitted = {
+      begin: (aborted) => {
+        signal = aborted;
+        return turn(false);
+      },
+      idle: async (wait) => {
+        if (!slot) return wait();
+        if (this.#waiting > 0) giveUp();
+        else this.#idle.set(place, giveUp);
+        try {
+          await wait();
+        } finally {
+          this.#idle.delete(place);
+        }
+        if (!slot && !left) await turn(true);
+      },
+      finish: giveUp,
+      leave: () => {
+        if (left) return;
+        left = true;
+        this.#inside--;
+        state.inside--;
+        this.#idle.delete(place);
+        giveUp();
+      },
+    };
+    return place;
   }
 
   #take(key: string): KeyState {
@@ -85,28 +132,56 @@ export class Admission {
     return state;
   }
 
-  #turn(signal: AbortSignal): Promise<void> | void {
+  /** `again`: the request was at work already, so it is never refused, and stands first among those of its key. */
+  async #turn(key: string, signal: AbortSignal, again: boolean): Promise<void> {
+    signal.throwIfAborted();
     if (this.#running < this.#limits.concurrent_requests) {
       this.#running++;
       return;
     }
-    if (this.#queue.length >= this.#limits.queued_requests) {
-      throw new SluiceError('overloaded', `${this.#queue.length} requests wait already`);
+    if (!again && this.#idle.size === 0 && this.#waiting >= this.#limits.queued_requests) {
+      throw new SluiceError('overloaded', `${this.#waiting} requests wait already`);
     }
-    return new Promise((resolve, reject) => {
-      const onAbort = () => {
-        this.#queue.splice(this.#queue.indexOf(waiting), 1);
-        reject(signal.reason);
-      };
-      const waiting = {
-        start: () => {
-          signal.removeEventListener('abort', onAbort);
-          resolve();
-        },
-        fail: reject,
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.#queue.push(waiting);
-    });
+    const came = Promise.withResolvers<void>();
+    const waiter: Waiter = { start: came.resolve };
+    const queue = this.#queues.get(key) ?? [];
+    if (again) queue.unshift(waiter);
+    else queue.push(waiter);
+    this.#queues.set(key, queue);
+    this.#waiting++;
+    const onAbort = () => {
+      const at = queue.indexOf(waiter);
+      if (at < 0) return;
+      queue.splice(at, 1);
+      this.#waiting--;
+      if (queue.length === 0) this.#queues.delete(key);
+      came.reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    const [longestIdle] = this.#idle;
+    if (longestIdle) {
+      this.#idle.delete(longestIdle[0]);
+      longestIdle[1]();
+    }
+    try {
+      await came.promise;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** Hands a slot on: to the key whose turn it is, which stands last then. */
+  #release(): void {
+    const [first] = this.#queues;
+    if (!first) {
+      this.#running--;
+      return;
+    }
+    const [key, queue] = first;
+    const next = queue.shift()!;
+    this.#waiting--;
+    this.#queues.delete(key);
+    if (queue.length > 0) this.#queues.set(key, queue);
+    next.start();
   }
 }

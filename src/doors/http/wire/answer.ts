@@ -1,21 +1,24 @@
 // The answer of a predict request: held back until its status is certain, then written as fast as it is read.
-import { type FileHandle, open, unlink } from 'node:fs/promises';
 import type { ServerResponse } from 'node:http';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-chunks.ts';
+import { inBackground } from '../../../core/in-background.ts';
+import { clientTimer } from './client-timer.ts';
+import type { AnswerDigest } from './content-digest.ts';
+import { SpillFile, type SpillOptions } from './spill-file.ts';
 
-export interface AnswerOptions {
+export interface AnswerOptions extends SpillOptions {
   headers: Record<string, string>;
-  /** Maximum of unread answer bytes that may be spilled to a file. */
-  spillBytes: number;
-  spillFolder?: string | undefined;
   /** A client that reads nothing for this long is disconnected, ms. */
   idleMs: number;
   /** true once the request body has been read: then the client may be made to wait. */
   bodyEnded: () => boolean;
-  onSpill?: (bytes: number) => void;
+  /** The answer is sent when it is complete, with its length: a cut one would look whole to this client. */
+  whole: boolean;
+  /** Sent as a header where the answer is complete before its head goes out, else behind it if the client takes that. */
+  digest?: AnswerDigest | null;
+  trailers?: boolean;
+  /** Wraps waits for a client that reads slowly, once nothing else goes on. */
+  whileIdle?: (wait: () => Promise<void>) => Promise<void>;
   onWritten?: (bytes: number) => void;
 }
 
@@ -27,16 +30,15 @@ const COPY_BYTES = 256 * 1024;
 
 /**
  * Modes: held (bytes wait in memory, the status is open) → direct (bytes go to the socket) ⇄ spilling (bytes go through a
- * file, because the client still sends and does not read yet). A file has no name from the start, so nothing is left of it.
+ * file, because the client still sends and does not read yet). An answer that must be whole goes held → spooled (all bytes wait in
+ * the file, the status is still open) → sent with its length.
  */
 export class Answer {
   readonly #res: ServerResponse;
   readonly #options: AnswerOptions;
   #held: Buffer[] | null = [];
   #heldBytes = 0;
-  #file: FileHandle | null = null;
-  #written = 0;
-  #read = 0;
+  #file: SpillFile | null = null;
   #copying: Promise<void> | null = null;
   #appending: Promise<void> | null = null;
   #failure: unknown = null;
@@ -54,39 +56,66 @@ export class Answer {
 
   /** Takes bytes in order; they may be reused once it resolves. @throws SluiceError client_gone | limit_exceeded */
   async write(bytes: Uint8Array): Promise<void> {
-    if (this.#held) {
-      this.#held.push(Buffer.from(bytes));
-      this.#heldBytes += bytes.length;
-      if (this.#heldBytes >= HOLD_BYTES) await this.release();
+    this.#options.digest?.update(bytes);
+    if (!this.#held) {
+      await this.#send(bytes);
       return;
     }
-    await this.#send(bytes);
+    if (this.#file) {
+      await this.#file.append(bytes);
+      return;
+    }
+    this.#held.push(Buffer.from(bytes));
+    this.#heldBytes += bytes.length;
+    if (this.#heldBytes < HOLD_BYTES) return;
+    if (this.#options.whole) await this.#spool();
+    else await this.release();
   }
 
-  /** Sends the head and what was held. */
+  /** Enough is ready for a status: sends the head and what was held, unless the answer must be whole. */
   async release(): Promise<void> {
     const held = this.#held;
-    if (!held) return;
+    if (!held || this.#options.whole) return;
     this.#held = null;
-    this.#res.writeHead(200, this.#options.headers);
+    const { headers, digest, trailers } = this.#options;
+    this.#res.writeHead(200, digest && trailers ? { ...headers, trailer: 'content-digest' } : headers);
     for (const bytes of held) await this.#send(bytes);
   }
 
   /** Completes the answer, after whatever is still in the file. */
   async end(): Promise<void> {
-    const held = this.#held;
-    if (held) {
-      // The whole answer is known, so content-length can be sent.
-      this.#held = null;
-      const body = Buffer.concat(held);
-      this.#options.onWritten?.(body.length);
-      this.#res.writeHead(200, { ...this.#options.headers, 'content-length': String(body.length) });
-      this.#res.end(body);
-    } else {
+    const { digest, trailers, onWritten } = this.#options;
+    if (!this.#held) {
       await this.#copying;
       if (this.#failure) throw this.#failure;
+      if (digest && trailers) this.#res.addTrailers({ 'content-digest': digest.value() });
       this.#res.end();
+      return;
     }
+    // The whole answer is known, so its length can be sent.
+    const body = Buffer.concat(this.#held);
+    const file = this.#file;
+    const length = body.length + (file?.waiting ?? 0);
+    this.#held = null;
+    onWritten?.(length);
+    this.#res.writeHead(200, {
+      ...this.#options.headers,
+      'content-length': String(length),
+      ...(digest ? { 'content-digest': digest.value() } : {}),
+    });
+    if (file) {
+      await this.#copy(file);
+      if (this.#failure) throw this.#failure;
+    }
+    this.#res.end(body);
+  }
+
+  /** Gives up an answer whose head is not out: something else is sent instead. */
+  async discard(): Promise<void> {
+    if (this.started) return;
+    const file = this.#file;
+    this.#file = null;
+    await file?.close();
   }
 
   /** Cuts the connection, so that an incomplete answer cannot be mistaken for a complete one. */
@@ -95,19 +124,23 @@ export class Answer {
     this.#res.destroy();
   }
 
+  async #spool(): Promise<void> {
+    this.#file = await SpillFile.open(this.#options);
+    for (const bytes of this.#held!.splice(0)) await this.#file.append(bytes);
+  }
+
   async #send(bytes: Uint8Array): Promise<void> {
     if (this.#failure) throw this.#failure;
     if (this.#res.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
     this.#options.onWritten?.(bytes.length);
     if (!this.#copying) {
-      if (this.#res.writableNeedDrain && this.#options.bodyEnded()) await this.#drained();
+      if (this.#res.writableNeedDrain && this.#options.bodyEnded()) {
+        await (this.#options.whileIdle?.(() => this.#drain()) ?? this.#drain());
+      }
       if (!this.#res.writableNeedDrain) {
         this.#res.write(Buffer.from(bytes));
         return;
       }
-    }
-    if (this.#written - this.#read + bytes.length > this.#options.spillBytes) {
-      throw tooMany('spill_bytes', this.#options.spillBytes, 'bytes');
     }
     // Set before anything is awaited: the copying side must not drop the file while it is being written to.
     this.#appending = this.#append(bytes);
@@ -119,62 +152,46 @@ export class Answer {
   }
 
   async #append(bytes: Uint8Array): Promise<void> {
-    const file = await this.#spillFile();
-    for (let at = 0; at < bytes.length; ) {
-      const { bytesWritten } = await file.write(bytes, at, bytes.length - at, this.#written);
-      at += bytesWritten;
-      this.#written += bytesWritten;
-      this.#options.onSpill?.(bytesWritten);
+    this.#file ??= await SpillFile.open(this.#options);
+    const file = this.#file;
+    try {
+      await file.append(bytes);
+    } finally {
+      // Also after a failure: it is what closes the file.
+      this.#copying ??= this.#copy(file);
     }
-    this.#copying ??= this.#copy(file);
-  }
-
-  async #spillFile(): Promise<FileHandle> {
-    if (this.#file) return this.#file;
-    const name = path.join(
-      this.#options.spillFolder ?? tmpdir(),
-      `sluice-answer-${process.pid}-${crypto.randomUUID()}`,
-    );
-    this.#file = await open(name, 'wx+', 0o600);
-    await unlink(name);
-    return this.#file;
   }
 
   /** Moves the file's bytes to the socket at the pace of the reader, then drops the file. */
-  async #copy(file: FileHandle): Promise<void> {
+  async #copy(file: SpillFile): Promise<void> {
     const buffer = Buffer.allocUnsafe(COPY_BYTES);
     try {
       for (;;) {
-        while (this.#read < this.#written) {
-          if (this.#res.writableNeedDrain) await this.#drained();
-          const n = Math.min(COPY_BYTES, this.#written - this.#read);
-          const { bytesRead } = await file.read(buffer, 0, n, this.#read);
-          this.#res.write(Buffer.from(buffer.subarray(0, bytesRead)));
-          this.#read += bytesRead;
-          this.#options.onSpill?.(-bytesRead);
+        while (file.waiting > 0) {
+          if (this.#res.writableNeedDrain) await this.#drain();
+          if (this.#res.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
+          const n = await file.take(buffer);
+          this.#res.write(Buffer.from(buffer.subarray(0, n)));
         }
         if (!this.#appending) break;
         await this.#appending.catch(() => {});
       }
     } catch (error) {
       this.#failure ??= error;
-      this.#options.onSpill?.(this.#read - this.#written);
     }
     // From here to the end nothing is awaited, so that the next write finds either this file or none.
-    this.#read = 0;
-    this.#written = 0;
     this.#file = null;
     this.#copying = null;
-    file.close().catch(() => {});
+    inBackground('closing the file of an answer', () => file.close());
   }
 
   /** Resolves when the socket takes more. @throws SluiceError client_gone */
-  #drained(): Promise<void> {
+  #drain(): Promise<void> {
     const res = this.#res;
-    if (!res.writableNeedDrain) return Promise.resolve();
+    const { idleMs } = this.#options;
     return new Promise((resolve, reject) => {
       const settle = (error?: Error) => {
-        clearTimeout(timer);
+        stopTimer();
         res.off('drain', onDrain);
         res.off('close', onClose);
         if (error) reject(error);
@@ -182,9 +199,9 @@ export class Answer {
       };
       const onDrain = () => settle();
       const onClose = () => settle(new SluiceError('client_gone', 'the client closed the connection'));
-      const timer = setTimeout(() => {
-        settle(new SluiceError('client_gone', `the client read nothing for ${this.#options.idleMs} ms`));
-      }, this.#options.idleMs);
+      const stopTimer = clientTimer(idleMs, () =>
+        settle(new SluiceError('client_gone', `the client read nothing for ${idleMs} ms`)),
+      );
       res.on('drain', onDrain);
       res.on('close', onClose);
       if (res.destroyed) onClose();

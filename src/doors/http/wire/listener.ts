@@ -8,6 +8,7 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { SluiceError } from '../../../core/errors.ts';
+import { clientTimer, loopStalls } from './client-timer.ts';
 import { problemOf } from './problem.ts';
 
 export interface Certificate {
@@ -78,6 +79,7 @@ export function createListener(options: ListenerOptions): Listener {
   const open = new Set<net.Socket>();
   const count = (socket: net.Socket) => {
     open.add(socket);
+    heads.set(socket, { requests: 0, stalls: loopStalls() });
     socket.on('close', () => open.delete(socket));
   };
   const common: http.ServerOptions = {
@@ -89,32 +91,23 @@ export function createListener(options: ListenerOptions): Listener {
     insecureHTTPParser: false,
     requireHostHeader: true,
   };
-  // Peeks at the first byte, so that a plain request on the TLS port gets an HTTP answer instead of a broken handshake.
+  const doorman = new Doorman(options.headersTimeoutMs);
   const front = net.createServer({ noDelay: true }, (socket) => {
-    if (!options.certificate) {
-      server.emit('connection', socket);
-      return;
-    }
-    socket.setTimeout(options.headersTimeoutMs, () => socket.destroy());
-    socket.on('error', () => socket.destroy());
-    socket.once('data', (first) => {
-      socket.pause();
-      socket.setTimeout(0);
-      if (first[0] !== TLS_HANDSHAKE) {
-        socket.end(PLAIN_ANSWER);
-        return;
-      }
-      socket.unshift(first);
-      server.emit('connection', socket);
-    });
+    if (options.certificate) doorman.admitTls(socket, () => server.emit('connection', socket));
+    else server.emit('connection', socket);
   });
+  const clientError = (error: NodeJS.ErrnoException, socket: net.Socket) => {
+    onClientError(error, socket, options);
+  };
   return {
     factory: (handler) => {
       server = options.certificate
         ? https.createServer({ ...common, ...options.certificate, minVersion: 'TLSv1.2' }, handler)
         : http.createServer(common, handler);
       server.on(options.certificate ? 'secureConnection' : 'connection', count);
-      server.on('clientError', onClientError);
+      server.on('secureConnection', (socket: net.Socket) => doorman.greeted(socket));
+      server.on('request', headCame);
+      server.on('clientError', clientError);
       server.on('tlsClientError', (_error: Error, socket: net.Socket) => socket.destroy());
       return server;
     },
@@ -131,20 +124,83 @@ export function createListener(options: ListenerOptions): Listener {
       }),
     replaceCertificate: (certificate) =>
       (server as https.Server).setSecureContext({ ...certificate, minVersion: 'TLSv1.2' }),
-    close: () => void front.close(),
+    close: () => {
+      front.close();
+    },
     open: () => open.size,
     closeIdle: () => server.closeIdleConnections(),
     closeAll: () => {
       server.closeAllConnections();
       for (const socket of open) socket.destroy();
+      doorman.closeAll();
     },
   };
+}
+
+/** Lets connections in to TLS: each has to have shaken hands within a deadline that begins when it is accepted. */
+class Doorman {
+  readonly #withinMs: number;
+  /** Connections that have not shaken hands, by the address and port of the client → what ends their deadline. */
+  readonly #waiting = new Map<string, { socket: net.Socket; admitted: () => void }>();
+
+  constructor(withinMs: number) {
+    this.#withinMs = withinMs;
+  }
+
+  /** Peeks at the first byte, so that a plain request gets an HTTP answer instead of a broken handshake. */
+  admitTls(socket: net.Socket, admit: () => void): void {
+    const admitted = clientTimer(this.#withinMs, () => socket.destroy());
+    const name = nameOf(socket);
+    this.#waiting.set(name, { socket, admitted });
+    socket.on('close', () => {
+      admitted();
+      if (this.#waiting.get(name)?.socket === socket) this.#waiting.delete(name);
+    });
+    socket.on('error', () => socket.destroy());
+    socket.once('data', (first) => {
+      socket.pause();
+      if (first[0] !== TLS_HANDSHAKE) {
+        sayLastWord(socket, PLAIN_ANSWER);
+        return;
+      }
+      socket.unshift(first);
+      admit();
+    });
+  }
+
+  /** The handshake of a connection is done. */
+  greeted(socket: net.Socket): void {
+    const name = nameOf(socket);
+    this.#waiting.get(name)?.admitted();
+    this.#waiting.delete(name);
+  }
+
+  closeAll(): void {
+    for (const { socket } of this.#waiting.values()) socket.destroy();
+  }
+}
+
+const nameOf = ({ remoteAddress, remotePort }: net.Socket): string => `${remoteAddress} ${remotePort}`;
+
+/** What is known of the heads on a connection: how many came, and the stalls of the event loop before the one that is awaited. */
+interface Heads {
+  requests: number;
+  stalls: number;
+}
+
+const heads = new WeakMap<net.Socket, Heads>();
+
+function headCame({ socket }: http.IncomingMessage): void {
+  const known = heads.get(socket);
+  if (!known) return;
+  known.requests++;
+  known.stalls = loopStalls();
 }
 
 /**
  * A request head that cannot be parsed. While an answer is being written on the connection nothing may be put in between.
  */
-function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
+function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options: ListenerOptions): void {
   // Later bytes reach the parser, too, which reports the error again.
   if (refused.has(socket)) return;
   const busy = (socket as net.Socket & { _httpMessage?: http.ServerResponse })._httpMessage;
@@ -152,14 +208,34 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket): void {
     socket.destroy();
     return;
   }
-  refused.add(socket);
-  const words = HEAD_FAULTS[error.code ?? ''] ?? 'the request head is malformed';
-  const { status, headers, body } = problemOf(new SluiceError('bad_request', words), crypto.randomUUID());
+  const known = heads.get(socket);
+  const fault = headFault(error.code, options.headerBytes);
+  if (error.code !== LATE_HEAD || !known || known.stalls === loopStalls()) {
+    refuse(socket, fault);
+    return;
+  }
+  // The rest of the head may lie unread since the event loop stood still. The server tells a late head once, so this asks from now on.
+  const { requests } = known;
+  const stop = clientTimer(options.headersTimeoutMs, () => {
+    if (known.requests === requests) refuse(socket, fault);
+  });
+  socket.on('close', stop);
+}
+
+const LATE_HEAD = 'ERR_HTTP_REQUEST_TIMEOUT';
+
+function headFault(code: string | undefined, headerBytes: number): SluiceError {
+  if (code === LATE_HEAD) return new SluiceError('bad_request', 'the request head did not come in time');
+  if (code !== 'HPE_HEADER_OVERFLOW') return new SluiceError('bad_request', 'the request head is malformed');
+  const extra = { limit: 'header_bytes', value: headerBytes, unit: 'bytes' };
+  return new SluiceError('limit_exceeded', 'the request head is too large', { extra });
+}
+
+function refuse(socket: net.Socket, fault: SluiceError): void {
+  const { status, headers, body } = problemOf(fault, crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
-  socket.write(`HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${JSON.stringify(body)}\n`);
-  // Bytes still in flight are read and discarded: a reset would destroy the answer.
-  socket.resume();
-  setTimeout(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
+  const text = JSON.stringify(body);
+  sayLastWord(socket, `HTTP/1.1 ${status} Bad Request\r\n${head.join('')}connection: close\r\n\r\n${text}\n`);
 }
 
 const LINGER_MS = 500;
@@ -167,10 +243,15 @@ const LINGER_MS = 500;
 /** Sockets that have been sent their last answer. */
 const refused = new WeakSet<net.Socket>();
 
-const HEAD_FAULTS: Record<string, string> = {
-  HPE_HEADER_OVERFLOW: 'the request head is too large',
-  ERR_HTTP_REQUEST_TIMEOUT: 'the request head did not come in time',
-};
+/** Sends what ends a connection, and sees to it that it ends, whatever the client does. */
+function sayLastWord(socket: net.Socket, text: string): void {
+  refused.add(socket);
+  socket.write(text);
+  // Bytes still in flight are read and discarded: a reset would destroy the answer.
+  socket.resume();
+  setTimeout(() => socket.end(() => socket.destroy()), LINGER_MS).unref();
+  setTimeout(() => socket.destroy(), 4 * LINGER_MS).unref();
+}
 
 /** Follows certificate files; an invalid version leaves the old one in use and is reported to `onError`. */
 export function followCertificate(
@@ -190,7 +271,7 @@ export function followCertificate(
   };
   const folders = new Set([files.certificate, files.key].map((f) => path.dirname(path.resolve(f))));
   const watchers = [...folders].map((folder) => watch(folder, reload));
-  for (const w of watchers) w.unref();
+  for (const w of watchers) w.on('error', onError).unref();
   return () => {
     clearTimeout(timer);
     for (const w of watchers) w.close();
@@ -210,7 +291,9 @@ export function proxyCheck(addresses: readonly string[]): (request: FastifyReque
   return (request) => {
     const peer = (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
     const known = net.isIP(peer) !== 0 && allowed.check(peer, net.isIPv6(peer) ? 'ipv6' : 'ipv4');
-    if (!known || request.headers['x-forwarded-proto'] !== 'https') {
+    // Of several the first is what the client spoke.
+    const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
+    if (!known || proto !== 'https') {
       throw new SluiceError('https_required', 'the request did not come over HTTPS through a known proxy');
     }
   };

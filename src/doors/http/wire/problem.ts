@@ -1,5 +1,8 @@
 // Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
-import { asSluiceError } from '../../../core/errors.ts';
+
+import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { faultLine } from '../../../core/in-background.ts';
+import { withoutNames } from './no-echo.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
 export interface Problem {
@@ -19,10 +22,30 @@ export interface ProblemAnswer {
   body: Problem;
 }
 
+/** Errors of the operating system that have a name in the catalogue; others as they are. */
+export function systemFault(error: unknown): unknown {
+  switch ((error as NodeJS.ErrnoException | null)?.code) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return new SluiceError('output_full', 'there is no space left on a disk of the server', { cause: error });
+    case 'EMFILE':
+    case 'ENFILE':
+      return new SluiceError('overloaded', 'the server has as many files open as it may', { cause: error });
+  }
+  return error;
+}
+
+/** A line for the log about an error that is the fault of the server or of what it needs; null: it is somebody else's. */
+export function logLineOf(error: unknown, requestId: string): string | null {
+  if (!(error instanceof SluiceError)) return `request ${requestId}: ${faultLine(error)} [internal_error]`;
+  if (error.entry.fault !== 'bug' && error.entry.fault !== 'dependency') return null;
+  return `request ${requestId}: ${withoutNames(error).message} [${error.code}]`;
+}
+
 /** The answer to an error. An unknown error is a bug, whose message is not disclosed. */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
-  const e = asSluiceError(error, 'worker_failed');
-  const known = e === error;
+  const known = error instanceof SluiceError;
+  const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action } = e.entry;
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
   if (status === 401) headers['www-authenticate'] = 'API-Key realm="sluice"';

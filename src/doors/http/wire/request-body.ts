@@ -6,6 +6,8 @@ import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
 import { expanded, type StreamFaults } from '../../../io/source/decompressed.ts';
+import { clientTimer, loopStalls } from './client-timer.ts';
+import { DigestCheck } from './content-digest.ts';
 
 /** Bodies up to this may be taken as a whole. */
 const SMALL_BYTES = 64 * 1024;
@@ -17,6 +19,8 @@ export interface BodyOptions {
   /** A body that arrives slower than this ends the request, once `idleMs` have been spent waiting for it. */
   minBytesPerSecond: number;
   onBytes?: (n: number) => void;
+  /** Wraps every wait for the client. */
+  whileIdle?: (wait: () => Promise<void>) => Promise<void>;
 }
 
 export interface RequestBody {
@@ -28,32 +32,61 @@ export interface RequestBody {
   ended(): boolean;
 }
 
-/** @throws SluiceError invalid_content; while reading: limit_exceeded, client_gone, truncated_input, invalid_content */
+/** Text files of a form are small; what is not a file is not read. */
+const FORM_LIMITS = { fileSize: Number.MAX_SAFE_INTEGER, fieldSize: 64 * 1024, parts: 100 };
+
+/** Where the bytes of a body come from, and what has to hold behind the last of them. */
+interface BodySource {
+  stream: Readable;
+  raw: IncomingMessage;
+  check: DigestCheck | null;
+  /** Reads on to the end of the body, behind the end of `stream`. @throws SluiceError several_files | invalid_content */
+  finish: () => Promise<void>;
+}
+
+/**
+ * Opens the body of a request when its first bytes are there: until then the request costs nothing.
+ * @throws SluiceError invalid_content | client_gone; while reading: limit_exceeded, client_gone, truncated_input, invalid_content, digest_mismatch,
+ *   several_files
+ */
 export async function openBody(request: FastifyRequest, options: BodyOptions): Promise<RequestBody> {
   const raw = request.raw;
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   if (encoding !== 'identity' && encoding !== 'gzip' && encoding !== 'zstd') {
     throw new SluiceError('invalid_content', 'Content-Encoding must be gzip, zstd or identity');
   }
-  let source: Readable = raw;
+  const check = DigestCheck.of(request.headers);
+  let source: BodySource = { stream: raw, raw, check, finish: async () => check?.verify() };
   if (request.isMultipart()) {
     if (encoding !== 'identity') throw new SluiceError('invalid_content', 'a multipart body cannot be compressed');
-    source = await filePart(request, options.idleMs);
-  }
-  const plain = encoding === 'identity' && source === raw;
+    source = await filePart(request, options, check);
+  } else await bodyMoves(raw, options.idleMs);
+  const plain = encoding === 'identity' && source.stream === raw;
   return {
     chunks() {
-      const bounded = capped(chunksOf(source, raw, options), options.maxBytes, 'body_bytes', options.onBytes);
+      const bounded = capped(chunksOf(source, options), options.maxBytes, 'body_bytes', options.onBytes);
       if (encoding === 'identity') return bounded;
       return capped(expanded(bounded, encoding, bodyFaults(encoding)), options.maxExpandedBytes, 'expanded_bytes');
     },
-    takeWhole: () => (plain ? wholeBody(request, options) : null),
+    takeWhole: () => (plain ? wholeBody(request, options, check) : null),
     ended: () => raw.readableEnded || raw.complete,
   };
 }
 
+/** Resolves when the first bytes of the body are there, or its end. @throws SluiceError client_gone */
+async function bodyMoves(raw: IncomingMessage, idleMs: number): Promise<void> {
+  while (raw.readableLength === 0 && !raw.complete && !raw.readableEnded) {
+    if (raw.destroyed) throw new SluiceError('client_gone', 'the client closed the connection');
+    await nextEvent(raw, raw, idleMs);
+  }
+}
+
 /** Takes a small body off the stream if it has arrived completely, as single applications do; else leaves it alone. */
-function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: BodyOptions): Uint8Array | null {
+function wholeBody(
+  { raw, headers }: FastifyRequest,
+  { maxBytes, onBytes }: BodyOptions,
+  check: DigestCheck | null,
+): Uint8Array | null {
   const length = Number(headers['content-length'] ?? Number.NaN);
   if (!(length > 0 && length <= SMALL_BYTES && length <= maxBytes) || raw.readableLength !== length) return null;
   const whole = raw.read() as Uint8Array | null;
@@ -62,27 +95,72 @@ function wholeBody({ raw, headers }: FastifyRequest, { maxBytes, onBytes }: Body
     return null;
   }
   onBytes?.(length);
+  check?.update(whole);
+  check?.verify();
   // The stream emits its end on the next read.
   raw.read();
   return whole;
 }
 
-/** The first file of a multipart body, as a stream; handlers are attached before anything is awaited. */
-async function filePart(request: FastifyRequest, idleMs: number): Promise<Readable> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new SluiceError('client_gone', 'no part of the body came in time')), idleMs);
-  });
+/** The file of a multipart body, as a stream; handlers are attached before anything is awaited. */
+async function filePart(
+  request: FastifyRequest,
+  { idleMs }: BodyOptions,
+  check: DigestCheck | null,
+): Promise<BodySource> {
+  const { raw } = request;
+  const parts = request.parts({ limits: FORM_LIMITS });
+  const next = async () => {
+    const part = await withinIdle(parts.next(), raw, idleMs);
+    return part.done ? null : part.value;
+  };
   try {
-    const part = await Promise.race([request.file({ limits: { fileSize: Number.MAX_SAFE_INTEGER } }), late]);
+    const first = next();
+    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
+    if (check) raw.on('data', (bytes: Buffer) => check.update(bytes));
+    let part = await first;
+    while (part && part.type !== 'file') part = await next();
     if (!part) throw new SluiceError('invalid_content', 'the multipart body holds no file');
     part.file.on('error', () => {});
-    return part.file;
-  } catch (cause) {
-    if (cause instanceof SluiceError) throw cause;
-    throw new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
+    const finish = async () => {
+      for (let more = await next(); more; more = await next()) {
+        if (more.type !== 'file') continue;
+        more.file.on('error', () => {}).resume();
+        throw new SluiceError('several_files', 'the form holds a second file');
+      }
+      check?.verify();
+    };
+    return {
+      stream: part.file,
+      raw,
+      check: null,
+      finish: () => finish().catch((error) => Promise.reject(formError(error))),
+    };
+  } catch (error) {
+    throw formError(error);
+  }
+}
+
+const formError = (cause: unknown): SluiceError =>
+  cause instanceof SluiceError
+    ? cause
+    : new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
+
+/** Waits as long as bytes keep coming. @throws SluiceError client_gone */
+async function withinIdle<T>(work: Promise<T>, raw: IncomingMessage, idleMs: number): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const onLate = () => late.reject(new SluiceError('client_gone', `no part of the body came within ${idleMs} ms`));
+  let stopTimer = clientTimer(idleMs, onLate);
+  const onData = () => {
+    stopTimer();
+    stopTimer = clientTimer(idleMs, onLate);
+  };
+  raw.on('data', onData);
+  try {
+    return await Promise.race([work, late.promise]);
   } finally {
-    clearTimeout(timer);
+    stopTimer();
+    raw.off('data', onData);
   }
 }
 
@@ -90,21 +168,27 @@ async function filePart(request: FastifyRequest, idleMs: number): Promise<Readab
  * Chunks of a stream without destroying it at the end or on an error: the answer still has to go out on the same socket.
  */
 async function* chunksOf(
-  stream: Readable,
-  raw: IncomingMessage,
-  { idleMs, minBytesPerSecond }: BodyOptions,
+  { stream, raw, check, finish }: BodySource,
+  { idleMs, minBytesPerSecond, whileIdle = (wait) => wait() }: BodyOptions,
 ): AsyncGenerator<Uint8Array> {
   // Only time spent waiting for the client counts, not that of a busy server.
   let waitedMs = 0;
   let bytes = 0;
+  const wait = async () => {
+    const since = performance.now();
+    const stalls = loopStalls();
+    await nextEvent(stream, raw, idleMs);
+    if (loopStalls() === stalls) waitedMs += performance.now() - since;
+  };
   for (;;) {
     const chunk = stream.read() as Uint8Array | null;
     if (chunk !== null) {
       bytes += chunk.length;
+      check?.update(chunk);
       yield chunk;
       continue;
     }
-    if (stream.readableEnded) return;
+    if (stream.readableEnded) return finish();
     if (stream.errored) throw new SluiceError('invalid_content', 'the body is malformed', { cause: stream.errored });
     if (raw.destroyed && !raw.complete) {
       throw new SluiceError('client_gone', 'the client closed the connection');
@@ -113,23 +197,22 @@ async function* chunksOf(
     if (waitedMs > idleMs && bytes / (waitedMs / 1000) < minBytesPerSecond) {
       throw new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`);
     }
-    const since = performance.now();
-    await nextEvent(stream, raw, idleMs);
-    waitedMs += performance.now() - since;
+    await whileIdle(wait);
   }
 }
 
 function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const done = (error?: Error) => {
-      clearTimeout(timer);
+      stopTimer();
       for (const name of ['readable', 'end', 'error', 'close']) stream.off(name, settle);
       if (raw !== stream) for (const name of ['close', 'error']) raw.off(name, settle);
       if (error) reject(error);
       else resolve();
     };
     const settle = () => done();
-    const timer = setTimeout(() => done(new SluiceError('client_gone', `no byte came for ${idleMs} ms`)), idleMs);
+    const late = new SluiceError('client_gone', `no byte came for ${idleMs} ms`);
+    const stopTimer = clientTimer(idleMs, () => done(late));
     for (const name of ['readable', 'end', 'error', 'close']) stream.on(name, settle);
     if (raw !== stream) for (const name of ['close', 'error']) raw.on(name, settle);
   });

@@ -1,42 +1,86 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
-import { problemOf } from './problem.ts';
+import { logLineOf, problemOf, systemFault } from './problem.ts';
 
 /** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
 const LINGER_BYTES = 64 * 1024 * 1024;
 const LINGER_MS = 10_000;
 
-export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+/** Answers with a problem; an error that is no client's fault leaves a line in the log, with the id of the request. */
+export function sendProblem(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  log: (text: string) => void,
+): void {
+  const fault = inOurWords(systemFault(error));
+  const line = logLineOf(fault, request.id);
+  if (line !== null) log(line);
   if (reply.raw.headersSent || reply.raw.destroyed) {
     reply.hijack();
     reply.raw.destroy();
     return;
   }
-  const { status, headers, body } = problemOf(inOurWords(error), request.id);
+  const { status, headers, body } = problemOf(fault, request.id);
   linger(request, reply);
   reply.code(status).headers(headers).send(body);
+}
+
+/** Headers of every answer. */
+export function commonHeaders(request: FastifyRequest): Record<string, string> {
+  return {
+    'x-request-id': request.id,
+    'strict-transport-security': 'max-age=31536000',
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-store',
+  };
+}
+
+/** What the router itself refuses: an address that is none, or whose parts are too long. No hook is called for it. */
+export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  const tooLong = (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH';
+  const e = tooLong
+    ? new SluiceError('not_found', 'there is no such operation')
+    : new SluiceError('bad_request', 'the address is malformed');
+  const { status, headers, body } = problemOf(e, request.id);
+  const text = JSON.stringify(body);
+  linger(request, reply);
+  reply.hijack();
+  reply.raw
+    .writeHead(status, { ...commonHeaders(request), ...headers, 'content-length': Buffer.byteLength(text) })
+    .end(text);
 }
 
 /** Errors of fastify itself as errors of the catalogue. */
 function inOurWords(error: unknown): unknown {
   if (error instanceof SluiceError) return error;
   const e = error as {
-    validation?: { instancePath: string; message?: string; params?: object }[];
+    validation?: Invalid[];
     statusCode?: number;
     code?: string;
   };
   if (e.validation) {
-    const words = e.validation.map((v) => {
-      const name = v.instancePath.slice(1) || Object.values(v.params ?? {})[0];
-      return `${typeof name === 'string' ? name : 'query'}: ${v.message}`;
-    });
-    return new SluiceError('bad_request', words.join('; '));
+    return new SluiceError('bad_request', [...new Set(e.validation.map(wordsOf))].join('; '));
   }
   if (e.statusCode !== undefined && e.statusCode >= 400 && e.statusCode < 500) {
     return new SluiceError('bad_request', 'the request is malformed', { cause: error });
   }
   return error;
+}
+
+interface Invalid {
+  keyword: string;
+  instancePath: string;
+  message?: string;
+  params?: Record<string, unknown>;
+}
+
+/** Names parameters of the schema only: what else a query has is the client's. */
+function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
+  if (keyword === 'additionalProperties') return 'a query parameter is not one of this operation';
+  if (keyword === 'required') return `the query parameter ${params?.missingProperty} is missing`;
+  return `${instancePath.slice(1) || 'the query'}: ${message}`;
 }
 
 /**

@@ -1,0 +1,21 @@
+// Folders that settings name: made and tried before anything relies on them.
+import { mkdir, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { SluiceError } from './errors.ts';
+
+/**
+ * Makes the folder if it is not there, writes a file into it and removes that again.
+ * @throws SluiceError folder_unusable, naming the setting
+ */
+export async function assertUsable(setting: string, folder: string): Promise<void> {
+  const probe = path.join(folder, `.sluice-probe-${process.pid}-${crypto.randomUUID()}`);
+  try {
+    await mkdir(folder, { recursive: true });
+    await writeFile(probe, 'x', { mode: 0o600 });
+  } catch (cause) {
+    const why = (cause as NodeJS.ErrnoException).code ?? 'unknown';
+    throw new SluiceError('folder_unusable', `${setting}: ${folder} cannot be written to (${why})`, { cause });
+  } finally {
+    await rm(probe, { force: true }).catch(() => {});
+  }
+}

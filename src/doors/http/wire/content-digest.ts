@@ -1,0 +1,82 @@
+// Content-Digest (RFC 9530): a hash of the encoded content of a message, checked if it is sent and given if it is wanted.
+import { createHash, type Hash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { SluiceError } from '../../../core/errors.ts';
+
+/** The active algorithms of the RFC, with the bytes of their hashes. Others are ignored, as it says. */
+const ALGORITHMS = { 'sha-256': { node: 'sha256', bytes: 32 }, 'sha-512': { node: 'sha512', bytes: 64 } } as const;
+export type DigestAlgorithm = keyof typeof ALGORITHMS;
+
+const isKnown = (name: string): name is DigestAlgorithm => Object.hasOwn(ALGORITHMS, name);
+
+/** One member of a dictionary of byte sequences (RFC 8941): `name=:base64:`, its parameters ignored. */
+const MEMBER =
+  /^([a-z*][a-z0-9_.*-]*)=:((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?):(?:;[^,]*)?$/;
+
+/** What was promised of a body, held against its bytes as they come. */
+export class DigestCheck {
+  readonly #wanted: readonly { hash: Hash; digest: Buffer }[];
+
+  private constructor(wanted: readonly { hash: Hash; digest: Buffer }[]) {
+    this.#wanted = wanted;
+  }
+
+  /** null: no digest of a known algorithm was sent. @throws SluiceError invalid_content: it is malformed */
+  static of(headers: IncomingHttpHeaders): DigestCheck | null {
+    const header = [headers['content-digest']].flat().join(',');
+    if (header === '') return null;
+    const wanted = header.split(',').map((member) => {
+      const [, name = '', base64 = ''] = MEMBER.exec(member.trim()) ?? [];
+      const digest = Buffer.from(base64, 'base64');
+      if (name === '' || (isKnown(name) && digest.length !== ALGORITHMS[name].bytes)) {
+        throw new SluiceError('invalid_content', 'Content-Digest is not as RFC 9530 has it: sha-256=:base64:');
+      }
+      return isKnown(name) ? { hash: createHash(ALGORITHMS[name].node), digest } : null;
+    });
+    const known = wanted.filter((w) => w !== null);
+    return known.length === 0 ? null : new DigestCheck(known);
+  }
+
+  update(bytes: Uint8Array): void {
+    for (const { hash } of this.#wanted) hash.update(bytes);
+  }
+
+  /** Call once, behind the last byte. @throws SluiceError digest_mismatch */
+  verify(): void {
+    for (const { hash, digest } of this.#wanted) {
+      if (!hash.digest().equals(digest)) {
+        throw new SluiceError('digest_mismatch', 'the body that arrived has another digest than its Content-Digest');
+      }
+    }
+  }
+}
+
+/** A digest that is wanted of an answer, growing with it. */
+export class AnswerDigest {
+  readonly #algorithm: DigestAlgorithm;
+  readonly #hash: Hash;
+
+  constructor(algorithm: DigestAlgorithm) {
+    this.#algorithm = algorithm;
+    this.#hash = createHash(ALGORITHMS[algorithm].node);
+  }
+
+  /** The algorithm that Want-Content-Digest prefers; null: none is wanted that is known. */
+  static wantedBy(headers: IncomingHttpHeaders): AnswerDigest | null {
+    let best: { name: DigestAlgorithm; weight: number } | null = null;
+    for (const member of [headers['want-content-digest']].flat().join(',').split(',')) {
+      const [, name = '', weight] = /^\s*([a-z0-9-]+)=(10|[0-9])\s*$/.exec(member) ?? [];
+      if (isKnown(name) && Number(weight) > (best?.weight ?? 0)) best = { name, weight: Number(weight) };
+    }
+    return best && new AnswerDigest(best.name);
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#hash.update(bytes);
+  }
+
+  /** The value of the header or trailer; call once. */
+  value(): string {
+    return `${this.#algorithm}=:${this.#hash.digest('base64')}:`;
+  }
+}

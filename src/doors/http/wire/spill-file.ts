@@ -1,0 +1,74 @@
+// A file without a name that holds bytes of an answer until they can be sent: nothing is left of it, whatever happens.
+import { type FileHandle, open, unlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { tooMany } from '../../../engine/score-chunks.ts';
+
+export interface SpillOptions {
+  /** Maximum of bytes that wait in the file. */
+  spillBytes: number;
+  /** Default: the system's folder for temporary files. */
+  spillFolder?: string | undefined;
+  /** Told how many bytes more wait, or fewer. */
+  onSpill?: (bytes: number) => void;
+}
+
+export class SpillFile {
+  readonly #handle: FileHandle;
+  readonly #options: SpillOptions;
+  #written = 0;
+  #read = 0;
+
+  private constructor(handle: FileHandle, options: SpillOptions) {
+    this.#handle = handle;
+    this.#options = options;
+  }
+
+  static async open(options: SpillOptions): Promise<SpillFile> {
+    const folder = options.spillFolder ?? tmpdir();
+    const name = path.join(folder, `sluice-answer-${process.pid}-${crypto.randomUUID()}`);
+    const handle = await open(name, 'wx+', 0o600);
+    try {
+      await unlink(name);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+    return new SpillFile(handle, options);
+  }
+
+  /** Bytes that wait. */
+  get waiting(): number {
+    return this.#written - this.#read;
+  }
+
+  /** @throws SluiceError limit_exceeded, or what the file system says */
+  async append(bytes: Uint8Array): Promise<void> {
+    const { spillBytes, onSpill } = this.#options;
+    if (this.waiting + bytes.length > spillBytes) throw tooMany('spill.max_bytes', spillBytes, 'bytes');
+    for (let at = 0; at < bytes.length; ) {
+      const { bytesWritten } = await this.#handle.write(bytes, at, bytes.length - at, this.#written);
+      at += bytesWritten;
+      this.#written += bytesWritten;
+      onSpill?.(bytesWritten);
+    }
+  }
+
+  /** Takes up to `buffer.length` bytes off the front; 0: none wait. */
+  async take(buffer: Uint8Array): Promise<number> {
+    const n = Math.min(buffer.length, this.waiting);
+    if (n === 0) return 0;
+    const { bytesRead } = await this.#handle.read(buffer, 0, n, this.#read);
+    if (bytesRead === 0) throw new Error('the file of an answer is shorter than what was written to it');
+    this.#read += bytesRead;
+    this.#options.onSpill?.(-bytesRead);
+    return bytesRead;
+  }
+
+  /** Gives the file up with what still waits in it. */
+  async close(): Promise<void> {
+    this.#options.onSpill?.(-this.waiting);
+    this.#read = this.#written;
+    await this.#handle.close();
+  }
+}

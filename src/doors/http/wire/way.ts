@@ -1,0 +1,23 @@
+// What lies between client and server: whether an answer can begin while the body still comes, and whether a cut would show.
+import type { IncomingMessage } from 'node:http';
+import type { ServerConfig } from '../../../config/server-config.ts';
+
+/** Headers that are added on the way, by whatever forwards a request. */
+const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'];
+
+/**
+ * Whether the answer must wait for the end of the body and have a Content-Length. HTTP/1.0 marks the end of an answer by closing, so
+ * that a cut one looks whole; and many a proxy stops sending the body when the answer begins.
+ */
+export function mustBeWhole(
+  { httpVersionMajor, httpVersionMinor, headers }: IncomingMessage,
+  config: Pick<ServerConfig, 'behind_tls_proxy' | 'proxy_streams'>,
+): boolean {
+  if (httpVersionMajor === 1 && httpVersionMinor === 0) return true;
+  if (config.proxy_streams) return false;
+  return config.behind_tls_proxy !== undefined || FORWARDED.some((name) => headers[name] !== undefined);
+}
+
+/** Whether the client takes headers behind a chunked answer (RFC 9110, section 10.1.4). */
+export const takesTrailers = ({ headers, httpVersionMinor }: IncomingMessage): boolean =>
+  httpVersionMinor === 1 && /(^|,)\s*trailers\s*(;|,|$)/i.test(headers.te?.toString() ?? '');

@@ -1,0 +1,109 @@
+// Answers through real proxies, and to clients of HTTP/1.0: whole, or not accepted.
+import net from 'node:net';
+import tls from 'node:tls';
+import zlib from 'node:zlib';
+import { expect, test } from 'vitest';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { type Outcome, post, startBehindProxy, startHaproxy, startNginx } from '../../support/proxies.ts';
+import { predictUrl, startService } from '../../support/service.ts';
+import { checkTestNeeding } from '../../support/tools.ts';
+
+const ROWS = 60_000;
+const portfolio = (rows: number): Buffer =>
+  Buffer.concat([...generatePortfolio({ rows, seed: 29, delimiter: '\t', dirty: false })]);
+const body = portfolio(ROWS);
+/** Fails behind some 50,000 rows. */
+const packed = zlib.gzipSync(body, { level: 1 });
+const broken = packed.subarray(0, Math.floor(packed.length * 0.9));
+const GZIP = { 'content-encoding': 'gzip' };
+const URL = predictUrl('csv');
+
+const rowsOf = ({ text }: Pick<Outcome, 'text'>): number => text.trimEnd().split('\n').length - 1;
+
+/** 60,000 rows come back whole; what fails late is a proper error, or none is received. */
+async function wholeOrRefused(port: number, token: string, late: (number | null)[] = [400]): Promise<void> {
+  const good = await post(port, URL, { token, body });
+  expect([good.status, rowsOf(good)]).toEqual([200, ROWS]);
+  const bad = await post(port, URL, { token, body: broken, headers: GZIP });
+  expect(late).toContain(bad.status);
+  if (bad.status !== null) expect(JSON.parse(bad.text).code).toBe('truncated_input');
+  const small = await post(port, URL, { token, body: portfolio(3) });
+  expect([small.status, rowsOf(small)]).toEqual([200, 3]);
+}
+
+checkTestNeeding(['nginx'], 'nginx as it comes, which speaks HTTP/1.0', async () => {
+  const { port, token } = await startBehindProxy();
+  await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`), token);
+});
+
+checkTestNeeding(['nginx'], 'nginx as it comes in front of a service that does its own TLS', async () => {
+  const s = await startService();
+  const nginx = await startNginx(`https://127.0.0.1:${s.port}`, 'proxy_set_header X-Forwarded-Proto "";');
+  await wholeOrRefused(nginx, s.token);
+});
+
+checkTestNeeding(['nginx'], 'nginx with HTTP/1.1, which stops sending when the answer begins', async () => {
+  const { port, token } = await startBehindProxy();
+  await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, 'proxy_http_version 1.1;'), token);
+  const s = await startService();
+  await wholeOrRefused(await startNginx(`https://127.0.0.1:${s.port}`, 'proxy_http_version 1.1;'), s.token);
+});
+
+checkTestNeeding(['nginx'], 'nginx that passes the body on as it comes', async () => {
+  const { port, token } = await startBehindProxy();
+  const lines = 'proxy_http_version 1.1; proxy_request_buffering off; proxy_buffering off;';
+  await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, lines), token);
+});
+
+checkTestNeeding(['HAProxy'], 'HAProxy, which streams', async () => {
+  const careful = await startBehindProxy();
+  await wholeOrRefused(await startHaproxy(careful.port), careful.token);
+  const streaming = await startBehindProxy(['proxy_streams=true']);
+  await wholeOrRefused(await startHaproxy(streaming.port), streaming.token, [null]);
+});
+
+/** Enough for answers to begin early where they may. */
+const SOME = 15_000;
+const some = portfolio(SOME);
+const someBroken = zlib.gzipSync(some, { level: 1 }).subarray(0, -100);
+
+/** What a client of HTTP/1.0 receives until the connection ends, over TLS or without. */
+async function oldClient(port: number, token: string, bytes: Uint8Array, more = '', plain = true): Promise<string> {
+  const socket = plain
+    ? net.connect(port, '127.0.0.1')
+    : tls.connect({ port, host: '127.0.0.1', rejectUnauthorized: false });
+  await new Promise((resolve) => socket.once(plain ? 'connect' : 'secureConnect', resolve));
+  let got = '';
+  socket.setEncoding('utf8').on('data', (text: string) => {
+    got += text;
+  });
+  const ended = new Promise((resolve) => socket.on('close', resolve));
+  socket.on('error', () => {});
+  socket.write(
+    `POST ${URL} HTTP/1.0\r\nx-forwarded-proto: https\r\nauthorization: ${token}\r\ncontent-length: ${bytes.length}\r\n${more}\r\n`,
+  );
+  socket.write(bytes);
+  await ended;
+  return got;
+}
+
+test.each([['behind a proxy', true], ['with TLS', false]])('HTTP/1.0 %s: an answer has its length, or is an error', async (_, plain) => {
+  const { port, token } = plain ? await startBehindProxy() : await startService();
+  const good = await oldClient(port, token, some, '', plain);
+  const [head, text] = [good.slice(0, good.indexOf('\r\n\r\n')), good.slice(good.indexOf('\r\n\r\n') + 4)];
+  expect(head).toMatch(/^HTTP\/1\.1 200 /);
+  expect(Number(/content-length: (\d+)/i.exec(head)![1])).toBe(Buffer.byteLength(text));
+  expect(rowsOf({ text })).toBe(SOME);
+  const bad = await oldClient(port, token, someBroken, 'content-encoding: gzip\r\n', plain);
+  expect(bad).toMatch(/^HTTP\/1\.1 400 .*truncated_input/s);
+}); // biome-ignore format: one case
+
+test('a whole answer that is larger than the spill may be is refused, and its file is gone', async () => {
+  const { port, token } = await startBehindProxy(['spill.max_bytes=1100000']);
+  const headers = { 'x-forwarded-proto': 'https' };
+  const reply = await post(port, URL, { token, body, headers });
+  expect([reply.status, JSON.parse(reply.text)]).toEqual([
+    400,
+    expect.objectContaining({ code: 'limit_exceeded', limit: 'spill.max_bytes', value: 1_100_000, unit: 'bytes' }),
+  ]);
+});
