@@ -89,6 +89,7 @@ export const steady = (bytes: Buffer): Buffer =>
         bytes
           .toString()
           .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+          .replaceAll(/(Sluice |"sluice": ?")\d+\.\d+\.\d+/g, '$1VERSION')
           .replaceAll(/("rowsPerSecond"|"loadMs"|"memoryBytes"): [\d.e-]+/g, '$1: MEASURED')
           .replace(/^\| (speed|memory) \|.*$/gm, '| $1 | MEASURED |'),
       );
