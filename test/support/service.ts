@@ -41,7 +41,7 @@ const agent = new https.Agent({ rejectUnauthorized: false, keepAlive: true, maxS
 export async function startService(
   settings: string[] = [],
   folder = scratch(),
-  options: { registry?: Registry; keep?: boolean } = {},
+  options: { registry?: Registry; keep?: boolean; log?: (text: string) => void } = {},
 ): Promise<Service> {
   const config = await loadConfig(ServerConfigSchema, {
     settings: [
@@ -52,7 +52,8 @@ export async function startService(
       ...settings,
     ],
   });
-  const running = await serve({ config, registry: options.registry ?? REGISTRY, dev: true });
+  const { registry = REGISTRY, log } = options;
+  const running = await serve({ config, registry, dev: true, ...(log ? { log } : {}) });
   if (!options.keep) onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);
   const token = running.token!;

@@ -34,3 +34,9 @@ export interface Explainer {
 
 /** Why a method cannot be used for a model; the next one is tried. */
 export class NotExplainable extends Error {}
+
+// Here and not beside BatchInterpretation, because formatters need them: predictions alone must not load the methods.
+/** The row was not selected for interpretation. */
+export const NOT_ASKED = -1;
+/** Base and effects of the row do not add up to what the model answers. */
+export const INEXACT = -2;

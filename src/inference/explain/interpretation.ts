@@ -6,7 +6,7 @@ import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
 import { Hybrids } from './coalitions.ts';
-import type { Explainer } from './explainer.ts';
+import { type Explainer, INEXACT, NOT_ASKED } from './explainer.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 
@@ -27,11 +27,6 @@ export interface Reason {
   column: string;
   text: string;
 }
-
-/** The row was not selected for interpretation. */
-export const NOT_ASKED = -1;
-/** Base and effects of the row do not add up to what the model answers. */
-export const INEXACT = -2;
 
 export interface BatchInterpretation {
   readonly explainer: Explainer;

@@ -2,7 +2,8 @@
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { type BatchInterpretation, INEXACT } from '../../inference/explain/interpretation.ts';
+import { INEXACT } from '../../inference/explain/explainer.ts';
+import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
