@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { asNative, asObjects, type CallOptions, PREDICT, predictUrl, startService } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const CANARY = 'Jane.Doe-77';
 /** As it stands, or as a URL, a header or JSON would write it. */
@@ -107,7 +108,7 @@ test('over HTTP: answers, jobs, metrics and the log', async () => {
   expect(told.filter(([, text]) => SUNG.test(text)).map(([what, text]) => `${what}: ${text}`)).toEqual([]);
 });
 
-test('on the command line: words, summary, list of rejected rows and metrics', async () => {
+checkTest('on the command line: words, summary, list of rejected rows and metrics', async () => {
   const folder = scratch();
   const chosen = delimitedInputs(',').filter(([what], i) => i % 12 === 0 || /header|name|JSON|many|quoted/.test(what) === (i > 22 && i % 3 === 0)); // biome-ignore format: one line
   const told: string[] = [];
