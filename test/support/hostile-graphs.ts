@@ -111,8 +111,8 @@ export const HOSTILE: Readonly<Record<string, () => Uint8Array<ArrayBuffer>>> = 
     loop('', body([node('Expand', ['carried', 'size'], ['wide']), node('ReduceMean', ['wide'], ['next'], { axes: { ints: [1] } })], [int64('size', [1, 1.5e6])])), // biome-ignore format: one line
   'a Scan over a hundred million steps': () =>
     of([1e8, 1], [
-      node('ConstantOfShape', ['shape'], ['steps'], { value: { tensor: { type: 'uint8', dims: [1], values: [1] } } }),
-      node('Scan', ['x', 'steps'], ['big'], { num_scan_inputs: { i: 1 }, body: { graph: { nodes: [node('Sin', ['state'], ['stateOut'])], inputs: [{ name: 'state', type: 'float32', shape: [null, 1] }, { name: 'step', type: 'uint8', shape: [1] }], outputs: [{ name: 'stateOut', type: 'float32', shape: [null, 1] }] } } }), // biome-ignore format: one line
+      node('ConstantOfShape', ['shape'], ['steps'], { value: { tensor: { type: 'bool', dims: [1], values: [1] } } }),
+      node('Scan', ['x', 'steps'], ['big'], { num_scan_inputs: { i: 1 }, body: { graph: { nodes: [node('Sin', ['state'], ['stateOut'])], inputs: [{ name: 'state', type: 'float32', shape: [null, 1] }, { name: 'step', type: 'bool', shape: [1] }], outputs: [{ name: 'stateOut', type: 'float32', shape: [null, 1] }] } } }), // biome-ignore format: one line
     ]), // biome-ignore format: one line
   'If in If, 12 deep, both ways': () => bytesOf([...nestedIf(12).nodes, node('Identity', ['out'], ['y'])], [yes]),
   'If in If, 2,000 deep': () => {

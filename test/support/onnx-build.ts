@@ -28,7 +28,7 @@ export interface NodeSpec {
 
 export interface ValueSpec {
   name: string;
-  type: 'float32' | 'float64' | 'int64' | 'uint8' | 'bool' | 'string';
+  type: 'float32' | 'float64' | 'int64' | 'bool' | 'string';
   /** null: free. */
   shape: readonly (number | null)[];
 }
