@@ -116,9 +116,10 @@ export class WorkerSupervisor {
     await unused.end();
     const first = this.#firstProcess;
     const started = (async () => {
+      const ready = this.#connect(member, true, opening.modelBytes);
+      // It loads the program meanwhile.
       await first;
       if (this.#closed || this.#givenUp) return;
-      const ready = this.#connect(member, true, opening.modelBytes);
       member.link.open(opening.message);
       await ready;
     })();

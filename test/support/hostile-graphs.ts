@@ -25,18 +25,18 @@ const big = (nodes: NodeSpec[], constants: Constant[] = []) =>
     constants,
   );
 
-/** A loop that carries x and does `nodes` to it, which make `next`. */
-const body = (nodes: NodeSpec[], constants: Constant[] = []): Omit<GraphSpec, 'opset'> => ({
-  nodes: [node('Identity', ['go'], ['goOn']), ...nodes],
+/** What a loop does at each step: `nodes` make `next` of `carried`. `suffix` tells the names of a loop in a loop apart. */
+const body = (nodes: NodeSpec[], constants: Constant[] = [], suffix = ''): Omit<GraphSpec, 'opset'> => ({
+  nodes: [node('Identity', [`go${suffix}`], [`goOn${suffix}`]), ...nodes],
   constants,
   inputs: [
-    { name: 'i', type: 'int64', shape: [] },
-    { name: 'go', type: 'bool', shape: [] },
-    { name: 'carried', type: 'float32', shape: [null, null] },
+    { name: `i${suffix}`, type: 'int64', shape: [] },
+    { name: `go${suffix}`, type: 'bool', shape: [] },
+    { name: `carried${suffix}`, type: 'float32', shape: [null, null] },
   ],
   outputs: [
-    { name: 'goOn', type: 'bool', shape: [] },
-    { name: 'next', type: 'float32', shape: [null, null] },
+    { name: `goOn${suffix}`, type: 'bool', shape: [] },
+    { name: `next${suffix}`, type: 'float32', shape: [null, null] },
   ],
 });
 const step = [node('Sin', ['carried'], ['next'])];
@@ -98,9 +98,7 @@ export const HOSTILE: Readonly<Record<string, () => Uint8Array<ArrayBuffer>>> = 
   'a Loop in a Loop': () =>
     loop(
       'times',
-      body(
-        [node('Loop', ['times', 'yes', 'carried'], ['next'], { body: { graph: { ...body([node('Sin', ['held'], ['after'])]), inputs: [{ name: 'j', type: 'int64', shape: [] }, { name: 'go', type: 'bool', shape: [] }, { name: 'held', type: 'float32', shape: [null, null] }], outputs: [{ name: 'goOn', type: 'bool', shape: [] }, { name: 'after', type: 'float32', shape: [null, null] }] } } })], // biome-ignore format: one line
-      ),
+      body([node('Loop', ['times', 'yes', 'carried'], ['next'], { body: { graph: body([node('Sin', ['carried2'], ['next2'])], [], '2') } })]), // biome-ignore format: one line
       [scalar('times', 1e6)],
     ),
   'a Loop that doubles what it carries': () =>
