@@ -5,7 +5,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { finished } from 'node:stream/promises';
 import { parse } from 'csv-parse';
-import { encodeRows } from '../src/inference/sandbox/sample-scorer.ts';
+import { encodeRows } from '../src/inference/encode/encode-rows.ts';
 import type { ModelPackage } from '../src/model/package/model-package.ts';
 import { CACHE } from './prepare.ts';
 import { say } from './run.ts';

@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
+import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Covers } from '../inference/explain/trees.ts';
-import { type EncodedRows, encodeRows } from '../inference/sandbox/sample-scorer.ts';
 import { readTable } from '../io/decode/table.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 

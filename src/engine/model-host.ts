@@ -39,7 +39,7 @@ export interface ModelHostOptions extends ModelHostEvents {
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
-  tryOut?: (model: ModelPackage) => Promise<void>;
+  tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
   /** Milliseconds before a version that failed is tried again unchanged; default 30,000. */
   retryMs?: number;
 }
@@ -71,6 +71,8 @@ export class ModelHost {
   readonly #options: ModelHostOptions;
   readonly #entries = new Map<string, Entry>();
   #closed = false;
+  /** Ends loads under way: a model that does not come to an end must not hold up a stop. */
+  readonly #stop = new AbortController();
   /** What each reference serves now. */
   readonly #current = new Map<string, Entry>();
   readonly #loading = new Map<string, Promise<Entry>>();
@@ -104,8 +106,10 @@ export class ModelHost {
     throw pool.failed;
   }
 
+  /** Ends the workers and whatever is loading. */
   async close(): Promise<void> {
     this.#closed = true;
+    this.#stop.abort(new SluiceError('stopping', 'the models are being closed'));
     const entries = [...this.#entries.values()];
     this.#entries.clear();
     this.#current.clear();
@@ -181,7 +185,7 @@ export class ModelHost {
     }
     let tried = this.#tried.get(key);
     if (!tried) {
-      tried = this.#options.tryOut?.(model) ?? Promise.resolve();
+      tried = this.#options.tryOut?.(model, this.#stop.signal) ?? Promise.resolve();
       this.#tried.set(key, tried);
       tried.catch(() => this.#tried.delete(key));
     }
@@ -196,6 +200,7 @@ export class ModelHost {
         ...(this.#options.engine ? { engine: this.#options.engine } : {}),
       },
       { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
+      this.#stop.signal,
     );
     const entry: Entry = { key, model, pool, users: 0, lastUse: Date.now(), references: new Set() };
     this.#entries.set(key, entry);

@@ -26,6 +26,8 @@ export interface OpenModel {
   batchRows: number;
   policy: EnginePolicy;
   known: Known;
+  /** The cells of `CancelledJobs`, which a thread shares; null: a process, which is told. */
+  cancelled: SharedArrayBuffer | null;
 }
 
 /** Records `from`..`to - 1` of a block, to be scored by one worker. */
@@ -46,7 +48,12 @@ export interface ScoreJob {
   recycled: ArrayBuffer | null;
 }
 
-export type ToWorker = OpenModel | ScoreJob | { type: 'forget'; kind: number };
+export type ToWorker =
+  | OpenModel
+  | ScoreJob
+  | { type: 'forget'; kind: number }
+  /** To a process: the job is wanted no more. */
+  | { type: 'cancel'; job: number };
 
 export interface ScoredPart extends Tally {
   /** Formatted predictions; `length` bytes of the buffer are valid. */
@@ -62,7 +69,15 @@ export type FromWorker =
   | { type: 'ready'; evaluator: string }
   | { type: 'failed'; code: ErrorCode; message: string }
   | { type: 'scored'; job: number; part: ScoredPart }
+  /** It works on the job and has come on: not more often than `PROGRESS_MS`. */
+  | { type: 'progress'; job: number }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
+
+/** What a job comes to. */
+export type JobAnswer = Extract<FromWorker, { type: 'scored' | 'job_failed' }>;
+
+/** Milliseconds between two messages of progress. */
+export const PROGRESS_MS = 1000;
 
 /** Maximum number of details in a part. */
 export const MAX_DETAILS = 20;

@@ -93,7 +93,13 @@ export async function runBlock(
   const writer = new PartWriter(options);
   if (signal?.aborted) throw cancelled(signal);
   if (block) {
-    const parts = await stream.score(block);
+    // A client that has left frees its worker: what is queued is dropped, what is worked on is given up.
+    const onAbort = () => stream.close();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    const scored = stream.score(block).finally(() => signal?.removeEventListener('abort', onAbort));
+    const parts = await scored.catch((error: unknown) => {
+      throw signal?.aborted ? cancelled(signal) : error;
+    });
     if (signal?.aborted) throw cancelled(signal);
     for (const part of parts) await writer.write(part);
   }
@@ -112,6 +118,8 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
   const fail = (error: unknown) => {
     failure ??= error;
     stop.abort();
+    // What is queued is dropped, what is worked on is given up: nobody waits for it any more.
+    stream.close();
   };
   let read = 0;
 

@@ -1,6 +1,6 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
-import type { ErrorDetail } from '../core/errors.ts';
+import { type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { Encoder } from '../inference/encode/encoder.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -52,12 +52,12 @@ class JobRun {
     this.#capacity = capacity;
   }
 
-  /** Decodes the next micro-batch; false when there is none. */
-  next(): boolean {
+  /** Decodes the next micro-batch of at most `limit` rows; false when there is none. */
+  next(limit = this.#capacity): boolean {
     const rows = this.#job.faults.length;
     if (this.#to >= rows) return false;
     this.#from = this.#to;
-    this.#to = Math.min(rows, this.#from + this.#capacity);
+    this.#to = Math.min(rows, this.#from + Math.min(limit, this.#capacity));
     this.kind.decoder.decode(this.#job, this.#from, this.#to, this.kind.batch);
     rejectEmptyRows(this.kind.batch);
     return true;
@@ -111,6 +111,18 @@ class JobRun {
   }
 }
 
+/** What a job does before each micro-batch. */
+export type BatchStep = () => void | Promise<void>;
+
+/** How ONNX Runtime and the C++ library say that there is no more memory. */
+const OUT_OF_MEMORY = /bad_alloc|alloc|out of memory/i;
+
+/** Rows evaluated for interpretations between two looks at whether the job is still wanted: a second's work at most models. */
+const QUESTIONS_AT_ONCE = 100_000;
+
+const rowsAtOnce = (questions: number, capacity: number): number =>
+  Math.max(1, Math.min(capacity, Math.floor(QUESTIONS_AT_ONCE / Math.max(1, questions))));
+
 export class Scorer {
   readonly model: ModelPackage;
   readonly evaluator: Evaluator;
@@ -122,6 +134,8 @@ export class Scorer {
   readonly #kinds = new Map<number, Kind>();
   readonly #writer = new ByteWriter(0);
   #interpretations: Promise<Interpretations> | null = null;
+  /** Rows of a micro-batch with interpretation; few until it is known what one costs. */
+  #explainedRows = 1;
 
   private constructor(model: ModelPackage, evaluator: Evaluator, batchRows: number) {
     this.model = model;
@@ -153,19 +167,55 @@ export class Scorer {
     this.#kinds.delete(kind);
   }
 
-  /** Scores the records of one job; jobs must not overlap. @throws SluiceError model_failed */
-  async score(job: ScoreJob): Promise<ScoredPart> {
+  /**
+   * Runs a model that is not compiled once, on an example application, so that a graph that does not come to an end or takes too
+   * much memory shows before it is served. What else the model makes of that application does not matter.
+   * @throws SluiceError model_invalid
+   */
+  async tryOut(): Promise<void> {
+    if (this.evaluator.scoreNow) return;
+    const { manifest } = this.model;
+    const { sampleRow } = await import('../inference/encode/sample-row.ts');
+    const { encodeRows } = await import('../inference/encode/encode-rows.ts');
+    const { inputs, rejected } = encodeRows(
+      manifest,
+      [sampleRow(manifest)],
+      manifest.columns.map((_, i) => i),
+    );
+    if (rejected.size > 0) return;
+    await this.evaluator.score(inputs, 1).catch((cause: unknown) => {
+      if (!OUT_OF_MEMORY.test(String(cause))) return;
+      throw new SluiceError(
+        'model_invalid',
+        `${this.model.ref}: the model takes more memory than one of its size may`,
+        {
+          cause,
+        },
+      );
+    });
+  }
+
+  /**
+   * Scores the records of one job; jobs must not overlap. `step` is called before every micro-batch, may wait, and ends the job
+   * by what it throws.
+   * @throws SluiceError model_failed
+   */
+  async score(job: ScoreJob, step: BatchStep = () => {}): Promise<ScoredPart> {
     const run = this.#begin(job);
     const { batch, interpretation: wanted } = run.kind;
-    if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow);
-    while (run.next()) {
+    if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow, step);
+    for (;;) {
+      await step();
+      if (!run.next(wanted ? this.#explainedRows : undefined)) break;
       let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);
       let interpretation: BatchInterpretation | null = null;
       if (scores && wanted) {
         // Computing effects evaluates the model again, which overwrites its scores.
         scores = { values: scores.values.slice(), width: scores.width };
-        interpretation = await (await this.#explaining()).of(batch, this.#encoder.inputs, scores, wanted);
+        const explaining = await this.#explaining();
+        this.#explainedRows = rowsAtOnce(explaining.explainer.questions, this.#capacity);
+        interpretation = await explaining.of(batch, this.#encoder.inputs, scores, wanted);
       }
       run.write(scores, interpretation);
     }
@@ -177,9 +227,11 @@ export class Scorer {
     return this.#finish(this.#begin(job), this.evaluator.scoreNow!);
   }
 
-  #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>): ScoredPart {
+  #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>, step: BatchStep = () => {}): ScoredPart {
     const { batch } = run.kind;
-    while (run.next()) {
+    for (;;) {
+      void step();
+      if (!run.next()) break;
       const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);
       run.write(scores, null);

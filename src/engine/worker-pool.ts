@@ -1,4 +1,6 @@
-// The worker threads of one model version: fair between streams, and unharmed by a worker that dies.
+// The workers of one model version: fair between streams, and unharmed by a worker that dies.
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -7,9 +9,9 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import { bisect } from './bisect.ts';
 import type { InlineScorer } from './inline-scorer.ts';
 import { type BlockJob, type JobBlock, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
-import type { FromWorker, ScoredPart, StreamSpec } from './protocol.ts';
+import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
 import { StreamKinds } from './stream-kinds.ts';
-import { type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
+import { type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
 
 export interface PoolOptions {
   model: ModelPackage;
@@ -77,6 +79,10 @@ export class WorkerPool {
   /** Determined while the first workers start. */
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
+  /** Ends a comparison of evaluators that nobody waits for any more. */
+  readonly #stop = new AbortController();
+  /** Rejects when the pool is closed. */
+  readonly #closed = Promise.withResolvers<never>();
 
   private constructor(options: PoolOptions, { onWorkerDeath }: PoolEvents) {
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
@@ -92,11 +98,17 @@ export class WorkerPool {
       ...options,
     };
     const { model, batchRows, engine: policy, ahead } = this.#options;
-    this.#judgement = judge(model, policy, ahead ? 'plan' : 'verdict');
+    this.#judgement = judge(model, policy, ahead ? 'plan' : 'verdict', this.#stop.signal);
     this.confirmed = this.#confirm();
     this.confirmed.catch(() => {});
-    const open = async () => ({ type: 'open', model, batchRows, policy, known: await this.#opened() }) as const;
-    this.#supervisor = new WorkerSupervisor({ ...this.#options, open }, this.#workerEvents(onWorkerDeath));
+    this.#closed.promise.catch(() => {});
+    const open = async (): Promise<Opening> => {
+      const message = { type: 'open', model, batchRows, policy, known: await this.#opened() } as const;
+      const modelBytes = message.known.plan ? 0 : await modelSize(model);
+      return { message, modelBytes };
+    };
+    const processes = policy === 'onnxruntime';
+    this.#supervisor = new WorkerSupervisor({ ...this.#options, processes, open }, this.#workerEvents(onWorkerDeath));
   }
 
   async #confirm(): Promise<boolean> {
@@ -109,19 +121,27 @@ export class WorkerPool {
     return this.#options.ahead ? this.#judgement.draft : this.#judgement.known;
   }
 
-  /** Starts the workers and waits until each has loaded the model. @throws SluiceError model_invalid | model_hash_mismatch */
-  static async start(options: PoolOptions, events: PoolEvents = {}): Promise<WorkerPool> {
+  /**
+   * Starts the workers and waits until each has loaded the model; `signal` ends that, whatever the model does meanwhile.
+   * @throws SluiceError model_invalid | model_hash_mismatch | cancelled
+   */
+  static async start(options: PoolOptions, events: PoolEvents = {}, signal?: AbortSignal): Promise<WorkerPool> {
+    if (signal?.aborted) throw cancelled(signal);
     const pool = new WorkerPool(options, events);
+    const onAbort = (): void => void pool.close();
+    signal?.addEventListener('abort', onAbort, { once: true });
     try {
       const started = Promise.all(Array.from({ length: options.workers }, () => pool.#supervisor.start()));
       started.catch(() => {});
       // The reason why the model cannot be used is a better error than the death of a worker.
-      await pool.#opened();
-      await started;
+      await Promise.race([pool.#opened(), pool.#closed.promise]);
+      await Promise.race([started, pool.#closed.promise]);
       if (options.inline) await pool.#openInline();
     } catch (error) {
       await pool.close();
-      throw error;
+      throw signal?.aborted ? cancelled(signal) : error;
+    } finally {
+      signal?.removeEventListener('abort', onAbort);
     }
     return pool;
   }
@@ -165,6 +185,7 @@ export class WorkerPool {
         stream.closed = true;
         kind.users--;
         this.#queue.drop(stream, streamClosed);
+        this.#supervisor.cancel(stream);
       },
     };
   }
@@ -185,7 +206,10 @@ export class WorkerPool {
   /** Ends the workers; jobs still under way are rejected as cancelled. Idempotent. */
   async close(): Promise<void> {
     this.#closing = true;
-    this.#failAll(new SluiceError('cancelled', 'the worker pool was closed'));
+    const closed = new SluiceError('cancelled', 'the worker pool was closed');
+    this.#failAll(closed);
+    this.#stop.abort(closed);
+    this.#closed.reject(closed);
     await this.#supervisor.close();
   }
 
@@ -216,7 +240,7 @@ export class WorkerPool {
     };
   }
 
-  #answered(job: BlockJob, message: Extract<FromWorker, { job: number }>): void {
+  #answered(job: BlockJob, message: JobAnswer): void {
     if (message.type === 'scored') job.resolve([message.part]);
     else if (job.stream.closed) job.reject(new SluiceError(message.code, message.message));
     else this.#bisect(job, RECORD_MODEL_FAILED, new SluiceError(message.code as 'model_failed', message.message));
@@ -226,7 +250,7 @@ export class WorkerPool {
     for (const job of waiting.reverse()) this.#queue.putBack(job);
     if (this.#failure) return;
     if (final) {
-      const error = new SluiceError('worker_failed', `worker threads keep dying: ${reason}`);
+      const error = new SluiceError('worker_failed', `workers keep dying: ${reason}`);
       suspect?.reject(error);
       this.#failAll(error);
       return;
@@ -256,6 +280,13 @@ export class WorkerPool {
     for (const job of this.#supervisor.giveUp()) job.reject(error);
   }
 }
+
+const cancelled = ({ reason }: AbortSignal): SluiceError =>
+  reason instanceof SluiceError ? reason : new SluiceError('cancelled', 'the start was cancelled', { cause: reason });
+
+/** Bytes of the model file; 0 where it cannot be read, which shows when it is opened. */
+const modelSize = async ({ folder, manifest }: ModelPackage): Promise<number> =>
+  (await stat(path.join(folder, manifest.onnx.file)).catch(() => null))?.size ?? 0;
 
 /** The block, its bytes copied if only this thread can see them. */
 function inSharedMemory(block: Block): JobBlock {

@@ -1,77 +1,139 @@
-// Starts the worker threads of a pool, watches the time their jobs take, and replaces those that die.
-import { Worker } from 'node:worker_threads';
+// Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import type { BlockJob } from './job-queue.ts';
-import type { FromWorker, OpenModel, ToWorker } from './protocol.ts';
+import type { BlockJob, JobStream } from './job-queue.ts';
+import { processLink } from './process-link.ts';
+import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
+import { type LinkEvents, threadLink, type WorkerLink } from './worker-link.ts';
 
 export interface SupervisorOptions {
   /** File a worker starts with. */
   entry: URL;
   heapMb: number;
   jobTimeoutMs: number;
-  /** First message of a worker; one whose model cannot be opened gets none, and is ended by `close`. */
-  open: () => Promise<OpenModel>;
+  /** The model is not compiled, which is known beforehand: workers are processes from the start. */
+  processes: boolean;
+  /** What a worker opens. @throws SluiceError where the model cannot be opened */
+  open: () => Promise<Opening>;
 }
+
+export interface Opening {
+  message: Omit<OpenModel, 'cancelled'>;
+  /** Size of the model file. */
+  modelBytes: number;
+}
+
+/** Before there is a worker, and between a thread and the process that takes its place. */
+const NOTHING: WorkerLink = {
+  open: () => {},
+  score: () => {},
+  forget: () => {},
+  cancel: () => {},
+  end: async () => {},
+};
 
 export interface SupervisorEvents {
   /** A worker takes jobs from now on. */
   onReady(evaluator: string): void;
   /** A worker could not load the model. */
   onRefused(error: SluiceError): void;
-  onAnswer(job: BlockJob, message: Extract<FromWorker, { job: number }>): void;
+  onAnswer(job: BlockJob, message: JobAnswer): void;
   /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: a replacement would die, too. */
   onDeath(reason: string, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
 export interface SupervisedWorker {
-  readonly worker: Worker;
+  link: WorkerLink;
   ready: boolean;
   /** In the order the worker takes them: the first is the one it works on. */
   readonly jobs: BlockJob[];
   /** Kinds of streams that have been described to it. */
   readonly kinds: Set<number>;
   timer: NodeJS.Timeout | undefined;
-  lastError: string;
+  /** Why the supervisor ended it. */
+  ended: string;
 }
 
 /** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
 const JOBS_A_WORKER = 2;
 /** Consecutive deaths, with no job finished in between, before the pool is given up. */
 const MAX_DEATHS_IN_A_ROW = 40;
+/** Milliseconds a worker has to look whether its job is still wanted; then it is ended and replaced. */
+const CANCEL_MS = 2000;
 
-/** Modes of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). */
+/**
+ * Modes of a worker: starting → ready → dead (replaced, unless it never became ready or workers keep dying). It starts as a
+ * thread, before it is known what serves the model; where that is ONNX Runtime a process takes the place of the thread, which
+ * has loaded nothing yet. Of processes the first tries the model alone: what one model may do, it may do once.
+ */
 export class WorkerSupervisor {
   readonly #options: SupervisorOptions;
   readonly #events: SupervisorEvents;
   readonly #workers: SupervisedWorker[] = [];
   #deathsInARow = 0;
   #givenUp = false;
+  #closed = false;
+  /** Workers are processes: known from the first one on. */
+  #processes: boolean;
+  /** The first process, which others wait for. */
+  #firstProcess: Promise<void> | null = null;
 
   constructor(options: SupervisorOptions, events: SupervisorEvents) {
     this.#options = options;
     this.#events = events;
+    this.#processes = options.processes;
   }
 
   /** Starts a worker and waits until it has loaded the model. @throws SluiceError worker_failed | model_invalid | … */
-  start(): Promise<void> {
-    const worker = new Worker(this.#options.entry, {
-      execArgv: [],
-      resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: this.#options.heapMb },
-    });
+  async start(): Promise<void> {
     const member: SupervisedWorker = {
-      worker,
+      link: NOTHING,
       ready: false,
       jobs: [],
       kinds: new Set(),
       timer: undefined,
-      lastError: '',
+      ended: '',
     };
     this.#workers.push(member);
-    const open = (message: OpenModel): void => worker.postMessage(message);
-    this.#options.open().then(open, () => {});
-    return new Promise((resolve, reject) => {
-      worker.on('message', (message: FromWorker) => {
+    const thread = this.#processes ? null : this.#connect(member, false);
+    thread?.catch(() => {});
+    let opening: Opening;
+    try {
+      opening = await this.#options.open();
+    } catch (error) {
+      this.#remove(member);
+      await member.link.end();
+      throw error;
+    }
+    if (this.#closed) return;
+    this.#processes = opening.message.known.plan === null;
+    if (!this.#processes) {
+      member.link.open(opening.message);
+      return thread!;
+    }
+    const unused = member.link;
+    member.link = NOTHING;
+    await unused.end();
+    const first = this.#firstProcess;
+    const started = (async () => {
+      const ready = this.#connect(member, true, opening.modelBytes);
+      // It loads the program meanwhile.
+      await first;
+      if (this.#closed || this.#givenUp) return;
+      member.link.open(opening.message);
+      await ready;
+    })();
+    this.#firstProcess ??= started;
+    return started;
+  }
+
+  /** Resolves when the worker is ready. */
+  #connect(member: SupervisedWorker, process: boolean, modelBytes = 0): Promise<void> {
+    const { entry, heapMb } = this.#options;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const events: LinkEvents = {
+      onMessage: (message) => {
+        if (member.link !== link) return;
         if (message.type === 'ready') {
           member.ready = true;
           resolve();
@@ -80,17 +142,29 @@ export class WorkerSupervisor {
           const error = new SluiceError(message.code, message.message);
           this.#events.onRefused(error);
           reject(error);
+        } else if (message.type === 'progress') {
+          if (member.jobs[0]?.id === message.job) this.#watch(member);
         } else this.#answered(member, message);
-      });
-      worker.on('error', (error) => {
-        member.lastError = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-      });
-      worker.on('exit', (code) => {
-        const reason = member.lastError || `the worker ended with code ${code}`;
-        if (!member.ready) reject(new SluiceError('worker_failed', `a worker did not start: ${reason}`));
+      },
+      onExit: (died, refused) => {
+        if (member.link !== link) return;
+        const reason = member.ended || died;
+        if (!member.ready) {
+          const error = refused
+            ? new SluiceError('model_invalid', reason)
+            : new SluiceError('worker_failed', `a worker did not start: ${reason}`);
+          if (refused) this.#events.onRefused(error);
+          reject(error);
+        }
         this.#died(member, reason);
-      });
-    });
+      },
+    };
+    const link: WorkerLink = process
+      ? processLink(entry, heapMb, modelBytes, events)
+      : threadLink(entry, heapMb, events);
+    member.link = link;
+    promise.catch(() => {});
+    return promise;
   }
 
   /** The worker with the fewest jobs, or null when none takes another. */
@@ -105,7 +179,7 @@ export class WorkerSupervisor {
     const { kind } = job.stream;
     const { slab, spans, faults, lines, firstRow, firstByte } = job.block;
     const spec = member.kinds.has(kind.id) ? null : kind.spec;
-    const message: ToWorker = {
+    const message: ScoreJob = {
       type: 'score',
       job: job.id,
       kind: kind.id,
@@ -120,14 +194,28 @@ export class WorkerSupervisor {
     };
     member.kinds.add(kind.id);
     member.jobs.push(job);
-    member.worker.postMessage(message, recycled ? [recycled] : []);
+    member.link.score(message);
     if (member.jobs.length === 1) this.#watch(member);
   }
 
   /** No stream of this kind is open any more. */
   forget(kind: number): void {
-    for (const { kinds, worker } of this.#workers) {
-      if (kinds.delete(kind)) worker.postMessage({ type: 'forget', kind } satisfies ToWorker);
+    for (const { kinds, link } of this.#workers) if (kinds.delete(kind)) link.forget(kind);
+  }
+
+  /** The jobs of a stream are wanted no more. A worker that does not look for it, because its model does not let it, is ended. */
+  cancel(stream: JobStream): void {
+    for (const member of this.#workers) {
+      const unwanted = member.jobs.filter((job) => job.stream === stream);
+      for (const job of unwanted) member.link.cancel(job.id);
+      if (unwanted.length === 0) continue;
+      const timer = setTimeout(() => {
+        // What came before it in the worker may take its time: only the job it works on can hold it up.
+        if (!unwanted.includes(member.jobs[0]!)) return;
+        member.ended = 'it did not give up a job that nobody waits for';
+        inBackground('ending a worker', () => member.link.end());
+      }, CANCEL_MS);
+      timer.unref();
     }
   }
 
@@ -139,26 +227,34 @@ export class WorkerSupervisor {
 
   /** Ends the workers. Idempotent. */
   async close(): Promise<void> {
+    this.#closed = true;
     const workers = this.#workers.splice(0);
     await Promise.all(
-      workers.map((w) => {
-        clearTimeout(w.timer);
-        return w.worker.terminate();
+      workers.map(({ timer, link }) => {
+        clearTimeout(timer);
+        return link.end();
       }),
     );
   }
 
+  /** Ends the worker if its job does not come on within the time limit of a job. */
   #watch(member: SupervisedWorker): void {
     clearTimeout(member.timer);
     if (member.jobs.length === 0) return;
     member.timer = setTimeout(() => {
-      member.lastError = `a job took longer than ${this.#options.jobTimeoutMs} ms`;
-      inBackground('ending a stuck worker', () => member.worker.terminate());
+      member.ended = `a job did not come on for ${this.#options.jobTimeoutMs} ms`;
+      inBackground('ending a stuck worker', () => member.link.end());
     }, this.#options.jobTimeoutMs);
     member.timer.unref();
   }
 
-  #answered(member: SupervisedWorker, message: Extract<FromWorker, { job: number }>): void {
+  #remove(member: SupervisedWorker): boolean {
+    const at = this.#workers.indexOf(member);
+    if (at >= 0) this.#workers.splice(at, 1);
+    return at >= 0;
+  }
+
+  #answered(member: SupervisedWorker, message: JobAnswer): void {
     // Its caller has been rejected already.
     if (this.#givenUp) return;
     const job = member.jobs.shift();
@@ -170,9 +266,7 @@ export class WorkerSupervisor {
 
   #died(member: SupervisedWorker, reason: string): void {
     clearTimeout(member.timer);
-    const at = this.#workers.indexOf(member);
-    if (at < 0) return;
-    this.#workers.splice(at, 1);
+    if (!this.#remove(member)) return;
     const [suspect, ...waiting] = member.jobs;
     const final = !member.ready || ++this.#deathsInARow > MAX_DEATHS_IN_A_ROW;
     this.#events.onDeath(reason, { suspect, waiting, final });

@@ -1,22 +1,97 @@
-// A worker thread: loads one model version and scores what it is sent, one job after the other.
+// The worker's side of the protocol, in a thread or a process: loads one model version and scores what it is sent, one job after
+// the other. Between micro-batches it looks whether the job is still wanted, and says that it has come on.
+import { flushCompileCache } from 'node:module';
+import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
-import { asSluiceError } from '../core/errors.ts';
-import type { FromWorker, OpenModel, ScoreJob, ToWorker } from './protocol.ts';
+import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { CancelledJobs } from './cancelled-jobs.ts';
+import { type PackedAnswer, type PackedJob, unpacked } from './process-link.ts';
+import { type FromWorker, type OpenModel, PROGRESS_MS, type ScoreJob, type ToWorker } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
-/** Runs the worker's side of the protocol on this thread; `intercept` sees every job before it is scored. */
-export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
+interface Port {
+  post(message: FromWorker): void;
+  listen(hear: (message: ToWorker) => void): void;
+  close(): void;
+}
+
+function threadPort(): Port {
   const port = parentPort!;
-  const post = (message: FromWorker, transfer: ArrayBuffer[] = []) => port.postMessage(message, transfer);
+  return {
+    post: (message) => port.postMessage(message, message.type === 'scored' ? [message.part.output] : []),
+    listen: (hear) => void port.on('message', hear),
+    close: () => port.close(),
+  };
+}
+
+/** A process keeps the buffer of an answer, which was copied, for the next one. */
+function processPort(): Port {
+  let recycled: ArrayBuffer | null = null;
+  // A signal to all processes of a terminal or a service is for the one that asked: it ends this one.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  return {
+    post: (message) => {
+      let answer: PackedAnswer;
+      if (message.type === 'scored') {
+        const { output, length } = message.part;
+        answer = { ...message, part: { ...message.part, output: new Uint8Array(output, 0, length) } };
+        recycled = output;
+      } else answer = message;
+      process.send!(answer);
+    },
+    listen: (hear) => {
+      process.on('message', (message: Exclude<ToWorker, ScoreJob> | PackedJob) => {
+        if (message.type !== 'score') return hear(message);
+        hear(unpacked(message, recycled));
+        recycled = null;
+      });
+    },
+    close: () => process.disconnect(),
+  };
+}
+
+/** Serves until it is ended; `intercept` sees every job before it is scored. */
+export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<void>): Promise<void> {
+  const port = parentPort ? threadPort() : processPort();
+  let cancelled = new CancelledJobs();
   let scorer: Scorer | null = null;
-  const open = async ({ model, batchRows, policy, known }: OpenModel): Promise<void> => {
+  const open = async (message: OpenModel): Promise<void> => {
+    const { model, batchRows, policy, known } = message;
+    if (message.cancelled) cancelled = new CancelledJobs(message.cancelled);
     try {
       scorer = await Scorer.open(model, batchRows, policy, known);
-      post({ type: 'ready', evaluator: scorer.evaluator.name });
+      await scorer.tryOut();
+      port.post({ type: 'ready', evaluator: scorer.evaluator.name });
+      // A process is ended without ceremony: what it compiled would not be kept.
+      if (!parentPort) flushCompileCache();
     } catch (error) {
       const e = asSluiceError(error, 'model_invalid');
-      post({ type: 'failed', code: e.code, message: e.message });
-      port.close();
+      port.post({ type: 'failed', code: e.code, message: e.message });
+      if (parentPort) port.close();
+    }
+  };
+  /** What a job does between two micro-batches. @throws SluiceError cancelled */
+  const stepsOf = (job: number) => {
+    let told = performance.now();
+    return () => {
+      if (cancelled.has(job)) throw new SluiceError('cancelled', 'the job is wanted no more');
+      const now = performance.now();
+      if (now - told < PROGRESS_MS) return;
+      told = now;
+      port.post({ type: 'progress', job });
+    };
+  };
+  const score = async (job: ScoreJob, to: Scorer): Promise<void> => {
+    await intercept?.(job);
+    try {
+      const step = stepsOf(job.job);
+      // A process hears only between two turns of its event loop.
+      const part = await to.score(job, parentPort ? step : () => turn().then(step));
+      port.post({ type: 'scored', job: job.job, part });
+    } catch (error) {
+      const e = asSluiceError(error, 'model_failed');
+      port.post({ type: 'job_failed', job: job.job, code: e.code, message: e.message });
     }
   };
   let tail = Promise.resolve();
@@ -24,18 +99,10 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
     if (message.type === 'open') await open(message);
     else if (!scorer) return;
     else if (message.type === 'forget') scorer.forget(message.kind);
-    else {
-      await intercept?.(message);
-      try {
-        const part = await scorer.score(message);
-        post({ type: 'scored', job: message.job, part }, [part.output]);
-      } catch (error) {
-        const e = asSluiceError(error, 'model_failed');
-        post({ type: 'job_failed', job: message.job, code: e.code, message: e.message });
-      }
-    }
+    else if (message.type === 'score') await score(message, scorer);
   };
-  port.on('message', (message: ToWorker) => {
-    tail = tail.then(() => handle(message));
+  port.listen((message) => {
+    if (message.type === 'cancel') cancelled.add(message.job);
+    else tail = tail.then(() => handle(message));
   });
 }

@@ -28,9 +28,7 @@ export class Metrics {
   readonly bytesIn = this.#counter('sluice_http_request_body_bytes_total', 'bytes of bodies read', []);
   readonly bytesOut = this.#counter('sluice_http_answer_bytes_total', 'bytes of answers written', []);
   readonly spilled = this.#gauge('sluice_http_spilled_bytes', 'answer bytes waiting in files for their reader', []);
-  readonly workerDeaths = this.#counter('sluice_worker_deaths_total', 'worker threads that died and were replaced', [
-    'model',
-  ]);
+  readonly workerDeaths = this.#counter('sluice_worker_deaths_total', 'workers that died and were replaced', ['model']);
   readonly loadFailures = this.#counter(
     'sluice_model_load_failures_total',
     'versions that could not be loaded, by the id of their model',

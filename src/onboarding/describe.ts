@@ -1,6 +1,7 @@
 // What a caller needs to know about a model: columns, the values they take, versions, aliases and an example application.
+
+import { sampleApplication } from '../inference/encode/sample-row.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { sampleApplication } from './sample.ts';
 
 export function describeModel({ manifest }: ModelPackage, versions: string[], aliases: Record<string, string>) {
   return {

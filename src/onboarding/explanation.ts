@@ -1,10 +1,11 @@
 // Picks the method of interpretation of a draft by building it: what works here works in the service.
 import { SluiceError } from '../core/errors.ts';
+import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { createExplainer } from '../inference/explain/choose-explainer.ts';
 import { DEFAULT_PAIRS } from '../inference/explain/coalitions.ts';
 import { type Explainer, NotExplainable } from '../inference/explain/explainer.ts';
 import type { Covers } from '../inference/explain/trees.ts';
-import { encodeRows, probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
+import { probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Draft } from './draft.ts';
 import { refusal } from './findings.ts';

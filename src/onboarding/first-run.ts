@@ -1,7 +1,8 @@
 // Runs the graph for the first time: to see what its outputs are, and what it makes of a missing value.
 import { SluiceError } from '../core/errors.ts';
+import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
-import { encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import { type Draft, manifestOf } from './draft.ts';
 import { refusal } from './findings.ts';
 import { describeOutputs } from './outputs.ts';

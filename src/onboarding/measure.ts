@@ -1,7 +1,8 @@
 // What a report card says of any model, proposed or registered: where the file comes from and how fast it is.
+
+import type { EncodedRows } from '../inference/encode/encode-rows.ts';
 import type { OnnxModel } from '../inference/onnx/graph.ts';
 import type { Probe } from '../inference/sandbox/probe.ts';
-import type { EncodedRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { scoreOutputs } from '../model/package/model-package.ts';
 import type { Report } from './report.ts';

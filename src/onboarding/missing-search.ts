@@ -1,6 +1,8 @@
 // Finds what training made of missing values by trying the choices against the given predictions.
+
+import { encodeRows } from '../inference/encode/encode-rows.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
-import { encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import { type Draft, type DraftColumn, type Expectation, type MissingChoice, manifestOf } from './draft.ts';
 import { rowDifference } from './expected.ts';
 import { plural } from './findings.ts';

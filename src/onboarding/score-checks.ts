@@ -1,7 +1,9 @@
 // Scores the sample of the training table and holds the scores against the outcome: raw scores, the other class, a lost link.
+
+import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
-import { type EncodedRows, encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type Draft, manifestOf } from './draft.ts';
 import { type Findings, plural, refusal } from './findings.ts';

@@ -1,7 +1,8 @@
 // Predictions of the training library: which rows they belong to, whether the model reproduces them, and as files of the package.
 import { SluiceError } from '../core/errors.ts';
+import { encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
-import { encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type Draft, type Expectation, manifestOf, SCORED_ROWS } from './draft.ts';
 import { deviationOf, expectedFor } from './expected.ts';

@@ -4,6 +4,8 @@ import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
 import { VERSION } from '../core/version.ts';
+import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
+import { sampleRow } from '../inference/encode/sample-row.ts';
 import { mismatches } from '../inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { unmappedReasons } from '../inference/explain/interpretation.ts';
@@ -11,13 +13,12 @@ import { readOnnx } from '../inference/onnx/graph.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { refusals } from '../inference/onnx/refusals.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
-import { checkBatchInvariance, type EncodedRows, encodeRows, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import { checkBatchInvariance, scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
 import { deviationOf, expectedFor, readExpected } from './expected.ts';
 import { Findings, plural } from './findings.ts';
 import { describeOnnx, measureSpeed } from './measure.ts';
 import { isInvariant, type Report } from './report.ts';
-import { sampleRow } from './sample.ts';
 
 interface Opened {
   bytes: Uint8Array;
@@ -30,8 +31,8 @@ interface Opened {
  * Loads a package in a probe and scores its self-test, or an example application.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
  */
-export async function tryPackage(model: ModelPackage): Promise<void> {
-  const { probe, selfTest } = await open(model);
+export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Promise<void> {
+  const { probe, selfTest } = await open(model, signal);
   probe.close();
   if (selfTest && !selfTest.passed) throw failed(model, selfTest);
 }
@@ -82,13 +83,13 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
   }
 }
 
-async function open(model: ModelPackage): Promise<Opened> {
+async function open(model: ModelPackage, signal?: AbortSignal): Promise<Opened> {
   const { manifest } = model;
   const bytes = await readModelBytes(model);
   const reasons = refusals(readOnnx(bytes));
   if (reasons.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${reasons.join('; ')}`);
   const test = manifest.self_test ? await readSelfTest(model) : null;
-  const probe = await Probe.open(bytes);
+  const probe = await Probe.open(bytes, signal);
   try {
     const problems = mismatches(probe.opened, manifest);
     if (problems.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${problems.join('; ')}`);

@@ -44,7 +44,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
   const { model, source, row, signal } = options;
   assertExplainable(model);
   const text = await findRow(options).finally(() => source.close());
-  const pool = await WorkerPool.start({ model, workers: 1 });
+  const pool = await WorkerPool.start({ model, workers: 1 }, {}, signal);
   const chunks: Uint8Array[] = [];
   try {
     await runOnce({

@@ -82,7 +82,7 @@ export class InputScorer {
     const account = run.unit();
     const refuted = new AbortController();
     try {
-      const pool = await this.#started(ahead);
+      const pool = await this.#started(ahead, run.signal);
       const stop = () => refuted.abort(new SluiceError('cancelled', 'the evaluators do not agree'));
       const confirmed = pool.confirmed.then((holds) => {
         if (holds) account.live();
@@ -120,17 +120,17 @@ export class InputScorer {
   }
 
   /** The pool: started `ahead` of the verdict, or confirmed. */
-  async #started(ahead: boolean): Promise<WorkerPool> {
+  async #started(ahead: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
-    this.#pool ??= await this.#start(ahead);
+    this.#pool ??= await this.#start(ahead, signal);
     return this.#pool;
   }
 
-  #start(ahead: boolean): Promise<WorkerPool> {
+  #start(ahead: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     const { model, engine, batchRows, pool, onWorkerDeath } = this.#options;
     const options: PoolOptions = { model, workers: this.workers, ahead, ...pool };
     if (engine !== undefined) options.engine = engine;
     if (batchRows !== undefined) options.batchRows = batchRows;
-    return WorkerPool.start(options, onWorkerDeath ? { onWorkerDeath } : {});
+    return WorkerPool.start(options, onWorkerDeath ? { onWorkerDeath } : {}, signal);
   }
 }

@@ -77,3 +77,27 @@ test('memory that runs out in a worker is a death like any other', async () => {
   expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
   expect(deaths.some((d) => /memory/i.test(d))).toBe(true);
 });
+
+checkTest('rows that kill or hang a worker process become rejected rows, too', async () => {
+  const ids = { 77: 'KILL_ALWAYS', 431: 'HANG_ALWAYS' };
+  const { result, deaths } = await run(ids, {
+    engine: 'onnxruntime',
+    pool: { entry: ENTRY, jobTimeoutMs: 4000 },
+    blockBytes: 4096,
+  });
+  expect(result).toMatchObject({ rows: 600, scored: 598, rejectedByCode: { row_crashed_worker: 2 } });
+  expect(deaths.some((d) => d.includes('code 7'))).toBe(true);
+  expect(deaths.some((d) => d.includes('did not come on'))).toBe(true);
+});
+
+checkTest('memory that runs out in a worker process is a death like any other', async () => {
+  const { result } = await run(
+    { 9: 'OUT_OF_MEMORY' },
+    {
+      engine: 'onnxruntime',
+      blockBytes: 400,
+      pool: { entry: ENTRY, heapMb: 48 },
+    },
+  );
+  expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
+});

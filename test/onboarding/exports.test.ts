@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { afterAll, describe, expect, test } from 'vitest';
+import { encodeRows } from '../../src/inference/encode/encode-rows.ts';
 import type { Scores } from '../../src/inference/evaluate/evaluator.ts';
 import { openOnnxRuntime } from '../../src/inference/evaluate/onnxruntime.ts';
 import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
@@ -11,7 +12,6 @@ import { createExplainer } from '../../src/inference/explain/choose-explainer.ts
 import { exactExplainer } from '../../src/inference/explain/coalitions.ts';
 import { placesOf, scoreBackground } from '../../src/inference/explain/scored-background.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
-import { encodeRows } from '../../src/inference/sandbox/sample-scorer.ts';
 import { readChecked } from '../../src/inference/trees/ensemble.ts';
 import type { Proposal, RegisterOptions } from '../../src/onboarding/draft.ts';
 import { readEncoding } from '../../src/onboarding/encoding-file.ts';

@@ -1,12 +1,12 @@
 // Zoo models with their explainer, in this process: registered, encoded and evaluated as a worker does it.
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { type EncodedRows, encodeRows } from '../../src/inference/encode/encode-rows.ts';
 import type { Evaluator } from '../../src/inference/evaluate/evaluator.ts';
 import { openOnnxRuntime } from '../../src/inference/evaluate/onnxruntime.ts';
 import { type ChosenExplainer, createExplainer } from '../../src/inference/explain/choose-explainer.ts';
 import type { Covers } from '../../src/inference/explain/trees.ts';
 import { servable } from '../../src/inference/onnx/servable.ts';
-import { type EncodedRows, encodeRows } from '../../src/inference/sandbox/sample-scorer.ts';
 import { readChecked } from '../../src/inference/trees/ensemble.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';

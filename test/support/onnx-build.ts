@@ -8,11 +8,12 @@ export type AttributeValue =
   | { floats: readonly number[] }
   | { ints: readonly number[] }
   | { strings: readonly string[] }
-  | { tensor: TensorSpec };
+  | { tensor: TensorSpec }
+  | { graph: Omit<GraphSpec, 'opset' | 'opsetMl'> };
 
 export interface TensorSpec {
   name?: string;
-  type: 'float32' | 'float64' | 'int64' | 'uint8' | 'string';
+  type: 'float32' | 'float64' | 'int64' | 'uint8' | 'bool' | 'string';
   dims: readonly number[];
   values: readonly (number | string)[];
 }
@@ -70,6 +71,7 @@ function attribute(name: string, value: AttributeValue): Uint8Array {
     if ('i' in value) return [2, Uint8Array.of(0x18), varint(value.i)];
     if ('s' in value) return [3, lengthField(4, value.s)];
     if ('tensor' in value) return [4, lengthField(5, tensor(value.tensor))];
+    if ('graph' in value) return [5, lengthField(6, graphOf(value.graph))];
     if ('floats' in value) return [6, lengthField(7, float32s(value.floats))];
     if ('ints' in value) return [7, lengthField(8, concat(value.ints.map(varint)))];
     return [8, ...value.strings.map((s) => lengthField(9, s))];
@@ -79,13 +81,13 @@ function attribute(name: string, value: AttributeValue): Uint8Array {
 
 function tensor(t: TensorSpec): Uint8Array {
   const numbers = t.values as readonly number[];
-  const size = { float32: 4, float64: 8, int64: 8, uint8: 1, string: 0 }[t.type];
+  const size = { float32: 4, float64: 8, int64: 8, uint8: 1, bool: 1, string: 0 }[t.type];
   const raw = bytesOf(numbers.length * size, (v) => {
     for (const [i, x] of numbers.entries()) {
       if (t.type === 'float32') v.setFloat32(i * 4, x, true);
       else if (t.type === 'float64') v.setFloat64(i * 8, x, true);
       else if (t.type === 'int64') v.setBigInt64(i * 8, BigInt(x), true);
-      else if (t.type === 'uint8') v.setUint8(i, x);
+      else if (t.type === 'uint8' || t.type === 'bool') v.setUint8(i, x);
     }
   });
   return concat([
@@ -114,20 +116,22 @@ function value(v: ValueSpec): Uint8Array {
   ]);
 }
 
-/** The bytes of a model. */
-export function buildOnnx(g: GraphSpec): Uint8Array<ArrayBuffer> {
-  const opset = (domain: string, version: number): Uint8Array =>
-    lengthField(8, concat([lengthField(1, domain), integerField(2, version)]));
-  const graph = concat([
+const graphOf = (g: GraphSpec): Uint8Array =>
+  concat([
     ...g.nodes.map((n) => lengthField(1, node(n))),
     lengthField(2, 'test'),
     ...(g.constants ?? []).map((t) => lengthField(5, tensor(t))),
     ...g.inputs.map((v) => lengthField(11, value(v))),
     ...g.outputs.map((v) => lengthField(12, value(v))),
   ]);
+
+/** The bytes of a model. */
+export function buildOnnx(g: GraphSpec): Uint8Array<ArrayBuffer> {
+  const opset = (domain: string, version: number): Uint8Array =>
+    lengthField(8, concat([lengthField(1, domain), integerField(2, version)]));
   return concat([
     integerField(1, 8),
-    lengthField(7, graph),
+    lengthField(7, graphOf(g)),
     opset('', g.opset ?? 15),
     opset('ai.onnx.ml', g.opsetMl ?? 3),
   ]);

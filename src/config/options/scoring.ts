@@ -22,7 +22,7 @@ export const SCORING = {
   passthrough_text: () => Type.String({ description: `${PASSTHROUGH}: a,b or *` }),
   batch_rows: (door: Door<number> = {}) => whole('rows per micro-batch', [1, 65_536], door),
   batch_wait_ms: (door: Door<number> = {}) => whole('a smaller micro-batch is scored after this wait', [0], door),
-  workers: (door: Door<number> = {}) => whole('worker threads per model', [1, 256], door),
+  workers: (door: Door<number> = {}) => whole('workers per model', [1, 256], door),
   evaluator: (door: Door<(typeof EVALUATORS)[number]> = {}) =>
     choice('auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one', EVALUATORS, door),
   record_bytes: (door: Door<number> = {}) =>

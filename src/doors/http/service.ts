@@ -158,7 +158,7 @@ async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, w
   listener.closeAll();
   keys.close();
   unfollow();
-  await server.app.close();
-  await host.close();
+  // At once: an answer may wait for a model that does not come to an end.
+  await Promise.all([server.app.close(), host.close()]);
   unhear();
 }

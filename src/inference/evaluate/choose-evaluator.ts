@@ -43,6 +43,12 @@ export interface Choice extends Known {
   readonly evaluator: Evaluator;
 }
 
+/** A verdict, and what was opened on the way to it. */
+interface Judged extends Known {
+  readonly verdict: Verdict;
+  readonly evaluator: Evaluator | null;
+}
+
 /** Opens ONNX Runtime with a model that was read and checked. */
 export type OpenReference = (model: OnnxModel, manifest: Manifest) => Promise<Evaluator>;
 
@@ -78,9 +84,36 @@ export async function chooseEvaluator(
   bytes: Uint8Array,
   manifest: Manifest,
   policy: EnginePolicy = 'auto',
-  { verdict = null, openAlongside = null, onPlan }: ChooseOptions = {},
+  options: ChooseOptions = {},
 ): Promise<Choice> {
   const model = readChecked(bytes);
+  const { evaluator, ...judged } = await decide(model, bytes, manifest, policy, options);
+  return { ...judged, evaluator: evaluator ?? (await openOnnxRuntime(model, manifest)) };
+}
+
+/**
+ * The same without opening ONNX Runtime for a model that only it can serve: whether it does shows where the model is served.
+ * @throws SluiceError model_invalid
+ */
+export async function judgeModel(
+  bytes: Uint8Array,
+  manifest: Manifest,
+  policy: EnginePolicy,
+  options: ChooseOptions,
+): Promise<Verdict> {
+  const { verdict, evaluator } = await decide(readChecked(bytes), bytes, manifest, policy, options);
+  await evaluator?.close();
+  return verdict;
+}
+
+/** The evaluator is null where only ONNX Runtime can serve. */
+async function decide(
+  model: OnnxModel,
+  bytes: Uint8Array,
+  manifest: Manifest,
+  policy: EnginePolicy,
+  { verdict = null, openAlongside = null, onPlan }: ChooseOptions,
+): Promise<Judged> {
   const shapes = manifest.inputs.map(
     (i): InputShape => ({ name: i.name, type: i.type, width: i.columns?.length ?? 1 }),
   );
@@ -100,12 +133,12 @@ export async function chooseEvaluator(
   };
   if (policy === 'onnxruntime') {
     const verdict = fallback('the configuration says so');
-    return { evaluator: await open(), verdict, plan: null };
+    return { evaluator: null, verdict, plan: null };
   }
   const known = verdict?.key === key ? verdict : null;
   if (known?.engine === 'onnxruntime') {
     fallback(known.reason ?? 'a comparison said so');
-    return { evaluator: await open(), verdict: known, plan: null };
+    return { evaluator: null, verdict: known, plan: null };
   }
   if (openAlongside && !known) {
     alongside = openAlongside(model, manifest);
@@ -122,7 +155,7 @@ export async function chooseEvaluator(
     if (e instanceof SluiceError) throw e;
     // A bug of ours is a reason too: ONNX Runtime can still serve the model.
     const why = fallback(e instanceof Unsupported ? e.message : `the native evaluator failed: ${(e as Error).message}`);
-    return { evaluator: await open(), verdict: why, plan: null };
+    return { evaluator: null, verdict: why, plan: null };
   }
   if (known) return { evaluator: native, verdict: known, plan };
   await onPlan?.(plan);

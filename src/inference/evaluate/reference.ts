@@ -1,7 +1,6 @@
 // ONNX Runtime in a separate thread, so that a model is loaded there while it is compiled here.
 import { Worker } from 'node:worker_threads';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { inBackground } from '../../core/in-background.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { OnnxModel } from '../onnx/graph.ts';
@@ -45,9 +44,7 @@ export async function openReference(model: OnnxModel, manifest: Manifest): Promi
       if (answer.type !== 'scored') throw new Error('the reference answered out of turn');
       return answer.scores;
     },
-    close: async () => {
-      // No need to await it.
-      inBackground('ending a worker', () => worker.terminate());
-    },
+    // A thread with ONNX Runtime in it is never ended from outside: its process ends, which is why it was made.
+    close: async () => worker.unref(),
   };
 }

@@ -140,6 +140,7 @@ export function exactExplainer(asking: Asking): Explainer {
     method: 'exact',
     space: spaceOf(asking.interpreter),
     outputs,
+    questions: backgroundRows * 2 ** columns,
     base: baseOf(asking, outputs),
     async explain(inputs, rows): Promise<Effects> {
       const values = new Float64Array(rows.length * outputs * columns);
@@ -209,6 +210,7 @@ export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explai
     method: 'sampling',
     space: spaceOf(asking.interpreter),
     outputs,
+    questions: rounds * backgroundRows * 2 * (columns + 1),
     base: baseOf(asking, outputs),
     async explain(inputs, rows): Promise<Effects> {
       const values = new Float64Array(rows.length * outputs * columns);

@@ -23,6 +23,8 @@ export interface Explainer {
   readonly method: Method;
   readonly space: Space;
   readonly outputs: number;
+  /** Rows the model is asked to score for one explanation; 0: it is not asked. */
+  readonly questions: number;
   /** One an output. */
   readonly base: Float64Array;
   /**

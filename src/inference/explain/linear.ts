@@ -46,6 +46,7 @@ export function linearExplainer(
     method: 'linear',
     space: link.space,
     outputs,
+    questions: 0,
     base,
     async explain(inputs, rows): Promise<Effects> {
       const n = rows.length;

@@ -62,6 +62,7 @@ export function sumExplainer(
     method: methods.has('tree_interventional') ? 'tree_interventional' : 'linear',
     space,
     outputs: classes,
+    questions: 0,
     base,
     async explain(inputs, rows): Promise<Effects> {
       const values = new Float64Array(rows.length * classes * columns);

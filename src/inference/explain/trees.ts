@@ -58,6 +58,7 @@ export function treeExplainer(
     method: model.cover ? 'tree_path_dependent' : 'tree_interventional',
     space: link.space,
     outputs: link.outputs,
+    questions: 0,
     base,
     explain: explainRows(model, link),
   };

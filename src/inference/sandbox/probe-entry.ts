@@ -1,7 +1,7 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { readModelBytes } from '../../model/package/model-package.ts';
-import { chooseEvaluator } from '../evaluate/choose-evaluator.ts';
+import { judgeModel } from '../evaluate/choose-evaluator.ts';
 import { openReference } from '../evaluate/reference.ts';
 import type { OnnxSession } from '../evaluate/session.ts';
 import { servable } from '../onnx/servable.ts';
@@ -35,11 +35,10 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     const { manifest } = model;
     const bytes = await readModelBytes(model);
     const reference = bytes.length > LARGE && priority === 'verdict' ? openReference : null;
-    const { evaluator, verdict } = await chooseEvaluator(bytes, manifest, policy, {
+    const verdict = await judgeModel(bytes, manifest, policy, {
       openAlongside: reference,
       onPlan: (plan) => answer({ type: 'compiled', plan }),
     });
-    await evaluator.close();
     return { type: 'judged', verdict };
   }
   if (!session) throw new SluiceError('model_invalid', 'no model is open');
@@ -70,7 +69,9 @@ process.on('message', (request: ProbeRequest) => {
     return answer({ type: 'failed', code: e.code, message: e.message });
   });
 });
-process.on('disconnect', () => process.exit(0));
+// A signal to all processes of a terminal or a service is for the one that asked: it ends this one.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
 await answer({ type: 'ready' });
 // Every request needs it, and the parent is often still preparing the first one. A failure shows when it is used.
 await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});

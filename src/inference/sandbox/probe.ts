@@ -1,36 +1,58 @@
 // Runs a model in a child process, so that a crash or an endless loop inside ONNX Runtime becomes an error with a reason.
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-evaluator.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
+import { limitsFor, startLimited, type Watch, watchUsage } from './limited-process.ts';
 import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 
-const START_MS = 60_000;
+/** CPU seconds of starting Node and loading the program. */
+const START_CPU_SECONDS = 20;
+const MB = 1024 * 1024;
+/** A process is prepared before its model is known. */
+const PREPARED_FOR_BYTES = 64 * MB;
+
+/** What one request may take. */
+interface Limit {
+  cpuSeconds: number;
+  memoryBytes: number;
+  signal?: AbortSignal | undefined;
+}
+
+const limitOf = (modelBytes: number, signal?: AbortSignal): Limit => {
+  const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
+  return { cpuSeconds: openCpuSeconds, memoryBytes, signal };
+};
 
 export class Probe {
   readonly opened: ProbeOpened;
   readonly #child: ChildProcess;
-  readonly #limitMs: number;
+  readonly #limit: Limit;
 
-  private constructor(child: ChildProcess, opened: ProbeOpened, limitMs: number) {
+  private constructor(child: ChildProcess, opened: ProbeOpened, limit: Limit) {
     this.#child = child;
     this.opened = opened;
-    this.#limitMs = limitMs;
+    this.#limit = limit;
   }
 
   /**
-   * Starts a process and loads the model in it. A request that takes longer than `limitMs` milliseconds ends the process.
-   * @throws SluiceError model_invalid: damaged, refused, crashed or hung
+   * Starts a process and loads the model in it. A request that takes more CPU time or memory than a model of this size may
+   * ends the process, as `signal` does.
+   * @throws SluiceError model_invalid: damaged, refused, crashed or hung | cancelled
    */
-  static async open(bytes: Uint8Array, limitMs = 30_000): Promise<Probe> {
-    const child = take();
+  static async open(bytes: Uint8Array, signal?: AbortSignal): Promise<Probe> {
+    // Not the prepared one, whose limits are wide: an unknown graph is run here.
+    const child = start(bytes.length);
+    const limit = limitOf(bytes.length, signal);
     try {
       await ready.get(child);
-      const opened = await ask(child, { type: 'open', bytes }, 'opened', limitMs);
-      return new Probe(child, opened, limitMs);
+      const opened = await ask(child, { type: 'open', bytes }, 'opened', limit);
+      return new Probe(child, opened, limit);
     } catch (error) {
       child.kill('SIGKILL');
       throw error;
@@ -48,16 +70,18 @@ export class Probe {
     policy: EnginePolicy,
     onPlan: (plan: NativePlan) => void,
     priority: ProbeAim = 'verdict',
-    limitMs = 120_000,
+    signal?: AbortSignal,
   ): Promise<Verdict> {
-    const child = take();
+    const { size } = await stat(path.join(model.folder, model.manifest.onnx.file)).catch(() => ({ size: 0 }));
+    const child = take(size);
     const listen = (message: ProbeAnswer): void => {
       if (message.type === 'compiled') onPlan(message.plan);
     };
     try {
       await ready.get(child);
       child.on('message', listen);
-      return (await ask(child, { type: 'verdict', model, policy, priority }, 'judged', limitMs)).verdict;
+      const limit = limitOf(size, signal);
+      return (await ask(child, { type: 'verdict', model, policy, priority }, 'judged', limit)).verdict;
     } finally {
       child.off('message', listen);
       child.kill('SIGKILL');
@@ -67,7 +91,7 @@ export class Probe {
   /** Starts the process of the next probe ahead of time, so that its startup overlaps with other work. */
   static prepare(): void {
     if (prepared) return;
-    prepared = start();
+    prepared = start(PREPARED_FOR_BYTES);
     // It must not keep the parent alive if it is never used.
     prepared.unref();
     prepared.channel?.unref();
@@ -85,7 +109,7 @@ export class Probe {
     ranges: readonly (readonly [number, number])[],
     outputs: string[],
   ): Promise<OutputTensor[][]> {
-    return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limitMs)).results;
+    return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limit)).results;
   }
 
   /** Rows a second of one thread, measured for about `ms` milliseconds, and the memory of the process in bytes. */
@@ -95,7 +119,8 @@ export class Probe {
     outputs: string[],
     ms: number,
   ): Promise<{ rowsPerSecond: number; memoryBytes: number }> {
-    return ask(this.#child, { type: 'bench', inputs, rows, outputs, ms }, 'benched', this.#limitMs + ms);
+    const limit = { ...this.#limit, cpuSeconds: this.#limit.cpuSeconds + ms / 1000 };
+    return ask(this.#child, { type: 'bench', inputs, rows, outputs, ms }, 'benched', limit);
   }
 
   close(): void {
@@ -108,23 +133,27 @@ let prepared: ChildProcess | null = null;
 /** Process → its ready message, awaited from its start on. */
 const ready = new WeakMap<ChildProcess, Promise<unknown>>();
 
-function take(): ChildProcess {
-  const child = prepared ?? start();
-  prepared = null;
+/** The prepared process, or one of its own for a model that needs more than that. */
+function take(modelBytes: number): ChildProcess {
+  const child = prepared && modelBytes <= PREPARED_FOR_BYTES ? prepared : start(modelBytes);
+  if (child === prepared) prepared = null;
   child.ref();
   child.channel?.ref();
   return child;
 }
 
-function start(): ChildProcess {
+function start(modelBytes: number): ChildProcess {
   const own = import.meta.url.endsWith('.ts') ? './probe-entry.ts' : './probe-entry.js';
-  const child = fork(new URL(own, import.meta.url), {
-    serialization: 'advanced',
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
+  const child = startLimited(new URL(own, import.meta.url), {
+    // A parent that was killed cannot watch: then this is the end. Registering asks some dozen times.
+    cpuSeconds: START_CPU_SECONDS + 30 * openCpuSeconds,
+    memoryBytes,
+    heapMb: 1024,
     // It is short-lived: fewer garbage collections are worth some memory.
-    execArgv: ['--max-old-space-size=1024', '--max-semi-space-size=32', '--disable-warning=ExperimentalWarning'],
+    flags: ['--max-semi-space-size=32'],
   });
-  const isReady = answerOf(child, 'ready', START_MS);
+  const isReady = answerOf(child, 'ready', { cpuSeconds: START_CPU_SECONDS, memoryBytes });
   isReady.catch(() => {});
   ready.set(child, isReady);
   return child;
@@ -134,9 +163,9 @@ async function ask<T extends ProbeAnswer['type']>(
   child: ChildProcess,
   request: ProbeRequest,
   type: T,
-  limitMs: number,
+  limit: Limit,
 ): Promise<Extract<ProbeAnswer, { type: T }>> {
-  const answer = answerOf(child, type, limitMs);
+  const answer = answerOf(child, type, limit);
   child.send(request, (error) => {
     // The exit event that follows has a better reason than EPIPE.
     if (error) setTimeout(() => child.kill('SIGKILL'), 100);
@@ -147,14 +176,11 @@ async function ask<T extends ProbeAnswer['type']>(
 function answerOf<T extends ProbeAnswer['type']>(
   child: ChildProcess,
   type: T,
-  limitMs: number,
+  limit: Limit,
 ): Promise<Extract<ProbeAnswer, { type: T }>> {
+  const { signal } = limit;
   return new Promise((resolve, reject) => {
     const refuse = (reason: string) => done(() => reject(new SluiceError('model_invalid', reason)));
-    const timer = setTimeout(() => {
-      child.kill('SIGKILL');
-      refuse(`ONNX Runtime does not come to an end with this model within ${limitMs / 1000} s`);
-    }, limitMs);
     const onMessage = (message: ProbeAnswer) => {
       if (message.type === 'failed') done(() => reject(new SluiceError(message.code, message.message)));
       else if (message.type === type) done(() => resolve(message as Extract<ProbeAnswer, { type: T }>));
@@ -162,12 +188,23 @@ function answerOf<T extends ProbeAnswer['type']>(
     const onExit = (code: number | null, signal: string | null) =>
       refuse(`ONNX Runtime brought its process down on this model (${signal ?? `exit ${code}`})`);
     const onError = (error: Error) => refuse(`the process that tries models does not start: ${error.message}`);
+    const onAbort = () => {
+      child.kill('SIGKILL');
+      done(() => reject(new SluiceError('cancelled', 'the model is not tried to the end', { cause: signal?.reason })));
+    };
     const done = (settle: () => void) => {
-      clearTimeout(timer);
+      watch?.stop();
       child.off('message', onMessage).off('exit', onExit).off('error', onError);
+      signal?.removeEventListener('abort', onAbort);
       settle();
     };
+    let watch: Watch | null = null;
     if (child.exitCode !== null || child.signalCode !== null) onExit(child.exitCode, child.signalCode);
-    else child.on('message', onMessage).on('exit', onExit).on('error', onError);
+    else {
+      child.on('message', onMessage).on('exit', onExit).on('error', onError);
+      signal?.addEventListener('abort', onAbort, { once: true });
+      if (signal?.aborted) onAbort();
+      else if (child.pid !== undefined) watch = watchUsage(child, limit, refuse);
+    }
   });
 }

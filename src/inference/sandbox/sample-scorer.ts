@@ -1,48 +1,12 @@
 // Scores sample rows through a probe exactly as a worker would: the same encoding rules, groups of rows and interpretation.
-import { newBatch, newColumns } from '../../core/batch.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { scoreOutputs } from '../../model/package/model-package.ts';
-import { type ColumnReader, columnReaders } from '../encode/column-reader.ts';
-import { type EncodedInput, Encoder, type InputArray, paddedRows } from '../encode/encoder.ts';
+import type { EncodedRows } from '../encode/encode-rows.ts';
+import { type EncodedInput, type InputArray, paddedRows } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { scoresOf } from '../evaluate/onnxruntime.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
 import type { Probe } from './probe.ts';
-
-export interface EncodedRows {
-  inputs: readonly EncodedInput[];
-  rows: number;
-  /** Row → reason it was rejected. */
-  rejected: ReadonlyMap<number, { column: string | null; code: string }>;
-}
-
-/**
- * Encodes rows of texts. `fields[i]` is the position of column i of the manifest in a row.
- * Arrays hold `paddedRows(rows.length)` rows; rejected rows are copies of a valid one.
- */
-export function encodeRows(
-  manifest: Manifest,
-  rows: readonly (readonly string[])[],
-  fields: readonly number[],
-): EncodedRows {
-  const readers: ColumnReader[] = columnReaders(manifest);
-  const n = rows.length;
-  const kinds = readers.map((r) => r.kind);
-  const batch = newBatch(newColumns(kinds, n), n);
-  batch.rows = n;
-  const rejected = new Map<number, { column: string | null; code: string }>();
-  for (let i = 0; i < n; i++) {
-    for (let j = 0; j < readers.length; j++) {
-      const fault = readers[j]!.readText(rows[i]![fields[j]!] ?? '', batch.columns[j]!, i);
-      if (!fault || rejected.has(i)) continue;
-      rejected.set(i, { column: readers[j]!.name, code: fault.code });
-      batch.rejected[i] = 1;
-      batch.rejections.push({ index: i, code: fault.code, column: readers[j]!.name, message: fault.message });
-    }
-  }
-  const encoder = new Encoder(manifest, kinds, n);
-  return { inputs: rejected.size < n ? encoder.encode(batch) : encoder.inputs, rows: n, rejected };
-}
 
 /** Scores of all rows, in groups as a worker evaluates them; row by row where the graph takes one row. */
 export async function scoreRows(probe: Probe, manifest: Manifest, encoded: EncodedRows): Promise<Scores> {

@@ -27,10 +27,18 @@ export interface Judgement {
   readonly known: Promise<Known>;
 }
 
-/** Either promise may be ignored: neither rejects unhandled. `priority`: the one the caller waits for. */
-export function judge(model: ModelPackage, policy: EnginePolicy, priority: ProbeAim = 'verdict'): Judgement {
+/**
+ * Either promise may be ignored: neither rejects unhandled. `priority`: the one the caller waits for. `signal` ends a
+ * comparison under way, also for others who wait for it.
+ */
+export function judge(
+  model: ModelPackage,
+  policy: EnginePolicy,
+  priority: ProbeAim = 'verdict',
+  signal?: AbortSignal,
+): Judgement {
   const draft = Promise.withResolvers<Known>();
-  const known = find(model, policy, priority, (plan) => draft.resolve({ verdict: null, plan }));
+  const known = find(model, policy, priority, (plan) => draft.resolve({ verdict: null, plan }), signal);
   known.then(draft.resolve, draft.reject);
   draft.promise.catch(() => {});
   return { draft: draft.promise, known };
@@ -41,6 +49,7 @@ async function find(
   policy: EnginePolicy,
   priority: ProbeAim,
   onPlan: (plan: NativePlan) => void,
+  signal: AbortSignal | undefined,
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
@@ -59,6 +68,7 @@ async function find(
       onPlan(plan);
     },
     priority,
+    signal,
   ).then((verdict) => {
     if (verdict.engine !== 'native') plan = null;
     return { verdict, plan: plan && new WeakRef(plan) };

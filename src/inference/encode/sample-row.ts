@@ -1,5 +1,5 @@
 // An example application derived from a manifest: for a first call of the service, and to try a package without a self-test.
-import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
+import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
 /** A value each column takes, as native JSON types. */
 export function sampleApplication(manifest: Manifest): Record<string, string | number | boolean | null> {

@@ -1,0 +1,155 @@
+// A process for code that cannot be interrupted, such as ONNX Runtime: within limits of memory and CPU time, and killed from
+// outside where it exceeds them. Only a process can be: a thread that is ended inside native code takes all others along.
+import { type ChildProcess, fork, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+const MB = 1024 * 1024;
+
+export interface ProcessLimits {
+  /** Heap of JavaScript, MB. */
+  heapMb: number;
+  /** Bytes the process may use. */
+  memoryBytes: number;
+  /** Seconds of CPU time the process may take in its whole life; null: no limit, for a process that serves. */
+  cpuSeconds: number | null;
+  /** Further flags of Node. */
+  flags?: readonly string[];
+}
+
+/** What trying or serving a model of so many bytes may take: much for any that was seen, little for one that was made to harm. */
+export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
+  memoryBytes: 512 * MB + 16 * modelBytes,
+  openCpuSeconds: 6 + (2 * modelBytes) / MB,
+});
+
+/**
+ * The limits are set by a shell before Node begins, because Node cannot set them. RLIMIT_DATA counts what is reserved for
+ * writing, so what Node reserves and never touches is added. Where the kernel can, the process does not outlive its parent.
+ */
+const SHELL = `ulimit -d "$1" 2>/dev/null
+[ -z "$2" ] || ulimit -t "$2" 2>/dev/null
+shift 2
+if command -v setpriv >/dev/null 2>&1; then exec setpriv --pdeathsig KILL -- "$@"; fi
+exec "$@"`;
+
+const living = new Set<ChildProcess>();
+let watchesExit = false;
+
+/** Starts a file of the program with an IPC channel; it hears nothing else and says nothing else. */
+export function startLimited(entry: URL, limits: ProcessLimits): ChildProcess {
+  // Without these lines a signal that ends the parent at once would leave an endless loop behind.
+  if (!watchesExit) process.on('exit', killAll);
+  watchesExit = true;
+  const flags = [
+    `--max-old-space-size=${limits.heapMb}`,
+    '--disable-warning=ExperimentalWarning',
+    ...(limits.flags ?? []),
+  ];
+  const child = process.platform === 'linux' ? underShell(entry, flags, limits) : plain(entry, flags);
+  living.add(child);
+  child.once('exit', () => living.delete(child));
+  child.once('error', () => living.delete(child));
+  return child;
+}
+
+function killAll(): void {
+  for (const child of living) child.kill('SIGKILL');
+}
+
+function underShell(entry: URL, flags: readonly string[], { memoryBytes, cpuSeconds }: ProcessLimits): ChildProcess {
+  const dataKb = Math.ceil((memoryBytes + reservedBytes()) / 1024);
+  const node = [process.execPath, ...flags, fileURLToPath(entry)];
+  return spawn(
+    '/bin/sh',
+    ['-c', SHELL, 'sh', String(dataKb), cpuSeconds === null ? '' : String(Math.ceil(cpuSeconds)), ...node],
+    {
+      serialization: 'advanced',
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    },
+  );
+}
+
+const plain = (entry: URL, execArgv: string[]): ChildProcess =>
+  fork(entry, { serialization: 'advanced', stdio: ['ignore', 'ignore', 'ignore', 'ipc'], execArgv });
+
+const LEAST_RESERVED = 560 * MB;
+const MOST_RESERVED = 900 * MB;
+
+/** Bytes that a process of this Node reserves for writing without using them: what this one does. */
+function reservedBytes(): number {
+  const status = statusOf('self');
+  const kilobytes = (name: string): number => Number(status.split(`${name}:`)[1]?.trim().split(' ', 1)[0] ?? 0);
+  const reserved = (kilobytes('VmData') - kilobytes('RssAnon')) * 1024;
+  return Math.min(MOST_RESERVED, Math.max(LEAST_RESERVED, reserved));
+}
+
+function statusOf(pid: number | 'self'): string {
+  try {
+    return readFileSync(`/proc/${pid}/status`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+export interface Usage {
+  cpuSeconds: number;
+  residentBytes: number;
+}
+
+/** Clock ticks a second in /proc: the same on every Linux that Node runs on. */
+const TICKS = 100;
+const PAGE_BYTES = 4096;
+
+/** What a process has used; null where that cannot be asked. */
+export function usageOf(pid: number): Usage | null {
+  try {
+    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    // The name in brackets may hold anything; the fields behind it begin with the state, field 3.
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const [user, system, pages] = [fields[11], fields[12], fields[21]].map(Number) as [number, number, number];
+    return { cpuSeconds: (user + system) / TICKS, residentBytes: pages * PAGE_BYTES };
+  } catch {
+    return null;
+  }
+}
+
+const LOOK_MS = 100;
+/** Seconds without any CPU time after which a process waits for what never comes; also where CPU time cannot be asked for. */
+const IDLE_SECONDS = 120;
+
+export interface Watch {
+  /** Ends the watching. */
+  stop(): void;
+}
+
+/**
+ * Kills the process when it takes more than `cpuSeconds` from now on, or more memory than it may: time that it waits for a
+ * busy machine does not count. `onOver` gets the reason.
+ */
+export function watchUsage(
+  child: ChildProcess,
+  { cpuSeconds, memoryBytes }: { cpuSeconds: number; memoryBytes: number },
+  onOver: (reason: string) => void,
+): Watch {
+  const before = usageOf(child.pid!)?.cpuSeconds ?? 0;
+  let last = { cpu: 0, at: performance.now() };
+  const look = (): void => {
+    const usage = usageOf(child.pid!);
+    const cpu = (usage?.cpuSeconds ?? 0) - before;
+    if (cpu > last.cpu) last = { cpu, at: performance.now() };
+    const tooLong = cpu > cpuSeconds || performance.now() - last.at > IDLE_SECONDS * 1000;
+    const tooMuch = (usage?.residentBytes ?? 0) > memoryBytes * 1.25;
+    if (!tooLong && !tooMuch) return;
+    clearInterval(timer);
+    child.kill('SIGKILL');
+    onOver(
+      tooMuch
+        ? `ONNX Runtime takes more than ${Math.round(memoryBytes / MB)} MB for this model`
+        : `ONNX Runtime does not come to an end with this model within ${Math.ceil(cpuSeconds)} s of CPU time`,
+    );
+  };
+  const timer = setInterval(look, LOOK_MS);
+  timer.unref();
+  return { stop: () => clearInterval(timer) };
+}
