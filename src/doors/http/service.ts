@@ -78,6 +78,8 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
 async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<RunningService> {
   const { config, registry, dev = false, log = () => {} } = options;
   await assertUsable('spill.folder', config.spill.folder ?? tmpdir());
+  const cache = config.registry_options.cache_folder;
+  if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
   const metrics = new Metrics();
   const unhear = onBackgroundFault((task, error) => {
     metrics.background.inc({ task });

@@ -14,7 +14,7 @@ import type { Job } from '../../../src/doors/http/jobs/job-store.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { Admission, type Admitted } from '../../../src/doors/http/wire/admission.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
-import { scratch } from '../../support/cli.ts';
+import { scratch, sluice } from '../../support/cli.ts';
 import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 
 const portfolio = (rows: number): string =>
@@ -147,7 +147,11 @@ test('whatever comes, waits, goes idle and leaves: never more at work than may, 
             await place.begin(gone.signal);
             await work(n);
             for (let i = 0; i < idle; i++) {
-              await place.idle(async () => void (await turn()));
+              // Body and answer may wait for the client at the same time.
+              const waits = Array.from({ length: 1 + (i % 2) }, (_, w) => place.idle(async () => {
+                for (let t = 0; t <= w; t++) await turn();
+              }));
+              await Promise.all(waits);
               await work(n);
             }
           } catch (error) {
@@ -234,6 +238,8 @@ test('folders of the settings are made and tried at the start', async () => {
     const error = await startService([`${setting}=${folder}/file/below`]).catch((e) => e);
     expect(error).toMatchObject({ code: 'folder_unusable', message: expect.stringContaining(setting) });
   }
+  const started = await sluice(['serve', '--dev', '--port', '0', '--set', `jobs.folder=${folder}/file/below`]);
+  expect([started.code, started.stderr]).toEqual([2, expect.stringMatching(/jobs\.folder: .* \[folder_unusable\]/)]);
   const s = await startService([`spill.folder=${folder}/new/spill`, `jobs.folder=${folder}/new/jobs`]);
   const body = portfolio(15_000);
   const reply = await s.call('POST', predictUrl('csv'), { body, headers: { via: '1.0 x' } });
