@@ -4,7 +4,7 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
-  'test/doors/http/{models,sigterm}.test.ts',
+  'test/doors/http/{connections,cut-answers,models,sigterm}.test.ts',
   'test/engine/{cost,ends}.test.ts',
   'test/inference/hostile.test.ts',
   'test/io/decode/*.test.ts',

@@ -11,6 +11,7 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["score","batch_wait_ms"],20],
       [["score","evaluator"],"auto"],
       [["score","record_bytes"],1048576],
+      [["score","max_columns"],2000],
       [["transaction_rows"],4096],
       [["transaction_timeout_ms"],60000],
       [["kafka"],{}],

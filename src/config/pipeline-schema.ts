@@ -16,6 +16,7 @@ export const ScoreSchema = section(
     workers: Type.Optional(SCORING.workers({ otherwise: 'one per core' })),
     evaluator: SCORING.evaluator({ default: 'auto' }),
     record_bytes: SCORING.record_bytes({ default: 1024 * 1024 }),
+    max_columns: SCORING.max_columns({ default: 2000 }),
   },
   'how applications are scored',
 );

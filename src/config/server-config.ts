@@ -66,7 +66,7 @@ export const ServerConfigSchema = Type.Object(
         expanded_bytes: atLeastOne(256 * 1024 * MIB, 'size of a body after decompression'),
         row_bytes: SCORING.record_bytes({ default: MIB }),
         rows: atLeastOne(1_000_000_000, 'applications per request'),
-        columns: atLeastOne(2000, 'columns of a header row, or keys of an object'),
+        columns: SCORING.max_columns({ default: 2000 }),
         nesting_depth: atLeastOne(16, 'nesting depth of a JSON application'),
         concurrent_requests: atLeastOne(64, 'predict requests answered at once, all keys together'),
         queued_requests: atLeastZero(256, 'predict requests that may wait'),

@@ -52,6 +52,7 @@ export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: Mode
     interpretation: interpretationOf(spec),
     passthrough: spec.score.passthrough ?? '*',
     maxRecordBytes: spec.score.record_bytes,
+    maxColumns: spec.score.max_columns,
   });
 
 /** Streams are kept while their pool is the current one of the reference. */

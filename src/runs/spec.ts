@@ -42,7 +42,7 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
   return {
     passthrough: spec.score.passthrough ?? echo,
     interpretation: interpretationOf(spec),
-    limits: { maxRecordBytes: spec.score.record_bytes },
+    limits: { maxRecordBytes: spec.score.record_bytes, maxColumns: spec.score.max_columns },
     failOnInvalid: spec.on_invalid === 'fail',
   };
 }

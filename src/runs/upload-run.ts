@@ -110,7 +110,7 @@ async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRu
 }
 
 /** What goes on behind lines that are written must be the same upload. @throws SluiceError digest_mismatch */
-async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
+export async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
   if (sha256 === null) return;
   const hash = createHash('sha256');
   for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);

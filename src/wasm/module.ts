@@ -29,7 +29,7 @@ export function assemble(
   { shared = false }: { shared?: boolean } = {},
 ): Uint8Array<ArrayBuffer> {
   const bytes = new ByteList(4096).put([0x00, 0x61, 0x73, 0x6d, 1, 0, 0, 0]);
-  const section = (id: number, content: ByteList): void => void bytes.byte(id).nested(content);
+  const section = (id: number, content: ByteList) => bytes.byte(id).nested(content);
   const vector = (
     items: readonly WasmFunction[],
     each: (list: ByteList, f: WasmFunction, i: number) => void,

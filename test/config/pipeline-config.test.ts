@@ -27,6 +27,7 @@ const FULL: Mapping = {
     workers: 2,
     evaluator: 'native',
     record_bytes: 4096,
+    max_columns: 50,
   },
   on_invalid: 'report',
   delivery: 'at_least_once',

@@ -150,6 +150,7 @@ test('an option has the same bounds, choices and words at every door', () => {
     ['workers', [flags.workers, yaml.workers]],
     ['evaluator', [flags.evaluator, yaml.evaluator]],
     ['record_bytes', [flags['max-row-bytes'], yaml.record_bytes, limits.row_bytes]],
+    ['max_columns', [flags['max-columns'], yaml.max_columns, limits.columns]],
     ['model', [query.modelId, flags.model]],
   ];
   for (const [name, [first, ...others]] of same) {

@@ -61,10 +61,24 @@ export async function startService(
 }
 
 /** The same as a process of its own, as people start it. */
-export async function startProcess(registry: string): Promise<Omit<Service, 'running'>> {
+export async function startProcess(
+  registry: string,
+  settings: string[] = [],
+): Promise<Omit<Service, 'running'> & { pid: number; words: () => string }> {
   const folder = scratch();
   const { child, done } = start(
-    ['serve', '--dev', '--port', '0', '--registry', registry, '--set', 'workers=1', `spill.folder=${folder}`],
+    [
+      'serve',
+      '--dev',
+      '--port',
+      '0',
+      '--registry',
+      path.resolve(registry),
+      '--set',
+      'workers=1',
+      `spill.folder=${folder}`,
+      ...settings,
+    ],
     // A small heap: what may be collected is, and what grows is a leak.
     { cwd: folder, env: { NODE_OPTIONS: '--max-old-space-size=96 --max-semi-space-size=4' } },
   );
@@ -79,7 +93,8 @@ export async function startProcess(registry: string): Promise<Omit<Service, 'run
   await vi.waitUntil(() => words.includes('key of this run'), { timeout: PATIENCE_MS });
   const port = Number(/localhost:(\d+)/.exec(words)![1]);
   const token = /sluice_[\w-]+/.exec(words)![0];
-  return { port, token, folder, call: (method, url, options) => call(port, token, method, url, options) };
+  const service = { port, token, folder, pid: child.pid!, words: () => words };
+  return { ...service, call: (method, url, options) => call(port, token, method, url, options) };
 }
 
 export function call(

@@ -25,6 +25,15 @@ const TOOLS = {
     install: 'apt-get install python3-requests',
     found: () => succeeds('python3', '-c', 'import requests'),
   },
+  'Python 3 with httpx': {
+    install: 'apt-get install python3-httpx',
+    found: () => succeeds('python3', '-c', 'import httpx'),
+  },
+  Go: { install: 'apt-get install golang-go', found: () => succeeds('go', 'version') },
+  'a Java compiler': {
+    install: 'apt-get install openjdk-17-jdk-headless',
+    found: () => (spawnSync('java', ['--list-modules'], { encoding: 'utf8' }).stdout ?? '').includes('jdk.compiler'),
+  },
   'Python 3 with venv': {
     install: 'apt-get install python3-venv',
     found: () => succeeds('python3', '-c', 'import venv, ensurepip'),

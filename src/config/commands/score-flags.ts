@@ -52,6 +52,7 @@ export const SCORE_COMMANDS = {
       block_bytes: { schema: whole('bytes per block, the unit of work', [16, 64 * MIB], { otherwise: '262144' }) },
       read_bytes: { schema: whole('bytes per read of the input', [1, 64 * MIB], { otherwise: '262144' }) },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
+      max_columns: { schema: SCORING.max_columns({ otherwise: '2000' }) },
       metrics_file: {
         schema: text('leave the metrics there at the end, for a collector of text files'),
         value: 'file',

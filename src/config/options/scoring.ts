@@ -27,6 +27,7 @@ export const SCORING = {
     choice('auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one', EVALUATORS, door),
   record_bytes: (door: Door<number> = {}) =>
     whole('longest application; a longer one is rejected', [16, 64 * MIB], door),
+  max_columns: (door: Door<number> = {}) => whole('columns of a header row, or keys of an object', [1, 100_000], door),
   on_invalid: (door: Door<'report' | 'fail'> = {}) =>
     choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
   delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),

@@ -14,5 +14,5 @@ export const EXIT = {
 } as const;
 
 export function exitCodeOf(error: SluiceError): number {
-  return error.code === 'usage' ? EXIT.usage : EXIT.failed;
+  return error.code === 'usage' || error.code === 'folder_unusable' ? EXIT.usage : EXIT.failed;
 }

@@ -28,6 +28,7 @@ export const COMMAND_TABLES = {
       {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 262144","number":{"whole":true,"min":16,"max":67108864}},
       {"name":"read-bytes","value":"n","description":"bytes per read of the input; default: 262144","number":{"whole":true,"min":1,"max":67108864}},
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"max-columns","value":"n","description":"columns of a header row, or keys of an object; default: 2000","number":{"whole":true,"min":1,"max":100000}},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
@@ -241,6 +242,7 @@ export interface ScoreFlags {
   blockBytes?: number;
   readBytes?: number;
   maxRowBytes?: number;
+  maxColumns?: number;
   metricsFile?: string;
   json?: boolean;
   quiet?: boolean;

@@ -62,6 +62,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
         ...(options.workers === undefined ? {} : { workers: options.workers }),
         ...(options.evaluator === undefined ? {} : { evaluator: options.evaluator }),
         ...(options.maxRowBytes === undefined ? {} : { record_bytes: options.maxRowBytes }),
+        ...(options.maxColumns === undefined ? {} : { max_columns: options.maxColumns }),
       },
     }),
     tuning: {

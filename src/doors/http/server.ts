@@ -1,4 +1,5 @@
 // The HTTP service: routes, who may call them, and the one way errors are answered.
+import type { IncomingMessage } from 'node:http';
 import multipart from '@fastify/multipart';
 import Fastify, {
   type FastifyInstance,
@@ -124,10 +125,7 @@ function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }
     const { scope, health } = request.routeOptions.config;
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
-    const coding = request.headers['transfer-encoding'];
-    if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
-      throw new SluiceError('invalid_content', 'Transfer-Encoding must be chunked; compress with Content-Encoding');
-    }
+    checkFraming(request.raw);
     if (scope === undefined) return;
     request.apiKey = keys.find(request.headers.authorization);
     if (!request.apiKey) throw new SluiceError('unauthorized', 'no valid API key');
@@ -143,6 +141,15 @@ function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }
     const route = request.routeOptions.url ?? 'none';
     metrics.requests.observe({ route, status: String(reply.raw.statusCode) }, reply.elapsedTime / 1000);
   });
+}
+
+/** @throws SluiceError bad_request | invalid_content: what Node lets through and this service cannot take */
+function checkFraming({ headers, httpVersionMinor }: IncomingMessage): void {
+  if (headers.host === undefined && httpVersionMinor === 1) throw new SluiceError('bad_request', 'there is no Host');
+  const coding = headers['transfer-encoding'];
+  if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
+    throw new SluiceError('invalid_content', 'Transfer-Encoding must be chunked; compress with Content-Encoding');
+  }
 }
 
 /** A known path with another method is 405 with what it allows, not 404. */

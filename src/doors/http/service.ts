@@ -78,6 +78,8 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
 async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<RunningService> {
   const { config, registry, dev = false, log = () => {} } = options;
   await assertUsable('spill.folder', config.spill.folder ?? tmpdir());
+  const cache = config.registry_options.cache_folder;
+  if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
   const metrics = new Metrics();
   const unhear = onBackgroundFault((task, error) => {
     metrics.background.inc({ task });
@@ -123,7 +125,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   server.state.ready = true;
   let stopping: Promise<void> | null = null;
   return {
-    url: `${certificate ? 'https' : 'http'}://${dev ? 'localhost' : inUrl(config.listen.host)}:${address.port}`,
+    url: `${certificate ? 'https' : 'http'}://${dev ? 'localhost' : hostInUrl(config.listen.host)}:${address.port}`,
     token,
     certificate: dev ? certificate!.cert : null,
     stop: () => {
@@ -134,7 +136,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
 }
 
 /** A host as an address has it (RFC 3986). */
-const inUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
+export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 const listenerOf = ({ timeouts, limits }: ServerConfig, certificate: Certificate | null) =>
   createListener({

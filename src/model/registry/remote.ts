@@ -1,5 +1,7 @@
 // A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
+
 import { SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
@@ -279,21 +281,23 @@ export class RemoteRegistry implements Registry {
 
   #follow(): void {
     if (this.#timer || this.#closed) return;
-    this.#timer = setTimeout(async () => {
-      const now = performance.now();
-      for (const [reference, known] of this.#known) {
-        if (now - known.used > FOLLOWED_MS || 'error' in known) this.#known.delete(reference);
-      }
-      const references = [...this.#known.keys()];
-      const next = references.values();
-      const worker = async () => {
-        for (const reference of next) await this.#once(`again ${reference}`, () => this.#refresh(reference));
-      };
-      await Promise.all([worker(), worker(), worker(), worker()]);
-      this.#timer = null;
-      if (references.length > 0) this.#follow();
-    }, this.#options.refreshMs);
+    this.#timer = setTimeout(() => inBackground('following a registry', () => this.#ask()), this.#options.refreshMs);
     this.#timer.unref();
+  }
+
+  async #ask(): Promise<void> {
+    const now = performance.now();
+    for (const [reference, known] of this.#known) {
+      if (now - known.used > FOLLOWED_MS || 'error' in known) this.#known.delete(reference);
+    }
+    const references = [...this.#known.keys()];
+    const next = references.values();
+    const worker = async () => {
+      for (const reference of next) await this.#once(`again ${reference}`, () => this.#refresh(reference));
+    };
+    await Promise.all([worker(), worker(), worker(), worker()]);
+    this.#timer = null;
+    if (references.length > 0) this.#follow();
   }
 
   #reached(reached: boolean, error?: unknown): void {

@@ -62,6 +62,20 @@ checkTestNeeding(['HAProxy'], 'HAProxy, which streams', async () => {
   await wholeOrRefused(await startHaproxy(streaming.port), streaming.token, [null]);
 });
 
+checkTestNeeding(['nginx'], 'what is refused at once reaches a client that still sends', async () => {
+  const { port, token } = await startBehindProxy(['limits.row_bytes=1000']);
+  const nginx = await startNginx(`http://127.0.0.1:${port}`);
+  for (const [url, key, headers, status] of [
+    [URL, 'wrong', {}, 401],
+    ['/nothing', token, {}, 404],
+    [URL, token, { 'content-type': 'application/json' }, 400],
+    [URL.replace('credit-default', 'none'), token, {}, 404],
+  ] as [string, string, Record<string, string>, number][]) {
+    // By itself through a proxy that speaks HTTP/1.0, and from a client that closes.
+    expect([url, (await post(nginx, url, { token: key, body, headers })).status]).toEqual([url, status]);
+  }
+});
+
 /** Enough for answers to begin early where they may. */
 const SOME = 15_000;
 const some = portfolio(SOME);

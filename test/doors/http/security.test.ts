@@ -9,7 +9,7 @@ import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { hashToken, KeyRing, newToken, readKeys } from '../../../src/doors/http/access/api-keys.ts';
-import { serve } from '../../../src/doors/http/service.ts';
+import { hostInUrl, serve } from '../../../src/doors/http/service.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
@@ -242,4 +242,13 @@ test('a key file behind a link that is moved, as mounted secrets are, is followe
   expect(ring.find(token)).toBeNull();
   put('v2', [{ name: 'a', sha256: hashToken(token), scopes: ['predict'] }]);
   await expect.poll(() => ring.find(token)?.name).toBe('a');
+});
+
+test.each([
+  ['::', '[::]'],
+  ['::1', '[::1]'],
+  ['0.0.0.0', '0.0.0.0'],
+  ['scoring.bank', 'scoring.bank'],
+])('an address to listen on, %s, is %s in a URL', (host, want) => {
+  expect(new URL(`https://${hostInUrl(host)}:18444`).hostname).toBe(want);
 });

@@ -30,7 +30,7 @@ const upload: Json = {
   tags: ['jobs'],
   parameters: [
     { ...pathParameter('name'), description: 'name of the file of the pipeline, without its ending' },
-    headerParameter(IDEMPOTENCY_KEY, 'the same key gives the same job again'),
+    headerParameter(IDEMPOTENCY_KEY, 'the same key with the same body gives the same job again'),
   ],
   requestBody: {
     required: true,
@@ -45,7 +45,6 @@ const upload: Json = {
     },
     ...REFUSALS,
     404: problem('No such pipeline or model'),
-    409: problem('The Idempotency-Key belongs to another upload'),
   },
 };
 

@@ -12,7 +12,9 @@ const PARAMETERS = [
     schema,
   })),
   headerParameter('Prefer', 'respond-async makes a job'),
-  headerParameter(IDEMPOTENCY_KEY, 'with respond-async: the same key gives the same job again'),
+  headerParameter(IDEMPOTENCY_KEY, 'with respond-async: the same key with the same body gives the same job again'),
+  headerParameter('Content-Digest', 'sha-256=:base64: of the body as it is sent; checked (RFC 9530)'),
+  headerParameter('Want-Content-Digest', 'sha-256=1 asks for the digest of the answer'),
 ];
 
 export function scoringOperations(): Json {

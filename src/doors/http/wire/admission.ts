@@ -68,6 +68,8 @@ export class Admission {
     let left = false;
     let slot = false;
     let signal: AbortSignal | undefined;
+    /** The turn after a wait: body and answer may wait at the same time, and one slot is enough for both. */
+    let next: Promise<void> | null = null;
     const giveUp = () => {
       if (!slot) return;
       slot = false;
@@ -93,7 +95,11 @@ export class Admission {
         } finally {
           this.#idle.delete(place);
         }
-        if (!slot && !left) await turn(true);
+        if (slot || left) return;
+        next ??= turn(true).finally(() => {
+          next = null;
+        });
+        await next;
       },
       finish: giveUp,
       leave: () => {

@@ -23,16 +23,18 @@ export class DigestCheck {
 
   /** null: no digest of a known algorithm was sent. @throws SluiceError invalid_content: it is malformed */
   static of(headers: IncomingHttpHeaders): DigestCheck | null {
-    const header = [headers['content-digest']].flat().join(',');
-    if (header === '') return null;
-    const wanted = header.split(',').map((member) => {
-      const [, name = '', base64 = ''] = MEMBER.exec(member.trim()) ?? [];
-      const digest = Buffer.from(base64, 'base64');
-      if (name === '' || (isKnown(name) && digest.length !== ALGORITHMS[name].bytes)) {
-        throw new SluiceError('invalid_content', 'Content-Digest is not as RFC 9530 has it: sha-256=:base64:');
-      }
-      return isKnown(name) ? { hash: createHash(ALGORITHMS[name].node), digest } : null;
-    });
+    const header = headers['content-digest'];
+    if (header === undefined) return null;
+    const wanted = String(header)
+      .split(',')
+      .map((member) => {
+        const [, name = '', base64 = ''] = MEMBER.exec(member.trim()) ?? [];
+        const digest = Buffer.from(base64, 'base64');
+        if (name === '' || (isKnown(name) && digest.length !== ALGORITHMS[name].bytes)) {
+          throw new SluiceError('invalid_content', 'Content-Digest is not as RFC 9530 has it: sha-256=:base64:');
+        }
+        return isKnown(name) ? { hash: createHash(ALGORITHMS[name].node), digest } : null;
+      });
     const known = wanted.filter((w) => w !== null);
     return known.length === 0 ? null : new DigestCheck(known);
   }
@@ -63,8 +65,10 @@ export class AnswerDigest {
 
   /** The algorithm that Want-Content-Digest prefers; null: none is wanted that is known. */
   static wantedBy(headers: IncomingHttpHeaders): AnswerDigest | null {
+    const header = headers['want-content-digest'];
+    if (header === undefined) return null;
     let best: { name: DigestAlgorithm; weight: number } | null = null;
-    for (const member of [headers['want-content-digest']].flat().join(',').split(',')) {
+    for (const member of String(header).split(',')) {
       const [, name = '', weight] = /^\s*([a-z0-9-]+)=(10|[0-9])\s*$/.exec(member) ?? [];
       if (isKnown(name) && Number(weight) > (best?.weight ?? 0)) best = { name, weight: Number(weight) };
     }

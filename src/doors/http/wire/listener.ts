@@ -89,7 +89,8 @@ export function createListener(options: ListenerOptions): Listener {
     requestTimeout: 0,
     keepAliveTimeout: options.keepAliveMs,
     insecureHTTPParser: false,
-    requireHostHeader: true,
+    // The service asks for it itself, to say so in a problem document.
+    requireHostHeader: false,
   };
   const doorman = new Doorman(options.headersTimeoutMs);
   const front = net.createServer({ noDelay: true }, (socket) => {

@@ -1,4 +1,5 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
+import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { logLineOf, problemOf, systemFault } from './problem.ts';
@@ -23,8 +24,31 @@ export function sendProblem(
     return;
   }
   const { status, headers, body } = problemOf(fault, request.id);
-  linger(request, reply);
-  reply.code(status).headers(headers).send(body);
+  if (isWhole(request.raw)) reply.code(status).headers(headers).send(body);
+  else sendEarly(request, reply, status, { ...(reply.getHeaders() as Record<string, string>), ...headers }, body);
+}
+
+/** Whether nothing more comes of the body. */
+const isWhole = (raw: IncomingMessage): boolean => raw.complete || raw.destroyed;
+
+/**
+ * An answer to a body that still comes: it is complete for the client at once, but ends for the server with the body, because a connection
+ * that is closed while the client sends is reset, and the answer lost.
+ */
+function sendEarly(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  status: number,
+  headers: Record<string, string>,
+  body: object,
+): void {
+  const text = JSON.stringify(body);
+  reply.hijack();
+  reply.raw.on('error', () => {});
+  reply.raw.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) });
+  reply.raw.write(text);
+  if (isWhole(request.raw)) reply.raw.end();
+  else linger(request, () => reply.raw.end());
 }
 
 /** Headers of every answer. */
@@ -44,12 +68,7 @@ export function refuseAddress(error: unknown, request: FastifyRequest, reply: Fa
     ? new SluiceError('not_found', 'there is no such operation')
     : new SluiceError('bad_request', 'the address is malformed');
   const { status, headers, body } = problemOf(e, request.id);
-  const text = JSON.stringify(body);
-  linger(request, reply);
-  reply.hijack();
-  reply.raw
-    .writeHead(status, { ...commonHeaders(request), ...headers, 'content-length': Buffer.byteLength(text) })
-    .end(text);
+  sendEarly(request, reply, status, { ...commonHeaders(request), ...headers }, body);
 }
 
 /** Errors of fastify itself as errors of the catalogue. */
@@ -83,22 +102,18 @@ function wordsOf({ keyword, instancePath, message, params }: Invalid): string {
   return `${instancePath.slice(1) || 'the query'}: ${message}`;
 }
 
-/**
- * Reads on for a while after a refusal: a connection closed while the client still sends would destroy the answer.
- */
-function linger(request: FastifyRequest, reply: FastifyReply): void {
-  const { raw } = request;
-  if (raw.complete || raw.destroyed) return;
+/** Reads on for a while after a refusal, and calls `onEnd` when the body has ended. */
+function linger({ raw }: FastifyRequest, onEnd: () => void): void {
   const { socket } = raw;
   const limit = socket.bytesRead + LINGER_BYTES;
-  raw.resume();
   const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  const onData = () => {
-    if (socket.bytesRead > limit) socket.destroy();
+  const ended = () => {
+    clearTimeout(timer);
+    onEnd();
   };
-  raw.on('data', onData);
-  raw.on('close', () => clearTimeout(timer));
-  raw.on('end', () => clearTimeout(timer));
-  raw.on('error', () => {});
-  reply.raw.on('error', () => {});
+  raw.on('data', () => {
+    if (socket.bytesRead > limit) socket.destroy();
+  });
+  for (const name of ['end', 'close', 'error']) raw.once(name, ended);
+  raw.resume();
 }
