@@ -10,6 +10,7 @@ import { pathToFileURL } from 'node:url';
 const OWNER = /^([0-9a-f]{12})-(\d+)-(\d+)$/;
 const LEASE = /^\.sluice\.([0-9a-f]{12}-\d+-\d+)\.lease$/;
 const SQLITE_BUSY = 5;
+const ENDED = -1;
 
 /** `unknown`: of another machine or container, on a file system that cannot tell whether a lock is held. */
 export type Standing = 'running' | 'over' | 'unknown';
@@ -38,11 +39,15 @@ async function namespace(): Promise<string> {
   return createHash('sha256').update(parts.join('\n')).digest('hex').slice(0, 12);
 }
 
-/** When a process began, in ticks since the machine did (proc(5), field 22 of stat); null: it is not in sight. */
+/**
+ * When a process began, in ticks since the machine did (proc(5), field 22 of stat); null: it is not in sight. One that has ended and
+ * only waits to be asked for how has no beginning any more.
+ */
 async function startOf(pid: number | 'self'): Promise<number | null> {
   try {
     const text = await readFile(`/proc/${pid}/stat`, 'utf8');
-    return Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[19]);
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return /[ZX]/.test(fields[0]!) ? ENDED : Number(fields[19]);
   } catch (cause) {
     if (['ENOENT', 'ESRCH'].includes((cause as NodeJS.ErrnoException).code ?? '')) return null;
     throw cause;
