@@ -62,7 +62,10 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
   }
 }
 
-function judgeEnds({ source, sink, delivery }: Pipeline, say: Say): void {
+function judgeEnds({ source, sink, delivery, allow_empty }: Pipeline, say: Say): void {
+  if (allow_empty !== undefined && source.type !== 'file' && source.type !== 'stdio') {
+    say('allow_empty', 'allow_empty: is for files and standard input');
+  }
   const topics = source.type === 'kafka' && sink.type === 'kafka';
   if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {
     say('delivery', 'delivery: exactly_once needs a topic on both sides, or an upload as the source');

@@ -10,6 +10,7 @@ export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   score?: Partial<PipelineFile['score']>;
   dead_letter?: NonNullable<PipelineFile['dead_letter']>;
   on_invalid?: Pipeline['on_invalid'];
+  allow_empty?: boolean;
 };
 
 /** A pipeline that is in no file: `said` with the defaults of the schema. */

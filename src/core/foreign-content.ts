@@ -9,8 +9,8 @@ interface ForeignContent {
 }
 
 const UNPACK = 'unpack it first';
-const PACKED = 'say so by the name of the file, by `compression`, or by Content-Encoding';
 const SAVE_AS = 'save it as CSV in UTF-8';
+const packed = (name: string): string => `say so: the ending .${name}, \`compression\`, or Content-Encoding`;
 
 const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
 
@@ -20,18 +20,20 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
   [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
   [[0xff, 0xfe], 'UTF-16 text', SAVE_AS],
   [[0xfe, 0xff], 'UTF-16 text', SAVE_AS],
-  [[0x1f, 0x8b], 'compressed with gzip', PACKED],
-  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', PACKED],
+  [[0x1f, 0x8b], 'compressed with gzip', packed('gz')],
+  [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', packed('zst')],
   [[0x04, 0x22, 0x4d, 0x18], 'compressed with lz4', UNPACK],
-  [ascii('BZh'), 'compressed with bzip2', UNPACK],
+  [ascii('BZh91AY&SY'), 'compressed with bzip2', UNPACK],
   [[0xfd, 0x37, 0x7a, 0x58, 0x5a, 0], 'compressed with xz', UNPACK],
   [[0x37, 0x7a, 0xbc, 0xaf, 0x27, 0x1c], 'a 7-Zip archive', UNPACK],
+  [ascii('PK\x05\x06'), 'an empty ZIP archive', 'look at what wrote it'],
   [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unpack it, or save the sheet as CSV in UTF-8'],
   [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook (.xls)', SAVE_AS],
-  [ascii('PAR1'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
-  [ascii('ARROW1'), 'an Arrow file', 'save it as Parquet or CSV'],
-  [ascii('FEA1'), 'a Feather file', 'save it as Parquet or CSV'],
-  [ascii('ORC'), 'an ORC file', 'save it as Parquet or CSV'],
+  [ascii('PAR1\x15'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
+  [ascii('ARROW1\0'), 'an Arrow file', 'save it as Parquet or CSV'],
+  [[0xff, 0xff, 0xff, 0xff], 'an Arrow stream', 'save it as Parquet or CSV'],
+  [ascii('FEA1\0'), 'a Feather file', 'save it as Parquet or CSV'],
+  [ascii('ORC\x0a'), 'an ORC file', 'save it as Parquet or CSV'],
   [ascii('Obj\x01'), 'an Avro file', 'save it as NDJSON, Parquet or CSV'],
   [ascii('SQLite format 3\0'), 'an SQLite database', 'export its table as CSV'],
   [ascii('%PDF-'), 'a PDF document', 'give the table it was made of'],

@@ -13,6 +13,8 @@ export interface StreamSpec {
   output: OutputSpec;
   /** Each record is answered on its own: parts report every rejected row. Default: no. */
   records?: boolean;
+  /** Passthrough columns that lines of the rejects file have, in their order there. Default: none. */
+  listed?: readonly string[];
   /** Many rows are expected: kernels are compiled at once. Default: after enough rows have been seen. */
   large?: boolean;
   /** Default: that of SLUICE_DECODER, else eager for large streams, else fast. */

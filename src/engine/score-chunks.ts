@@ -212,11 +212,13 @@ export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' |
 function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): StreamSpec {
   const { input, output, model } = options;
   const interpretation = options.interpretation ?? null;
+  const ids = options.passthrough === '*' ? [] : options.passthrough;
+  const listed = options.writeRejects && ids.length > 0 ? { listed: ids } : {};
   if (input.format === 'delimited') {
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
     const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false, interpretation };
     refuseHiddenKeys(spec);
-    return { input: { format: 'delimited', layout: header.layout }, output: spec };
+    return { input: { format: 'delimited', layout: header.layout }, output: spec, ...listed };
   }
   const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
   const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
@@ -232,6 +234,7 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
       },
     },
     output: spec,
+    ...listed,
   };
 }
 

@@ -13,6 +13,7 @@ import { type Decoder, reject, rejectEmptyRows } from '../io/decode/decoder.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { ByteWriter } from '../io/format/byte-writer.ts';
 import { createFormatter } from '../io/format/choose-formatter.ts';
+import { passthroughText } from '../io/format/delimited.ts';
 import type { Formatter } from '../io/format/formatter.ts';
 import { rejectLine } from '../io/format/rejects.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
@@ -26,6 +27,8 @@ interface Kind {
   interpretation: InterpretationSpec | null;
   /** Report rejected rows one by one instead of as lines of the rejects file. */
   records: boolean;
+  /** Gives the texts of the passthrough columns that lines of the rejects file have, for a row of the batch. */
+  echoed: (row: number) => (string | null)[];
 }
 
 /** A job in progress, one micro-batch at a time: `next` decodes it, `write` formats it. */
@@ -83,7 +86,10 @@ class JobRun {
       this.#rejected++;
       this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
       if (this.kind.records) this.#rejections.push({ ...r, index: i });
-      else this.#rejects += rejectLine(row, job.lines[i]!, job.firstByte + job.spans[i * 2]!, r);
+      else {
+        const byteOffset = job.firstByte + job.spans[i * 2]!;
+        this.#rejects += rejectLine({ row, line: job.lines[i]!, byteOffset, echoed: this.kind.echoed(r.index) }, r);
+      }
       if (this.#details.length < MAX_DETAILS) {
         const column = r.column === null ? {} : { column: r.column };
         this.#details.push({ code: r.code, message: r.message, row, ...column });
@@ -283,18 +289,21 @@ export class Scorer {
     return kind;
   }
 
-  #makeKind({ input, output, records = false, large = false, decoder: asked }: StreamSpec): Kind {
+  #makeKind({ input, output, records = false, listed = [], large = false, decoder: asked }: StreamSpec): Kind {
     const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
     // The reference path uses no kernel, not even to write answers.
     const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
     // An interpretation lists the values of the columns, so the decoder has to keep them.
     const direct = output.interpretation ? null : this.#encoder;
+    const batch = newBatch(this.#columns, this.#capacity, output.passthrough.length);
+    const at = listed.map((name) => output.passthrough.indexOf(name));
     return {
       decoder: createDecoder(this.#readers, input, decoder, direct),
       formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
       interpretation: output.interpretation,
       records,
-      batch: newBatch(this.#columns, this.#capacity, output.passthrough.length),
+      echoed: (row) => at.map((column) => passthroughText(batch, column, row, output.passthroughIsJson)),
+      batch,
     };
   }
 }

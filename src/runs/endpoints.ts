@@ -8,8 +8,9 @@ import type { InterpretationSpec } from '../inference/explain/interpretation.ts'
 import { DELIMITERS } from '../io/decode/header.ts';
 import type { OutputFormat } from '../io/format/formatter.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';
-import { openFileSink, openStreamSink } from '../io/sink/file-sink.ts';
+import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import { decompressed } from '../io/source/decompressed.ts';
 import type { Manifest } from '../model/package/manifest.ts';
@@ -128,9 +129,11 @@ export interface SinkOptions {
   manifest: Manifest;
   passthrough: readonly string[] | '*';
   interpretation: InterpretationSpec | null;
+  /** What a file becomes final with. */
+  set: CommitSet;
 }
 
-/** Opens an output. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
+/** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
   if (format === 'parquet') {
@@ -139,7 +142,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
       throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
     }
   }
-  const bytes = name === STDIO ? openStreamSink(process.stdout, 'standard output') : await openFileSink(name);
+  const bytes = name === STDIO ? openStreamSink(process.stdout, 'standard output') : await options.set.open(name);
   if (format !== 'parquet') return withOutput(compressedSink(bytes, compression), { format, delimiter });
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
   const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });

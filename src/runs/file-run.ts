@@ -2,8 +2,10 @@
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import {
   type Endpoint,
@@ -18,9 +20,10 @@ import {
 } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
 import { connectionOf } from './kafka-connection.ts';
-import { RejectsList } from './rejects-list.ts';
+import { refuseNothingScored } from './nothing-scored.ts';
+import type { RejectsList } from './rejects-list.ts';
 import { type RunFile, refuseSameFiles } from './same-files.ts';
-import { type FileRunSpec, type FilesOnlySpec, interpretationOf, scoringOf } from './spec.ts';
+import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
 
 /** One input and where its predictions go; null: to the topic of the run. */
@@ -35,7 +38,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   const topic = spec.sink.type === 'kafka' ? spec.sink : null;
   const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
   const several = spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
-  const rejects = new RejectsList(spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null, { several });
+  const rejects = rejectsOf(spec, several);
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
@@ -86,6 +89,21 @@ const OF_ITS_FILES = new Set<ErrorCode>([
 /** Whether the next input may go well where one ended like this; anything else ends the run. */
 const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
 
+/** What becomes final together: of one input, or of all where they have one list of rejected rows. */
+interface Together {
+  set: CommitSet;
+  units: UnitAccount[];
+  done: Done[];
+}
+
+/** An input that was scored. */
+interface Done {
+  output: string | null;
+  list: string | null;
+  bytesRead: number;
+  bytesWritten: number;
+}
+
 interface Failure {
   input: string;
   error: SluiceError;
@@ -98,6 +116,8 @@ class FileRun {
   readonly #stop = new AbortController();
   readonly #result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
   #source: OpenSource | null = null;
+  /** Bytes of the inputs that are done. */
+  #readBefore = 0;
   #topic: TopicSink | null = null;
 
   constructor(parts: FileRunParts) {
@@ -122,7 +142,7 @@ class FileRun {
     const several = this.#parts.steps.length > 1;
     return {
       counts: this.#parts.context.account.progress,
-      bytesRead: this.#result.bytesRead + (this.#source?.bytesRead() ?? 0),
+      bytesRead: this.#readBefore + (this.#source?.bytesRead() ?? 0),
       totalBytes: several ? null : (this.#source?.totalBytes ?? null),
       lag: null,
     };
@@ -136,13 +156,14 @@ class FileRun {
   async #run(): Promise<RunResult> {
     const { steps, rejects, context, model } = this.#parts;
     const failures: Failure[] = [];
+    const all = rejects.ofAll ? this.#together() : null;
     let tried = 0;
     context.metrics?.served.set({ reference: this.#parts.spec.model, version: versionOf(model.manifest) }, 1);
     try {
       for (const step of steps) {
         tried++;
         try {
-          await this.#score(step);
+          await this.#score(step, all);
         } catch (error) {
           const e = asSluiceError(error, 'internal_error');
           if (steps.length === 1) throw e;
@@ -150,55 +171,87 @@ class FileRun {
           if (!nextMayWork(e)) break;
         }
       }
-      // Final outputs keep their lists, however the other inputs ended.
-      await rejects.commit();
+      // What was scored becomes final, however the other inputs ended.
+      if (all && all.done.length > 0) await this.#publish(all, () => rejects.end(all.set));
       if (failures.length > 0) throw failureOf(failures, { inputs: steps.length, tried });
       return this.#result;
-    } catch (error) {
-      await rejects.abort();
-      throw error;
     } finally {
+      await all?.set.abort();
+      for (const unit of all?.units ?? []) unit.drop();
       await this.#topic?.close();
       await this.#scorer.close();
     }
   }
 
-  async #score({ input, output }: Step): Promise<void> {
-    const { spec, context, model, rejects, topic } = this.#parts;
-    let sink: OpenSink | null = null;
-    const counts = await this.#scorer.score({
-      open: async () => {
-        const source = await openSource(input, spec.tuning?.readBytes);
-        try {
-          sink = await this.#openSink(output);
-        } catch (error) {
-          await source.close();
-          throw error;
-        }
-        this.#source = source;
-        return { source, sink };
-      },
-      rejects: rejects.part(input),
-      scoring: scoringOf(spec, topic ? '*' : []),
-      unit: () => context.account.unit(),
-      idleMs: spec.score.batch_wait_ms,
-      signal: this.#stop.signal,
-    });
-    const result = this.#result;
-    result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
-    result.bytesRead += this.#source!.bytesRead();
-    result.bytesWritten += sink!.bytesWritten;
-    this.#source = null;
-    if (output) result.outputs.push(output.name);
-    const list = rejects.pathFor(input);
-    if (counts.rejected > 0 && list !== null && !result.rejectLists.includes(list)) result.rejectLists.push(list);
+  #together(): Together {
+    return { set: new CommitSet(this.#parts.context.log), units: [], done: [] };
   }
 
-  async #openSink(output: Endpoint | null): Promise<OpenSink> {
+  async #score({ input, output }: Step, all: Together | null): Promise<void> {
+    const { spec, context, model, rejects, topic } = this.#parts;
+    const together = all ?? this.#together();
+    let sink: OpenSink | null = null;
+    let unit: UnitAccount | null = null;
+    try {
+      const counts = await this.#scorer.score({
+        open: async () => {
+          const source = await openSource(input, spec.tuning?.readBytes);
+          try {
+            sink = await this.#openSink(output, together.set);
+          } catch (error) {
+            await source.close();
+            throw error;
+          }
+          this.#source = source;
+          return { source, sink };
+        },
+        rejects: rejects.part(input, together.set),
+        scoring: scoringOf(spec, topic ? '*' : []),
+        unit: () => {
+          unit = context.account.unit();
+          return unit;
+        },
+        publish: 'later',
+        ...(spec.allow_empty ? {} : { beforeCommit: refuseNothingScored }),
+        idleMs: spec.score.batch_wait_ms,
+        signal: this.#stop.signal,
+      });
+      this.#readBefore += this.#source!.bytesRead();
+      this.#result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
+      together.units.push(unit!);
+      together.done.push({
+        output: output?.name ?? null,
+        list: counts.rejected > 0 ? rejects.pathFor(input) : null,
+        bytesRead: this.#source!.bytesRead(),
+        bytesWritten: sink!.bytesWritten,
+      });
+      if (!all) await this.#publish(together);
+    } finally {
+      if (!all) await together.set.abort();
+      for (const left of all ? [] : together.units) left.drop();
+      this.#source = null;
+    }
+  }
+
+  /** All that was scored becomes final at once, and counts from then on. */
+  async #publish({ set, units, done }: Together, before: () => Promise<void> = async () => {}): Promise<void> {
+    await before();
+    await set.publish();
+    for (const unit of units) unit.settle();
+    const result = this.#result;
+    for (const { output, list, bytesRead, bytesWritten } of done) {
+      result.bytesRead += bytesRead;
+      result.bytesWritten += bytesWritten;
+      if (output !== null) result.outputs.push(output);
+      if (list !== null && !result.rejectLists.includes(list)) result.rejectLists.push(list);
+    }
+  }
+
+  async #openSink(output: Endpoint | null, set: CommitSet): Promise<OpenSink> {
     const { spec, model, topic } = this.#parts;
     if (!topic) {
       const passthrough = spec.score.passthrough ?? [];
-      return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec) });
+      return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec), set });
     }
     if (this.#topic) return this.#topic;
     // Imported lazily: a run into files must not load the Kafka client.

@@ -9,7 +9,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink, OpenSource } from './endpoints.ts';
 import type { RejectsPart } from './rejects-list.ts';
-import { runOnce, type Scoring } from './run-once.ts';
+import { type OneRun, runOnce, type Scoring } from './run-once.ts';
 
 /** Workers used when nobody says otherwise: one a core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
@@ -32,6 +32,9 @@ export interface InputRun {
   scoring: Scoring;
   /** A new unit of the account. */
   unit(): UnitAccount;
+  /** As in `OneRun`. */
+  publish?: OneRun['publish'];
+  beforeCommit?: (counts: Readonly<RunCounts>) => void;
   /** Flush incomplete blocks when no byte arrived for this long, ms; for inputs that can stall. */
   idleMs?: number;
   signal?: AbortSignal;
@@ -102,7 +105,11 @@ export class InputScorer {
         sink,
         ...(run.rejects ? { rejects: run.rejects } : {}),
         account,
-        beforeCommit: holds,
+        beforeCommit: async (counts) => {
+          await holds();
+          run.beforeCommit?.(counts);
+        },
+        ...(run.publish ? { publish: run.publish } : {}),
         blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,

@@ -1,16 +1,18 @@
 // The list of rejected rows beside the outputs of a run: one for all inputs, or one an input where its path has `{name}`.
 import { neutralField } from '../io/format/delimited.ts';
-import { REJECTS_HEADER } from '../io/format/rejects.ts';
+import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
-import { isRevocable, openFileSink } from '../io/sink/file-sink.ts';
-import { type Endpoint, outputName } from './endpoints.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import { isRevocable } from '../io/sink/file-sink.ts';
+import { type Endpoint, outputName, STDIO } from './endpoints.ts';
 
-/** The part of a list that belongs to one input; final once it is kept. */
+/** The part of a list that belongs to one input. */
 export interface RejectsPart {
-  /** Takes lines of the list, without its header. */
+  /** Takes lines of the list, without its header and without the input they are of. */
   write(lines: string): Promise<void>;
   /** Whether what was written can be discarded. */
   revocable(): Promise<boolean>;
+  /** The part is whole: it becomes final with the set it is in. */
   keep(): Promise<void>;
   drop(): Promise<void>;
 }
@@ -22,81 +24,105 @@ const NOTHING: RejectsPart = {
   drop: async () => {},
 };
 
-export class RejectsList {
-  readonly #path: string | null;
-  /** Whether lines name their input. */
-  readonly #named: boolean;
-  #sink: ByteSink | null = null;
+export interface RejectsSpec {
+  /** null for no list. */
+  path: string | null;
+  /** The source is a pattern. */
+  several: boolean;
+  /** Where no row was rejected there is no list, and one of an earlier run goes. Else the list is there, and says that none was. */
+  onlyIfAny: boolean;
+  /** Passthrough columns, which say whose a rejected row is. */
+  columns: readonly string[];
+}
 
-  /** `path`: null for no list. `several`: the source is a pattern. */
-  constructor(path: string | null, { several }: { several: boolean }) {
-    this.#path = path;
-    this.#named = several && path !== null && !path.includes('{name}');
+export class RejectsList {
+  readonly #spec: RejectsSpec;
+  readonly #header: Buffer;
+  /** A list of all inputs, once it is open. */
+  #shared: ByteSink | null = null;
+
+  constructor(spec: RejectsSpec) {
+    this.#spec = spec;
+    this.#header = Buffer.from(rejectsHeader(spec.columns));
   }
 
   /** Whether each input has a list of its own. */
   get each(): boolean {
-    return this.#path?.includes('{name}') ?? false;
+    return this.#spec.path?.includes('{name}') ?? false;
+  }
+
+  /** Whether one list is that of several inputs: then their outputs become final with it, all at once. */
+  get ofAll(): boolean {
+    return this.#spec.path !== null && this.#spec.several && !this.each;
   }
 
   /** The path of the list that an input's rejected rows stand in; null for none. */
-  pathFor(input: Endpoint): string | null {
-    return this.#path === null ? null : outputName(this.#path, input);
+  pathFor(input: Pick<Endpoint, 'name'>): string | null {
+    return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }
 
-  part(input: Endpoint): RejectsPart {
+  /** `set`: what the part becomes final with. */
+  part(input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
     const file = this.pathFor(input);
     if (file === null) return NOTHING;
-    return this.#named || !this.#path!.includes('{name}') ? this.#shared(file, input) : ownList(file);
+    return this.ofAll ? this.#partOfAll(file, input, set) : this.#own(file, input, set);
   }
 
-  /** Puts a list of all inputs in place. @throws SluiceError output_* */
-  async commit(): Promise<void> {
-    const sink = this.#sink;
-    this.#sink = null;
-    await sink?.commit();
+  /** A list of all inputs is whole. @throws SluiceError output_* */
+  async end(set: CommitSet): Promise<void> {
+    if (!this.ofAll) return;
+    if (this.#shared === null && this.#spec.onlyIfAny) return set.remove(this.#spec.path!);
+    this.#shared ??= await this.#open(this.#spec.path!, set);
+    await this.#shared.commit();
   }
 
-  async abort(): Promise<void> {
-    await this.#sink?.abort();
-    this.#sink = null;
+  async #open(file: string, set: CommitSet): Promise<ByteSink> {
+    const sink = await set.open(file, { beside: true });
+    await sink.write(this.#header);
+    return sink;
   }
 
-  #shared(file: string, input: Endpoint): RejectsPart {
-    const before = this.#sink?.bytesWritten ?? 0;
-    const prefix = this.#named ? `${neutralField(input.name, ',')},` : '';
+  #own(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
+    let sink: ByteSink | null = null;
     return {
       write: async (lines) => {
-        this.#sink ??= await openList(file, this.#named ? `input,${REJECTS_HEADER}` : REJECTS_HEADER);
-        await this.#sink.write(Buffer.from(prefix === '' ? lines : prefixed(lines, prefix)));
+        sink ??= await this.#open(file, set);
+        await sink.write(Buffer.from(withInput(lines, input)));
       },
       revocable: () => isRevocable(file),
-      // Of one input it is in place before the output is; of several when the last of them is done.
-      keep: async () => (this.#named ? undefined : this.commit()),
+      keep: async () => {
+        if (sink === null && this.#spec.onlyIfAny) return set.remove(file);
+        sink ??= await this.#open(file, set);
+        await sink.commit();
+      },
       drop: async () => {
-        if (before > 0) await this.#sink?.rewind?.(before);
-        else await this.abort();
+        await sink?.abort();
+        sink = null;
+      },
+    };
+  }
+
+  #partOfAll(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
+    const before = this.#shared?.bytesWritten ?? 0;
+    return {
+      write: async (lines) => {
+        this.#shared ??= await this.#open(file, set);
+        await this.#shared.write(Buffer.from(withInput(lines, input)));
+      },
+      revocable: () => isRevocable(file),
+      keep: async () => {},
+      drop: async () => {
+        if (before > 0) return this.#shared?.rewind?.(before);
+        await this.#shared?.abort();
+        this.#shared = null;
       },
     };
   }
 }
 
-/** A list of one input, in place as soon as it is kept. */
-function ownList(file: string): RejectsPart {
-  let sink: ByteSink | null = null;
-  return {
-    write: async (lines) => {
-      sink ??= await openList(file, REJECTS_HEADER);
-      await sink.write(Buffer.from(lines));
-    },
-    revocable: () => isRevocable(file),
-    keep: async () => sink?.commit(),
-    drop: async () => sink?.abort(),
-  };
-}
-
-/** Lines with `prefix` in front of each; a field in quotes may hold line ends. */
-function prefixed(lines: string, prefix: string): string {
+/** The name of the input in front of each line; a field in quotes may hold line ends. */
+function withInput(lines: string, { name }: Pick<Endpoint, 'name'>): string {
+  const prefix = `${neutralField(name === STDIO ? 'stdin' : name, ',')},`;
   let quotes = 0;
   let start = true;
   let out = '';
@@ -106,10 +132,4 @@ function prefixed(lines: string, prefix: string): string {
     start = quotes % 2 === 0;
   }
   return out;
-}
-
-async function openList(file: string, header: string): Promise<ByteSink> {
-  const sink = await openFileSink(file);
-  await sink.write(Buffer.from(header));
-  return sink;
 }

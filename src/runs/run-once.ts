@@ -38,6 +38,8 @@ export interface OneRun {
   account: UnitAccount;
   /** Checks the counts before anything becomes final; an error it throws ends the run. */
   beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
+  /** Makes everything final at once; `later`: whoever runs it does, and settles the account then. */
+  publish?: (() => Promise<void>) | 'later';
   /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;
   blockBytes?: number;
@@ -47,9 +49,9 @@ export interface OneRun {
 }
 
 /**
- * Scores the source into the sink. In the end either all is final (rejects first: when the output appears, the list of what is not
- * in it is there; then the output, then the account) or nothing is.
- * @throws SluiceError what `scoreChunks`, the sink or `beforeCommit` throw
+ * Scores the source into the sink. In the end either all is final (output and list of rejected rows together, then the account) or
+ * nothing is.
+ * @throws SluiceError what `scoreChunks`, the sink, `beforeCommit` or `publish` throw
  */
 export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
   const { model, pool, source, scoring, sink, rejects, account } = run;
@@ -79,6 +81,8 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     await run.beforeCommit?.(counts);
     await rejects?.keep();
     await sink.commit();
+    if (run.publish === 'later') return counts;
+    await run.publish?.();
     account.settle();
     return counts;
   } catch (error) {

@@ -1,7 +1,8 @@
 // Refuses a run that would write over one of its inputs, or write two things to one file, by whatever names the files go.
-import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
+import { behindLinks } from '../io/sink/file-target.ts';
 
 /** A file of a run: its name as it was given, and what it is to the run. */
 export interface RunFile {
@@ -12,8 +13,6 @@ export interface RunFile {
 
 /** Conflicts that are told; a pattern may have thousands. */
 const TOLD = 20;
-/** A chain of links longer than that goes round in a circle: the kernel follows no more. */
-const MAX_LINKS = 40;
 
 /**
  * Compares all files before the first byte is written: by device and inode where they are there, else by the real folder and the
@@ -44,22 +43,12 @@ const overwrites = (file: RunFile, other: RunFile): string =>
 
 /** What tells this file from others: two names with one of these in common are the same file. */
 async function identities(name: string): Promise<string[]> {
-  const target = await behindLinks(path.resolve(name));
+  const target = await behindLinks(name);
   const present = await stat(target).catch(() => null);
   if (present !== null) return present.isFile() ? [`${present.dev}:${present.ino}`] : [];
-  const folder = await realpath(path.dirname(target)).catch(() => path.dirname(target));
+  const folder = path.dirname(target);
   const base = path.basename(target);
   return [path.join(folder, (await countsCase(folder)) ? base : base.normalize('NFC').toLowerCase())];
-}
-
-/** Where a chain of links leads, also where nothing is there yet. */
-export async function behindLinks(file: string): Promise<string> {
-  let at = file;
-  for (let i = 0; i < MAX_LINKS; i++) {
-    if (!(await lstat(at).catch(() => null))?.isSymbolicLink()) return at;
-    at = path.resolve(path.dirname(at), await readlink(at));
-  }
-  return at;
 }
 
 /** Whether `a` and `A` are two names in this folder: whether the folder itself goes by another case. */

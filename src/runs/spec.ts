@@ -1,10 +1,13 @@
 // The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { RejectsList } from './rejects-list.ts';
 import type { Scoring } from './run-once.ts';
 
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
+  /** The list of rejected rows was not asked for by name: there is none where no row was rejected. */
+  list_only_if_any?: true;
 }
 
 /** Tuning; never changes the output. */
@@ -45,4 +48,17 @@ export function scoringOf(spec: Pick<Pipeline, 'score' | 'on_invalid'>, echo: re
     limits: { maxRecordBytes: spec.score.record_bytes, maxColumns: spec.score.max_columns },
     failOnInvalid: spec.on_invalid === 'fail',
   };
+}
+
+/** The list that a run asks for. */
+export function rejectsOf(
+  { dead_letter, score, list_only_if_any }: Pick<RunSpec, 'dead_letter' | 'score' | 'list_only_if_any'>,
+  several: boolean,
+): RejectsList {
+  return new RejectsList({
+    path: dead_letter?.type === 'file' ? dead_letter.path : null,
+    several,
+    onlyIfAny: list_only_if_any === true,
+    columns: score.passthrough === '*' ? [] : (score.passthrough ?? []),
+  });
 }

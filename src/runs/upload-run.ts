@@ -8,12 +8,12 @@ import { SluiceError } from '../core/errors.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
 import type { UnitAccount } from './account.ts';
 import { endpoint, type OpenSink, openSink, openSource, outputName } from './endpoints.ts';
 import { connectionOf } from './kafka-connection.ts';
-import { RejectsList } from './rejects-list.ts';
 import { runOnce, type Scoring } from './run-once.ts';
-import { interpretationOf, type RunSpec, scoringOf } from './spec.ts';
+import { interpretationOf, type RunSpec, rejectsOf, scoringOf } from './spec.ts';
 
 export interface UploadSpec extends RunSpec {
   source: UploadSource;
@@ -55,11 +55,9 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
     ...endpoint('upload', { format, delimiter, compression: 'none' }, format),
     name: file,
   });
+  const set = new CommitSet();
   try {
-    const sink = await openUploadSink(run);
-    const rejects = new RejectsList(spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null, {
-      several: false,
-    });
+    const sink = await openUploadSink(run, set);
     const scoring = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []);
     return await runOnce({
       model: hosted.model,
@@ -67,18 +65,20 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       source: { chunks: source.chunks, input: source.input },
       scoring: { ...scoring, limits: { ...run.limits, ...scoring.limits } },
       sink,
-      rejects: rejects.part({ ...endpoint('upload', { format }, format), name: id }),
+      rejects: rejectsOf(spec, false).part({ name: id }, set),
+      publish: () => set.publish(),
       account: run.account,
       signal: run.signal,
       onPart: (part) => run.onPart(part, source.bytesRead()),
       beforeCommit: run.beforeCommit,
     });
   } finally {
+    await set.abort();
     await source.close();
   }
 }
 
-async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRun): Promise<OpenSink> {
+async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRun, set: CommitSet): Promise<OpenSink> {
   const { sink } = spec;
   if (sink.type === 'kafka') {
     const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
@@ -106,7 +106,8 @@ async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRu
   const target = endpoint(outputName(sink.path, { name: id }), sink, 'csv');
   await mkdir(path.dirname(target.name), { recursive: true });
   const passthrough = spec.score.passthrough ?? [];
-  return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation: interpretationOf(spec) });
+  const interpretation = interpretationOf(spec);
+  return openSink(target, { manifest: hosted.model.manifest, passthrough, interpretation, set });
 }
 
 /** What goes on behind lines that are written must be the same upload. @throws SluiceError digest_mismatch */

@@ -174,7 +174,7 @@ describe('several inputs', () => {
       'c.rejected.csv',
     ]);
     expect([lines(folder, 'a.rejected.csv').length, lines(folder, 'c.rejected.csv').length]).toEqual([3, 4]);
-    expect(lines(folder, 'a.rejected.csv')[0]).toBe('row,line,byte_offset,error_code,error_column,error_message');
+    expect(lines(folder, 'a.rejected.csv')[0]).toBe('input,row,line,byte_offset,error_code,error_column,error_message');
   });
 
   test('score takes a pattern, too; without {name} it is refused', async () => {
@@ -191,7 +191,7 @@ describe('several inputs', () => {
     const folder = setUp('in/a.csv');
     const before = readFileSync(path.join(folder, 'in', 'a.csv'));
     const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
-    expect([code, stderr]).toEqual([2, expect.stringContaining('the output is the input: in/a.csv')]);
+    expect([code, stderr]).toEqual([2, expect.stringContaining('the list of rejected rows is the input: in/a.csv')]);
     expect(readFileSync(path.join(folder, 'in', 'a.csv')).equals(before)).toBe(true);
   });
 });

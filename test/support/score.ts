@@ -2,7 +2,7 @@
 import path from 'node:path';
 import type { RunCounts } from '../../src/engine/counts.ts';
 import type { InterpretationSpec } from '../../src/inference/explain/interpretation.ts';
-import { REJECTS_HEADER } from '../../src/io/format/rejects.ts';
+import { rejectsHeader } from '../../src/io/format/rejects.ts';
 import type { ByteSink } from '../../src/io/sink/byte-sink.ts';
 import { type ByteSource, fromStream } from '../../src/io/source/byte-source.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
@@ -67,7 +67,7 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
       if (!openRejects) return;
       if (!list) {
         list = await openRejects();
-        await list.write(Buffer.from(REJECTS_HEADER));
+        await list.write(Buffer.from(rejectsHeader([]).replace('input,', '')));
       }
       await list.write(Buffer.from(lines));
     },

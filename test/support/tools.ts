@@ -48,6 +48,10 @@ const TOOLS = {
   fish: { install: 'apt-get install fish', found: () => starts('fish', '--version') },
   zsh: { install: 'apt-get install zsh', found: () => starts('zsh', '--version') },
   wabt: { install: 'apt-get install wabt', found: () => starts('wat2wasm', '--version') },
+  'unshare as root': {
+    install: 'apt-get install util-linux, and run as root',
+    found: () => succeeds('unshare', '-pf', '--mount-proc', 'true'),
+  },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;
 

@@ -86,9 +86,12 @@ loaded goes on when a newer version is damaged (\`sluice_model_stale\` 1).
 
 A path with \`*\` takes all files that match, each into an output of its own (\`{name}\`). Formats and compression go by the name of the
 file; an ending that stands for no known format is a fault of the pipeline file unless \`format\` says what it is.
-Outputs have their final name only when they are whole, and the list of rejected rows (\`dead_letter.path\`) is there before them: one for each
-input where its path has \`{name}\`; else one for all, with a column \`input\`, in place when the last input is done. An input that fails is named
-in the end, the others are scored; the exit code is 1. From a file into a topic a record is written for every row; that is
+Outputs have their final name only when they are whole, and together with the list of rejected rows (\`dead_letter.path\`) and what else is of the
+same run. With \`{name}\` in the path of the list, or without a list, each input becomes final by itself, in the moment it is done. One list for all
+makes the outputs of all inputs final together with it, at the end: a run that is killed before leaves nothing of the night, so give long runs a
+list with \`{name}\`. The list is there in any case, with a header alone if no row was rejected. An input that fails is named in the end, and
+nothing of it is visible; the others are scored and final, and the exit code is 1. So does one of which no row could be scored
+(\`nothing_scored\`, \`allow_empty\`): it replaces nothing. From a file into a topic a record is written for every row; that is
 idempotent, not a transaction: a run that failed half way may be seen twice, so give rows a \`key\`.
 
 From a topic into files, a file holds what lies between two committed offsets of one partition and is named by its first

@@ -24,8 +24,9 @@ export const SCORE_COMMANDS = {
         complete: 'file',
       },
       rejects: {
-        schema: maybe('where rejected rows are listed', {
-          otherwise: 'beside the output with .rejects.csv behind its name; nowhere for standard output',
+        schema: maybe('where rejected rows are listed, with a header if there are none', {
+          otherwise:
+            'if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output',
         }),
         value: 'file',
         complete: 'file',
@@ -45,6 +46,7 @@ export const SCORE_COMMANDS = {
       top: { schema: SCORING.top_effects() },
       interpret_below: { schema: SCORING.interpret_below(), value: 'p' },
       on_invalid: { schema: SCORING.on_invalid({ default: 'report' }), value: 'what' },
+      allow_empty: { schema: SCORING.allow_empty() },
       registry: registryFlag,
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
       evaluator: { schema: SCORING.evaluator({ otherwise: 'auto' }), value: 'which' },

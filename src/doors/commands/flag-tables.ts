@@ -10,7 +10,7 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
-      {"name":"rejects","value":"file","description":"where rejected rows are listed; default: beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
+      {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
@@ -21,6 +21,7 @@ export const COMMAND_TABLES = {
       {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
       {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
       {"name":"on-invalid","value":"what","description":"invalid applications: report lists them and goes on, fail ends the run","choices":["report","fail"],"default":"report"},
+      {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"workers","value":"n","description":"worker threads per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
       {"name":"evaluator","value":"which","description":"auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one; default: auto","choices":["auto","onnxruntime","native"]},
@@ -235,6 +236,7 @@ export interface ScoreFlags {
   top?: number;
   interpretBelow?: number;
   onInvalid: 'report' | 'fail';
+  allowEmpty?: boolean;
   registry?: string;
   workers?: number;
   evaluator?: 'auto' | 'onnxruntime' | 'native';

@@ -2,6 +2,8 @@
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 
+const TOLD_ROWS = 5;
+
 /**
  * Tells an error on standard error and returns its exit code. `command` is the command as it was called (`sluice model add`):
  * whoever mistyped an option is sent to its help, which would push the mistake off the screen if it were printed here.
@@ -10,9 +12,18 @@ export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
   const e = asSluiceError(error, 'internal_error');
   const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
-  process.stderr.write(`sluice: ${e.message} [${e.code}]\n  ${action}\n`);
+  process.stderr.write(`sluice: ${e.message} [${e.code}]\n${rowsOf(e)}  ${action}\n`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
   return exitCodeOf(e);
+}
+
+/** The first rows an error tells of, one a line. */
+function rowsOf({ details }: SluiceError): string {
+  const lines = details
+    .filter((d) => d.row !== undefined)
+    .slice(0, TOLD_ROWS)
+    .map((d) => `  row ${d.row}${d.column === undefined ? '' : `, ${d.column}`}: ${d.message} [${d.code}]\n`);
+  return lines.join('');
 }
 
 export const helpLine = (command: string): string => `run \`${command} --help\``;

@@ -56,6 +56,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       } as RunSpec['sink'],
       ...(rejects === undefined ? {} : { dead_letter: { type: 'file', path: rejects } }),
       on_invalid: options.onInvalid,
+      ...(options.allowEmpty ? { allow_empty: true } : {}),
       score: {
         ...interpretationFlags(options),
         passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
@@ -65,6 +66,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
         ...(options.maxColumns === undefined ? {} : { max_columns: options.maxColumns }),
       },
     }),
+    ...(options.rejects === undefined ? { list_only_if_any: true as const } : {}),
     tuning: {
       ...(batchRows === undefined ? {} : { batchRows }),
       ...(blockBytes === undefined ? {} : { blockBytes }),

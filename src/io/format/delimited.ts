@@ -178,4 +178,10 @@ export class DelimitedFormatter implements Formatter {
 }
 
 /** A JSON token as bare text: strings lose their quotes. */
+/** A passthrough value as plain text; null: the row has none, or it could not be read. */
+export function passthroughText(batch: ColumnBatch, column: number, row: number, isJson: boolean): string | null {
+  const token = batch.passthrough[column]?.[row] ?? null;
+  return token !== null && isJson ? bareText(token) : token;
+}
+
 const bareText = (token: string): string => (token.startsWith('"') ? (JSON.parse(token) as string) : token);

@@ -1,6 +1,7 @@
 // Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
 import { type FileHandle, open, stat } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
 
 /** Bytes in order; each chunk is valid until the next one is asked for. */
 export interface Chunks extends AsyncIterable<Uint8Array> {
@@ -33,7 +34,7 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
   try {
     handle = await open(path, 'r');
   } catch (cause) {
-    throw new SluiceError('input_not_found', `${path} cannot be opened: ${reason(cause)}`, { cause });
+    throw new SluiceError('input_not_found', `${path} cannot be opened: ${fileFault(cause)}`, { cause });
   }
   const before = await handle.stat();
   if (before.isDirectory()) {
@@ -60,7 +61,7 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
     try {
       n = (await handle.read(target, 0, Math.min(readBytes, target.length), null)).bytesRead;
     } catch (cause) {
-      throw new SluiceError('input_unreadable', `${path}: ${reason(cause)}`, { cause });
+      throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
     }
     read += n;
     if (n === 0 && regular) await assertUnchanged(path, handle, before, read);
@@ -117,6 +118,3 @@ export function fromStream(stream: AsyncIterable<Uint8Array>): ByteSource {
     close: async () => {},
   };
 }
-
-const reason = (cause: unknown): string =>
-  (cause as NodeJS.ErrnoException).code ?? (cause instanceof Error ? cause.message : String(cause));

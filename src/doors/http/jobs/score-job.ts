@@ -5,9 +5,10 @@ import { openFileSink } from '../../../io/sink/file-sink.ts';
 import { openFile } from '../../../io/source/byte-source.ts';
 import type { UnitAccount } from '../../../runs/account.ts';
 import { withOutput } from '../../../runs/endpoints.ts';
+import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
-import { askedOf, type PredictServices, refuseNothingScored, refuseOutcome, streamLimits } from '../routes/predict.ts';
+import { askedOf, type PredictServices, refuseOutcome, streamLimits } from '../routes/predict.ts';
 import { withoutCells } from '../wire/no-echo.ts';
 import type { Job } from './job-store.ts';
 

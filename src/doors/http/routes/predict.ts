@@ -2,13 +2,14 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import type { RunCounts, Tally } from '../../../engine/counts.ts';
+import type { Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
+import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission, Admitted } from '../wire/admission.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
@@ -124,11 +125,6 @@ export function refuseOutcome({ rejectedByCode, details }: Tally): void {
   throw new SluiceError('outcome_present', 'an application carries the outcome column', {
     details: details.filter((d) => d.code === 'outcome_present').slice(0, 1),
   });
-}
-
-/** @throws SluiceError nothing_scored: there were rows, and none could be scored */
-export function refuseNothingScored({ rows, scored, details }: Readonly<RunCounts>): void {
-  if (rows > 0 && scored === 0) throw new SluiceError('nothing_scored', 'no application could be scored', { details });
 }
 
 /**

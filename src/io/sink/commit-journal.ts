@@ -1,0 +1,181 @@
+// The journal of a commit: which temporary files become which final ones. Whoever finds it without its owner finishes the commit.
+import { createHash } from 'node:crypto';
+import { link, open, readFile, rename, stat, unlink } from 'node:fs/promises';
+import path from 'node:path';
+
+/** One file of a commit. Paths are absolute here, relative to the journal in it: another container may see the folder elsewhere. */
+export interface CommitFile {
+  target: string;
+  /** null: nothing takes the place of what is there now. */
+  temporary: string | null;
+  /** What was there before goes here meanwhile. */
+  backup: string;
+  /** Inode of what was there before; null: nothing was. */
+  before: number | null;
+  /** Inode of the new file. */
+  after: number | null;
+  /** Says something about other files of the commit: it must never lie beside those of another run. */
+  beside: boolean;
+}
+
+/** Bytes of a name that leave room for owner, token and kind in the 255 that file systems take. */
+const LONGEST_NAME = 180;
+
+/** What the paths of all temporary files of `target` begin with. */
+export function hiddenBeside(target: string): string {
+  const name = path.basename(target);
+  const short = Buffer.byteLength(name) <= LONGEST_NAME ? name : createHash('sha256').update(name).digest('hex');
+  return path.join(path.dirname(target), `.${short}.`);
+}
+
+/** File systems without hard links. */
+const NO_LINKS = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK', 'EXDEV']);
+
+export async function writeJournal(file: string, temporary: string, files: readonly CommitFile[]): Promise<void> {
+  const folder = path.dirname(file);
+  const to = (name: string | null) => (name === null ? null : path.relative(folder, name));
+  const entries = files.map((f) => ({ ...f, target: to(f.target), temporary: to(f.temporary), backup: to(f.backup) }));
+  const handle = await open(temporary, 'wx');
+  try {
+    await handle.writeFile(JSON.stringify({ files: entries }));
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+  await syncFolder(folder);
+}
+
+/** null: it is none of ours, or says what no journal says. */
+export async function readJournal(file: string): Promise<CommitFile[] | null> {
+  const folder = path.dirname(file);
+  const { uid } = await stat(file);
+  // A folder may be open to others, and a journal moves files.
+  if (process.getuid !== undefined && uid !== process.getuid()) return null;
+  let files: CommitFile[];
+  try {
+    ({ files } = JSON.parse(await readFile(file, 'utf8')) as { files: CommitFile[] });
+  } catch {
+    return null;
+  }
+  const from = (name: string) => path.resolve(folder, name);
+  const absolute = files.map((f) => ({
+    ...f,
+    target: from(f.target),
+    temporary: f.temporary === null ? null : from(f.temporary),
+    backup: from(f.backup),
+  }));
+  const beside = (name: string | null, target: string) => name === null || name.startsWith(hiddenBeside(target));
+  return absolute.every((f) => beside(f.temporary, f.target) && beside(f.backup, f.target)) ? absolute : null;
+}
+
+/**
+ * Puts the files in place, so that nobody sees files of two runs beside each other at any moment:
+ * 1. what lies beside the outputs is taken away,
+ * 2. each output takes the place of its predecessor at once,
+ * 3. what belongs beside them is put there,
+ * 4. the folders are flushed.
+ * Does what is left to do of a commit that was interrupted, too.
+ */
+export async function rollForward(files: readonly CommitFile[]): Promise<void> {
+  const beside = files.filter((f) => f.beside);
+  for (const f of beside) await takeAway(f);
+  for (const f of files) if (!f.beside) await replace(f);
+  for (const f of beside) await place(f);
+  await syncFolders(files);
+}
+
+/** Puts everything back in the reverse order; backups that are not needed go as well. */
+export async function rollBack(files: readonly CommitFile[]): Promise<void> {
+  const beside = files.filter((f) => f.beside);
+  for (const f of beside) await takeBack(f);
+  for (const f of files) if (!f.beside) await restore(f);
+  for (const f of beside) await restore(f);
+  for (const f of files) if (f.temporary !== null) await gone(f.temporary);
+  await syncFolders(files);
+}
+
+export async function dropBackups(files: readonly CommitFile[]): Promise<void> {
+  for (const f of files) await gone(f.backup).catch(() => {});
+}
+
+/** Whether a commit that was found still has something to put in place; it has not where it was undone. */
+export async function hasFiles(files: readonly CommitFile[]): Promise<boolean> {
+  for (const f of files) {
+    if (f.temporary === null) continue;
+    if ((await inode(f.temporary)) !== null || (await inode(f.target)) === f.after) return true;
+  }
+  return false;
+}
+
+/** As of now: another run may have put its own files there meanwhile. */
+export async function withPredecessors(files: readonly CommitFile[]): Promise<CommitFile[]> {
+  return Promise.all(files.map(async (f) => ({ ...f, before: await inode(f.target) })));
+}
+
+async function takeAway({ target, temporary, backup, before }: CommitFile): Promise<void> {
+  if (before === null || (await inode(target)) !== before) return;
+  if (temporary === null || (await inode(temporary)) !== null) await rename(target, backup);
+}
+
+async function replace(f: CommitFile): Promise<void> {
+  if (f.temporary === null || (await inode(f.temporary)) === null) return;
+  if (f.before !== null && (await inode(f.backup)) === null && (await inode(f.target)) === f.before) await keep(f);
+  await place(f);
+}
+
+/** A second name for what is about to be replaced; without hard links it is away for a moment. */
+async function keep({ target, backup }: CommitFile): Promise<void> {
+  try {
+    await link(target, backup);
+  } catch (cause) {
+    if (!NO_LINKS.has((cause as NodeJS.ErrnoException).code ?? '')) throw cause;
+    await rename(target, backup);
+  }
+}
+
+async function place({ temporary, target }: CommitFile): Promise<void> {
+  if (temporary === null || (await inode(temporary)) === null) return;
+  await rename(temporary, target);
+}
+
+async function takeBack(f: CommitFile): Promise<void> {
+  if (f.after !== null && (await inode(f.target)) === f.after) await unlink(f.target);
+}
+
+async function restore(f: CommitFile): Promise<void> {
+  if ((await inode(f.backup)) === null) return takeBack(f);
+  await rename(f.backup, f.target);
+  // Two names of one file are left as they are by a rename.
+  await gone(f.backup);
+}
+
+async function inode(file: string): Promise<number | null> {
+  try {
+    return (await stat(file)).ino;
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw cause;
+  }
+}
+
+/** Removes a file that may be gone already. */
+export async function gone(file: string): Promise<void> {
+  await unlink(file).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code !== 'ENOENT') throw cause;
+  });
+}
+
+/** Flushes folders, so that names in them survive a power cut. */
+const syncFolders = async (files: readonly CommitFile[]): Promise<void> => {
+  for (const folder of new Set(files.map((f) => path.dirname(f.target)))) await syncFolder(folder);
+};
+
+export async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  try {
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}

@@ -1,0 +1,283 @@
+// Files that become final together: an output, the list of its rejected rows, and what else is of the same run. All of them or none.
+import { randomBytes } from 'node:crypto';
+import { type FileHandle, open, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import type { ByteSink } from './byte-sink.ts';
+import {
+  type CommitFile,
+  dropBackups,
+  gone,
+  hiddenBeside,
+  rollBack,
+  rollForward,
+  withPredecessors,
+  writeJournal,
+} from './commit-journal.ts';
+import { targetOf, writeError } from './file-target.ts';
+import { clearLeftOvers, recover, waitForOthers } from './leftovers.ts';
+import { holdLease, thisOwner } from './owner.ts';
+
+const JOURNAL = 'commit';
+const UNDOING = 'undo';
+
+interface Member extends CommitFile {
+  handle: FileHandle | null;
+  /** Whole and flushed: it waits for the others. */
+  whole: boolean;
+}
+
+/**
+ * Modes: open (members are written under temporary names) → published, all members that are whole have their final names → or
+ * aborted, none has. `publish` writes a journal before the first name changes, so that a killed process leaves a commit that the
+ * next run into the same output completes.
+ */
+export class CommitSet {
+  readonly #members: Member[] = [];
+  readonly #leases: (() => Promise<void>)[] = [];
+  readonly #log: (text: string) => void;
+
+  /** `log`: is told of what others left behind and cannot be cleared away. */
+  constructor(log: (text: string) => void = () => {}) {
+    this.#log = log;
+  }
+
+  /**
+   * Adds a file. Its `commit` says that it is whole; it gets its name by `publish`. `beside`: it says something about the other
+   * files and must never lie beside those of another run. What is there and no regular file is written to directly.
+   * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
+   */
+  async open(file: string, { beside = false } = {}): Promise<ByteSink> {
+    const { target, present, direct } = await targetOf(file);
+    if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
+    if (direct) return openDirect(target);
+    try {
+      await this.#prepare(target);
+      const member = await this.#member(target, present?.ino ?? null, beside);
+      member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : 0o666);
+      this.#members.push(member);
+      member.after = (await member.handle.stat()).ino;
+      return this.#sink(member);
+    } catch (cause) {
+      await this.#release();
+      throw writeError(target, cause, 'output_unwritable');
+    }
+  }
+
+  /** What is under this name now goes when the others come: it is of an earlier run. @throws SluiceError output_* */
+  async remove(file: string): Promise<void> {
+    const { target, present, direct } = await targetOf(file);
+    if (direct || !present?.isFile()) return;
+    try {
+      await this.#prepare(target);
+      this.#members.push({ ...(await this.#member(target, present.ino, true)), temporary: null, whole: true });
+    } catch (cause) {
+      await this.#release();
+      throw writeError(target, cause, 'output_unwritable');
+    }
+  }
+
+  /**
+   * Gives all members that are whole their names; those that are not are dropped. After an error everything is as it was.
+   * @throws SluiceError output_failed | output_full
+   */
+  async publish(): Promise<void> {
+    const files = this.#members.filter((m) => m.whole);
+    try {
+      for (const m of this.#members) if (!m.whole) await discard(m);
+      if (files.length > 0) await putInPlace(files, this.#log);
+    } catch (cause) {
+      for (const m of this.#members) await discard(m);
+      throw writeError(files[0]?.target ?? '', cause, 'output_failed');
+    } finally {
+      this.#members.length = 0;
+      await this.#release();
+    }
+  }
+
+  /** Leaves nothing. Idempotent, never throws. */
+  async abort(): Promise<void> {
+    for (const m of this.#members.splice(0)) await discard(m);
+    await this.#release();
+  }
+
+  /** Takes the lease of the folder and clears away what killed processes left of this target. */
+  async #prepare(target: string): Promise<void> {
+    const folder = path.dirname(target);
+    this.#leases.push(await holdLease(folder));
+    await recover(target, this.#log);
+    await clearLeftOvers(target, this.#log);
+  }
+
+  async #member(target: string, before: number | null, beside: boolean): Promise<Member> {
+    const temporary = await temporaryName(target, 'partial');
+    const backup = await temporaryName(target, 'before');
+    return { target, temporary, backup, before, after: null, beside, handle: null, whole: false };
+  }
+
+  async #release(): Promise<void> {
+    if (this.#members.length > 0) return;
+    for (const release of this.#leases.splice(0)) await release();
+  }
+
+  #sink(member: Member): ByteSink {
+    const { target } = member;
+    let written = 0;
+    const attempt = async <T>(work: (handle: FileHandle) => Promise<T>): Promise<T> => {
+      try {
+        return await work(member.handle!);
+      } catch (cause) {
+        throw writeError(target, cause, 'output_failed');
+      }
+    };
+    return {
+      revocable: true,
+      get bytesWritten() {
+        return written;
+      },
+      write: (bytes) =>
+        attempt(async (handle) => {
+          for (let at = 0; at < bytes.length; ) {
+            const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, written);
+            at += bytesWritten;
+            written += bytesWritten;
+          }
+        }),
+      rewind: (to) =>
+        attempt(async (handle) => {
+          await handle.truncate(to);
+          written = to;
+        }),
+      commit: () =>
+        attempt(async (handle) => {
+          await handle.sync();
+          await handle.close();
+          member.handle = null;
+          member.whole = true;
+        }),
+      abort: async () => {
+        const at = this.#members.indexOf(member);
+        if (at < 0) return;
+        this.#members.splice(at, 1);
+        await discard(member);
+        await this.#release();
+      },
+    };
+  }
+}
+
+/** Closes and removes what is under the temporary name, if it still is there. Never throws. */
+async function discard(member: Member): Promise<void> {
+  await member.handle?.close().catch(() => {});
+  member.handle = null;
+  if (member.temporary !== null) await gone(member.temporary).catch(() => {});
+}
+
+/** A name beside `target` that says whose it is. `kind`: its ending. */
+async function temporaryName(target: string, kind: string): Promise<string> {
+  const token = randomBytes(6).toString('hex');
+  return `${hiddenBeside(target)}${await thisOwner()}.${token}.${kind}`;
+}
+
+/** One name that changes needs no journal: it changes at once. */
+async function putInPlace(staged: readonly CommitFile[], log: (text: string) => void): Promise<void> {
+  const alone = staged.length === 1;
+  const { files, journal } = alone
+    ? { files: await withPredecessors(staged), journal: null }
+    : await beginJournal(staged, log);
+  try {
+    await rollForward(files);
+  } catch (cause) {
+    await undo(files, journal, cause);
+    throw cause;
+  }
+  // From here on the commit holds; what stays behind is cleared away by the next run.
+  if (journal !== null) await gone(journal).catch(() => {});
+  await dropBackups(files);
+}
+
+interface Begun {
+  files: readonly CommitFile[];
+  journal: string;
+}
+
+/** The journal lies beside the first output, and is there once no other commit into that output is under way. */
+async function beginJournal(staged: readonly CommitFile[], log: (text: string) => void): Promise<Begun> {
+  const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
+  const journal = await temporaryName(main, JOURNAL);
+  const aside = await temporaryName(main, 'partial');
+  try {
+    const early = await withPredecessors(staged);
+    await writeJournal(journal, aside, early);
+    await waitForOthers(main, journal, aside, log);
+    const files = await withPredecessors(staged);
+    if (files.some((f, i) => f.before !== early[i]!.before)) await writeJournal(journal, aside, files);
+    return { files, journal };
+  } catch (cause) {
+    await gone(journal);
+    await gone(aside).catch(() => {});
+    throw cause;
+  }
+}
+
+/** Whoever finds the journal from now on undoes the commit. @throws SluiceError output_failed: not all could be put back */
+async function undo(files: readonly CommitFile[], journal: string | null, cause: unknown): Promise<void> {
+  const undoing = journal === null ? null : `${journal.slice(0, -JOURNAL.length)}${UNDOING}`;
+  try {
+    if (undoing !== null) await rename(journal!, undoing);
+  } catch {
+    // Then it is undone under the old name: a journal whose files are gone asks for nothing.
+  }
+  try {
+    await rollBack(files);
+  } catch {
+    const told = `${files[0]!.target} could not be written: ${fileFault(cause)}`;
+    const left = 'what was there before could not all be put back, and the next run into it will do that first';
+    throw new SluiceError('output_failed', `${told}; ${left}`, { cause });
+  }
+  for (const file of [journal, undoing]) if (file !== null) await gone(file).catch(() => {});
+}
+
+/** A pipe or a device: what is written there is there. */
+async function openDirect(target: string): Promise<ByteSink> {
+  let handle: FileHandle;
+  try {
+    handle = await open(target, 'w');
+  } catch (cause) {
+    throw new SluiceError('output_unwritable', `${target} cannot be opened: ${fileFault(cause)}`, { cause });
+  }
+  let written = 0;
+  let ended = false;
+  const attempt = async (work: () => Promise<void>): Promise<void> => {
+    try {
+      await work();
+    } catch (cause) {
+      throw writeError(target, cause, 'output_failed');
+    }
+  };
+  return {
+    revocable: false,
+    get bytesWritten() {
+      return written;
+    },
+    write: (bytes) =>
+      attempt(async () => {
+        for (let at = 0; at < bytes.length; ) {
+          const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, null);
+          at += bytesWritten;
+          written += bytesWritten;
+        }
+      }),
+    commit: () =>
+      attempt(async () => {
+        ended = true;
+        await handle.close();
+      }),
+    abort: async () => {
+      if (ended) return;
+      ended = true;
+      await handle.close().catch(() => {});
+    },
+  };
+}

@@ -1,0 +1,39 @@
+// Where an output of this name goes, and what a fault of writing there is called.
+import type { Stats } from 'node:fs';
+import { lstat, readlink, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { fileFault, isFull } from '../../core/file-errors.ts';
+
+/** A chain of links longer than that goes round in a circle: the kernel follows no more. */
+const MAX_LINKS = 40;
+
+/** Where a chain of links leads, also where nothing is there yet. */
+export async function behindLinks(file: string): Promise<string> {
+  let at = path.resolve(file);
+  for (let i = 0; i < MAX_LINKS; i++) {
+    if (!(await lstat(at).catch(() => null))?.isSymbolicLink()) break;
+    at = path.resolve(path.dirname(at), await readlink(at));
+  }
+  const folder = await realpath(path.dirname(at)).catch(() => path.dirname(at));
+  return path.join(folder, path.basename(at));
+}
+
+/** Of a link, the target is replaced, never the link itself; paths in /dev and /proc, pipes and devices are written to directly. */
+export async function targetOf(file: string): Promise<{ target: string; present: Stats | null; direct: boolean }> {
+  const device = /^\/(dev|proc)\//.test(path.resolve(file));
+  const target = device ? file : await behindLinks(file);
+  const present = await stat(target).catch(() => null);
+  return { target, present, direct: present !== null && !present.isDirectory() && (device || !present.isFile()) };
+}
+
+/** `otherwise`: what a fault is called that has no code of its own. */
+export function writeError(target: string, cause: unknown, otherwise: ErrorCode): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  if (isFull(cause)) return new SluiceError('output_full', `no room for ${target}: ${fileFault(cause)}`, { cause });
+  if ((cause as NodeJS.ErrnoException).code === 'EPIPE') {
+    return new SluiceError('output_closed', `the reader of ${target} went away`, { cause });
+  }
+  const what = otherwise === 'output_unwritable' ? 'cannot be created' : 'could not be written';
+  return new SluiceError(otherwise, `${target} ${what}: ${fileFault(cause)}`, { cause });
+}

@@ -1,0 +1,134 @@
+// What killed processes left beside an output: temporary files are removed, and a commit that was interrupted is brought to its end.
+import { randomBytes } from 'node:crypto';
+import { readdir, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SluiceError } from '../../core/errors.ts';
+import {
+  dropBackups,
+  gone,
+  hasFiles,
+  hiddenBeside,
+  readJournal,
+  rollBack,
+  rollForward,
+  syncFolder,
+} from './commit-journal.ts';
+import { clearLeases, type Standing, standingOf, thisOwner } from './owner.ts';
+
+/** Behind the dot and the name of the output: owner, token, kind. */
+const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|undo)$/;
+/** Of versions that named files by a process id alone. */
+const OLD = /^(\d+)\.[0-9a-z]+\.partial$/;
+/** Two commits into one output follow each other within milliseconds; one that does not end is stuck. */
+const TURN_MS = 60_000;
+
+type Log = (text: string) => void;
+
+interface LeftOver {
+  file: string;
+  owner: string;
+  token: string;
+  kind: 'partial' | 'before' | 'commit' | 'undo';
+  standing: Standing;
+}
+
+/** Files beside `target` that other processes made, with what is known of their owners. */
+async function foundBeside(target: string): Promise<LeftOver[]> {
+  const folder = path.dirname(target);
+  const start = path.basename(hiddenBeside(target));
+  const mine = await thisOwner();
+  const standings = new Map<string, Promise<Standing>>();
+  const found: LeftOver[] = [];
+  for (const entry of await readdir(folder)) {
+    if (!entry.startsWith(start)) continue;
+    const file = path.join(folder, entry);
+    const [, owner, token, kind] = BESIDE.exec(entry.slice(start.length)) ?? [];
+    if (owner !== undefined && owner !== mine) {
+      if (!standings.has(owner)) standings.set(owner, standingOf(owner, folder));
+      found.push({ file, owner, token: token!, kind: kind as LeftOver['kind'], standing: await standings.get(owner)! });
+    }
+    const pid = Number(OLD.exec(entry.slice(start.length))?.[1] ?? 0);
+    if (pid > 0)
+      found.push({ file, owner: '', token: '', kind: 'partial', standing: isAlive(pid) ? 'running' : 'over' });
+  }
+  return found;
+}
+
+/** A file of an earlier version that this process's own id made is of one that had it before. */
+function isAlive(pid: number): boolean {
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
+  }
+}
+
+/** Completes commits into `target` whose process is over, or undoes those that were being undone. */
+export async function recover(target: string, log: Log): Promise<void> {
+  for (const { file, kind, standing } of await foundBeside(target)) {
+    if (standing === 'over' && (kind === 'commit' || kind === 'undo')) await finish(file, kind, target, log);
+  }
+}
+
+async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
+  const files = await readJournal(file);
+  if (files === null) {
+    log(`${file} was left behind and is no journal of this user: it is left alone`);
+    return;
+  }
+  // Only one of those who find it gets it.
+  const taken = `${hiddenBeside(target)}${await thisOwner()}.${randomBytes(6).toString('hex')}.${kind}`;
+  try {
+    await rename(file, taken);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return;
+    throw cause;
+  }
+  if (kind === 'undo') await rollBack(files);
+  else if (await hasFiles(files)) await rollForward(files);
+  await gone(taken);
+  await dropBackups(files);
+}
+
+/** Removes what is left of processes that are over. `recover` comes first: a commit needs its files. */
+export async function clearLeftOvers(target: string, log: Log): Promise<void> {
+  const found = await foundBeside(target);
+  const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
+  for (const { file, owner, kind, standing } of found) {
+    if ((kind !== 'partial' && kind !== 'before') || committing.has(owner)) continue;
+    if (standing === 'over') await gone(file).catch(() => {});
+    else if (standing === 'unknown') {
+      log(`${file} was left by another machine or container, and whether that still runs cannot be told: it stays`);
+    }
+  }
+  await clearLeases(path.dirname(target));
+}
+
+/**
+ * Resolves when the commit of `journal` is the only one into `target`. It is there already, so whoever comes later sees it. Of two
+ * that see each other the one with the smaller token stays, the other makes way until it is alone.
+ * @throws SluiceError output_failed: another does not end, or cannot be told from one that does
+ */
+export async function waitForOthers(target: string, journal: string, aside: string, log: Log): Promise<void> {
+  const token = journal.split('.').at(-2)!;
+  const end = performance.now() + TURN_MS;
+  for (let shown = true; ; ) {
+    await recover(target, log);
+    const others = (await foundBeside(target)).filter((l) => l.kind === 'commit' || l.kind === 'undo');
+    if (others.length === 0 && shown) return;
+    const stuck = others.find((l) => l.standing === 'unknown');
+    if (stuck || (others.length > 0 && performance.now() > end)) {
+      const what = `another run is putting its files in place, or was killed there: ${(stuck ?? others[0]!).file}`;
+      throw new SluiceError('output_failed', `${target}: ${what}; remove that file if none runs`);
+    }
+    const makeWay = others.some((l) => l.token < token);
+    if (shown === makeWay) {
+      await (shown ? rename(journal, aside) : rename(aside, journal));
+      await syncFolder(path.dirname(journal));
+      shown = !shown;
+    } else await sleep(20);
+  }
+}

@@ -1,0 +1,139 @@
+// An output and what lies beside it are of one run, or absent, whatever fails and whenever the process is killed.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { scratch } from '../support/cli.ts';
+import { checkTest, times } from '../support/tiers.ts';
+
+const PRELOAD = path.resolve('test/support/fault-preload.mjs');
+const COMMITTER = path.resolve('test/support/commit-process.ts');
+const KILLS = times('SLUICE_COMMIT_KILLS', { quick: 10, check: 60, campaigns: 300 });
+
+let commits = 0;
+
+interface Fault {
+  at: number;
+  how: string;
+}
+
+interface Ended {
+  code: number | null;
+  stderr: string;
+  /** Operations on the file system, in order. */
+  kinds: string[];
+}
+
+/** Commits `version` into the folder: an output, a list beside it and a third file in a folder of its own. */
+function commit(folder: string, version: string, fault?: Fault): Promise<Ended> {
+  const count = `${folder}.${commits++}.count`;
+  const env = {
+    FAULT_FOLDER: folder,
+    FAULT_AT: String(fault?.at ?? 0),
+    FAULT_HOW: fault?.how ?? 'EIO',
+    FAULT_COUNT: count,
+  };
+  const files = ['out.csv', 'out.csv.rejects.csv', 'proof/out.json'].map((name) => path.join(folder, name));
+  const child = spawn(process.execPath, ['--import', PRELOAD, COMMITTER, version, ...files], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  return new Promise((resolve) => {
+    child.on('close', (code) =>
+      resolve({ code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] }),
+    );
+  });
+}
+
+function setUp(): string {
+  const folder = path.join(scratch(), 'work');
+  mkdirSync(path.join(folder, 'proof'), { recursive: true });
+  return folder;
+}
+
+/** What is visible, name → content. */
+function visible(folder: string): Record<string, string> {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((n) => n.includes('out.') && !path.basename(n).startsWith('.')); // biome-ignore format: one line
+  return Object.fromEntries(names.map((n) => [n, readFileSync(path.join(folder, n), 'utf8')]));
+}
+
+const hidden = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter((n) => path.basename(n).startsWith('.'));
+
+const of = (version: string): Record<string, string> => ({
+  'out.csv': `${version} whole\n`,
+  'out.csv.rejects.csv': `${version} whole\n`,
+  'proof/out.json': `${version} whole\n`,
+});
+
+/** Whether all that is visible is of one run. */
+const ofOneRun = (files: Record<string, string>): boolean => new Set(Object.values(files)).size <= 1;
+
+async function holdsAt(folder: string, fault: Fault, old: string | null): Promise<void> {
+  for (const name of Object.keys(of(''))) rmSync(path.join(folder, name), { force: true });
+  const before = old === null ? {} : of(old);
+  for (const [name, text] of Object.entries(before)) writeFileSync(path.join(folder, name), text);
+  const { code, stderr, kinds } = await commit(folder, 'new', fault);
+  const where = `${fault.how} at ${fault.at} (${kinds.at(fault.at - 1)}): ${stderr}`;
+  const now = visible(folder);
+  expect(ofOneRun(now), `${where} ${JSON.stringify(now)}`).toBe(true);
+  if (fault.how !== 'kill') {
+    // Done, or as if it had not been.
+    expect([where, code, now]).toEqual([where, expect.toBeOneOf([0, 1]), code === 0 ? of('new') : before]);
+  }
+  expect([where, (await commit(folder, 'next')).code]).toEqual([where, 0]);
+  expect([where, visible(folder), hidden(folder)]).toEqual([where, of('next'), []]);
+}
+
+describe('of one run, or absent', () => {
+  for (const [name, old] of [
+    ['over the files of an earlier run', 'old'],
+    ['into an empty folder', null],
+  ] as const) {
+    checkTest(`${name}: every operation fails once`, async () => {
+      const folder = setUp();
+      const { kinds } = await commit(folder, 'old');
+      expect(kinds.filter((k) => k === 'rename').length).toBeGreaterThan(3);
+      const codes = ['EIO', 'ENOSPC'];
+      // Somewhat more than were counted: over earlier files there are more.
+      for (let at = 1; at <= kinds.length + 20; at++) await holdsAt(folder, { at, how: codes[at % 2]! }, old);
+    });
+
+    checkTest(`${name}: killed at every operation`, async () => {
+      const folder = setUp();
+      const most = (await commit(folder, 'old')).kinds.length + 20;
+      for (let i = 0; i < KILLS; i++) {
+        const at = 1 + ((i * 37 + 11) % most);
+        await holdsAt(folder, { at, how: 'kill' }, old);
+      }
+    });
+  }
+
+  test('a commit that was killed half-way is completed by the next run into the same output', async () => {
+    const folder = setUp();
+    await commit(folder, 'old');
+    const { kinds } = await commit(folder, 'older');
+    // Where the list has gone and the output is about to change.
+    const at = kinds.lastIndexOf('link') + 1;
+    expect((await commit(folder, 'new', { at, how: 'kill' })).code).toBe(null);
+    expect(Object.keys(visible(folder))).toEqual(['out.csv']);
+    expect(hidden(folder).some((n) => n.endsWith('.commit'))).toBe(true);
+    const opened = (await commit(folder, 'next', { at: 1_000_000, how: 'EIO' })).code;
+    expect([opened, visible(folder), hidden(folder)]).toEqual([0, of('next'), []]);
+  });
+});
+
+test('commits into one output at the same time follow each other', async () => {
+  const folder = setUp();
+  const versions = ['a', 'b', 'c', 'd'];
+  for (let round = 0; round < times('SLUICE_COMMIT_ROUNDS', { quick: 1, check: 5, campaigns: 50 }); round++) {
+    const ended = await Promise.all(versions.map((v) => commit(folder, v)));
+    expect(ended.map((e) => [e.code, e.stderr])).toEqual(versions.map(() => [0, '']));
+    const now = visible(folder);
+    expect([ofOneRun(now), Object.keys(now).length, hidden(folder)]).toEqual([true, 3, []]);
+  }
+});
