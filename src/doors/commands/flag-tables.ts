@@ -23,7 +23,7 @@ export const COMMAND_TABLES = {
       {"name":"on-invalid","value":"what","description":"invalid applications: report lists them and goes on, fail ends the run","choices":["report","fail"],"default":"report"},
       {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
-      {"name":"workers","value":"n","description":"worker threads per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
+      {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
       {"name":"evaluator","value":"which","description":"auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one; default: auto","choices":["auto","onnxruntime","native"]},
       {"name":"batch-rows","value":"n","description":"rows per micro-batch; default: 512","number":{"whole":true,"min":1,"max":65536}},
       {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 262144","number":{"whole":true,"min":16,"max":67108864}},
