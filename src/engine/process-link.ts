@@ -1,5 +1,5 @@
 // A worker in a process of its own, within the limits of its model: bytes go over and come back as copies.
-import { limitsFor, startLimited, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
+import { limitsFor, startLimited, usageOf, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import type { FromWorker, OpenModel, ScoreJob } from './protocol.ts';
 import type { LinkEvents, WorkerLink } from './worker-link.ts';
 
@@ -43,7 +43,7 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
   let refused = '';
   let gone = false;
   const exited = Promise.withResolvers<void>();
-  const ended = (reason: string): void => {
+  const leave = (reason: string): void => {
     if (gone) return;
     gone = true;
     opening?.stop();
@@ -66,8 +66,8 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     if (message.type === 'job_failed') recycled.shift();
     events.onMessage(message);
   });
-  child.on('error', (error) => ended(`the worker does not start: ${error.message}`));
-  child.on('exit', (code, signal) => ended(`the worker's process ended with ${signal ?? `code ${code}`}`));
+  child.on('error', (error) => leave(`the worker does not start: ${error.message}`));
+  child.on('exit', (code, signal) => leave(`the worker's process ended with ${signal ?? `code ${code}`}`));
   const send = (message: object): void => {
     // Where the process is gone, its exit says so.
     if (child.connected) child.send(message, () => {});
@@ -81,11 +81,23 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     forget: (kind) => send({ type: 'forget', kind }),
     cancel: (job) => send({ type: 'cancel', job }),
     end: async () => {
+      if (!gone) note(child.pid);
       child.kill('SIGKILL');
       await exited.promise;
     },
   };
 }
+
+const ended = { cpuSeconds: 0, peakBytes: 0 };
+
+function note(pid: number | undefined): void {
+  const usage = pid === undefined ? null : usageOf(pid);
+  ended.cpuSeconds += usage?.cpuSeconds ?? 0;
+  ended.peakBytes += usage?.peakBytes ?? 0;
+}
+
+/** What all worker processes that were ended have taken together; their peaks are added up. */
+export const workerProcessUsage = (): Readonly<typeof ended> => ended;
 
 /** The bytes at the beginning of a buffer of their own: `recycled` where it is large enough. */
 function intoBuffer(bytes: Uint8Array, recycled: ArrayBuffer | null): ArrayBuffer {

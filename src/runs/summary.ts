@@ -1,6 +1,7 @@
 // The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
 
 import type { RunCounts } from '../engine/counts.ts';
+import { workerProcessUsage } from '../engine/process-link.ts';
 import { count } from '../monitor/progress.ts';
 import type { RunResult } from './context.ts';
 import { STDIO } from './endpoints.ts';
@@ -40,7 +41,7 @@ export function summaryOf(
   result: RunResult | null,
   seconds: number,
 ): Summary {
-  const usage = process.resourceUsage();
+  const usage = programUsage();
   const manifest = result?.by?.model.manifest;
   const [id, version] = spec.model.split(/[:@]/);
   return {
@@ -64,8 +65,18 @@ export function summaryOf(
     bytesWritten: result?.bytesWritten ?? 0,
     seconds: round(seconds),
     rowsPerSecond: rate(counts.rows, seconds),
-    cpuSeconds: round((usage.userCPUTime + usage.systemCPUTime) / 1e6),
-    peakMemoryBytes: usage.maxRSS * 1024,
+    cpuSeconds: round(usage.cpuSeconds),
+    peakMemoryBytes: usage.peakBytes,
+  };
+}
+
+/** What this process and its worker processes took. */
+function programUsage(): { cpuSeconds: number; peakBytes: number } {
+  const own = process.resourceUsage();
+  const workers = workerProcessUsage();
+  return {
+    cpuSeconds: (own.userCPUTime + own.systemCPUTime) / 1e6 + workers.cpuSeconds,
+    peakBytes: own.maxRSS * 1024 + workers.peakBytes,
   };
 }
 
@@ -81,7 +92,7 @@ export function summaryText(
   if (by) {
     lines.push(
       `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +
-        `${by.workers} worker${by.workers === 1 ? '' : 's'}, peak memory ${Math.round(process.resourceUsage().maxRSS / 1024)} MB`,
+        `${by.workers} worker${by.workers === 1 ? '' : 's'}, peak memory ${Math.round(programUsage().peakBytes / 2 ** 20)} MB`,
     );
   }
   if (counts.rejected > 0) {

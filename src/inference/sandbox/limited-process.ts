@@ -79,10 +79,12 @@ const MOST_RESERVED = 900 * MB;
 /** Bytes that a process of this Node reserves for writing without using them: what this one does. */
 function reservedBytes(): number {
   const status = statusOf('self');
-  const kilobytes = (name: string): number => Number(status.split(`${name}:`)[1]?.trim().split(' ', 1)[0] ?? 0);
-  const reserved = (kilobytes('VmData') - kilobytes('RssAnon')) * 1024;
+  const reserved = (kilobytesOf(status, 'VmData') - kilobytesOf(status, 'RssAnon')) * 1024;
   return Math.min(MOST_RESERVED, Math.max(LEAST_RESERVED, reserved));
 }
+
+const kilobytesOf = (status: string, name: string): number =>
+  Number(status.split(`${name}:`)[1]?.trim().split(' ', 1)[0] ?? 0);
 
 function statusOf(pid: number | 'self'): string {
   try {
@@ -95,6 +97,8 @@ function statusOf(pid: number | 'self'): string {
 export interface Usage {
   cpuSeconds: number;
   residentBytes: number;
+  /** The most that was resident so far. */
+  peakBytes: number;
 }
 
 /** Clock ticks a second in /proc: the same on every Linux that Node runs on. */
@@ -108,7 +112,8 @@ export function usageOf(pid: number): Usage | null {
     // The name in brackets may hold anything; the fields behind it begin with the state, field 3.
     const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
     const [user, system, pages] = [fields[11], fields[12], fields[21]].map(Number) as [number, number, number];
-    return { cpuSeconds: (user + system) / TICKS, residentBytes: pages * PAGE_BYTES };
+    const peakBytes = kilobytesOf(statusOf(pid), 'VmHWM') * 1024;
+    return { cpuSeconds: (user + system) / TICKS, residentBytes: pages * PAGE_BYTES, peakBytes };
   } catch {
     return null;
   }
