@@ -113,9 +113,9 @@ export const HOSTILE: Readonly<Record<string, () => Uint8Array<ArrayBuffer>>> = 
       node('Scan', ['x', 'steps'], ['big'], { num_scan_inputs: { i: 1 }, body: { graph: { nodes: [node('Sin', ['state'], ['stateOut'])], inputs: [{ name: 'state', type: 'float32', shape: [null, 1] }, { name: 'step', type: 'bool', shape: [1] }], outputs: [{ name: 'stateOut', type: 'float32', shape: [null, 1] }] } } }), // biome-ignore format: one line
     ]), // biome-ignore format: one line
   'If in If, 12 deep, both ways': () => bytesOf([...nestedIf(12).nodes, node('Identity', ['out'], ['y'])], [yes]),
-  'If in If, 2,000 deep': () => {
+  'If in If, 300 deep': () => {
     let inner = nestedIf(0);
-    for (let d = 0; d < 2000; d++) inner = { nodes: [node('If', ['yes'], ['out'], { then_branch: { graph: inner }, else_branch: { graph: nestedIf(0) } })], inputs: [], outputs: inner.outputs }; // biome-ignore format: one line
+    for (let d = 0; d < 300; d++) inner = { nodes: [node('If', ['yes'], ['out'], { then_branch: { graph: inner }, else_branch: { graph: nestedIf(0) } })], inputs: [], outputs: inner.outputs }; // biome-ignore format: one line
     return bytesOf([...inner.nodes, node('Identity', ['out'], ['y'])], [yes]);
   },
   Expand: () => of([BIG], [node('ReduceMax', ['x'], ['peak'], { keepdims: { i: 0 } }), node('Expand', ['peak', 'shape'], ['big'])]), // biome-ignore format: one line

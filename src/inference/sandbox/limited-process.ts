@@ -20,7 +20,7 @@ export interface ProcessLimits {
 /** What trying or serving a model of so many bytes may take: much for any that was seen, little for one that was made to harm. */
 export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSeconds: number } => ({
   memoryBytes: 512 * MB + 16 * modelBytes,
-  openCpuSeconds: 6 + (2 * modelBytes) / MB,
+  openCpuSeconds: 5 + (2 * modelBytes) / MB,
 });
 
 /**
