@@ -29,6 +29,13 @@ const limitOf = (modelBytes: number, signal?: AbortSignal): Limit => {
   return { cpuSeconds: openCpuSeconds, memoryBytes, signal };
 };
 
+/** Compiling takes memory and time of our own; a graph that cannot be compiled is not run here. */
+const comparisonLimit = (modelBytes: number, signal?: AbortSignal): Limit => ({
+  cpuSeconds: 15 + (6 * modelBytes) / MB,
+  memoryBytes: limitsFor(Math.max(modelBytes, PREPARED_FOR_BYTES)).memoryBytes,
+  signal,
+});
+
 export class Probe {
   readonly opened: ProbeOpened;
   readonly #child: ChildProcess;
@@ -80,7 +87,7 @@ export class Probe {
     try {
       await ready.get(child);
       child.on('message', listen);
-      const limit = limitOf(size, signal);
+      const limit = comparisonLimit(size, signal);
       return (await ask(child, { type: 'verdict', model, policy, priority }, 'judged', limit)).verdict;
     } finally {
       child.off('message', listen);
@@ -135,7 +142,8 @@ const ready = new WeakMap<ChildProcess, Promise<unknown>>();
 
 /** The prepared process, or one of its own for a model that needs more than that. */
 function take(modelBytes: number): ChildProcess {
-  const child = prepared && modelBytes <= PREPARED_FOR_BYTES ? prepared : start(modelBytes);
+  const child =
+    prepared && modelBytes <= PREPARED_FOR_BYTES ? prepared : start(Math.max(modelBytes, PREPARED_FOR_BYTES));
   if (child === prepared) prepared = null;
   child.ref();
   child.channel?.ref();
