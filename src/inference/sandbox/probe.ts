@@ -13,6 +13,8 @@ import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-p
 
 /** CPU seconds of starting Node and loading the program. */
 const START_CPU_SECONDS = 20;
+/** CPU seconds that a row may take. */
+const ROW_CPU_SECONDS = 0.02;
 const MB = 1024 * 1024;
 /** A process is prepared before its model is known. */
 const PREPARED_FOR_BYTES = 64 * MB;
@@ -116,7 +118,8 @@ export class Probe {
     ranges: readonly (readonly [number, number])[],
     outputs: string[],
   ): Promise<OutputTensor[][]> {
-    return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limit)).results;
+    const rows = ranges.reduce((n, [from, to]) => n + to - from, 0);
+    return (await ask(this.#child, { type: 'run', inputs, ranges, outputs }, 'ran', this.#limitFor(rows))).results;
   }
 
   /** Rows a second of one thread, measured for about `ms` milliseconds, and the memory of the process in bytes. */
@@ -126,8 +129,13 @@ export class Probe {
     outputs: string[],
     ms: number,
   ): Promise<{ rowsPerSecond: number; memoryBytes: number }> {
-    const limit = { ...this.#limit, cpuSeconds: this.#limit.cpuSeconds + ms / 1000 };
+    const limit = this.#limitFor(rows, ms / 1000);
     return ask(this.#child, { type: 'bench', inputs, rows, outputs, ms }, 'benched', limit);
+  }
+
+  /** Many rows may take their time; a graph that does not come to an end shows with the first few. */
+  #limitFor(rows: number, seconds = 0): Limit {
+    return { ...this.#limit, cpuSeconds: this.#limit.cpuSeconds + seconds + rows * ROW_CPU_SECONDS };
   }
 
   close(): void {
