@@ -209,14 +209,21 @@ export class WorkerSupervisor {
       const unwanted = member.jobs.filter((job) => job.stream === stream);
       for (const job of unwanted) member.link.cancel(job.id);
       if (unwanted.length === 0) continue;
-      const timer = setTimeout(() => {
-        // What came before it in the worker may take its time: only the job it works on can hold it up.
-        if (!unwanted.includes(member.jobs[0]!)) return;
-        member.ended = 'it did not give up a job that nobody waits for';
-        inBackground('ending a worker', () => member.link.end());
-      }, CANCEL_MS);
-      timer.unref();
+      this.#awaitLook(member, unwanted);
     }
+  }
+
+  /** Ends the worker if it works on one of these jobs, and does not look whether it is wanted. */
+  #awaitLook(member: SupervisedWorker, unwanted: readonly BlockJob[]): void {
+    const [head] = member.jobs;
+    const timer = setTimeout(() => {
+      if (!unwanted.some((job) => member.jobs.includes(job))) return;
+      // One that it has only begun meanwhile has its time, too.
+      if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
+      member.ended = 'it did not give up a job that nobody waits for';
+      inBackground('ending a worker', () => member.link.end());
+    }, CANCEL_MS);
+    timer.unref();
   }
 
   /** Stops replacing workers and takes their jobs from them. */
@@ -267,7 +274,7 @@ export class WorkerSupervisor {
   #died(member: SupervisedWorker, reason: string): void {
     clearTimeout(member.timer);
     if (!this.#remove(member)) return;
-    const [suspect, ...waiting] = member.jobs;
+    const [suspect, ...waiting] = member.jobs.splice(0);
     const final = !member.ready || ++this.#deathsInARow > MAX_DEATHS_IN_A_ROW;
     this.#events.onDeath(reason, { suspect, waiting, final });
     if (!this.#givenUp) this.start().catch(() => {});
