@@ -4,6 +4,7 @@ import path from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { workerProcessUsage } from '../../src/engine/process-link.ts';
 import { scoreChunks } from '../../src/engine/score-chunks.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
@@ -102,4 +103,13 @@ test('a pool whose start is given up ends at once', async () => {
   const pool = WorkerPool.start({ model, workers: 2, engine: 'onnxruntime' }, {}, stop.signal);
   stop.abort();
   await expect(pool).rejects.toMatchObject({ code: 'cancelled' });
+});
+
+checkTest('what a worker process took is known when it has ended', async () => {
+  const before = { ...workerProcessUsage() };
+  const pool = await WorkerPool.start({ model: await loadPackage(CREDIT_DEFAULT), workers: 2, engine: 'onnxruntime' });
+  await pool.close();
+  const { cpuSeconds, peakBytes } = workerProcessUsage();
+  expect(cpuSeconds - before.cpuSeconds).toBeGreaterThan(0.1);
+  expect(peakBytes - before.peakBytes).toBeGreaterThan(80e6);
 });
