@@ -25,12 +25,13 @@ export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSec
 
 /**
  * The limits are set by a shell before Node begins, because Node cannot set them. RLIMIT_DATA counts what is reserved for
- * writing, so what Node reserves and never touches is added. Where the kernel can, the process does not outlive its parent.
+ * writing, so what Node reserves and never touches is added. Where there is a setpriv that
+ * can, the process does not outlive its parent.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null
 [ -z "$2" ] || ulimit -t "$2" 2>/dev/null
 shift 2
-if command -v setpriv >/dev/null 2>&1; then exec setpriv --pdeathsig KILL -- "$@"; fi
+if setpriv --pdeathsig KILL -- true 2>/dev/null; then exec setpriv --pdeathsig KILL -- "$@"; fi
 exec "$@"`;
 
 const living = new Set<ChildProcess>();
