@@ -41,11 +41,15 @@ test('the service of k8s/ begins with empty volumes, answers clients of HTTP/1.0
   const moved = data['sluice.yaml']!.replaceAll(/\/(etc|var)\/(?=[\w/.]*)/g, `${root}/$1/`);
   expect(moved).toContain(`${root}/var/`);
   writeFileSync(file, moved);
+  // What one key and one answer may hold fits the volume several times over: a pod that exceeds it is evicted.
+  const volume = deployment.spec.template.spec.volumes.find((v: { name: string }) => v.name === 'data');
+  expect(volume.emptyDir.sizeLimit).toBe('20Gi');
   // Of the place: its port, its registry, and an alias in it.
   const config = await loadConfig(ServerConfigSchema, {
     file,
     settings: ['listen.port=0', 'listen.host=127.0.0.1', 'preload=["credit-default"]'],
   });
+  expect(4 * (config.jobs.max_bytes + config.spill.max_bytes)).toBeLessThanOrEqual(20 * 1024 ** 3);
   const running = await serve({ config, registry });
   onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);
