@@ -236,7 +236,7 @@ export class Scorer {
   #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>, step: BatchStep = () => {}): ScoredPart {
     const { batch } = run.kind;
     for (;;) {
-      void step();
+      step();
       if (!run.next()) break;
       const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);

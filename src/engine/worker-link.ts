@@ -39,6 +39,8 @@ export function threadLink(entry: URL, heapMb: number, events: LinkEvents): Work
     score: (job) => worker.postMessage(job, job.recycled ? [job.recycled] : []),
     forget: (kind) => worker.postMessage({ type: 'forget', kind }),
     cancel: (job) => cancelled.add(job),
-    end: async () => void (await worker.terminate()),
+    end: async () => {
+      await worker.terminate();
+    },
   };
 }

@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -128,7 +129,7 @@ export class WorkerPool {
   static async start(options: PoolOptions, events: PoolEvents = {}, signal?: AbortSignal): Promise<WorkerPool> {
     if (signal?.aborted) throw cancelled(signal);
     const pool = new WorkerPool(options, events);
-    const onAbort = (): void => void pool.close();
+    const onAbort = () => inBackground('closing a pool', () => pool.close());
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
       const started = Promise.all(Array.from({ length: options.workers }, () => pool.#supervisor.start()));

@@ -19,7 +19,9 @@ function threadPort(): Port {
   const port = parentPort!;
   return {
     post: (message) => port.postMessage(message, message.type === 'scored' ? [message.part.output] : []),
-    listen: (hear) => void port.on('message', hear),
+    listen: (hear) => {
+      port.on('message', hear);
+    },
     close: () => port.close(),
   };
 }

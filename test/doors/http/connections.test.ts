@@ -7,15 +7,15 @@ import { expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { clientTimer } from '../../../src/doors/http/wire/client-timer.ts';
 import { predictUrl, startProcess } from '../../support/service.ts';
-import { SKIPPED, times } from '../../support/tiers.ts';
+import { checkTest, SKIPPED, times } from '../../support/tiers.ts';
 
 const RESETS = times('SLUICE_RESETS', { quick: 40, check: 600, campaigns: 100_000 });
 const AT_ONCE = 20;
 const REGISTRY = 'src/bundled';
 const PROC = existsSync('/proc/self/fd');
 /** `test` where the descriptors of another process can be counted. */
-const onLinux = (name: string, run: () => Promise<void>) =>
-  PROC ? test(name, run) : test.skip(`${name}${SKIPPED}needs /proc`, run);
+const onLinux = (name: string, run: () => Promise<void>, as: typeof checkTest = test) =>
+  PROC ? as(name, run) : test.skip(`${name}${SKIPPED}needs /proc`, run);
 
 const descriptors = (pid: number): number => readdirSync(`/proc/${pid}/fd`).length;
 
@@ -152,7 +152,7 @@ onLinux('a pause of the server is not held against its clients: heads and bodies
   await sleep(5000);
   process.kill(s.pid, 'SIGCONT');
   for (const { ended } of clients) expect(await ended).toMatch(/^HTTP\/1\.1 200 /);
-}); // biome-ignore format: one case
+}, checkTest); // biome-ignore format: one case
 
 test('a timer of a client that comes due after the event loop stood still gives a fresh interval', async () => {
   const fired: number[] = [];

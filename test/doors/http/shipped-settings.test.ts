@@ -1,7 +1,7 @@
 // The settings of k8s/ as they are, but for where the pod is: a service with them answers, spools and registers.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
@@ -12,6 +12,7 @@ import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch } from '../../support/cli.ts';
 import { call, predictUrl } from '../../support/service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 const BUNDLED = path.resolve('src/bundled/credit-default/1');
 
@@ -19,7 +20,7 @@ interface Pod {
   containers: { volumeMounts: { mountPath: string }[]; securityContext: { readOnlyRootFilesystem: boolean } }[];
 }
 
-test('the service of k8s/ begins with empty volumes, answers clients of HTTP/1.0 whole and takes a model', async () => {
+checkTest('the service of k8s/ begins with empty volumes, answers clients of HTTP/1.0 whole and takes a model', async () => {
   const root = scratch();
   const { data } = parse(readFileSync('k8s/config.yaml', 'utf8')) as { data: Record<string, string> };
   // The volumes are there and empty; everything else of the file system is read-only.
@@ -41,11 +42,15 @@ test('the service of k8s/ begins with empty volumes, answers clients of HTTP/1.0
   const moved = data['sluice.yaml']!.replaceAll(/\/(etc|var)\/(?=[\w/.]*)/g, `${root}/$1/`);
   expect(moved).toContain(`${root}/var/`);
   writeFileSync(file, moved);
+  // What one key and one answer may hold fits the volume several times over: a pod that exceeds it is evicted.
+  const volume = deployment.spec.template.spec.volumes.find((v: { name: string }) => v.name === 'data');
+  expect(volume.emptyDir.sizeLimit).toBe('20Gi');
   // Of the place: its port, its registry, and an alias in it.
   const config = await loadConfig(ServerConfigSchema, {
     file,
     settings: ['listen.port=0', 'listen.host=127.0.0.1', 'preload=["credit-default"]'],
   });
+  expect(4 * (config.jobs.max_bytes + config.spill.max_bytes)).toBeLessThanOrEqual(20 * 1024 ** 3);
   const running = await serve({ config, registry });
   onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);

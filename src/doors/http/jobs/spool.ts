@@ -1,6 +1,8 @@
 // Writes the body of a request to the disk, or only looks at it: either way its hash says which body it was.
 import { createHash } from 'node:crypto';
 import { open, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import { syncFolder } from '../../../io/sink/commit-journal.ts';
 import type { RequestBody } from '../wire/request-body.ts';
 import type { GrowingFile } from './job-quota.ts';
 
@@ -23,6 +25,8 @@ export async function spool(body: RequestBody, file: string, room: GrowingFile):
       for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
     }
     await handle.sync();
+    // Its name, too, survives a power cut: the table says that it is there.
+    await syncFolder(path.dirname(file));
   } catch (error) {
     await unlink(file).catch(() => {});
     throw error;

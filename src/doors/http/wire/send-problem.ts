@@ -2,6 +2,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
+import { AnswerDigest } from './content-digest.ts';
 import { logLineOf, problemOf, systemFault } from './problem.ts';
 
 /** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
@@ -45,7 +46,13 @@ function sendEarly(
   const text = JSON.stringify(body);
   reply.hijack();
   reply.raw.on('error', () => {});
-  reply.raw.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text) });
+  const digest = AnswerDigest.wantedBy(request.headers);
+  digest?.update(Buffer.from(text));
+  reply.raw.writeHead(status, {
+    ...headers,
+    'content-length': Buffer.byteLength(text),
+    ...(digest ? { 'content-digest': digest.value() } : {}),
+  });
   reply.raw.write(text);
   if (isWhole(request.raw)) reply.raw.end();
   else linger(request, () => reply.raw.end());
