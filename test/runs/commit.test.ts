@@ -1,9 +1,11 @@
 // An output and what lies beside it are of one run, or absent, whatever fails and whenever the process is killed.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { scratch } from '../support/cli.ts';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { MAIN, scratch } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
@@ -26,6 +28,12 @@ interface Ended {
 
 /** Commits `version` into the folder: an output, a list beside it and a third file in a folder of its own. */
 function commit(folder: string, version: string, fault?: Fault): Promise<Ended> {
+  const files = ['out.csv', 'out.csv.rejects.csv', 'proof/out.json'].map((name) => path.join(folder, name));
+  return faulty(folder, [COMMITTER, version, ...files], fault);
+}
+
+/** Runs a program with a fault of the file system below `folder`. */
+async function faulty(folder: string, args: readonly string[], fault?: Fault): Promise<Ended> {
   const count = `${folder}.${commits++}.count`;
   const env = {
     FAULT_FOLDER: folder,
@@ -33,8 +41,7 @@ function commit(folder: string, version: string, fault?: Fault): Promise<Ended> 
     FAULT_HOW: fault?.how ?? 'EIO',
     FAULT_COUNT: count,
   };
-  const files = ['out.csv', 'out.csv.rejects.csv', 'proof/out.json'].map((name) => path.join(folder, name));
-  const child = spawn(process.execPath, ['--import', PRELOAD, COMMITTER, version, ...files], {
+  const child = spawn(process.execPath, ['--import', PRELOAD, ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -42,11 +49,8 @@ function commit(folder: string, version: string, fault?: Fault): Promise<Ended> 
   child.stderr.on('data', (text) => {
     stderr += text;
   });
-  return new Promise((resolve) => {
-    child.on('close', (code) =>
-      resolve({ code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] }),
-    );
-  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] };
 }
 
 function setUp(): string {
@@ -135,5 +139,35 @@ test('commits into one output at the same time follow each other', async () => {
     expect(ended.map((e) => [e.code, e.stderr])).toEqual(versions.map(() => [0, '']));
     const now = visible(folder);
     expect([ofOneRun(now), Object.keys(now).length, hidden(folder)]).toEqual([true, 3, []]);
+  }
+});
+
+/** Runs `score` into the folder, with a fault on the way. */
+function score(folder: string, input: string, fault?: Fault): Promise<Ended> {
+  const files = ['-o', path.join(folder, 'o.csv'), '--rejects', path.join(folder, 'l.csv')];
+  return faulty(folder, [MAIN, 'score', input, '-m', 'credit-default', ...files, '--workers', '1', '--quiet'], fault);
+}
+
+checkTest('a run of score: output and list are of one run, or absent, whatever fails', async () => {
+  const folder = setUp();
+  const input = `${folder}.csv`;
+  writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 20, seed: 4, faults: 3, dirty: false })]));
+  const { kinds } = await score(folder, input);
+  const read = () => ['o.csv', 'l.csv'].map((name) => readFileSync(path.join(folder, name), 'utf8'));
+  const whole = read();
+  expect(kinds.length).toBeGreaterThan(40);
+  const step = times('SLUICE_COMMIT_STEP', { quick: 9, check: 9, campaigns: 1 });
+  for (let at = 1; at <= kinds.length + 8; at += step) {
+    for (const how of ['EIO', 'kill']) {
+      for (const name of ['o.csv', 'l.csv']) writeFileSync(path.join(folder, name), 'old');
+      const { code, stderr } = await score(folder, input, { at, how });
+      const where = `${how} at ${at} (${kinds[at - 1]}): ${stderr}`;
+      const now = ['o.csv', 'l.csv'].map((name) => existsSync(path.join(folder, name)) && readFileSync(path.join(folder, name), 'utf8')); // biome-ignore format: one line
+      const runs = now.map((text, i) => (text === false ? 'absent' : text === whole[i] ? 'new' : text));
+      expect([where, runs]).toEqual([where, expect.not.arrayContaining(['old', 'new'])]);
+      if (how === 'EIO') expect([where, runs]).toEqual([where, code === 3 ? ['new', 'new'] : ['old', 'old']]);
+      expect([where, (await score(folder, input)).code, read()]).toEqual([where, 3, whole]);
+      expect([where, readdirSync(folder).sort()]).toEqual([where, ['l.csv', 'o.csv', 'proof']]);
+    }
   }
 });
