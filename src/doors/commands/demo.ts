@@ -22,7 +22,9 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   const rejects = path.join(folder, 'rejected.csv');
   say(`\n1. ${count(rows)} applications, ${faults} of them broken → ${portfolio}`);
   await generate({ rows, seed: 7, output: portfolio, faults, ids: true });
-  say(`\n2. sluice score ${portfolio} --model credit-default --passthrough application_id -o ${scored} --rejects ${rejects}\n`);
+  say(
+    `\n2. sluice score ${portfolio} --model credit-default --passthrough application_id -o ${scored} --rejects ${rejects}\n`,
+  );
   await score(portfolio, {
     model: 'credit-default',
     output: scored,
