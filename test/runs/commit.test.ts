@@ -120,6 +120,24 @@ describe('of one run, or absent', () => {
     });
   }
 
+  checkTest('whoever completes the commit of a killed process fails or is killed as well', async () => {
+    const folder = setUp();
+    const { kinds } = await commit(folder, 'old');
+    const begun = kinds.indexOf('rename');
+    for (let i = 0; i < KILLS; i++) {
+      for (const [name, text] of Object.entries(of('old'))) writeFileSync(path.join(folder, name), text);
+      const at = begun + 1 + ((i * 7) % 24);
+      await commit(folder, 'new', { at, how: 'kill' });
+      const second = { at: 1 + ((i * 23) % 60), how: i % 2 === 0 ? 'kill' : 'EIO' };
+      await commit(folder, 'newer', second);
+      const where = `killed at ${at}, then ${second.how} at ${second.at}`;
+      const now = visible(folder);
+      expect([where, ofOneRun(now), Object.keys(now).length > 0]).toEqual([where, true, true]);
+      expect([where, (await commit(folder, 'next')).code]).toEqual([where, 0]);
+      expect([where, visible(folder), hidden(folder)]).toEqual([where, of('next'), []]);
+    }
+  });
+
   test('a commit that was killed half-way is completed by the next run into the same output', async () => {
     const folder = setUp();
     await commit(folder, 'old');
