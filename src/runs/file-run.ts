@@ -20,7 +20,7 @@ import {
 } from './endpoints.ts';
 import { InputScorer } from './input-scorer.ts';
 import { connectionOf } from './kafka-connection.ts';
-import { refuseNothingScored } from './nothing-scored.ts';
+import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { type RunFile, refuseSameFiles } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
@@ -212,7 +212,7 @@ class FileRun {
           return unit;
         },
         publish: 'later',
-        ...(spec.allow_empty ? {} : { beforeCommit: refuseNothingScored }),
+        ...(spec.allow_empty ? {} : { beforeCommit: refuseNothingScoredOf(model.manifest) }),
         idleMs: spec.score.batch_wait_ms,
         signal: this.#stop.signal,
       });

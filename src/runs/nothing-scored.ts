@@ -1,10 +1,22 @@
 // An input of which not one row could be scored has failed: it must not take the place of a good output of yesterday.
 import { SluiceError } from '../core/errors.ts';
 import type { RunCounts } from '../engine/counts.ts';
+import type { Manifest } from '../model/package/manifest.ts';
 
 /** An input without rows is in order. @throws SluiceError nothing_scored, with the reasons by code and the first rows */
 export function refuseNothingScored({ rows, scored, rejectedByCode, details }: Readonly<RunCounts>): void {
   if (rows === 0 || scored > 0) return;
   const codes = Object.entries(rejectedByCode).map(([code, n]) => `${code} ${n}`);
   throw new SluiceError('nothing_scored', `no application could be scored: ${codes.join(', ')}`, { details });
+}
+
+/** The same for a terminal: a column that is none of the model is a word of the input, and is not named. */
+export function refuseNothingScoredOf(manifest: Manifest): (counts: Readonly<RunCounts>) => void {
+  const known = new Set(manifest.columns.map(({ name }) => name));
+  return (counts) => {
+    const details = counts.details.map(({ column, ...rest }) =>
+      column !== undefined && known.has(column) ? { ...rest, column } : rest,
+    );
+    refuseNothingScored({ ...counts, details });
+  };
 }

@@ -1,14 +1,18 @@
 // An output and what lies beside it are of one run, or absent, whatever fails and whenever the process is killed.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { scratch } from '../support/cli.ts';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { MAIN, scratch } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
 const COMMITTER = path.resolve('test/support/commit-process.ts');
-const KILLS = times('SLUICE_COMMIT_KILLS', { quick: 10, check: 60, campaigns: 300 });
+const KILLS = times('SLUICE_COMMIT_KILLS', { quick: 10, check: 20, campaigns: 300 });
+/** Every so many operations one is tried. */
+const STEP = times('SLUICE_COMMIT_STEP', { quick: 9, check: 5, campaigns: 1 });
 
 let commits = 0;
 
@@ -26,6 +30,12 @@ interface Ended {
 
 /** Commits `version` into the folder: an output, a list beside it and a third file in a folder of its own. */
 function commit(folder: string, version: string, fault?: Fault): Promise<Ended> {
+  const files = ['out.csv', 'out.csv.rejects.csv', 'proof/out.json'].map((name) => path.join(folder, name));
+  return faulty(folder, [COMMITTER, version, ...files], fault);
+}
+
+/** Runs a program with a fault of the file system below `folder`. */
+async function faulty(folder: string, args: readonly string[], fault?: Fault): Promise<Ended> {
   const count = `${folder}.${commits++}.count`;
   const env = {
     FAULT_FOLDER: folder,
@@ -33,8 +43,7 @@ function commit(folder: string, version: string, fault?: Fault): Promise<Ended> 
     FAULT_HOW: fault?.how ?? 'EIO',
     FAULT_COUNT: count,
   };
-  const files = ['out.csv', 'out.csv.rejects.csv', 'proof/out.json'].map((name) => path.join(folder, name));
-  const child = spawn(process.execPath, ['--import', PRELOAD, COMMITTER, version, ...files], {
+  const child = spawn(process.execPath, ['--import', PRELOAD, ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'pipe'],
   });
@@ -42,11 +51,8 @@ function commit(folder: string, version: string, fault?: Fault): Promise<Ended> 
   child.stderr.on('data', (text) => {
     stderr += text;
   });
-  return new Promise((resolve) => {
-    child.on('close', (code) =>
-      resolve({ code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] }),
-    );
-  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] };
 }
 
 function setUp(): string {
@@ -94,16 +100,17 @@ describe('of one run, or absent', () => {
     ['over the files of an earlier run', 'old'],
     ['into an empty folder', null],
   ] as const) {
-    checkTest(`${name}: every operation fails once`, async () => {
+    checkTest(`${name}: an operation fails`, async () => {
       const folder = setUp();
       const { kinds } = await commit(folder, 'old');
       expect(kinds.filter((k) => k === 'rename').length).toBeGreaterThan(3);
       const codes = ['EIO', 'ENOSPC'];
       // Somewhat more than were counted: over earlier files there are more.
-      for (let at = 1; at <= kinds.length + 20; at++) await holdsAt(folder, { at, how: codes[at % 2]! }, old);
+      for (let at = 1; at <= kinds.length + 20; at += STEP)
+        await holdsAt(folder, { at, how: codes[((at / STEP) % 2) | 0]! }, old);
     });
 
-    checkTest(`${name}: killed at every operation`, async () => {
+    checkTest(`${name}: killed at an operation`, async () => {
       const folder = setUp();
       const most = (await commit(folder, 'old')).kinds.length + 20;
       for (let i = 0; i < KILLS; i++) {
@@ -112,6 +119,24 @@ describe('of one run, or absent', () => {
       }
     });
   }
+
+  checkTest('whoever completes the commit of a killed process fails or is killed as well', async () => {
+    const folder = setUp();
+    const { kinds } = await commit(folder, 'old');
+    const begun = kinds.indexOf('rename');
+    for (let i = 0; i < KILLS; i++) {
+      for (const [name, text] of Object.entries(of('old'))) writeFileSync(path.join(folder, name), text);
+      const at = begun + 1 + ((i * 7) % 24);
+      await commit(folder, 'new', { at, how: 'kill' });
+      const second = { at: 1 + ((i * 23) % 60), how: i % 2 === 0 ? 'kill' : 'EIO' };
+      await commit(folder, 'newer', second);
+      const where = `killed at ${at}, then ${second.how} at ${second.at}`;
+      const now = visible(folder);
+      expect([where, ofOneRun(now), Object.keys(now).length > 0]).toEqual([where, true, true]);
+      expect([where, (await commit(folder, 'next')).code]).toEqual([where, 0]);
+      expect([where, visible(folder), hidden(folder)]).toEqual([where, of('next'), []]);
+    }
+  });
 
   test('a commit that was killed half-way is completed by the next run into the same output', async () => {
     const folder = setUp();
@@ -135,5 +160,34 @@ test('commits into one output at the same time follow each other', async () => {
     expect(ended.map((e) => [e.code, e.stderr])).toEqual(versions.map(() => [0, '']));
     const now = visible(folder);
     expect([ofOneRun(now), Object.keys(now).length, hidden(folder)]).toEqual([true, 3, []]);
+  }
+});
+
+/** Runs `score` into the folder, with a fault on the way. */
+function score(folder: string, input: string, fault?: Fault): Promise<Ended> {
+  const files = ['-o', path.join(folder, 'o.csv'), '--rejects', path.join(folder, 'l.csv')];
+  return faulty(folder, [MAIN, 'score', input, '-m', 'credit-default', ...files, '--workers', '1', '--quiet'], fault);
+}
+
+checkTest('a run of score: output and list are of one run, or absent, whatever fails', async () => {
+  const folder = setUp();
+  const input = `${folder}.csv`;
+  writeFileSync(input, Buffer.concat([...generatePortfolio({ rows: 20, seed: 4, faults: 3, dirty: false })]));
+  const { kinds } = await score(folder, input);
+  const read = () => ['o.csv', 'l.csv'].map((name) => readFileSync(path.join(folder, name), 'utf8'));
+  const whole = read();
+  expect(kinds.length).toBeGreaterThan(40);
+  for (let at = 1; at <= kinds.length + 8; at += 2 * STEP) {
+    for (const how of ['EIO', 'kill']) {
+      for (const name of ['o.csv', 'l.csv']) writeFileSync(path.join(folder, name), 'old');
+      const { code, stderr } = await score(folder, input, { at, how });
+      const where = `${how} at ${at} (${kinds[at - 1]}): ${stderr}`;
+      const now = ['o.csv', 'l.csv'].map((name) => existsSync(path.join(folder, name)) && readFileSync(path.join(folder, name), 'utf8')); // biome-ignore format: one line
+      const runs = now.map((text, i) => (text === false ? 'absent' : text === whole[i] ? 'new' : text));
+      expect([where, runs]).toEqual([where, expect.not.arrayContaining(['old', 'new'])]);
+      if (how === 'EIO') expect([where, runs]).toEqual([where, code === 3 ? ['new', 'new'] : ['old', 'old']]);
+      expect([where, (await score(folder, input)).code, read()]).toEqual([where, 3, whole]);
+      expect([where, readdirSync(folder).sort()]).toEqual([where, ['l.csv', 'o.csv', 'proof']]);
+    }
   }
 });

@@ -1,6 +1,7 @@
 // Compressed input through every door: all that is in it, however it was put together, and never less without an error.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { compressFrame } from 'lz4-napi';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { fromStream } from '../../src/io/source/byte-source.ts';
@@ -125,5 +126,23 @@ test.each(CONTAINERS)('$name: however the bytes come', async ({ compression, byt
   for (const chunk of [1, 2, 3, 7, 64, 1000]) {
     const got = await all(decompressed(inChunks(bytes, chunk), compression));
     expect(got.equals(PLAIN), `${chunk}`).toBe(true);
+  }
+});
+
+test('lz4 batches of several frames: all of them, and a cut or rubbish behind the end is an error', async () => {
+  const pieces = [PLAIN.subarray(0, 900), PLAIN.subarray(900, 901), PLAIN.subarray(901)];
+  const frames = await Promise.all(pieces.map((piece) => compressFrame(piece)));
+  const bytes = Buffer.concat(frames);
+  expect((await unpackBatch(bytes, 'lz4')).equals(PLAIN)).toBe(true);
+  const ends = new Map([[frames[0]!.length, 900], [frames[0]!.length + frames[1]!.length, 901]]); // biome-ignore format: one line
+  let silent = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const got = await unpackBatch(bytes.subarray(0, at), 'lz4').catch(refused);
+    if (got !== null && !got.equals(PLAIN.subarray(0, ends.get(at) ?? Infinity))) silent++;
+    if (got !== null && !ends.has(at)) silent++;
+  }
+  expect(silent).toBe(0);
+  for (const rubbish of ['x', '\0\0\0\0', 'rubbish behind the end']) {
+    expect(await unpackBatch(Buffer.concat([bytes, Buffer.from(rubbish)]), 'lz4').catch(refused)).toBe(null);
   }
 });

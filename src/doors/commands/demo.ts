@@ -18,12 +18,17 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   await mkdir(folder, { recursive: true });
   const portfolio = path.join(folder, 'portfolio.csv');
   const scored = path.join(folder, 'scored.csv');
-  say(`\n1. ${count(rows)} applications, ten of them broken → ${portfolio}`);
-  await generate({ rows, seed: 7, output: portfolio, faults: Math.min(10, rows), ids: true });
-  say(`\n2. sluice score ${portfolio} --model credit-default --passthrough application_id -o ${scored}\n`);
+  const faults = Math.min(10, Math.floor(rows / 2));
+  const rejects = path.join(folder, 'rejected.csv');
+  say(`\n1. ${count(rows)} applications, ${faults} of them broken → ${portfolio}`);
+  await generate({ rows, seed: 7, output: portfolio, faults, ids: true });
+  say(
+    `\n2. sluice score ${portfolio} --model credit-default --passthrough application_id -o ${scored} --rejects ${rejects}\n`,
+  );
   await score(portfolio, {
     model: 'credit-default',
     output: scored,
+    rejects,
     passthrough: 'application_id',
     onInvalid: 'report',
   });
@@ -39,8 +44,8 @@ async function demo({ rows, folder }: DemoFlags): Promise<void> {
   });
   say(`\n   ${[...decisions].map(([name, n]) => `${name} ${count(n)}`).join(', ')}`);
   say('\n5. The rows that could not be scored\n');
-  for await (const line of lines(`${scored}.rejects.csv`)) say(`   ${line}`);
-  say(`\nThe files are in ${path.resolve(folder)}: portfolio.csv, scored.csv, scored.csv.rejects.csv`);
+  for await (const line of lines(rejects)) say(`   ${line}`);
+  say(`\nThe files are in ${path.resolve(folder)}: portfolio.csv, scored.csv, rejected.csv`);
 }
 
 /** Reads the demo's own output: no field of it but the passthrough id precedes the numbers, and none is quoted. */

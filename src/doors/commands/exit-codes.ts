@@ -3,7 +3,7 @@ import type { SluiceError } from '../../core/errors.ts';
 
 export const EXIT = {
   done: 0,
-  /** Something went wrong, and nothing new is visible under a final name. */
+  /** Something went wrong, and nothing new is visible under a final name; of several inputs: nothing of those that are named. */
   failed: 1,
   /** The command line, a pipeline or a configuration is wrong: nothing was begun. */
   usage: 2,

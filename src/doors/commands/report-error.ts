@@ -17,8 +17,9 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first rows an error tells of, one a line. */
-function rowsOf({ details }: SluiceError): string {
+/** The first rows of an input of which none could be scored, one a line: there is no list that says it. */
+function rowsOf({ code, details }: SluiceError): string {
+  if (code !== 'nothing_scored') return '';
   const lines = details
     .filter((d) => d.row !== undefined)
     .slice(0, TOLD_ROWS)

@@ -1,6 +1,6 @@
 // Files that become final together: an output, the list of its rejected rows, and what else is of the same run. All of them or none.
 import { randomBytes } from 'node:crypto';
-import { type FileHandle, open, rename } from 'node:fs/promises';
+import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
@@ -52,14 +52,16 @@ export class CommitSet {
     const { target, present, direct } = await targetOf(file);
     if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
     if (direct) return openDirect(target);
+    let member: Member | null = null;
     try {
       await this.#prepare(target);
-      const member = await this.#member(target, present?.ino ?? null, beside);
+      member = await this.#member(target, present?.ino ?? null, beside);
       member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : 0o666);
-      this.#members.push(member);
       member.after = (await member.handle.stat()).ino;
+      this.#members.push(member);
       return this.#sink(member);
     } catch (cause) {
+      if (member !== null) await discard(member);
       await this.#release();
       throw writeError(target, cause, 'output_unwritable');
     }
@@ -106,8 +108,9 @@ export class CommitSet {
   async #prepare(target: string): Promise<void> {
     const folder = path.dirname(target);
     this.#leases.push(await holdLease(folder));
-    await recover(target, this.#log);
-    await clearLeftOvers(target, this.#log);
+    const entries = await readdir(folder);
+    const recovered = await recover(target, entries, this.#log);
+    await clearLeftOvers(target, recovered ? await readdir(folder) : entries, this.#log);
   }
 
   async #member(target: string, before: number | null, beside: boolean): Promise<Member> {

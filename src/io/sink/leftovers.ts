@@ -33,14 +33,14 @@ interface LeftOver {
   standing: Standing;
 }
 
-/** Files beside `target` that other processes made, with what is known of their owners. */
-async function foundBeside(target: string): Promise<LeftOver[]> {
+/** Files beside `target` that other processes made, with what is known of their owners. `entries`: of its folder. */
+async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
   const mine = await thisOwner();
   const standings = new Map<string, Promise<Standing>>();
   const found: LeftOver[] = [];
-  for (const entry of await readdir(folder)) {
+  for (const entry of entries) {
     if (!entry.startsWith(start)) continue;
     const file = path.join(folder, entry);
     const [, owner, token, kind] = BESIDE.exec(entry.slice(start.length)) ?? [];
@@ -66,11 +66,18 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Completes commits into `target` whose process is over, or undoes those that were being undone. */
-export async function recover(target: string, log: Log): Promise<void> {
-  for (const { file, kind, standing } of await foundBeside(target)) {
-    if (standing === 'over' && (kind === 'commit' || kind === 'undo')) await finish(file, kind, target, log);
+/**
+ * Completes commits into `target` whose process is over, or undoes those that were being undone. `entries`: of its folder.
+ * @returns whether there were any
+ */
+export async function recover(target: string, entries: readonly string[], log: Log): Promise<boolean> {
+  let any = false;
+  for (const { file, kind, standing } of await foundBeside(target, entries)) {
+    if (standing !== 'over' || (kind !== 'commit' && kind !== 'undo')) continue;
+    await finish(file, kind, target, log);
+    any = true;
   }
+  return any;
 }
 
 async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
@@ -94,8 +101,8 @@ async function finish(file: string, kind: 'commit' | 'undo', target: string, log
 }
 
 /** Removes what is left of processes that are over. `recover` comes first: a commit needs its files. */
-export async function clearLeftOvers(target: string, log: Log): Promise<void> {
-  const found = await foundBeside(target);
+export async function clearLeftOvers(target: string, entries: readonly string[], log: Log): Promise<void> {
+  const found = await foundBeside(target, entries);
   const committing = new Set(found.filter((l) => l.kind === 'commit' || l.kind === 'undo').map((l) => l.owner));
   for (const { file, owner, kind, standing } of found) {
     if ((kind !== 'partial' && kind !== 'before') || committing.has(owner)) continue;
@@ -104,7 +111,7 @@ export async function clearLeftOvers(target: string, log: Log): Promise<void> {
       log(`${file} was left by another machine or container, and whether that still runs cannot be told: it stays`);
     }
   }
-  await clearLeases(path.dirname(target));
+  await clearLeases(path.dirname(target), entries);
 }
 
 /**
@@ -116,8 +123,11 @@ export async function waitForOthers(target: string, journal: string, aside: stri
   const token = journal.split('.').at(-2)!;
   const end = performance.now() + TURN_MS;
   for (let shown = true; ; ) {
-    await recover(target, log);
-    const others = (await foundBeside(target)).filter((l) => l.kind === 'commit' || l.kind === 'undo');
+    const folder = path.dirname(target);
+    await recover(target, await readdir(folder), log);
+    const others = (await foundBeside(target, await readdir(folder))).filter(
+      (l) => l.kind === 'commit' || l.kind === 'undo',
+    );
     if (others.length === 0 && shown) return;
     const stuck = others.find((l) => l.standing === 'unknown');
     if (stuck || (others.length > 0 && performance.now() > end)) {

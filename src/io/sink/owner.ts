@@ -1,6 +1,6 @@
 // Whose a temporary file is: its name says which process wrote it, and a lease beside it is locked for as long as that one runs.
 import { createHash } from 'node:crypto';
-import { open, readdir, readFile, readlink, stat, unlink } from 'node:fs/promises';
+import { open, readFile, readlink, stat, unlink } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
@@ -168,9 +168,9 @@ async function takeLease(folder: string): Promise<DatabaseSync | null> {
   }
 }
 
-/** Removes leases of processes that are over. */
-export async function clearLeases(folder: string): Promise<void> {
-  for (const entry of await readdir(folder)) {
+/** Removes leases of processes that are over. `entries`: of the folder. */
+export async function clearLeases(folder: string, entries: readonly string[]): Promise<void> {
+  for (const entry of entries) {
     const owner = LEASE.exec(entry)?.[1];
     if (owner !== undefined && (await standingOf(owner, folder)) === 'over') {
       await unlink(path.join(folder, entry)).catch(() => {});
