@@ -29,7 +29,7 @@ export interface FitOptions {
 const GUESSED_BYTES = 64 * 1024;
 
 /**
- * Splits the bytes of a header row.
+ * Splits the bytes of a header row, which end before its line end.
  * @throws SluiceError foreign_content | invalid_encoding | header_mismatch
  */
 export function splitHeader(bytes: Buffer, delimiter: string): string[] {

@@ -158,7 +158,7 @@ test.each([
   const { manifest } = await loadPackage(CREDIT_DEFAULT);
   const text = Buffer.concat([...generatePortfolio({ rows: 4_000, seed: 3, ids: true, ...faults })]);
   const begin = text.indexOf(10) + 1;
-  const names = splitHeader(text.subarray(0, begin), ',');
+  const names = splitHeader(text.subarray(0, begin - 1), ',');
   const layout: DelimitedLayout = {
     delimiter: ',',
     fields: names.length,
@@ -173,7 +173,7 @@ test.each(['train.csv', 'clean.csv', 'dirty.csv', 'background.csv'])('the zoo, %
   const bytes = readFileSync(path.resolve('test/zoo/data', file));
   const { manifest } = await loadPackage(CREDIT_DEFAULT);
   const begin = bytes.indexOf(10) + 1;
-  const names = splitHeader(bytes.subarray(0, begin), ',');
+  const names = splitHeader(bytes.subarray(0, begin - 1), ',');
   const readers = columnReaders(manifest).filter((r) => names.includes(r.name));
   expect(readers.length).toBeGreaterThan(15);
   const layout: DelimitedLayout = {
