@@ -10,7 +10,7 @@ import { SluiceError } from './errors.ts';
 export async function assertUsable(setting: string, folder: string): Promise<void> {
   const probe = path.join(folder, `.sluice-probe-${process.pid}-${crypto.randomUUID()}`);
   try {
-    await mkdir(folder, { recursive: true });
+    await makeFolder(path.resolve(folder));
     await writeFile(probe, 'x', { mode: 0o600 });
   } catch (cause) {
     const why = (cause as NodeJS.ErrnoException).code ?? 'unknown';
@@ -18,4 +18,20 @@ export async function assertUsable(setting: string, folder: string): Promise<voi
   } finally {
     await rm(probe, { force: true }).catch(() => {});
   }
+}
+
+/** Not by the recursive mkdir of Node, because that never ends where a file system says ENOENT whatever is there, as /proc does. */
+async function makeFolder(folder: string): Promise<void> {
+  const attempt = (): Promise<boolean> =>
+    mkdir(folder).then(
+      () => true,
+      (error: NodeJS.ErrnoException) => {
+        if (error.code === 'EEXIST') return true;
+        if (error.code === 'ENOENT' && path.dirname(folder) !== folder) return false;
+        throw error;
+      },
+    );
+  if (await attempt()) return;
+  await makeFolder(path.dirname(folder));
+  if (!(await attempt())) throw Object.assign(new Error('the folder cannot be made'), { code: 'ENOENT' });
 }

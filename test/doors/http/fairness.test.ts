@@ -240,8 +240,10 @@ test('folders of the settings are made and tried at the start', async () => {
   const folder = scratch();
   writeFileSync(path.join(folder, 'file'), '');
   for (const setting of ['spill.folder', 'jobs.folder']) {
-    const error = await startService([`${setting}=${folder}/file/below`]).catch((e) => e);
-    expect(error).toMatchObject({ code: 'folder_unusable', message: expect.stringContaining(setting) });
+    for (const place of [`${folder}/file/below`, '/proc/below', '/proc/below/it', '/dev/null/x']) {
+      const error = await startService([`${setting}=${place}`]).catch((e) => e);
+      expect(error).toMatchObject({ code: 'folder_unusable', message: expect.stringContaining(setting) });
+    }
   }
   const started = await sluice(['serve', '--dev', '--port', '0', '--set', `jobs.folder=${folder}/file/below`]);
   expect([started.code, started.stderr]).toEqual([2, expect.stringMatching(/jobs\.folder: .* \[folder_unusable\]/)]);
