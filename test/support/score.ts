@@ -67,7 +67,9 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
       if (!openRejects) return;
       if (!list) {
         list = await openRejects();
-        await list.write(Buffer.from(rejectsHeader(options.passthrough === '*' ? [] : options.passthrough).replace('input,', '')));
+        await list.write(
+          Buffer.from(rejectsHeader(options.passthrough === '*' ? [] : options.passthrough).replace('input,', '')),
+        );
       }
       await list.write(Buffer.from(lines));
     },

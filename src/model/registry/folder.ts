@@ -1,4 +1,5 @@
 // The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml.
+import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { formatYaml } from '../../config/yaml.ts';
@@ -94,7 +95,7 @@ export class FolderRegistry implements Registry {
   async add(id: string, version: string, source: string): Promise<string> {
     const parsed = parseReference(`${id}:${version}`);
     const target = path.join(this.#folders[0]!, parsed.id, version);
-    const temporary = path.join(this.#folders[0]!, parsed.id, `.${version}.${process.pid}.partial`);
+    const temporary = path.join(this.#folders[0]!, parsed.id, `.${version}.${randomUUID()}.partial`);
     try {
       await mkdir(path.dirname(target), { recursive: true });
       if (await stat(target).catch(() => null)) throw exists(id, version);
@@ -200,7 +201,7 @@ async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
 
 /** Atomic: a reader sees the old text or the new one, even after a crash. */
 async function writeWhole(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.partial`;
+  const temporary = `${file}.${randomUUID()}.partial`;
   const handle = await open(temporary, 'w');
   try {
     await handle.writeFile(text);

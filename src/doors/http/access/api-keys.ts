@@ -1,7 +1,7 @@
 // API keys: kept as SHA-256, compared in constant time, read again when their file changes.
 import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
-import { chmod, readFile, rename, writeFile } from 'node:fs/promises';
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type Static, Type } from 'typebox';
 import { stringify } from 'yaml';
@@ -41,10 +41,15 @@ export async function readKeys(file: string): Promise<ApiKey[]> {
 
 /** Replaces a keys file as a whole; only its owner may read it. */
 export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<void> {
-  const temporary = `${file}.${process.pid}.partial`;
-  await writeFile(temporary, stringify({ keys }), { mode: 0o600 });
-  await chmod(temporary, 0o600);
-  await rename(temporary, file);
+  const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
+  try {
+    await writeFile(temporary, stringify({ keys }), { mode: 0o600 });
+    await chmod(temporary, 0o600);
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
 }
 
 export const hashToken = (token: string): string => hash('sha256', token, 'hex');
