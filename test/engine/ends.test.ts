@@ -88,9 +88,9 @@ describe.each(['auto', 'onnxruntime'] as const)('sampled interpretation, evaluat
     await first.score(few);
     const took = performance.now() - began;
     await first.pool.close();
-    // The limit is that of 120 rows, but no less than some messages of progress are apart; a block of 600 goes beyond it.
-    const { pool, score, deaths } = await sampledPool(engine, Math.max(5000, 6 * took));
-    const rows = few * Math.ceil(Math.max(30, 7500 / took));
+    // The limit is that of 60 rows, but no less than some messages of progress are apart; the block goes beyond it.
+    const { pool, score, deaths } = await sampledPool(engine, Math.max(5000, 3 * took));
+    const rows = few * Math.ceil(Math.max(8, 7500 / took));
     expect((await score(rows)).scored).toBeGreaterThan(0.9 * rows);
     expect(deaths).toEqual([]);
     await pool.close();
