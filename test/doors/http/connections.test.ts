@@ -143,7 +143,7 @@ onLinux('a pause of the server is not held against its clients: heads and bodies
       got += d;
     });
     inside.write(whole.slice(0, cut));
-    return { ended: new Promise<string>((resolve) => inside.on('close', () => resolve(got))), finish: () => inside.write(whole.slice(cut)) };
+    return { ended: new Promise<string>((resolve) => inside.on('end', () => resolve(got))), finish: () => inside.write(whole.slice(cut)) };
   });
   const clients = await Promise.all(asked);
   process.kill(s.pid, 'SIGSTOP');

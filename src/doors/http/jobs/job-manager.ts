@@ -283,7 +283,8 @@ export class JobManager {
       });
       await unlink(this.#path(job.id, 'upload')).catch(() => {});
     } catch (error) {
-      const fault = systemFault(error);
+      // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
+      const fault = signal.aborted ? signal.reason : systemFault(error);
       const line = logLineOf(fault, job.id);
       if (line !== null) this.#services.log(`a job failed: ${line}`);
       const e = withoutNames(asSluiceError(fault, 'internal_error'));
