@@ -42,7 +42,10 @@ function worst(expected: Row[], got: Prediction[], isEmpty: (row: number) => boo
   let largest = 0;
   expected.forEach((want, i) => {
     const p = got[i]!;
-    if (isEmpty(i)) return expect([i + 1, p.error?.code]).toEqual([i + 1, 'empty_row']);
+    if (isEmpty(i)) {
+      expect([i + 1, p.error?.code]).toEqual([i + 1, 'empty_row']);
+      return;
+    }
     const refused = Object.values(want).includes('refused');
     expect([i + 1, p.error?.code ?? 'scored']).toEqual([
       i + 1,
