@@ -9,7 +9,6 @@ import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
 import { askedOf, type PredictServices, refuseOutcome, streamLimits } from '../routes/predict.ts';
-import { withoutCells } from '../wire/no-echo.ts';
 import type { Job } from './job-store.ts';
 
 export interface JobFiles {
@@ -67,8 +66,6 @@ export async function scoreJob(
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: result.bytesWritten };
-  } catch (error) {
-    throw withoutCells(error, hosted.model.manifest);
   } finally {
     await source.close();
     hosted.release();
@@ -99,8 +96,6 @@ export async function scoreUpload(
       beforeCommit: refuseNothingScored,
     });
     return { counts, resultBytes: 0 };
-  } catch (error) {
-    throw withoutCells(error, hosted.model.manifest);
   } finally {
     hosted.release();
   }

@@ -14,7 +14,6 @@ import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission, Admitted } from '../wire/admission.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
-import { withoutCells } from '../wire/no-echo.ts';
 import { logLineOf, systemFault } from '../wire/problem.ts';
 import { type BodyOptions, openBody, type RequestBody } from '../wire/request-body.ts';
 import { mustBeWhole, takesTrailers } from '../wire/way.ts';
@@ -234,7 +233,7 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
       },
     });
   } catch (error) {
-    if (!held.started) throw withoutCells(error, model.manifest);
+    if (!held.started) throw error;
     const line = logLineOf(systemFault(error), request.id);
     if (line !== null) services.log(`an answer was cut: ${line}`);
     reply.hijack();
