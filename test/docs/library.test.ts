@@ -9,6 +9,7 @@ import { openModel, type ScoredStream, type ScoreStreamOptions, scoreStream } fr
 import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { scoreText } from '../support/score.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const run = promisify(execFile);
 const portfolio = (rows: number, faults = 0): Buffer =>
@@ -30,7 +31,7 @@ async function project(): Promise<string> {
   return folder;
 }
 
-test('the example compiles against the declarations and does what it says', async () => {
+checkTest('the example compiles against the declarations and does what it says', async () => {
   const folder = await project();
   const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--lib', 'es2024,esnext.disposable', '--types', 'node', 'example.ts']; // biome-ignore format: one line
   const tsc = path.resolve('node_modules/typescript/bin/tsc');

@@ -6,6 +6,7 @@ import { describe, expect, test } from 'vitest';
 import type { ErrorCode } from '../../src/core/errors.ts';
 import { generatePortfolio, type PlantedFault } from '../../src/demo/portfolio.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../support/score.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const REFERENCE = path.resolve('test/fixtures/reference');
 const rowsOf = (text: string) => parse(text, { columns: true }) as Record<string, string>[];
@@ -40,7 +41,7 @@ describe.each([
     });
   });
 
-  test('the same bytes for every read size, worker count, block and batch size', async () => {
+  checkTest('the same bytes for every read size, worker count, block and batch size', async () => {
     const { bytes } = portfolio(700, 9);
     const reference = await scoreText(bytes, { folder, passthrough: '*', chunk: 65_536 });
     const setups = [
@@ -58,7 +59,7 @@ describe.each([
   });
 });
 
-test('a row has the same prediction alone as among others', async () => {
+checkTest('a row has the same prediction alone as among others', async () => {
   const { bytes } = portfolio(40, 0, 11);
   const [header, ...lines] = bytes.toString().trimEnd().split('\n');
   const all = rowsOf((await scoreText(bytes, { passthrough: '*' })).output);

@@ -44,7 +44,7 @@ test('a worker that dies once is replaced and its block repeated: the same bytes
   expect(output).toBe(calm.output);
 });
 
-test('a row that kills its worker every time becomes a rejected row, its neighbours are scored', async () => {
+checkTest('a row that kills its worker every time becomes a rejected row, its neighbours are scored', async () => {
   const ids = { 77: 'KILL_ALWAYS', 78: 'KILL_ALWAYS', 431: 'KILL_ALWAYS' };
   const calm = rowsOf((await scoreText(portfolio({}), { passthrough: '*' })).output);
   const { output, result, rejects, deaths } = await run(ids);
@@ -65,14 +65,14 @@ checkTest('a row that hangs its worker is found by the time limit of a job', asy
   expect(result.scored).toBe(599);
 });
 
-test('a model that takes down every worker ends the run with words, not with a loop', async () => {
+checkTest('a model that takes down every worker ends the run with words, not with a loop', async () => {
   const ids = Object.fromEntries(Array.from({ length: 600 }, (_, i) => [i + 1, 'KILL_ALWAYS']));
   await expect(run(ids, { blockBytes: 1 << 20, pool: { entry: ENTRY, maxPoisonRows: 3 } })).rejects.toMatchObject({
     code: 'worker_failed',
   });
 });
 
-test('memory that runs out in a worker is a death like any other', async () => {
+checkTest('memory that runs out in a worker is a death like any other', async () => {
   const { result, deaths } = await run({ 9: 'OUT_OF_MEMORY' }, { blockBytes: 400, pool: { entry: ENTRY, heapMb: 48 } });
   expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
   expect(deaths.some((d) => /memory/i.test(d))).toBe(true);

@@ -11,6 +11,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluice } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults, dirty: false })]);
@@ -43,7 +44,7 @@ describe('score: the names of the files say what is read and written', () => {
     return rows.map((r) => (r[at] === '' ? null : Number(r[at])));
   };
 
-  test('every input, and every output, has the same probabilities', async () => {
+  checkTest('every input, and every output, has the same probabilities', async () => {
     const folder = scratch();
     for (const [name, bytes] of Object.entries(inputs)) writeFileSync(path.join(folder, name), bytes);
     const run = async (input: string, output: string) => {
@@ -100,7 +101,7 @@ describe('score: the names of the files say what is read and written', () => {
   });
 });
 
-test('explain finds a row in every format, and says the same of it', async () => {
+checkTest('explain finds a row in every format, and says the same of it', async () => {
   const folder = scratch();
   const objects = asNative(asObjects(portfolio(60).toString()));
   writeFileSync(path.join(folder, 'p.csv'), portfolio(60));

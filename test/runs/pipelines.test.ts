@@ -12,6 +12,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { serveMetrics } from '../../src/monitor/metrics-server.ts';
 import { scratch, sluice } from '../support/cli.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults, dirty: false })]);
@@ -148,7 +149,7 @@ describe('files', () => {
     expect(readdirSync(folder).sort()).toEqual(['p.csv.gz', 'p.yaml']);
   });
 
-  test('Parquet on both sides says the same as CSV', async () => {
+  checkTest('Parquet on both sides says the same as CSV', async () => {
     const folder = scratch();
     const text = portfolio(1200, 8);
     writeFileSync(path.join(folder, 'p.csv'), text);

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { asObjects } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const CLEAN = Buffer.concat([...generatePortfolio({ rows: 6, seed: 5, ids: true, dirty: false })]).toString();
 const [HEADER, ...ROWS] = CLEAN.trimEnd().split('\n') as [string, ...string[]];
@@ -49,18 +50,21 @@ test('the list says in which input a rejected row stands and whose it is; JSON s
   }
 });
 
-test('a list that is asked for is there in any case; one that is not goes with the last rejected row', async () => {
-  const folder = scratch();
-  writeFileSync(path.join(folder, 'in.csv'), broken(2));
-  writeFileSync(path.join(folder, 'clean.csv'), CLEAN);
-  expect((await score(folder, 'in.csv', '-o', 'o.csv')).code).toBe(3);
-  expect((await score(folder, 'in.csv', '-o', 'p.csv', '--rejects', 'list.csv')).code).toBe(3);
-  expect(text(folder, 'o.csv.rejects.csv').split('\n')).toHaveLength(3);
-  expect((await score(folder, 'clean.csv', '-o', 'o.csv')).code).toBe(0);
-  expect((await score(folder, 'clean.csv', '-o', 'p.csv', '--rejects', 'list.csv')).code).toBe(0);
-  expect(text(folder, 'list.csv')).toBe(LIST_HEADER);
-  expect(readdirSync(folder).sort()).toEqual(['clean.csv', 'in.csv', 'list.csv', 'o.csv', 'p.csv']);
-});
+checkTest(
+  'a list that is asked for is there in any case; one that is not goes with the last rejected row',
+  async () => {
+    const folder = scratch();
+    writeFileSync(path.join(folder, 'in.csv'), broken(2));
+    writeFileSync(path.join(folder, 'clean.csv'), CLEAN);
+    expect((await score(folder, 'in.csv', '-o', 'o.csv')).code).toBe(3);
+    expect((await score(folder, 'in.csv', '-o', 'p.csv', '--rejects', 'list.csv')).code).toBe(3);
+    expect(text(folder, 'o.csv.rejects.csv').split('\n')).toHaveLength(3);
+    expect((await score(folder, 'clean.csv', '-o', 'o.csv')).code).toBe(0);
+    expect((await score(folder, 'clean.csv', '-o', 'p.csv', '--rejects', 'list.csv')).code).toBe(0);
+    expect(text(folder, 'list.csv')).toBe(LIST_HEADER);
+    expect(readdirSync(folder).sort()).toEqual(['clean.csv', 'in.csv', 'list.csv', 'o.csv', 'p.csv']);
+  },
+);
 
 describe('an input of which no row can be scored', () => {
   const pipeline = (more: string): string =>

@@ -8,6 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { VERSION } from '../../../src/core/version.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 const run = promisify(execFile);
 /** What `import`s make Node say it is an old one: the launcher looks at nothing else. */
@@ -29,7 +30,7 @@ function checkout(): string {
   return folder;
 }
 
-test('npx in a fresh checkout, which nobody has built; an old build beside it is not asked', async () => {
+checkTest('npx in a fresh checkout, which nobody has built; an old build beside it is not asked', async () => {
   const cwd = checkout();
   expect((await run('npx', ['sluice', '--version'], { cwd })).stdout).toBe(`${VERSION}\n`);
   mkdirSync(path.join(cwd, 'dist'));

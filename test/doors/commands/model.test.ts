@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { scratch, sluice } from '../../support/cli.ts';
+import { checkTest } from '../../support/tiers.ts';
 import { readRows, toTsv, ZOO } from '../../support/zoo.ts';
 
 const TRAIN = path.join(ZOO, 'data/train.csv');
@@ -211,7 +212,7 @@ describe('look and verify', () => {
     expect(removed.stdout).toBe('skl-logistic-zipmap@champion: 1 → (removed)\n');
   });
 
-  test('verify repeats the checks; a package whose model was changed fails', async () => {
+  checkTest('verify repeats the checks; a package whose model was changed fails', async () => {
     const registry = path.join(scratch(), 'models');
     await add(registry, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'));
     const good = await sluice(['model', 'verify', 'skl-logistic-zipmap', '--registry', registry, '--json']);

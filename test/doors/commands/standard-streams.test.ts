@@ -73,7 +73,10 @@ describe.runIf(existsSync('/dev/full'))('standard output is on a full disk', () 
   test.each([
     [['model', 'list'], /^sluice: standard output cannot be written: ENOSPC \[output_failed\]\n$/],
     [['--help'], /^sluice: standard output cannot be written: ENOSPC \[output_failed\]\n$/],
-    [[...SCORE, '--quiet'], /^sluice: no room for standard output: ENOSPC, no space is left on the disk \[output_full\]\n/],
+    [
+      [...SCORE, '--quiet'],
+      /^sluice: no room for standard output: ENOSPC, no space is left on the disk \[output_full\]\n/,
+    ],
   ])('1 for %j', async (args, words) => {
     const full = openSync('/dev/full', 'w');
     const child = spawn(process.execPath, [MAIN, ...args], {

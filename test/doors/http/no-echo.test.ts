@@ -13,6 +13,7 @@ import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import type { Registry } from '../../../src/model/registry/registry.ts';
 import { scratch } from '../../support/cli.ts';
 import { call, REGISTRY } from '../../support/service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 const CANARY = 'canary-4711';
 const P = '/api/v1/scoring/predict';
@@ -132,7 +133,7 @@ const isProblem = (headers: unknown, body: string, name: string) => {
   expect(Object.keys(JSON.parse(body)), name).toEqual(expect.arrayContaining(['type', 'title', 'status', 'detail', 'code', 'requestId'])); // biome-ignore format: one line
 };
 
-test('a canary in every place of a request sings in no answer, no log and no metric', async () => {
+checkTest('a canary in every place of a request sings in no answer, no log and no metric', async () => {
   const { port, token, told } = await startTelling();
   for (const [name, { method = 'GET', path, headers, body, token: own, status }] of Object.entries(CASES)) {
     const options = { ...(headers ? { headers } : {}), ...(body === undefined ? {} : { body }), token: own === null ? null : token };

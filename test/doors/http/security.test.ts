@@ -13,6 +13,7 @@ import { hostInUrl, serve } from '../../../src/doors/http/service.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 async function startWithKeys() {
   const folder = scratch();
@@ -171,7 +172,7 @@ test('configuration faults: all at once, where they stand', async () => {
   expect([bare.code, bare.stderr.includes('tls')]).toEqual([2, true]);
 });
 
-test('hostile framing is refused on its own connection and the others are served', async () => {
+checkTest('hostile framing is refused on its own connection and the others are served', async () => {
   const s = await startService(['timeouts.head_ms=3000', 'timeouts.body_idle_ms=3000']);
   const raw = (text: string) =>
     new Promise<string>((resolve) => {

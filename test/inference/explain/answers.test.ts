@@ -41,7 +41,7 @@ describe.each([
   ['trees', CREDIT_DEFAULT],
   ['linear', CREDIT_COLUMNS],
 ])('%s', (_name, folder) => {
-  test('base + effects = the prediction, on every row of 10,000', async () => {
+  checkTest('base + effects = the prediction, on every row of 10,000', async () => {
     const { output, result } = await scoreText(portfolio(10_000), {
       folder,
       ...NDJSON,
@@ -244,7 +244,7 @@ describe('doors', () => {
     expect([run.code, run.stderr]).toEqual([1, expect.stringContaining('[interpretation_unavailable]')]);
   });
 
-  test('score --interpretation and explain', async () => {
+  checkTest('score --interpretation and explain', async () => {
     const folder = scratch();
     const file = path.join(folder, 'p.csv');
     writeFileSync(file, portfolio(50, 14));

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluice } from '../../support/cli.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 /** Large enough for all kernels: clean rows, rows with quotes, faulty ones and a quote that stays open. */
 function portfolio(folder: string): string {
@@ -18,24 +19,27 @@ function portfolio(folder: string): string {
 /** Modules made in a run, without the numbers in their names. */
 const kernelsIn = (folder: string): string[] => [...new Set(readdirSync(folder).map((f) => f.replace(/-[0-9a-f]{8}\.wat$/, '')))].sort(); // biome-ignore format: one line
 
-test('a file is scored to the same bytes with the reference decoder, and without a kernel that reads or writes', async () => {
-  const folder = scratch();
-  const file = portfolio(folder);
-  const scored = async (decoder: string) => {
-    const [out, rejects, kernels] = ['scored.csv', 'rejects.csv', 'kernels'].map((f) => path.join(folder, `${decoder}-${f}`)) as [string, string, string]; // biome-ignore format: one line
-    const args = ['score', file, '-m', 'credit-default', '-o', out, '--rejects', rejects, '--workers', '2'];
-    const run = await sluice(args, { env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels } });
-    expect(run.code, run.stderr).toBe(3);
-    return { out: readFileSync(out), rejects: readFileSync(rejects), kernels: kernelsIn(kernels) };
-  };
-  const [fast, reference] = [await scored('fast'), await scored('reference')];
-  expect(fast.out.length).toBeGreaterThan(200_000);
-  expect(fast.rejects.length).toBeGreaterThan(5_000);
-  expect(reference.out.equals(fast.out)).toBe(true);
-  expect(reference.rejects.equals(fast.rejects)).toBe(true);
-  expect(fast.kernels).toEqual(['line-kernel', 'row-kernel', 'tree-kernel']);
-  expect(reference.kernels).toEqual(['tree-kernel']);
-});
+checkTest(
+  'a file is scored to the same bytes with the reference decoder, and without a kernel that reads or writes',
+  async () => {
+    const folder = scratch();
+    const file = portfolio(folder);
+    const scored = async (decoder: string) => {
+      const [out, rejects, kernels] = ['scored.csv', 'rejects.csv', 'kernels'].map((f) => path.join(folder, `${decoder}-${f}`)) as [string, string, string]; // biome-ignore format: one line
+      const args = ['score', file, '-m', 'credit-default', '-o', out, '--rejects', rejects, '--workers', '2'];
+      const run = await sluice(args, { env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels } });
+      expect(run.code, run.stderr).toBe(3);
+      return { out: readFileSync(out), rejects: readFileSync(rejects), kernels: kernelsIn(kernels) };
+    };
+    const [fast, reference] = [await scored('fast'), await scored('reference')];
+    expect(fast.out.length).toBeGreaterThan(200_000);
+    expect(fast.rejects.length).toBeGreaterThan(5_000);
+    expect(reference.out.equals(fast.out)).toBe(true);
+    expect(reference.rejects.equals(fast.rejects)).toBe(true);
+    expect(fast.kernels).toEqual(['line-kernel', 'row-kernel', 'tree-kernel']);
+    expect(reference.kernels).toEqual(['tree-kernel']);
+  },
+);
 
 test.each([['score', 'missing.csv', '-m', 'credit-default'], ['serve'], ['run', 'missing.yaml']])(
   'a decoder nobody knows is an error of usage, whatever the command: %s',
