@@ -25,13 +25,16 @@ export const limitsFor = (modelBytes: number): { memoryBytes: number; openCpuSec
 
 /**
  * The limits are set by a shell before Node begins, because Node cannot set them. RLIMIT_DATA counts what is reserved for
- * writing, so what Node reserves and never touches is added. Where there is a setpriv that
- * can, the process does not outlive its parent.
+ * writing, so what Node reserves and never touches is added. Where there is a setpriv that can, the process does not outlive
+ * its parent; that the parent has not ended before that was asked for is seen by the inner shell.
  */
 const SHELL = `ulimit -d "$1" 2>/dev/null
 [ -z "$2" ] || ulimit -t "$2" 2>/dev/null
-shift 2
-if setpriv --pdeathsig KILL -- true 2>/dev/null; then exec setpriv --pdeathsig KILL -- "$@"; fi
+parent=$3
+shift 3
+if setpriv --pdeathsig KILL -- true 2>/dev/null; then
+  exec setpriv --pdeathsig KILL -- /bin/sh -c '[ "$PPID" = "$0" ] && exec "$@"' "$parent" "$@"
+fi
 exec "$@"`;
 
 const living = new Set<ChildProcess>();
@@ -63,7 +66,15 @@ function underShell(entry: URL, flags: readonly string[], { memoryBytes, cpuSeco
   const node = [process.execPath, ...flags, fileURLToPath(entry)];
   return spawn(
     '/bin/sh',
-    ['-c', SHELL, 'sh', String(dataKb), cpuSeconds === null ? '' : String(Math.ceil(cpuSeconds)), ...node],
+    [
+      '-c',
+      SHELL,
+      'sh',
+      String(dataKb),
+      cpuSeconds === null ? '' : String(Math.ceil(cpuSeconds)),
+      `${process.pid}`,
+      ...node,
+    ],
     {
       serialization: 'advanced',
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
