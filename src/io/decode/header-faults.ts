@@ -33,14 +33,16 @@ export function headerFaults({ names, wanted, outcome, passthrough }: HeaderName
     else if (model.has(name)) add('duplicate_column', name, `column ${name} is there twice`);
     else if (name !== '') add('duplicate_column', null, `column ${i + 1} of the header has the name of another`);
   }
-  const others = names.filter((n) => !model.has(n) && n !== outcome && n !== '');
-  const alike = new Map(others.map((n) => [simplified(n), n]));
-  const near = others.slice(0, MOST_COMPARED);
-  for (const name of wanted) {
-    if (there.has(name)) continue;
-    const told = faults.length < MOST_TOLD;
-    const like = alike.get(simplified(name)) ?? (told ? nearest(name, near, Math.floor(name.length / 4)) : null);
-    add('missing_column', name, `column ${name} is missing${like === null ? '' : didYouMean(like, [like])}`);
+  const missing = wanted.filter((name) => !there.has(name));
+  if (missing.length > 0) {
+    const others = names.filter((n) => !model.has(n) && n !== outcome && n !== '');
+    const alike = new Map(others.map((n) => [simplified(n), n]));
+    const near = others.slice(0, MOST_COMPARED);
+    for (const name of missing) {
+      const told = faults.length < MOST_TOLD;
+      const like = alike.get(simplified(name)) ?? (told ? nearest(name, near, Math.floor(name.length / 4)) : null);
+      add('missing_column', name, `column ${name} is missing${like === null ? '' : didYouMean(like, [like])}`);
+    }
   }
   const told = new Set<string>();
   for (const [i, name] of names.entries()) {
