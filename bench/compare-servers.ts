@@ -2,6 +2,7 @@
 import { rmSync } from 'node:fs';
 import path from 'node:path';
 import { firstApplication, generate, type Target, target, upload } from './http.ts';
+import { inPairs } from './pairs.ts';
 import { CACHE, type Program } from './prepare.ts';
 import { folder, type Spread, say, spread } from './run.ts';
 import { type Server, startSluice } from './servers.ts';
@@ -49,17 +50,13 @@ async function perRequest({ name, server, spec }: Target): Promise<{ wall: numbe
   return { wall: 1 / requestsPerSecond, CPU: cpu };
 }
 
+/** First ÷ second within each pair, by measure. */
 async function inTurn<T extends Record<string, number>>(
-  [a, b]: readonly Target[],
+  targets: readonly Target[],
   rounds: number,
   load: (target: Target) => Promise<T>,
 ): Promise<Record<string, Spread>> {
-  const pairs: [T, T][] = [];
-  for (let round = 0; round < rounds; round++) {
-    const early = await load(round % 2 === 0 ? a! : b!);
-    const late = await load(round % 2 === 0 ? b! : a!);
-    pairs.push(round % 2 === 0 ? [early, late] : [late, early]);
-  }
+  const pairs = await inPairs([targets[0]!, targets[1]!], rounds, load);
   const measures = Object.keys(pairs[0]![0]);
   return Object.fromEntries(measures.map((m) => [m, spread(pairs.map(([x, y]) => x[m]! / y[m]!))]));
 }

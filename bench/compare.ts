@@ -7,7 +7,7 @@ import { type Contender, sluice } from './contenders.ts';
 import { head } from './explain.ts';
 import { inPairs, type Pair, ratios } from './pairs.ts';
 import { applications, CACHE, type Program } from './prepare.ts';
-import { type Command, folder, type Spread, say } from './run.ts';
+import { type Command, folder, measure, type Spread, say } from './run.ts';
 import { distances, readSample, TOLERANCE } from './verify.ts';
 
 export interface CompareSetting {
@@ -65,7 +65,7 @@ interface Task {
 async function pairsOf(two: readonly [Contender, Contender], { model, input, rows, rounds }: Task): Promise<Pair[]> {
   const file = (c: Contender) => path.join(folder(CACHE, 'outputs'), `compare-${c.name}.ndjson`);
   const commands = two.map((c) => c.command(model, input, file(c))) as [Command, Command];
-  return inPairs(commands, rounds, async (round, [a, b]) => {
+  return inPairs(commands, rounds, measure, async (round, [a, b]) => {
     say(
       `round ${round + 1}/${rounds}  ${model}: ${two[0].name} ${a.seconds.toFixed(2)} s, ${two[1].name} ${b.seconds.toFixed(2)} s`,
     );

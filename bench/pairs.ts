@@ -1,19 +1,20 @@
 // Two commands in pairs: what disturbs the machine disturbs both, so the ratio within a pair says more than any time.
-import { type Command, measure, type Spread, spread, type Usage } from './run.ts';
+import { type Spread, spread, type Usage } from './run.ts';
 
-export type Pair = readonly [Usage, Usage];
+export type Pair<M = Usage> = readonly [M, M];
 
-/** Runs both `rounds` times. Who is first changes, so that neither always has the warmer machine. */
-export async function inPairs(
-  [a, b]: readonly [Command, Command],
+/** Measures both `rounds` times. Who is first changes, so that neither always has the warmer machine. */
+export async function inPairs<T, M>(
+  [a, b]: readonly [T, T],
   rounds: number,
-  onPair: (round: number, pair: Pair) => Promise<void>,
-): Promise<Pair[]> {
-  const pairs: Pair[] = [];
+  measureOne: (one: T) => Promise<M>,
+  onPair: (round: number, pair: Pair<M>) => Promise<void> = async () => {},
+): Promise<Pair<M>[]> {
+  const pairs: Pair<M>[] = [];
   for (let round = 0; round < rounds; round++) {
-    const early = await measure(round % 2 === 0 ? a : b);
-    const late = await measure(round % 2 === 0 ? b : a);
-    const pair: Pair = round % 2 === 0 ? [early, late] : [late, early];
+    const early = await measureOne(round % 2 === 0 ? a : b);
+    const late = await measureOne(round % 2 === 0 ? b : a);
+    const pair: Pair<M> = round % 2 === 0 ? [early, late] : [late, early];
     pairs.push(pair);
     await onPair(round, pair);
   }

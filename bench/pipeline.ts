@@ -5,7 +5,7 @@ import path from 'node:path';
 import { sluice } from './contenders.ts';
 import { inPairs, type Ratios, ratios } from './pairs.ts';
 import { CACHE, nameOf, type Program, REGISTRY } from './prepare.ts';
-import { type Command, folder, median, say } from './run.ts';
+import { type Command, folder, measure, median, say } from './run.ts';
 
 export interface PipelineResult {
   rows: number;
@@ -41,7 +41,7 @@ export async function benchPipeline(setting: PipelineSetting): Promise<PipelineR
   for (const model of models) {
     result.load.push(loadavg()[0]!);
     const run = runOf(program, { model, input, output: ran, workers: cores });
-    const pairs = await inPairs([run, score.command(model, input, scored)], rounds, async (round, [a, b]) => {
+    const pairs = await inPairs([run, score.command(model, input, scored)], rounds, measure, async (round, [a, b]) => {
       const cpu = (u: typeof a) => (u.userSeconds + u.systemSeconds).toFixed(2);
       say(`round ${round + 1}/${rounds}  ${model}: run CPU ${cpu(a)} s, score CPU ${cpu(b)} s`);
       if (round === 0 && !readFileSync(ran).equals(readFileSync(scored)))
