@@ -7,6 +7,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fieldsOfStat } from '../src/core/proc-stat.ts';
 import { MODELS, PEERS, type Program, REGISTRY } from './prepare.ts';
 
 export interface Server {
@@ -139,8 +140,7 @@ function cpuOf(pid: number): number | null {
   }
   for (const name of processes) {
     try {
-      // The name of the program, in brackets, may hold blanks.
-      const fields = readFileSync(`/proc/${name}/stat`, 'latin1').split(') ').at(-1)!.split(' ');
+      const fields = fieldsOfStat(readFileSync(`/proc/${name}/stat`, 'latin1'));
       parents.set(Number(name), Number(fields[1]));
       ticks.set(Number(name), Number(fields[11]) + Number(fields[12]));
     } catch {

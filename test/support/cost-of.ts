@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { fieldsOfStat } from '../../src/core/proc-stat.ts';
 
 export interface ProcessCost {
   code: number | null;
@@ -21,8 +22,7 @@ const TICKS = 100;
 /** Fields of /proc/PID/stat from the state on. */
 function statOf(pid: string): string[] | null {
   try {
-    const text = readFileSync(path.join('/proc', pid, 'stat'), 'utf8');
-    return text.slice(text.lastIndexOf(')') + 2).split(' ');
+    return fieldsOfStat(readFileSync(path.join('/proc', pid, 'stat'), 'utf8'));
   } catch {
     return null;
   }

@@ -1,5 +1,6 @@
 // A whole service on a free port, with keys of its own, stopped when the test ends.
 import { readFileSync } from 'node:fs';
+import type http from 'node:http';
 import https from 'node:https';
 import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
@@ -127,6 +128,16 @@ export function call(
     request.on('error', reject);
     request.end(options.body);
   });
+}
+
+/** A CSV upload on a connection of its own, which the test sends and ends as it likes. */
+export function openUpload(
+  port: number,
+  headers: http.OutgoingHttpHeaders,
+  onAnswer?: (response: http.IncomingMessage) => void,
+): http.ClientRequest {
+  const to = { host: '127.0.0.1', port, method: 'POST', path: predictUrl('csv') };
+  return https.request({ ...to, rejectUnauthorized: false, agent: false, headers }, onAnswer);
 }
 
 export const PREDICT = '/api/v1/scoring/predict';

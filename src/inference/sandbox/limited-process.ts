@@ -3,6 +3,7 @@
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { fieldsOfStat } from '../../core/proc-stat.ts';
 
 const MB = 1024 * 1024;
 
@@ -120,9 +121,7 @@ const PAGE_BYTES = 4096;
 /** What a process has used; null where that cannot be asked. */
 export function usageOf(pid: number): Usage | null {
   try {
-    const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The name in brackets may hold anything; the fields behind it begin with the state, field 3.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const fields = fieldsOfStat(readFileSync(`/proc/${pid}/stat`, 'utf8'));
     const [user, system, pages] = [fields[11], fields[12], fields[21]].map(Number) as [number, number, number];
     const peakBytes = kilobytesOf(statusOf(pid), 'VmHWM') * 1024;
     return { cpuSeconds: (user + system) / TICKS, residentBytes: pages * PAGE_BYTES, peakBytes };

@@ -18,6 +18,7 @@ import {
 import { targetOf, writeError } from './file-target.ts';
 import { clearLeftOvers, recover, waitForOthers } from './leftovers.ts';
 import { holdLease, thisOwner } from './owner.ts';
+import { writeAll } from './write-all.ts';
 
 const JOURNAL = 'commit';
 const UNDOING = 'undo';
@@ -140,13 +141,11 @@ export class CommitSet {
         return written;
       },
       write: (bytes) =>
-        attempt(async (handle) => {
-          for (let at = 0; at < bytes.length; ) {
-            const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, written);
-            at += bytesWritten;
-            written += bytesWritten;
-          }
-        }),
+        attempt((handle) =>
+          writeAll(handle, bytes, written, (n) => {
+            written += n;
+          }),
+        ),
       rewind: (to) =>
         attempt(async (handle) => {
           await handle.truncate(to);
@@ -265,13 +264,11 @@ async function openDirect(target: string): Promise<ByteSink> {
       return written;
     },
     write: (bytes) =>
-      attempt(async () => {
-        for (let at = 0; at < bytes.length; ) {
-          const { bytesWritten } = await handle.write(bytes, at, bytes.length - at, null);
-          at += bytesWritten;
-          written += bytesWritten;
-        }
-      }),
+      attempt(() =>
+        writeAll(handle, bytes, null, (n) => {
+          written += n;
+        }),
+      ),
     commit: () =>
       attempt(async () => {
         ended = true;

@@ -5,6 +5,7 @@ import { hostname } from 'node:os';
 import path from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
+import { fieldsOfStat } from '../../core/proc-stat.ts';
 
 /** `namespace-pid-start`: the kernel and PID namespace in which `pid` counts, and when that process began. */
 const OWNER = /^([0-9a-f]{12})-(\d+)-(\d+)$/;
@@ -45,8 +46,7 @@ async function namespace(): Promise<string> {
  */
 async function startOf(pid: number | 'self'): Promise<number | null> {
   try {
-    const text = await readFile(`/proc/${pid}/stat`, 'utf8');
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const fields = fieldsOfStat(await readFile(`/proc/${pid}/stat`, 'utf8'));
     return /[ZX]/.test(fields[0]!) ? ENDED : Number(fields[19]);
   } catch (cause) {
     if (['ENOENT', 'ESRCH'].includes((cause as NodeJS.ErrnoException).code ?? '')) return null;

@@ -1,6 +1,5 @@
 // No client stops the others: slots, turns, quotas, folders and the process itself.
 import { readdirSync, renameSync, writeFileSync } from 'node:fs';
-import https from 'node:https';
 import path from 'node:path';
 import fc from 'fast-check';
 import { expect, onTestFinished, test, vi } from 'vitest';
@@ -15,7 +14,7 @@ import { serve } from '../../../src/doors/http/service.ts';
 import { Admission, type Admitted } from '../../../src/doors/http/wire/admission.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch, sluice } from '../../support/cli.ts';
-import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
+import { call, openUpload, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest, TIER } from '../../support/tiers.ts';
 
 const portfolio = (rows: number): string =>
@@ -53,15 +52,7 @@ async function withKeys(settings: string[] = []) {
 
 /** Sends a head and some bytes of a body, and then nothing. */
 function idleUpload(port: number, token: string, bytes: string, headers: Record<string, string> = {}): void {
-  const request = https.request({
-    host: '127.0.0.1',
-    port,
-    method: 'POST',
-    path: predictUrl('csv'),
-    rejectUnauthorized: false,
-    agent: false,
-    headers: { authorization: token, 'content-length': '1000000', ...headers },
-  });
+  const request = openUpload(port, { authorization: token, 'content-length': '1000000', ...headers });
   request.on('error', () => {});
   onTestFinished(() => {
     request.destroy();

@@ -1,10 +1,9 @@
 // SIGTERM under load: every answer whose status went out is whole, and the process ends by itself.
-import https from 'node:https';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch, start } from '../../support/cli.ts';
-import { predictUrl } from '../../support/service.ts';
+import { openUpload } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
 
 const ROUNDS = times('SLUICE_SIGTERM_ROUNDS', { quick: 1, check: 4, campaigns: 50 });
@@ -44,30 +43,19 @@ test(`${ROUNDS} times`, async () => {
 /** whole, refused (503), not accepted (no status came), or cut (a 200 that is not whole). */
 function ask(port: number, token: string, body: Buffer, onAnswer: () => void): Promise<string> {
   return new Promise((resolve) => {
-    const request = https.request(
-      {
-        host: '127.0.0.1',
-        port,
-        method: 'POST',
-        path: predictUrl('csv'),
-        rejectUnauthorized: false,
-        agent: false,
-        headers: { authorization: token, 'content-length': body.length },
-      },
-      (response) => {
-        onAnswer();
-        let text = '';
-        response.setEncoding('utf8').on('data', (d) => {
-          text += d;
-        });
-        response.on('error', () => {});
-        response.on('close', () => {
-          if (response.statusCode === 503) resolve('refused');
-          else if (response.complete && text.trimEnd().split('\n').length === ROWS + 1) resolve('whole');
-          else resolve(`cut ${response.statusCode}`);
-        });
-      },
-    );
+    const request = openUpload(port, { authorization: token, 'content-length': body.length }, (response) => {
+      onAnswer();
+      let text = '';
+      response.setEncoding('utf8').on('data', (d) => {
+        text += d;
+      });
+      response.on('error', () => {});
+      response.on('close', () => {
+        if (response.statusCode === 503) resolve('refused');
+        else if (response.complete && text.trimEnd().split('\n').length === ROWS + 1) resolve('whole');
+        else resolve(`cut ${response.statusCode}`);
+      });
+    });
     request.on('error', () => resolve('not accepted'));
     request.end(body);
   });

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { open, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { syncFolder } from '../../../io/sink/commit-journal.ts';
+import { writeAll } from '../../../io/sink/write-all.ts';
 import type { RequestBody } from '../wire/request-body.ts';
 import type { GrowingFile } from './job-quota.ts';
 
@@ -22,7 +23,7 @@ export async function spool(body: RequestBody, file: string, room: GrowingFile):
       bytes += chunk.length;
       room.grow(chunk.length);
       hash.update(chunk);
-      for (let at = 0; at < chunk.length; ) at += (await handle.write(chunk, at)).bytesWritten;
+      await writeAll(handle, chunk, null);
     }
     await handle.sync();
     // Its name, too, survives a power cut: the table says that it is there.

@@ -3,6 +3,7 @@ import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { tooMany } from '../../../engine/score-chunks.ts';
+import { writeAll } from '../../../io/sink/write-all.ts';
 
 export interface SpillOptions {
   /** Maximum of bytes that wait in the file. */
@@ -46,12 +47,10 @@ export class SpillFile {
   async append(bytes: Uint8Array): Promise<void> {
     const { spillBytes, onSpill } = this.#options;
     if (this.waiting + bytes.length > spillBytes) throw tooMany('spill.max_bytes', spillBytes, 'bytes');
-    for (let at = 0; at < bytes.length; ) {
-      const { bytesWritten } = await this.#handle.write(bytes, at, bytes.length - at, this.#written);
-      at += bytesWritten;
-      this.#written += bytesWritten;
-      onSpill?.(bytesWritten);
-    }
+    await writeAll(this.#handle, bytes, this.#written, (n) => {
+      this.#written += n;
+      onSpill?.(n);
+    });
   }
 
   /** Takes up to `buffer.length` bytes off the front; 0: none wait. */
