@@ -1,39 +1,11 @@
 // A worker in a process of its own, within the limits of its model: bytes go over and come back as copies.
 import { limitsFor, startLimited, usageOf, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
-import type { FromWorker, OpenModel, ScoreJob } from './protocol.ts';
+import { type PackedAnswer, packed } from './packed-job.ts';
+import type { OpenModel } from './protocol.ts';
 import type { LinkEvents, WorkerLink } from './worker-link.ts';
 
 /** Seconds of CPU time of starting Node and loading the program, beside those of the model. */
 const START_CPU_SECONDS = 2;
-
-/** A job as it goes over the channel: the bytes of its records and nothing else of the slab. */
-export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled'> {
-  slab: Uint8Array;
-}
-
-export function packed({ recycled: _, ...job }: ScoreJob): PackedJob {
-  const { spans } = job;
-  const first = spans[0] ?? 0;
-  const last = spans.at(-1) ?? 0;
-  // The channel copies what it is given, shared memory too.
-  const slab = new Uint8Array(job.slab, first, last - first);
-  return { ...job, slab, spans: spans.map((at) => at - first), firstByte: job.firstByte + first };
-}
-
-export function unpacked(job: PackedJob, recycled: ArrayBuffer | null): ScoreJob {
-  const { slab, spans } = job;
-  const at = slab.byteOffset;
-  return { ...job, slab: slab.buffer, spans: spans.map((p) => p + at), firstByte: job.firstByte - at, recycled };
-}
-
-/** The answer of a process: its output is a view of the message it came with. */
-export type PackedAnswer =
-  | Exclude<FromWorker, { type: 'scored' }>
-  | {
-      type: 'scored';
-      job: number;
-      part: Omit<Extract<FromWorker, { type: 'scored' }>['part'], 'output'> & { output: Uint8Array };
-    };
 
 /** `modelBytes`: size of the model file, from which the limits follow. */
 export function processLink(entry: URL, heapMb: number, modelBytes: number, events: LinkEvents): WorkerLink {

@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
-import { type PackedAnswer, type PackedJob, unpacked } from './process-link.ts';
+import { type PackedAnswer, type PackedJob, unpacked } from './packed-job.ts';
 import { type FromWorker, type OpenModel, PROGRESS_MS, type ScoreJob, type ToWorker } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 

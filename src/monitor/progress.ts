@@ -48,8 +48,12 @@ export function progressLine(s: ProgressState, seconds: number): string {
   return parts.join(', ');
 }
 
-/** A whole number with thousands separators. */
-export const count = (n: number): string => n.toLocaleString('en-US');
+/** A whole number with thousands separators. By hand: the first number that Intl formats takes 25 ms. */
+export function count(n: number): string {
+  let text = String(Math.abs(n));
+  for (let at = text.length - 3; at > 0; at -= 3) text = `${text.slice(0, at)},${text.slice(at)}`;
+  return n < 0 ? `-${text}` : text;
+}
 
 /** Seconds as m:ss or h:mm:ss. */
 export function clock(seconds: number): string {

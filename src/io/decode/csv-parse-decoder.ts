@@ -1,9 +1,9 @@
 // Decodes delimited records with csv-parse: the reference that a faster decoder is measured and tested against.
 import { isUtf8 } from 'node:buffer';
-import { parse } from 'csv-parse/sync';
 import type { ColumnBatch } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import { parseCsv } from './csv-parse.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import { columnCountMessage } from './header-faults.ts';
 
@@ -66,13 +66,13 @@ export class CsvParseDecoder implements Decoder {
 
   #parse(bytes: Buffer): string[][] | null {
     try {
-      return parse(bytes, {
+      return parseCsv(bytes, {
         delimiter: this.#layout.delimiter,
         record_delimiter: RECORD_DELIMITERS,
         relax_column_count: true,
         relax_quotes: true,
         skip_empty_lines: true,
-      }) as string[][];
+      });
     } catch {
       return null;
     }

@@ -1,10 +1,10 @@
 // Reads the header row and fits it to the columns of a model, or says in words what does not fit.
 import { isUtf8 } from 'node:buffer';
-import { parse } from 'csv-parse/sync';
 import { QUOTE } from '../../core/ascii.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
+import { parseCsv } from './csv-parse.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { describeFaults, headerFaults, noHeader } from './header-faults.ts';
 
@@ -37,7 +37,7 @@ export function splitHeader(bytes: Buffer, delimiter: string): string[] {
   // A row of a megabyte holds up the event loop for 5 ms this way, and for 130 through csv-parse.
   if (bytes.length > 0 && !bytes.includes(QUOTE)) return bytes.toString('utf8').split(delimiter);
   try {
-    const rows = parse(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true }) as string[][];
+    const rows = parseCsv(bytes, { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_quotes: true });
     return rows[0] ?? [];
   } catch (cause) {
     throw new SluiceError('header_mismatch', 'the header row breaks the quoting rules of RFC 4180', { cause });

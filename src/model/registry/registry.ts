@@ -30,8 +30,16 @@ export interface ModelEntry {
   aliases: Record<string, string>;
 }
 
+const PLAIN_NUMBER = /^[1-9][0-9]{0,14}$/;
+let collator: Intl.Collator | null = null;
+
 /** Oldest first, numbers in numeric order. */
-export const byVersion = new Intl.Collator('en', { numeric: true }).compare;
+export function byVersion(a: string, b: string): number {
+  if (PLAIN_NUMBER.test(a) && PLAIN_NUMBER.test(b)) return Number(a) - Number(b);
+  // Made when it is needed: that takes as long as loading thirty modules.
+  collator ??= new Intl.Collator('en', { numeric: true });
+  return collator.compare(a, b);
+}
 
 /** One move of an alias. */
 export interface AliasMove {
