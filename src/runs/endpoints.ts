@@ -9,10 +9,8 @@ import { DELIMITERS } from '../io/decode/header.ts';
 import type { OutputFormat } from '../io/format/formatter.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
-import { compressedSink } from '../io/sink/compressed-sink.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
-import { decompressed } from '../io/source/decompressed.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
 /** The name that stands for standard input and standard output. */
@@ -100,7 +98,7 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
   const regular = source.totalBytes !== null;
   let chunks: Chunks;
   try {
-    chunks = format === 'parquet' ? await parquetOf(from, regular) : decompressed(source.chunks, compression);
+    chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(source.chunks, compression);
   } catch (error) {
     await source.close();
     throw error;
@@ -116,6 +114,13 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
 }
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
+
+/** zlib is loaded for those who need it. */
+async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
+  if (compression === 'none') return chunks;
+  const { decompressed } = await import('../io/source/decompressed.ts');
+  return decompressed(chunks, compression);
+}
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf({ name, compression }: Endpoint, regular: boolean): Promise<Chunks> {
@@ -143,7 +148,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
     }
   }
   const bytes = name === STDIO ? openStreamSink(process.stdout, 'standard output') : await options.set.open(name);
-  if (format !== 'parquet') return withOutput(compressedSink(bytes, compression), { format, delimiter });
+  if (format !== 'parquet') return withOutput(await packedSink(bytes, compression), { format, delimiter });
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
   const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });
   return withOutput(sink, { format: 'ndjson', delimiter });
@@ -166,4 +171,10 @@ export function withOutput(sink: ByteSink, output: OpenSink['output']): OpenSink
 function refusePacked(name: string, compression: Compression): void {
   if (compression === 'none') return;
   throw new SluiceError('usage', `${name}: a Parquet file packs its pages itself, it is not ${compression} as a whole`);
+}
+
+async function packedSink(bytes: ByteSink, compression: Compression): Promise<ByteSink> {
+  if (compression === 'none') return bytes;
+  const { compressedSink } = await import('../io/sink/compressed-sink.ts');
+  return compressedSink(bytes, compression);
 }

@@ -3,7 +3,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
-import { crc32 } from 'node:zlib';
 import type { printWat } from './print-wat.ts';
 
 type Printer = { printWat: typeof printWat };
@@ -15,6 +14,7 @@ export function dumpWat(name: string, code: Uint8Array): void {
   if (!FOLDER) return;
   // Loaded on first use, and at once, because kernels are assembled in a synchronous step. Types are not stripped from a path in text.
   const { printWat } = createRequire(import.meta.url)(`./print-wat${path.extname(import.meta.url)}`) as Printer;
+  const { crc32 } = process.getBuiltinModule('node:zlib');
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(path.join(FOLDER, `${name}-${crc32(code).toString(16).padStart(8, '0')}.wat`), printWat(code));
 }

@@ -1,7 +1,8 @@
 // Every kernel of the engine, made as a stream or a model makes it.
 import { newBatch } from '../../src/core/batch.ts';
 import { Encoder } from '../../src/inference/encode/encoder.ts';
-import { openNative, planNative } from '../../src/inference/evaluate/native/native-evaluator.ts';
+import { openNative } from '../../src/inference/evaluate/native/native-evaluator.ts';
+import { planNative } from '../../src/inference/evaluate/native/native-plan.ts';
 import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';

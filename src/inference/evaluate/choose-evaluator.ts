@@ -5,10 +5,11 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import type { OnnxModel } from '../onnx/graph.ts';
 import { servable } from '../onnx/servable.ts';
 import { readChecked } from '../trees/ensemble.ts';
-import { Unsupported } from '../trees/grow.ts';
+import { Unsupported } from '../trees/unsupported.ts';
 import type { Evaluator, Scores } from './evaluator.ts';
 import { ComparisonRows } from './native/comparison-rows.ts';
-import { type NativeEvaluator, type NativePlan, openNative, planNative } from './native/native-evaluator.ts';
+import { type NativeEvaluator, openNative } from './native/native-evaluator.ts';
+import { type NativePlan, planNative } from './native/native-plan.ts';
 import type { InputShape } from './native/source.ts';
 
 export type EnginePolicy = 'auto' | 'onnxruntime' | 'native';

@@ -7,7 +7,7 @@ import { Interpreter } from '../evaluate/prediction.ts';
 import { readOnnx } from '../onnx/graph.ts';
 import { type TracedHeads, traceHeads } from '../onnx/heads.ts';
 import type { Trace } from '../onnx/traced-model.ts';
-import { Unsupported } from '../trees/grow.ts';
+import { Unsupported } from '../trees/unsupported.ts';
 import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';

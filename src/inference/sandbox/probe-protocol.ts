@@ -3,7 +3,7 @@ import type { ErrorCode } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
-import type { NativePlan } from '../evaluate/native/native-evaluator.ts';
+import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import type { OutputTensor, SessionInput } from '../evaluate/session.ts';
 
 /** `verdict`: a large model is compiled and opened in ONNX Runtime side by side; `plan`: one after the other, in less memory. */

@@ -6,7 +6,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
-import type { NativePlan } from '../evaluate/native/native-evaluator.ts';
+import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
 import { limitsFor, startLimited, type Watch, watchUsage } from './limited-process.ts';
 import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';

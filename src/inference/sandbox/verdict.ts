@@ -1,7 +1,7 @@
 // Which evaluator serves a model on this machine, decided once per process and model.
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
-import type { NativePlan } from '../evaluate/native/native-evaluator.ts';
+import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { Probe } from './probe.ts';
 import type { ProbeAim } from './probe-protocol.ts';
 

@@ -2,7 +2,7 @@
 // Source: onnxruntime/core/providers/cpu/ml/tree_ensemble_aggregator.h and ml_common.h.
 import type { Ensemble } from './ensemble.ts';
 import { expf, logistic, logisticOfMagnitude, probit } from './float.ts';
-import { Unsupported } from './grow.ts';
+import { Unsupported } from './unsupported.ts';
 
 /** Writes scores of `rows` rows, `targets` a row, from sums that have `stride` entries a target. */
 export type Finish = (sums: Float32Array | Float64Array, stride: number, rows: number, out: Float32Array) => void;

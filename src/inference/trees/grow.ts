@@ -1,8 +1,7 @@
 // From the node table of an ensemble to trees fit for evaluation: chains of == on one feature become one set split.
-import { type Ensemble, EQ, LEAF, MODES, type Mode } from './ensemble.ts';
 
-/** Thrown where our evaluators do not follow; its message is the reason why ONNX Runtime is used. */
-export class Unsupported extends Error {}
+import { type Ensemble, EQ, LEAF, MODES, type Mode } from './ensemble.ts';
+import { Unsupported } from './unsupported.ts';
 
 /** An inner node. `yes` and `no`: index of a branch, or ~index of a leaf. Leaves of a subtree are numbered in a row. */
 export interface Branch {

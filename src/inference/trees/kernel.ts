@@ -2,7 +2,8 @@
 
 import type { Local, WasmFunction } from '../../wasm/function.ts';
 import type { Aggregate, Ensemble } from './ensemble.ts';
-import { type Tree, Unsupported } from './grow.ts';
+import type { Tree } from './grow.ts';
+import { Unsupported } from './unsupported.ts';
 
 /** Trees that add to the same targets. Within a target, trees keep the order of the file, as ONNX Runtime adds them. */
 export interface Lot {

@@ -4,13 +4,14 @@ import { Arena } from '../../wasm/arena.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule, type WasmExports } from '../../wasm/module.ts';
 import type { Ensemble } from './ensemble.ts';
-import { type Tree, Unsupported } from './grow.ts';
+import type { Tree } from './grow.ts';
 import { lotsOf, neutral } from './kernel.ts';
 import { placeWalk, type WalkColumns, walkKernel, walkKernelName, walkNodes } from './node-walk.ts';
 import { placeTile, SCRATCH, type Tile, tableBytes, tileKernel, tileKernelName, tilesOf } from './quick-scorer.ts';
 import { RANK_RECORD, rankKernel } from './rank.ts';
 import type { SlotPlan } from './slots.ts';
 import { combineKernel, tableColumns } from './table-columns.ts';
+import { Unsupported } from './unsupported.ts';
 
 export type Kernel = 'quickscorer' | 'walk';
 

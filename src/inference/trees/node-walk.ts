@@ -3,9 +3,10 @@
 import type { Arena } from '../../wasm/arena.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import type { Ensemble } from './ensemble.ts';
-import { type Branch, type Tree, Unsupported } from './grow.ts';
+import type { Branch, Tree } from './grow.ts';
 import { fold, type Lot, neutral, writeWeights } from './kernel.ts';
 import type { Slot, SlotPlan, Truth } from './slots.ts';
+import { Unsupported } from './unsupported.ts';
 
 /** Trees that are walked at once: enough independent loads to keep a core busy. */
 export const GROUP = 8;

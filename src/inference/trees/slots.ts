@@ -2,7 +2,8 @@
 // among all thresholds, a category slot's the number of its text: every test of every node is then a set of states.
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../onnx/feature.ts';
 import { below } from './float.ts';
-import { type Branch, type Tree, Unsupported } from './grow.ts';
+import type { Branch, Tree } from './grow.ts';
+import { Unsupported } from './unsupported.ts';
 
 interface Source {
   input: string;

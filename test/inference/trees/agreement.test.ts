@@ -2,7 +2,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ComparisonRows } from '../../../src/inference/evaluate/native/comparison-rows.ts';
-import { openNative, planNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { openNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { planNative } from '../../../src/inference/evaluate/native/native-plan.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { servable } from '../../../src/inference/onnx/servable.ts';

@@ -2,11 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { chooseEvaluator, compare, type Verdict } from '../../../src/inference/evaluate/choose-evaluator.ts';
-import {
-  type NativeEvaluator,
-  openNative,
-  planNative,
-} from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { type NativeEvaluator, openNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { planNative } from '../../../src/inference/evaluate/native/native-plan.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { servable } from '../../../src/inference/onnx/servable.ts';

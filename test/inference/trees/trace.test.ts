@@ -2,7 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { ComparisonRows } from '../../../src/inference/evaluate/native/comparison-rows.ts';
-import { openNative, planNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { openNative } from '../../../src/inference/evaluate/native/native-evaluator.ts';
+import { planNative } from '../../../src/inference/evaluate/native/native-plan.ts';
 import { openOnnxRuntime } from '../../../src/inference/evaluate/onnxruntime.ts';
 import { evaluateFeature } from '../../../src/inference/onnx/feature.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';

@@ -2,6 +2,9 @@
 import type { EncodedInput } from '../../encode/encoder.ts';
 import type { Slot } from '../../trees/slots.ts';
 
+/** Largest micro-batch; more rows are scored in several. */
+export const CAPACITY = 512;
+
 export interface Head {
   /** Scores per row. */
   readonly width: number;

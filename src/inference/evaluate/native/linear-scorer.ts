@@ -1,8 +1,8 @@
 // A traced linear model as a scorer: float32 dot products in the order of MLAS, zeros of one-hot groups skipped.
 import type { Feature } from '../../onnx/feature.ts';
 import type { LinearHead, Trace } from '../../onnx/traced-model.ts';
-import { Unsupported } from '../../trees/grow.ts';
 import { CategoryKeys, type CategorySlot, categorySlot, categoryValues, type Slot } from '../../trees/slots.ts';
+import { Unsupported } from '../../trees/unsupported.ts';
 import type { Head } from './head.ts';
 import { sigmoid, softmax } from './output.ts';
 import { type Fill, type InputShape, numberFill, stateFill } from './source.ts';

@@ -1,19 +1,12 @@
-// The native evaluator: a traced model, compiled, without ONNX Runtime.
+// The native evaluator: a compiled model opened in this thread, without ONNX Runtime.
 import type { EncodedInput } from '../../encode/encoder.ts';
-import type { OnnxModel } from '../../onnx/graph.ts';
-import { traceModel } from '../../onnx/trace.ts';
-import type { OutputStep, Trace } from '../../onnx/traced-model.ts';
-import { Unsupported } from '../../trees/grow.ts';
-import type { Kernel } from '../../trees/machine.ts';
 import type { Slot } from '../../trees/slots.ts';
 import type { Evaluator, Scores } from '../evaluator.ts';
-import { type ForestPlan, forestHead, planForest } from './forest.ts';
+import { forestHead } from './forest.ts';
+import { CAPACITY } from './head.ts';
 import { linearHead } from './linear-scorer.ts';
+import type { NativePlan } from './native-plan.ts';
 import { outputOf } from './output.ts';
-import type { InputShape } from './source.ts';
-
-/** Largest micro-batch; more rows are scored in several. */
-export const CAPACITY = 512;
 
 export interface NativeEvaluator extends Evaluator {
   readonly name: 'native';
@@ -22,34 +15,6 @@ export interface NativeEvaluator extends Evaluator {
   readonly slots: readonly Slot[];
   /** `score`, synchronously. */
   scoreNow(inputs: readonly EncodedInput[], rows: number): Scores;
-}
-
-/**
- * A model compiled for native evaluation: plain data, so that one process compiles it and threads of others open it. Holds
- * for the release that made it.
- */
-export interface NativePlan {
-  readonly shapes: readonly InputShape[];
-  readonly head: ForestPlan | { readonly kind: 'linear'; readonly trace: Trace };
-  readonly output: readonly OutputStep[];
-}
-
-/**
- * Compiles the graph behind `output` for inputs of the given shapes, in this order.
- * @throws Unsupported with the reason why ONNX Runtime has to do it
- * @throws SluiceError model_invalid for a damaged ensemble
- */
-export function planNative(
-  model: OnnxModel,
-  output: string,
-  shapes: readonly InputShape[],
-  kernel?: Kernel,
-): NativePlan {
-  const { trace, reason } = traceModel(model, output, new Map(shapes.map((s) => [s.name, s.width])));
-  if (!trace) throw new Unsupported(reason);
-  const head =
-    trace.head.kind === 'trees' ? planForest(trace, shapes, CAPACITY, kernel) : ({ kind: 'linear', trace } as const);
-  return { shapes, head, output: trace.output };
 }
 
 /** @throws Unsupported */

@@ -1,7 +1,7 @@
 // The steps between a model's scores and the served output, on rows of scores.
 import type { OutputStep } from '../../onnx/traced-model.ts';
 import { expf } from '../../trees/float.ts';
-import { Unsupported } from '../../trees/grow.ts';
+import { Unsupported } from '../../trees/unsupported.ts';
 import { mlasLogistic } from './mlas.ts';
 
 type Values = Float32Array | Float64Array;

@@ -1,8 +1,8 @@
 // From encoded inputs to the numbers and category states of feature programs, one column at a time.
 import type { EncodedInput } from '../../encode/encoder.ts';
 import { applyStep, type Cell, type Feature, type FeatureStep } from '../../onnx/feature.ts';
-import { Unsupported } from '../../trees/grow.ts';
 import type { CategorySlot } from '../../trees/slots.ts';
+import { Unsupported } from '../../trees/unsupported.ts';
 
 /** What the native evaluator knows about an input ahead of time. */
 export interface InputShape {
