@@ -1,0 +1,180 @@
+// What the rest of the house asks of a Kafka client, whichever library speaks the protocol below it. Every implementation passes the
+// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the kafka_* codes.
+import type { SluiceError } from '../../core/errors.ts';
+import type { BatchCompression } from '../codecs.ts';
+import type { KafkaConnection } from '../connection.ts';
+import type { KafkaLogEntry } from '../observer.ts';
+import type { IncomingRecord, RecordHeaders } from '../records.ts';
+
+/** A library behind the interface. Making one connects to nothing. */
+export interface KafkaClient {
+  readonly name: string;
+  admin(connection: KafkaConnection): TopicAdmin;
+  member(options: MemberOptions, events: MemberEvents): GroupMember;
+  writer(options: WriterSettings): BatchWriter;
+}
+
+// --- Facts ---------------------------------------------------------------------------------------------------------------------
+
+export interface PartitionRange {
+  /** Offset of the first record that is still there. */
+  readonly low: bigint;
+  /** Offset behind the last one that readers of committed records may read. */
+  readonly high: bigint;
+}
+
+/** One administrative connection, opened by the first question and again after a failure. `close` is idempotent. */
+export interface TopicAdmin {
+  /** Number of partitions. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication */
+  partitions(topic: string): Promise<number>;
+  /** `max.message.bytes` of the topic; null: it may not be read. */
+  maxMessageBytes(topic: string): Promise<number | null>;
+  /** First and last offset of every partition. */
+  ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
+  /**
+   * Offsets the group goes on at, null where it has none; a partition the broker does not know is not in the map. Waits until no
+   * transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it.
+   */
+  committed(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>>;
+  features(): Promise<BrokerFeatures>;
+  close(): Promise<void>;
+}
+
+export interface BrokerFeatures {
+  /** Offsets of a transaction are refused when the member's generation is over: one transaction may hold several partitions. */
+  readonly memberTransactions: boolean;
+}
+
+// --- Membership ----------------------------------------------------------------------------------------------------------------
+
+export interface MemberOptions {
+  readonly connection: KafkaConnection;
+  readonly topic: string;
+  readonly group: string;
+  /**
+   * Static membership (KIP-345): who comes back under the same name within the session gets the same partitions back, and nobody else
+   * notices. null: a member like any other.
+   */
+  readonly instanceId: string | null;
+  /** A member without heartbeats for this long loses its partitions, ms. */
+  readonly sessionTimeoutMs: number;
+  readonly heartbeatIntervalMs: number;
+  /** Longest time the group waits for a member in a rebalance, ms. */
+  readonly rebalanceTimeoutMs: number;
+  /** Maximum bytes of one fetch from one partition. */
+  readonly fetchBytes: number;
+  /** Longest time a fetch waits for records, ms. */
+  readonly fetchWaitMs: number;
+  /** New partitions are noticed after this time, ms. */
+  readonly metadataMaxAgeMs: number;
+}
+
+/**
+ * connecting → joining → joined ⇄ joining (a rebalance), and from each of them: → gone (the broker, or the membership, is lost; it
+ * connects again by itself after a pause that grows) and → stopping → stopped. `failed` is where no retry helps.
+ */
+export type MemberState = 'connecting' | 'joining' | 'joined' | 'gone' | 'failed' | 'stopping' | 'stopped';
+
+/** Who a member is for the coordinator: fences its transactions by generation (KIP-447). */
+export interface MemberIdentity {
+  readonly memberId: string;
+  readonly generation: number;
+  readonly instanceId: string | null;
+}
+
+/** Called on the event loop; must not throw. */
+export interface MemberEvents {
+  state?(state: MemberState, cause: SluiceError | null): void;
+  /**
+   * A new generation. `added` are this member's from now, and paused until `startAt`; `kept` were before and read on undisturbed (always
+   * empty where the library rebalances eagerly); all others are lost.
+   */
+  assigned(partitions: { readonly added: readonly number[]; readonly kept: readonly number[] }): void;
+  /** These partitions may be read by another member from now; null: all of them, the membership is in doubt. */
+  revoked(partitions: readonly number[] | null): void;
+  records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
+  /** Nothing but control records and aborted ones up to `next`. */
+  skipped(partition: number, next: bigint): void;
+  /** Reading started at another offset than requested, and is corrected. */
+  reset(partition: number, offset: bigint): void;
+  /** It starts over, by itself. */
+  restarting(error: SluiceError): void;
+  /** A failure that no restart can fix. Told once. */
+  failed(error: SluiceError): void;
+  log?(entry: KafkaLogEntry): void;
+}
+
+/**
+ * One member of a group, reading one topic. No call throws for the state it is in: what makes no sense now (pausing a member that is
+ * gone, seeking a partition that was taken away) does nothing.
+ */
+export interface GroupMember {
+  readonly state: MemberState;
+  /** null while it is not joined. */
+  readonly identity: MemberIdentity | null;
+  /** Resolves when it is joined for the first time. @throws SluiceError what no retry can fix, or the first failure to connect */
+  start(): Promise<void>;
+  /** Reads on from `offset`. */
+  startAt(partition: number, offset: bigint): void;
+  pause(partitions: readonly number[]): void;
+  resume(partitions: readonly number[]): void;
+  /** Whether the coordinator still knows this member, as of the last heartbeat interval. Never rejects. */
+  isMember(): Promise<boolean>;
+  /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation is over */
+  commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  /** Leaves: at once for others unless it is static, which keeps its place for the session. Idempotent; ends within 2 s whatever the broker does. */
+  stop(): Promise<void>;
+}
+
+// --- Writing -------------------------------------------------------------------------------------------------------------------
+
+export interface WriterSettings {
+  readonly connection: KafkaConnection;
+  /** null: idempotent, without transactions. */
+  readonly transactionalId: string | null;
+  readonly transactionTimeoutMs: number;
+  readonly compression: BatchCompression;
+}
+
+export interface PlannedRecord {
+  readonly key: Buffer | null;
+  readonly value: Buffer | null;
+  readonly headers?: RecordHeaders;
+  /** ms since 1970; default: now. */
+  readonly timestamp?: number;
+}
+
+/** What goes to one partition as one record batch. */
+export interface PlannedBatch {
+  readonly topic: string;
+  readonly partition: number;
+  readonly records: readonly PlannedRecord[];
+}
+
+/** In order; each round holds at most one batch a partition. */
+export type Rounds = readonly (readonly PlannedBatch[])[];
+
+export interface OffsetsToCommit {
+  readonly group: string;
+  readonly topic: string;
+  /** Partition → offset behind the last record. */
+  readonly next: ReadonlyMap<number, bigint>;
+  /** null: nobody is fenced by generation, because the transactional id alone says whose partition it is. */
+  readonly member: MemberIdentity | null;
+}
+
+/** Used until its first failure and thrown away then: what a library believes about a failed transaction is no guide. */
+export interface BatchWriter {
+  connect(): Promise<void>;
+  /**
+   * Refuses every older writer of this transactional id from now on. The broker finishes or aborts what they had open before it answers,
+   * so offsets read afterwards are final.
+   */
+  fence(): Promise<void>;
+  /** Records and offsets, all or nothing. @throws SluiceError kafka_* ; the transaction is aborted if that can be done */
+  writeTransaction(rounds: Rounds, offsets: OffsetsToCommit | null): Promise<void>;
+  /** Without a transaction: resolves when every batch is acknowledged by all replicas in sync. */
+  write(rounds: Rounds): Promise<void>;
+  /** Never throws, and does not wait for a broker that is gone. Idempotent. */
+  discard(): Promise<void>;
+}
