@@ -15,6 +15,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   if (source.type === 'file') judgeFile(source, 'source', say);
   if (sink.type === 'file') judgeFile(sink, 'sink', say);
   judgeFormats(pipeline, say);
+  judgeValues(pipeline, say);
   judgeEnds(pipeline, say);
   judgeDeadLetters(pipeline, say);
   return problems.sort((a, b) => a.line - b.line || a.column - b.column);
@@ -39,13 +40,30 @@ function formatOf(end: FileSource | FileSink | StdioSource | StdioSink): FileFor
   return end.format ?? (isPattern(end.path) ? null : (namedFormat(end.path).format ?? 'csv'));
 }
 
+function judgeValues({ source, sink }: Pipeline, say: Say): void {
+  if (source.type === 'kafka') {
+    if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
+    if (source.tombstones === 'forward' && sink.type !== 'kafka') {
+      say('source', 'tombstones: a file has no place for records without a value');
+    }
+  }
+  if (sink.type !== 'kafka' || !sink.routes) return;
+  if (source.type !== 'kafka') say('sink', 'routes: need a topic as the source');
+  const decisions = sink.routes.map((r) => r.decision);
+  const twice = decisions.find((d, i) => decisions.indexOf(d) !== i);
+  if (twice !== undefined) say('sink', `routes: the decision ${twice} has two topics`);
+  if (source.type === 'kafka' && sink.routes.some((r) => r.topic === source.topic)) {
+    say('sink', 'routes: a topic is the source itself');
+  }
+}
+
 function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: Say): void {
   for (const [name, end] of [
     ['source', source],
     ['sink', sink],
   ] as const) {
-    if (end.type === 'kafka' && end.format === 'avro' && !schema_registry) {
-      say('schema_registry', 'format: avro needs a schema_registry');
+    if (end.type === 'kafka' && end.format !== 'json' && !schema_registry) {
+      say('schema_registry', `format: ${end.format} needs a schema_registry`);
     }
     if (end.type !== 'file' || formatOf(end) !== 'parquet') continue;
     if ((end.compression ?? namedFormat(end.path).compression) !== 'none') {

@@ -19,11 +19,14 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["kafka","session_timeout_ms"],30000],
       [["kafka","connect_timeout_ms"],10000],
       [["kafka","request_timeout_ms"],30000],
+      [["schema_registry","register"],true],
+      [["schema_registry","subject"],"topic"],
       [["schema_registry","timeout_ms"],5000],
     ],
   source: {
     kafka: [
       [["format"],"json"],
+      [["tombstones"],"reject"],
       [["start_at"],"earliest"],
       [["on_offset_lost"],"stop"],
       [["until_caught_up"],false],

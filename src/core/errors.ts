@@ -73,6 +73,10 @@ export const ERRORS = {
     'A value is not Avro of a schema that the registry knows.',
     'Look at the producer of the record.',
   ),
+  malformed_protobuf: row(
+    'A value is not Protobuf of a schema that the registry knows.',
+    'Look at the producer of the record.',
+  ),
   not_an_object: row('A JSON record is not an object.', 'Send one object an application.'),
   nesting_too_deep: row('A JSON record is nested deeper than the limit.', 'Send flat objects.'),
   row_crashed_worker: row(

@@ -59,3 +59,7 @@ function endingOf(name: string): string {
   const at = name.lastIndexOf('.');
   return at > 0 ? name.slice(at) : '';
 }
+
+/** Formats of the values of a topic. */
+export const RECORD_FORMATS = ['json', 'avro', 'json_schema', 'protobuf'] as const;
+export type RecordFormatName = (typeof RECORD_FORMATS)[number];

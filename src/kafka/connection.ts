@@ -71,7 +71,11 @@ export function kafkaClient(connection: KafkaConnection, onLog?: (entry: KafkaLo
 }
 
 function tlsOptions(tls: boolean | KafkaTls | undefined): ConnectionOptions | boolean | undefined {
-  if (tls === undefined || typeof tls === 'boolean') return tls;
+  return tls === undefined || typeof tls === 'boolean' ? tls : tlsOf(tls);
+}
+
+/** @throws SluiceError kafka_config when a file cannot be read */
+export function tlsOf(tls: KafkaTls): ConnectionOptions {
   return {
     ...(tls.caFile ? { ca: readText(tls.caFile) } : {}),
     ...(tls.certFile ? { cert: readText(tls.certFile) } : {}),

@@ -1,7 +1,7 @@
 // The kafka section of a pipeline as connection settings.
 import type { KafkaConfig } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import type { KafkaConnection } from '../kafka/connection.ts';
+import type { KafkaConnection, KafkaTls } from '../kafka/connection.ts';
 
 /** Brokers come from the file or $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {
@@ -17,19 +17,17 @@ export function connectionOf(kafka: KafkaConfig): KafkaConnection {
     requestTimeoutMs: kafka.request_timeout_ms,
     ...(kafka.rack === undefined ? {} : { rack: kafka.rack }),
     ...(sasl === undefined ? {} : { sasl }),
-    ...(tls === undefined
-      ? {}
-      : {
-          tls:
-            typeof tls === 'boolean'
-              ? tls
-              : {
-                  ...(tls.ca_file === undefined ? {} : { caFile: tls.ca_file }),
-                  ...(tls.certificate_file === undefined ? {} : { certFile: tls.certificate_file }),
-                  ...(tls.key_file === undefined ? {} : { keyFile: tls.key_file }),
-                  ...(tls.key_passphrase === undefined ? {} : { keyPassphrase: tls.key_passphrase }),
-                  ...(tls.server_name === undefined ? {} : { serverName: tls.server_name }),
-                },
-        }),
+    ...(tls === undefined ? {} : { tls: typeof tls === 'boolean' ? tls : tlsSettings(tls) }),
   };
 }
+
+type TlsKeys = Exclude<KafkaConfig['tls'], boolean | undefined>;
+
+/** The tls section of a pipeline, of the brokers or of the registry. */
+export const tlsSettings = (tls: TlsKeys): KafkaTls => ({
+  ...(tls.ca_file === undefined ? {} : { caFile: tls.ca_file }),
+  ...(tls.certificate_file === undefined ? {} : { certFile: tls.certificate_file }),
+  ...(tls.key_file === undefined ? {} : { keyFile: tls.key_file }),
+  ...(tls.key_passphrase === undefined ? {} : { keyPassphrase: tls.key_passphrase }),
+  ...(tls.server_name === undefined ? {} : { serverName: tls.server_name }),
+});

@@ -1,47 +1,130 @@
-// How values of topics are read and written: JSON as it is, or Avro through a schema registry.
-import type { Pipeline } from '../config/pipeline-schema.ts';
+// How values of topics are read and written: JSON as it is, or Avro, JSON Schema and Protobuf through a schema registry.
+import type { KafkaSink, Pipeline, SchemaRegistryConfig } from '../config/pipeline-schema.ts';
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { RecordFormatName } from '../core/file-format.ts';
 import type { Tally } from '../engine/counts.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
-import { AvroDecoder, AvroEncoder } from '../kafka/avro/avro-codec.ts';
-import { SchemaRegistry } from '../kafka/avro/schema-registry.ts';
-import { readSecret } from '../kafka/connection.ts';
+import { readSecret, tlsOf } from '../kafka/connection.ts';
+import type { PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
+import { SchemaRegistry, type SchemaType } from '../kafka/schemas/schema-registry.ts';
+import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from '../kafka/schemas/value-codec.ts';
+import { tlsSettings } from './kafka-connection.ts';
 import type { RecordAnswer, RecordScorer, ScoredRecords } from './record-scorer.ts';
 
 export interface RecordFormat {
   /** Scores values in the format of the source. */
   score(scorer: RecordScorer, values: readonly (Buffer | null)[]): Promise<ScoredRecords>;
-  /** A prediction (JSON) in the format of the sink. */
-  encode(json: Buffer): Buffer;
+  /** A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; default: its main one. */
+  encode(json: Buffer, topic?: string): Buffer;
 }
 
+type Coded = Exclude<RecordFormatName, 'json'>;
+const FORMATS: Readonly<Record<Coded, { type: SchemaType; malformed: ErrorCode }>> = {
+  avro: { type: 'AVRO', malformed: 'malformed_avro' },
+  json_schema: { type: 'JSON', malformed: 'malformed_json' },
+  protobuf: { type: 'PROTOBUF', malformed: 'malformed_protobuf' },
+};
+
 /** @throws SluiceError schema_registry_unavailable | kafka_config */
-export async function recordFormat({
-  source,
-  sink,
-  schema_registry: config,
-}: Pick<Pipeline, 'source' | 'sink' | 'schema_registry'>): Promise<RecordFormat> {
-  const registry = config
-    ? new SchemaRegistry({
-        url: config.url,
-        timeoutMs: config.timeout_ms,
-        ...(config.username === undefined ? {} : { username: config.username }),
-        ...(config.password === undefined ? {} : { password: readSecret(config.password) }),
-      })
-    : null;
-  const decoder = registry && source.type === 'kafka' && source.format === 'avro' ? new AvroDecoder(registry) : null;
-  const encoder =
-    registry && sink.type === 'kafka' && sink.format === 'avro'
-      ? await AvroEncoder.open(registry, sink.topic, PREDICTION_FIELDS)
-      : null;
-  return {
-    score: decoder ? (scorer, values) => scoreAvro(decoder, scorer, values) : (scorer, values) => scorer.score(values),
-    encode: encoder ? (json) => encoder.encode(json) : (json) => json,
-  };
+export async function recordFormat(
+  spec: Pick<Pipeline, 'source' | 'sink' | 'score' | 'schema_registry'>,
+): Promise<RecordFormat> {
+  const { source, sink, schema_registry: config } = spec;
+  const registry = config ? openRegistryOf(config) : null;
+  let score: RecordFormat['score'] = (scorer, values) => scorer.score(values);
+  if (registry && source.type === 'kafka' && source.format !== 'json') {
+    const { type, malformed } = FORMATS[source.format];
+    const decoder = new ValueDecoder(registry, type, await readerOf(source.format, source, registry));
+    score = (scorer, values) => scoreDecoded(decoder, malformed, scorer, values);
+  }
+  let encode: RecordFormat['encode'] = (json) => json;
+  if (registry && sink.type === 'kafka' && sink.format !== 'json') {
+    const encoders = new Map<string, ValueEncoder>();
+    for (const topic of topicsOf(sink)) {
+      encoders.set(topic, await openEncoder(sink.format, registry, predictionSchemaOf(spec, topic)));
+    }
+    encode = (json, topic = sink.topic) => encoders.get(topic)!.encode(json);
+  }
+  return { score, encode };
+}
+
+/** All topics that predictions may go to. */
+export const topicsOf = ({ topic, routes = [] }: KafkaSink): string[] => [
+  ...new Set([topic, ...routes.map((r) => r.topic)]),
+];
+
+function openRegistryOf({ url, username, password, token, tls, timeout_ms }: SchemaRegistryConfig): SchemaRegistry {
+  const basic = (): string =>
+    `Basic ${Buffer.from(`${username}:${password === undefined ? '' : readSecret(password)}`).toString('base64')}`;
+  const bearer = token && (() => `Bearer ${readSecret(token).trim()}`);
+  const login = bearer ?? (username === undefined ? () => null : basic);
+  return new SchemaRegistry({
+    url,
+    timeoutMs: timeout_ms,
+    authorization: async () => login(),
+    ...(tls ? { tls: tlsOf(tlsSettings(tls)) } : {}),
+  });
+}
+
+/** What the schema of predictions follows from. */
+export const predictionSchemaOf = (
+  { score, schema_registry: config }: Pick<Pipeline, 'score' | 'schema_registry'>,
+  topic: string,
+): PredictionSchemaOptions => ({
+  topic,
+  fields: PREDICTION_FIELDS,
+  passthrough: score.passthrough ?? '*',
+  subject: config?.subject ?? 'topic',
+  register: config?.register ?? true,
+});
+
+/** The libraries of a format are loaded for those who use it. */
+async function readerOf(
+  format: Coded,
+  { reader_schema: named }: { reader_schema?: { subject: string; version?: number } },
+  registry: SchemaRegistry,
+) {
+  if (format === 'json_schema') return readJson;
+  if (format === 'protobuf') return (await import('../kafka/schemas/protobuf-values.ts')).readProtobuf;
+  const { readAvro } = await import('../kafka/schemas/avro-values.ts');
+  const reader = named ? await registry.byVersion(named.subject, named.version ?? 'latest') : null;
+  if (named && reader?.type !== 'AVRO') {
+    throw new SluiceError('kafka_config', `reader_schema: the registry has no such Avro schema under ${named.subject}`);
+  }
+  return (schema: Parameters<typeof readAvro>[0]): ReadValue => readAvro(schema, reader);
+}
+
+async function openEncoder(
+  format: Coded,
+  registry: SchemaRegistry,
+  options: PredictionSchemaOptions,
+): Promise<ValueEncoder> {
+  switch (format) {
+    case 'avro':
+      return (await import('../kafka/schemas/avro-predictions.ts')).openAvroEncoder(registry, options);
+    case 'protobuf':
+      return (await import('../kafka/schemas/protobuf-predictions.ts')).openProtobufEncoder(registry, options);
+    case 'json_schema':
+      return (await import('../kafka/schemas/json-predictions.ts')).openJsonEncoder(registry, options);
+  }
+}
+
+/** The schema of predictions of a pipeline as text, for who registers it by other means. */
+export async function schemaText(format: Coded, options: PredictionSchemaOptions): Promise<string> {
+  switch (format) {
+    case 'avro':
+      return (await import('../kafka/schemas/avro-predictions.ts')).avroSchemaOfPredictions(options);
+    case 'protobuf':
+      return (await import('../kafka/schemas/protobuf-predictions.ts')).protoOfPredictions(options);
+    case 'json_schema':
+      return (await import('../kafka/schemas/json-predictions.ts')).jsonSchemaOfPredictions(options);
+  }
 }
 
 /** Values that cannot be decoded are rejected in place, the others are scored. */
-async function scoreAvro(
-  decoder: AvroDecoder,
+async function scoreDecoded(
+  decoder: ValueDecoder,
+  malformed: ErrorCode,
   scorer: RecordScorer,
   values: readonly (Buffer | null)[],
 ): Promise<ScoredRecords> {
@@ -53,17 +136,18 @@ async function scoreAvro(
     model,
     answers: decoded.map(
       (d): RecordAnswer =>
-        'json' in d ? answers[next++]! : { value: null, error: { code: 'malformed_avro', message: d.fault } },
+        'json' in d ? answers[next++]! : { value: null, error: { code: malformed, message: d.fault } },
     ),
-    tallies: valid.length === values.length ? tallies : [...tallies, undecodable(values.length - valid.length)],
+    tallies:
+      valid.length === values.length ? tallies : [...tallies, undecodable(values.length - valid.length, malformed)],
   };
 }
 
-const undecodable = (rows: number): Tally => ({
+const undecodable = (rows: number, code: ErrorCode): Tally => ({
   rows,
   scored: 0,
   rejected: rows,
-  rejectedByCode: { malformed_avro: rows },
+  rejectedByCode: { [code]: rows },
   interpreted: 0,
   inexact: 0,
   details: [],

@@ -145,13 +145,14 @@ class TopicFilesRun {
   }
 
   async #take(batch: MicroBatch): Promise<void> {
-    const { on_invalid, sink } = this.#spec;
-    const values = batch.records.map((r) => r.value);
+    const { on_invalid, sink, source } = this.#spec;
+    const records = source.tombstones === 'skip' ? batch.records.filter((r) => r.value !== null) : batch.records;
+    const values = records.map((r) => r.value);
     const { model, answers, tallies } = await this.#format.score(this.#scorer, values);
     const lines: Buffer[] = [];
     const rejected: OutgoingRecord[] = [];
     answers.forEach(({ value, error }, i) => {
-      const record = batch.records[i]!;
+      const record = records[i]!;
       if (error && on_invalid === 'fail') throw invalidRecord(record, error);
       if (error && this.#letters && on_invalid === 'dead_letter') rejected.push(deadLetter(record, error));
       else lines.push(value ?? Buffer.from(JSON.stringify({ error })), NEWLINE);

@@ -15,7 +15,7 @@ import {
 } from '../kafka/records.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
-import { type RecordFormat, recordFormat } from './record-format.ts';
+import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
 import {
   type RecordAnswer,
   type RecordError,
@@ -52,6 +52,8 @@ class TopicRun {
   readonly #context: RunContext;
   readonly #scorer: RecordScorer;
   readonly #format: RecordFormat;
+  /** Topics of decisions that have one of their own. */
+  readonly #routes: ReadonlyMap<string, string>;
   #processor: TransactionalProcessor | null = null;
   #waiting = false;
 
@@ -60,6 +62,7 @@ class TopicRun {
     this.#context = context;
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
+    this.#routes = new Map((spec.sink.routes ?? []).map((r) => [r.decision, r.topic]));
   }
 
   async start(): Promise<RunningPipeline> {
@@ -92,13 +95,22 @@ class TopicRun {
   }
 
   async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult> {
-    const values = batch.records.map((r) => r.value);
-    const { model, answers, tallies } = await this.#scoreOrWait(values, signal);
+    const { tombstones } = this.#spec.source;
+    const asked = tombstones === 'reject' ? batch.records : batch.records.filter((r) => r.value !== null);
+    const { model, answers, tallies } = await this.#scoreOrWait(
+      asked.map((r) => r.value),
+      signal,
+    );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
     const marks = marksOf(model, batch);
-    for (const [i, record] of batch.records.entries()) {
-      const answer = answers[i]!;
+    let next = 0;
+    for (const record of batch.records) {
+      if (record.value === null && tombstones !== 'reject') {
+        if (tombstones === 'forward') outputs.push(...this.#tombstonesOf(record, marks));
+        continue;
+      }
+      const answer = answers[next++]!;
       if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
       else outputs.push(this.#predictionOf(record, answer, model, marks));
     }
@@ -155,9 +167,25 @@ class TopicRun {
       Buffer.from(
         JSON.stringify({ modelId: manifest.id, modelVersion: String(manifest.version), error: answer.error }),
       );
-    const base = answerTo(record, this.#format.encode(value), { timestamp: this.#spec.sink.timestamp });
+    const topic = this.#routes.size > 0 ? this.#routes.get(decisionOf(value)) : undefined;
+    return this.#outgoing(record, this.#format.encode(value, topic), marks, topic);
+  }
+
+  /** Wherever a prediction of this key may be. */
+  #tombstonesOf(record: IncomingRecord, marks: Record<string, Buffer>): OutgoingRecord[] {
+    return topicsOf(this.#spec.sink).map((topic) => this.#outgoing(record, null, marks, topic));
+  }
+
+  #outgoing(
+    record: IncomingRecord,
+    value: Buffer | null,
+    marks: Record<string, Buffer>,
+    topic: string | undefined,
+  ): OutgoingRecord {
+    const base = answerTo(record, value, { timestamp: this.#spec.sink.timestamp });
     return {
       ...base,
+      ...(topic === undefined ? {} : { topic }),
       headers: { ...base.headers, ...marks, 'sluice-source-offset': Buffer.from(String(record.offset)) },
     };
   }
@@ -167,6 +195,10 @@ class TopicRun {
     return deadLetter(record, error);
   }
 }
+
+/** The decision of a prediction; an empty text where it has none. */
+const decisionOf = (json: Buffer): string =>
+  (JSON.parse(json.toString('utf8')) as { decision?: string }).decision ?? '';
 
 /** The error that ends a topic run with `on_invalid: fail`. */
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>

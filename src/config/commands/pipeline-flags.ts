@@ -27,7 +27,10 @@ export const PIPELINE_COMMANDS = {
   lint: {
     description: 'check pipelines and their models without touching sources or sinks',
     arguments: [pipelines],
-    flags: { registry: registryFlag },
+    flags: {
+      schema: switchFlag('print the schema of the predictions instead, for who registers it by other means'),
+      registry: registryFlag,
+    },
   },
   test: {
     description: 'score the applications of *.test.yaml and compare',

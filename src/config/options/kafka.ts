@@ -1,6 +1,6 @@
 // How brokers and the schema registry are reached: sections of a pipeline file.
 import { Type } from 'typebox';
-import { choice, closed, maybe, section, text, whole } from './describe-option.ts';
+import { choice, closed, maybe, section, text, toggle, whole } from './describe-option.ts';
 
 const secret = (description: string) =>
   Type.Union(
@@ -11,22 +11,20 @@ const secret = (description: string) =>
     { description: `${description}: where it is kept` },
   );
 
-const TlsSchema = Type.Union(
-  [
-    Type.Boolean(),
-    Type.Object(
-      {
-        ca_file: maybe('PEM file of trusted authorities', { otherwise: 'those of Node' }),
-        certificate_file: maybe('PEM certificate of this client'),
-        key_file: maybe('PEM key of this client'),
-        key_passphrase: Type.Optional(secret('passphrase of that key')),
-        server_name: maybe('name in the certificate of the broker'),
-      },
-      closed,
-    ),
-  ],
-  { description: 'TLS to the brokers: true, or how' },
-);
+/** TLS of a client, to a broker or to a registry. */
+const tlsKeys = (server: string) =>
+  Type.Object(
+    {
+      ca_file: maybe('PEM file of trusted authorities', { otherwise: 'those of Node' }),
+      certificate_file: maybe('PEM certificate of this client'),
+      key_file: maybe('PEM key of this client'),
+      key_passphrase: Type.Optional(secret('passphrase of that key')),
+      server_name: maybe(`name in the certificate of the ${server}`),
+    },
+    closed,
+  );
+
+const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], { description: 'TLS to the brokers: true, or how' });
 
 const SaslSchema = Type.Object(
   {
@@ -61,7 +59,20 @@ export const SchemaRegistrySchema = Type.Object(
     url: text('address of the registry'),
     username: maybe('user of basic authentication'),
     password: Type.Optional(secret('password of basic authentication')),
+    token: Type.Optional(secret('bearer token, read again for every request')),
+    tls: Type.Optional({ ...tlsKeys('registry'), description: 'TLS to a registry with an address of https' }),
+    register: toggle(
+      'register the schema of predictions; false: it has to be there, `sluice lint --schema` prints it',
+      {
+        default: true,
+      },
+    ),
+    subject: choice(
+      'subject of the schema of predictions: <topic>-value, sluice.Prediction, or <topic>-sluice.Prediction',
+      ['topic', 'record', 'topic_record'],
+      { default: 'topic' },
+    ),
     timeout_ms: whole('longest wait for a response', [1], { default: 5000 }),
   },
-  { ...closed, description: 'registry of the Avro schemas' },
+  { ...closed, description: 'registry of the schemas of record values' },
 );

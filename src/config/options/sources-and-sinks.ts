@@ -1,14 +1,34 @@
 // Sources, sinks and dead letters of a pipeline, by type.
 import { Type } from 'typebox';
-import { FILE_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
+import { FILE_FORMATS, RECORD_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import { SCORING } from './scoring.ts';
 
 const BY_NAME = { otherwise: 'by the name of the file' };
 const recordFormat = () =>
-  choice('of the record values; avro: in the Confluent framing, with a schema_registry', ['json', 'avro'], {
-    default: 'json',
-  });
+  choice(
+    'of the record values; all but json with the id of their schema in front, and a schema_registry',
+    RECORD_FORMATS,
+    { default: 'json' },
+  );
+/** The schema Avro values are read with: its names, its defaults. */
+const readerSchema = () =>
+  Type.Optional(
+    Type.Object(
+      {
+        subject: text('subject of the schema'),
+        version: Type.Optional(whole('version of it', [1], { otherwise: 'the latest at the start' })),
+      },
+      { ...closed, description: 'avro: schema to read values with, whichever they were written with' },
+    ),
+  );
+const route = Type.Object(
+  {
+    decision: text('decision of the policy'),
+    topic: text('topic of predictions with it'),
+  },
+  closed,
+);
 const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }));
 const fileFormat = () => Type.Optional(choice('format of the file', FILE_FORMATS, BY_NAME));
 const fileCompression = () => Type.Optional(SCORING.compression('compression of the file', BY_NAME));
@@ -21,6 +41,12 @@ export const SOURCES = {
       topic: text('topic of applications, one per record'),
       group: text('consumer group'),
       format: recordFormat(),
+      reader_schema: readerSchema(),
+      tombstones: choice(
+        'records without a value: reject them as invalid, forward their key and no value, or skip them',
+        ['reject', 'forward', 'skip'],
+        { default: 'reject' },
+      ),
       start_at: choice('where a group without offsets begins', ['earliest', 'latest'], { default: 'earliest' }),
       on_offset_lost: choice('when the committed offset no longer exists', ['stop', 'earliest', 'latest'], {
         default: 'stop',
@@ -66,6 +92,12 @@ export const SINKS = {
     {
       type: literal('kafka'),
       topic: text('topic of predictions'),
+      routes: Type.Optional(
+        Type.Array(route, {
+          minItems: 1,
+          description: 'topics of their own for predictions of some decisions; the others go to `topic`',
+        }),
+      ),
       format: recordFormat(),
       compression: choice('compression of record batches', ['none', 'gzip', 'snappy', 'lz4', 'zstd'], {
         default: 'none',

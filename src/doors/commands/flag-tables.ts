@@ -89,6 +89,7 @@ export const COMMAND_TABLES = {
     description: "check pipelines and their models without touching sources or sinks",
     arguments: [{"name":"<pipelines...>","description":"YAML files of pipelines","complete":"file"}],
     flags: [
+      {"name":"schema","description":"print the schema of the predictions instead, for who registers it by other means"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
     ],
   },
@@ -289,6 +290,7 @@ export interface RunFlags {
 }
 
 export interface LintFlags {
+  schema?: boolean;
   registry?: string;
 }
 

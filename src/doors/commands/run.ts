@@ -38,7 +38,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   process.exitCode = await driveRun(pipeline, { name, registry, metricsPort, metricsHost, metricsFile, stopMs, json });
 }
 
-async function lint(files: string[], flags: { registry?: string }): Promise<void> {
+async function lint(files: string[], flags: { registry?: string; schema?: boolean }): Promise<void> {
+  if (flags.schema) return printSchemas(files);
   const registry = await openRegistry(flags.registry);
   const problems: string[] = [];
   for (const file of files) {
@@ -58,6 +59,21 @@ async function lint(files: string[], flags: { registry?: string }): Promise<void
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
   out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} in order`);
+}
+
+async function printSchemas(files: readonly string[]): Promise<void> {
+  const { predictionSchemaOf, schemaText, topicsOf } = await import('../../runs/record-format.ts');
+  const { subjectOf } = await import('../../kafka/schemas/prediction-schema.ts');
+  for (const file of files) {
+    const pipeline = await readPipeline(file);
+    const { sink } = pipeline;
+    if (sink.type !== 'kafka' || sink.format === 'json')
+      throw new SluiceError('usage', `${file} writes without a schema`);
+    const options = predictionSchemaOf(pipeline, sink.topic);
+    const subjects = topicsOf(sink).map((topic) => subjectOf({ ...options, topic }));
+    log(`${file}: ${sink.format} under ${[...new Set(subjects)].join(', ')}`);
+    out(await schemaText(sink.format, options));
+  }
 }
 
 async function test(files: string[], flags: { registry?: string }): Promise<void> {

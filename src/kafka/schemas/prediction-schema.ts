@@ -1,0 +1,117 @@
+// The fields of a prediction as every schema language has them, and the passthrough columns beside them.
+import { SluiceError } from '../../core/errors.ts';
+import type { SchemaRegistry, SchemaType } from './schema-registry.ts';
+
+/** A field of a prediction, as the list of them says. */
+export interface SchemaField {
+  key: string;
+  kind: 'integer' | 'number' | 'text' | 'class' | 'numbers' | 'error' | 'json';
+  description: string;
+}
+
+export type SubjectStrategy = 'topic' | 'record' | 'topic_record';
+
+export interface PredictionSchemaOptions {
+  topic: string;
+  /** Every field a prediction can have. */
+  fields: readonly SchemaField[];
+  /** Columns that become fields of their own; '*': what comes, in one map. */
+  passthrough: readonly string[] | '*';
+  subject: SubjectStrategy;
+  /** false: the schema has to be there. */
+  register: boolean;
+}
+
+export const MODEL_KEYS: readonly string[] = ['modelId', 'modelVersion'];
+export const RECORD_NAME = 'Prediction';
+export const NAMESPACE = 'sluice';
+
+/** Subject name strategies of Confluent's serializers: TopicName, RecordName, TopicRecordName. */
+export function subjectOf({ topic, subject }: Pick<PredictionSchemaOptions, 'topic' | 'subject'>): string {
+  const record = `${NAMESPACE}.${RECORD_NAME}`;
+  return { topic: `${topic}-value`, record, topic_record: `${topic}-${record}` }[subject];
+}
+
+/** The id of the schema of predictions. @throws SluiceError schema_registry_unavailable | kafka_config */
+export function schemaId(
+  registry: SchemaRegistry,
+  schema: { type: SchemaType; text: string },
+  options: PredictionSchemaOptions,
+): Promise<number> {
+  const subject = subjectOf(options);
+  return options.register ? registry.register(subject, schema) : registry.find(subject, schema);
+}
+
+export interface PassthroughField {
+  readonly column: string;
+  /** A name that Avro and Protobuf take. */
+  readonly name: string;
+}
+
+/** The name of a field as .proto files have it. */
+export const snake = (key: string): string => key.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+
+/** Fields for passthrough columns. @throws SluiceError kafka_config two columns would share a name */
+export function passthroughFields({ passthrough, fields }: PredictionSchemaOptions): PassthroughField[] {
+  if (passthrough === '*') return [];
+  const ours = [...MODEL_KEYS, ...fields.map((f) => f.key), 'passthrough'];
+  const taken = new Map(ours.flatMap((key) => [key, snake(key)].map((name): [string, string] => [name, key])));
+  return passthrough.map((column) => {
+    const name = column.replace(/[^A-Za-z0-9_]/g, '_').replace(/^(?=\d|$)/, '_');
+    const other = taken.get(name);
+    if (other !== undefined) {
+      throw new SluiceError(
+        'kafka_config',
+        `the passthrough columns ${other} and ${column} have the same name in a schema`,
+      );
+    }
+    taken.set(name, column);
+    return { column, name };
+  });
+}
+
+/** A value passed through, by its type in JSON; objects and lists as their JSON. */
+export type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
+
+const WHOLE = /^-?\d{1,19}$/;
+const LONG_MIN = -(2n ** 63n);
+const LONG_MAX = 2n ** 63n - 1n;
+
+/** `source`: the number as it stood in the JSON, where JSON.parse lost digits. */
+export function passed(value: unknown): Passed | null {
+  if (value === null || value === undefined) return null;
+  if (typeof value === 'boolean') return { boolean: value };
+  if (value instanceof ExactNumber) {
+    if (WHOLE.test(value.text)) {
+      const whole = BigInt(value.text);
+      if (whole >= LONG_MIN && whole <= LONG_MAX) return { long: value.text };
+    }
+    return { double: Number(value.text) };
+  }
+  if (typeof value === 'number') return Number.isSafeInteger(value) ? { long: value } : { double: value };
+  return { string: typeof value === 'string' ? value : JSON.stringify(value) };
+}
+
+/** A whole number that a JavaScript number cannot hold. */
+class ExactNumber {
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
+  }
+  toJSON(): unknown {
+    return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(this.text);
+  }
+}
+
+const MANY_DIGITS = /\d{16}/;
+
+/** A prediction as JSON.parse gives it, but for whole numbers beyond 2^53, which keep their digits. */
+export function parsePrediction(json: Buffer): Record<string, unknown> {
+  const text = json.toString('utf8');
+  if (!MANY_DIGITS.test(text)) return JSON.parse(text);
+  const exact = (_key: string, value: unknown, context: { source?: string }): unknown =>
+    typeof value === 'number' && !Number.isSafeInteger(value) && WHOLE.test(context.source ?? '')
+      ? new ExactNumber(context.source!)
+      : value;
+  return (JSON.parse as (text: string, reviver: typeof exact) => Record<string, unknown>)(text, exact);
+}

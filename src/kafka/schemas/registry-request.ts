@@ -1,0 +1,55 @@
+// One request to a schema registry over HTTP or HTTPS: fetch cannot be given authorities or a certificate of one's own.
+import http from 'node:http';
+import https from 'node:https';
+import { text } from 'node:stream/consumers';
+import type { ConnectionOptions } from 'node:tls';
+
+export interface RegistryRequest {
+  method: 'GET' | 'POST';
+  url: string;
+  headers: Readonly<Record<string, string>>;
+  body?: object | undefined;
+  tls: ConnectionOptions;
+  /** Longest wait for the whole answer, ms. */
+  timeoutMs: number;
+}
+
+export interface RegistryAnswer {
+  status: number;
+  /** null: the body is no JSON object. */
+  body: Record<string, unknown> | null;
+}
+
+/** Largest answer, bytes: a schema is text that people write. */
+const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
+
+/** @throws Error of the network, of TLS, or of time */
+export async function requestRegistry(request: RegistryRequest): Promise<RegistryAnswer> {
+  const { method, url, headers, body, tls, timeoutMs } = request;
+  const signal = AbortSignal.timeout(timeoutMs);
+  const options = { method, headers, signal };
+  const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
+  const sent = url.startsWith('https:') ? https.request(url, { ...options, ...tls }) : http.request(url, options);
+  sent.on('response', resolve);
+  sent.on('error', reject);
+  sent.end(body && JSON.stringify(body));
+  const response = await promise;
+  let bytes = 0;
+  response.on('data', (part: Buffer) => {
+    bytes += part.length;
+    if (bytes > MAX_ANSWER_BYTES) response.destroy(new Error('the answer is too large'));
+  });
+  const words = await text(response);
+  return { status: response.statusCode ?? 0, body: objectOf(words) };
+}
+
+function objectOf(words: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(words);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,147 @@
+// A client of the Confluent schema registry API: schemas by id and by version, with what they refer to, and the id of our own.
+import type { ConnectionOptions } from 'node:tls';
+import { SluiceError } from '../../core/errors.ts';
+import { type RegistryAnswer, requestRegistry } from './registry-request.ts';
+
+export type SchemaType = 'AVRO' | 'JSON' | 'PROTOBUF';
+
+export interface SchemaRegistryOptions {
+  /** Base address, such as https://registry:8081. */
+  url: string;
+  /** The value of the Authorization header, asked for at every request: tokens are renewed. null: none. */
+  authorization?: () => Promise<string | null>;
+  tls?: ConnectionOptions;
+  /** Longest wait for an answer, ms. Default 5,000. */
+  timeoutMs?: number;
+}
+
+/** A schema and, by the names it uses for them, the schemas it refers to. */
+export interface RegisteredSchema {
+  readonly type: SchemaType;
+  readonly text: string;
+  readonly references: readonly { readonly name: string; readonly schema: RegisteredSchema }[];
+}
+
+export interface NewSchema {
+  readonly type: SchemaType;
+  readonly text: string;
+}
+
+const MEDIA_TYPE = 'application/vnd.schemaregistry.v1+json';
+const TRIES = 4;
+/** Schemas that refer to schemas: a circle would never end. */
+const MAX_REFERENCE_DEPTH = 16;
+
+/** Schema ids and versions are immutable, so schemas are cached for ever. */
+export class SchemaRegistry {
+  readonly #options: SchemaRegistryOptions;
+  readonly #schemas = new Map<string, Promise<RegisteredSchema | null>>();
+
+  constructor(options: SchemaRegistryOptions) {
+    this.#options = options;
+  }
+
+  /** The schema of an id; null if the registry does not know it. @throws SluiceError schema_registry_unavailable | kafka_config */
+  byId(id: number): Promise<RegisteredSchema | null> {
+    return this.#schema(`/schemas/ids/${id}`, 0);
+  }
+
+  /** A version of a subject; null if there is none. @throws SluiceError schema_registry_unavailable | kafka_config */
+  byVersion(subject: string, version: number | 'latest'): Promise<RegisteredSchema | null> {
+    return this.#schema(`/subjects/${encodeURIComponent(subject)}/versions/${version}`, 0);
+  }
+
+  /** Registers a schema under a subject, or finds it there; its id. @throws SluiceError schema_registry_unavailable | kafka_config */
+  async register(subject: string, schema: NewSchema): Promise<number> {
+    const { status, body } = await this.#ask(
+      'POST',
+      `/subjects/${encodeURIComponent(subject)}/versions`,
+      bodyOf(schema),
+    );
+    if (typeof body?.id === 'number') return body.id;
+    throw new SluiceError('kafka_config', `the schema registry does not take the schema of ${subject} (${status})`);
+  }
+
+  /** The id that a schema has under a subject. @throws SluiceError schema_registry_unavailable | kafka_config: it is not registered */
+  async find(subject: string, schema: NewSchema): Promise<number> {
+    const { body } = await this.#ask('POST', `/subjects/${encodeURIComponent(subject)}`, bodyOf(schema));
+    if (typeof body?.id === 'number') return body.id;
+    throw new SluiceError(
+      'kafka_config',
+      `the schema of predictions is not registered under ${subject}, and register is false: \`sluice lint --schema\` prints it`,
+    );
+  }
+
+  #schema(path: string, depth: number): Promise<RegisteredSchema | null> {
+    let known = this.#schemas.get(path);
+    if (!known) {
+      known = this.#fetch(path, depth);
+      this.#schemas.set(path, known);
+      // Neither failures nor "latest" are kept: a missing schema may be registered later.
+      const forget = () => this.#schemas.delete(path);
+      known.then((found) => (found === null || path.endsWith('/latest')) && forget()).catch(forget);
+    }
+    return known;
+  }
+
+  async #fetch(path: string, depth: number): Promise<RegisteredSchema | null> {
+    const { body } = await this.#ask('GET', path);
+    if (typeof body?.schema !== 'string') return null;
+    const named = (body.references ?? []) as { name: string; subject: string; version: number }[];
+    if (depth >= MAX_REFERENCE_DEPTH) throw new SluiceError('kafka_config', 'schemas refer to each other without end');
+    const references = await Promise.all(
+      named.map(async ({ name, subject, version }) => {
+        const schema = await this.#schema(`/subjects/${encodeURIComponent(subject)}/versions/${version}`, depth + 1);
+        if (!schema)
+          throw new SluiceError('kafka_config', `a schema refers to ${subject} ${version}, which is not there`);
+        return { name, schema };
+      }),
+    );
+    return { type: (body.schemaType ?? 'AVRO') as SchemaType, text: body.schema, references };
+  }
+
+  async #ask(method: 'GET' | 'POST', path: string, body?: object): Promise<RegistryAnswer> {
+    let reason = '';
+    for (let attempt = 0; attempt < TRIES; attempt++) {
+      if (attempt > 0) await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
+      try {
+        const answer = await this.#once(method, path, body);
+        refuse(answer);
+        if (answer.status < 300 || answer.status === 404) return answer;
+        reason = `status ${answer.status}`;
+      } catch (cause) {
+        if (cause instanceof SluiceError) throw cause;
+        reason = cause instanceof Error ? cause.message : String(cause);
+      }
+    }
+    throw new SluiceError('schema_registry_unavailable', `the schema registry does not answer: ${reason}`);
+  }
+
+  async #once(method: 'GET' | 'POST', path: string, body: object | undefined): Promise<RegistryAnswer> {
+    const { url, authorization, tls = {}, timeoutMs = 5000 } = this.#options;
+    const login = (await authorization?.()) ?? null;
+    const headers = {
+      accept: MEDIA_TYPE,
+      ...(body ? { 'content-type': MEDIA_TYPE } : {}),
+      ...(login === null ? {} : { authorization: login }),
+    };
+    return requestRegistry({ method, url: `${url.replace(/\/$/, '')}${path}`, headers, body, tls, timeoutMs });
+  }
+}
+
+/** Avro is what the API means where nothing is said, and all that old registries know. */
+const bodyOf = ({ type, text }: NewSchema): object =>
+  type === 'AVRO' ? { schema: text } : { schema: text, schemaType: type };
+
+/** @throws SluiceError kafka_config for what no repetition mends */
+function refuse({ status, body }: RegistryAnswer): void {
+  if (status === 401 || status === 403) {
+    throw new SluiceError('kafka_config', `the schema registry refuses the login (${status})`);
+  }
+  if (status === 409 || status === 422) {
+    const why = status === 409 ? 'it does not fit earlier versions' : 'it is not valid there';
+    // In its own words, which are about schemas, not about values.
+    const words = typeof body?.message === 'string' ? `: ${body.message.slice(0, 500)}` : '';
+    throw new SluiceError('kafka_config', `the schema registry refuses the schema (${status}), ${why}${words}`);
+  }
+}
