@@ -1,7 +1,7 @@
 // Values of an input, and names that only it knows, are told nowhere: not in answers, lists, logs, metrics or jobs.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { asNative, asObjects, type CallOptions, PREDICT, predictUrl, startService } from '../support/service.ts';
@@ -53,7 +53,7 @@ function jsonInputs(): [what: string, text: string][] {
   ];
 }
 
-test('over HTTP: answers, jobs, metrics and the log', async () => {
+checkTest('over HTTP: answers, jobs, metrics and the log', async () => {
   const log: string[] = [];
   const s = await startService([], undefined, { log: (text) => log.push(text) });
   const told: [what: string, text: string][] = [];

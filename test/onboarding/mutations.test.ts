@@ -19,7 +19,7 @@ import { deviationOf, type ExpectedTable, expectedFor, readExpected } from '../.
 import { proposePackage } from '../../src/onboarding/register.ts';
 import { writePackage } from '../../src/onboarding/write.ts';
 import { startService } from '../support/service.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, testOfMany, times } from '../support/tiers.ts';
 import { type Landed, type Landing, runTrials, type TrialCase } from '../support/trials.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
@@ -177,14 +177,15 @@ checkTest(`${MUTATIONS} damaged packages: refused, or right`, async () => {
   expect(count('refused', 'self_test_failed')).toBeGreaterThan(0);
 });
 
-test.each([
+const PLANTED = [
   ['crash', 'crashed'],
   ['crash-later', 'crashed'],
   ['hang', 'hung'],
   ['accept', 'wrong'],
   ['throw', 'unexplained'],
   ['answer-twice', 'ambiguous'],
-] as const)('a registering process with the planted fault "%s" is found out: %s', async (fault, landing) => {
+] as const;
+const isFoundOut = async (fault: (typeof PLANTED)[number][0], landing: string) => {
   const bases = [await base(BASES[0]!)];
   const few = 4;
   const ids = Array.from({ length: few }, (_, i) => i).values();
@@ -193,7 +194,12 @@ test.each([
   const landed = await runTrials(damagedPackages(bases, ids, `${fault}-`), { limitMs, fault });
   expect(landed.map((l) => l.landing)).toContain(landing);
   expect(() => expectHeld(landed, few)).toThrow();
-});
+};
+for (const [i, [fault, landing]] of PLANTED.entries()) {
+  testOfMany(i, 3)(`a registering process with the planted fault "${fault}" is found out: ${landing}`, () =>
+    isFoundOut(fault, landing),
+  );
+}
 
 test('without a planted fault the same packages are held', async () => {
   const bases = [await base(BASES[0]!)];

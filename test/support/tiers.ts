@@ -23,6 +23,10 @@ export function checkTest(name: string, run: TestFunction): void {
   else test(name, run);
 }
 
+/** `test` for one of many: `npm test` runs every `step`th. */
+export const testOfMany = (index: number, step: number): typeof checkTest =>
+  index % step === 0 ? (name, run) => void test(name, run) : checkTest;
+
 /** A suite for each of many; `npm test` runs one in `step` of them. */
 export function describeEach<T extends { name: string }>(
   all: readonly T[],

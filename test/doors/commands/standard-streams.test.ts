@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { MAIN, scratch } from '../../support/cli.ts';
+import { testOfMany } from '../../support/tiers.ts';
 
 /** Waits until the reader of the pipe is gone, then runs the command into it; its exit code and the other stream go elsewhere. */
 const INTO_CLOSED = {
@@ -33,7 +34,7 @@ const PIPELINE = path.resolve('pipelines/loan-applications.yaml');
 const SCORE = ['score', 'p.csv', '-m', 'credit-default'];
 
 describe('nobody reads standard output any more', () => {
-  test.each<[code: number, args: string[]]>([
+  const calls: [code: number, args: string[]][] = [
     [0, ['--help']],
     [0, ['--version']],
     [0, ['score', '--help']],
@@ -48,12 +49,15 @@ describe('nobody reads standard output any more', () => {
     [0, [...SCORE, '-o', 'scored.csv', '--json']],
     [1, ['generate', '--rows', '5', '-o', '-']],
     [1, SCORE],
-  ])('%i for %j', async (code, args) => {
-    const run = await intoClosed('stdout', args, folderWithPortfolio());
-    expect(run.other).not.toMatch(/EPIPE|^ +at /m);
-    expect(run.code).toBe(code);
-    if (code === 1) expect(run.other).toMatch(/the reader of standard output went away \[output_closed\]/);
-  });
+  ];
+  for (const [i, [code, args]] of calls.entries()) {
+    testOfMany(i, 4)(`${code} for ${JSON.stringify(args)}`, async () => {
+      const run = await intoClosed('stdout', args, folderWithPortfolio());
+      expect(run.other).not.toMatch(/EPIPE|^ +at /m);
+      expect(run.code).toBe(code);
+      if (code === 1) expect(run.other).toMatch(/the reader of standard output went away \[output_closed\]/);
+    });
+  }
 });
 
 describe('nobody reads standard error any more', () => {
