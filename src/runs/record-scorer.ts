@@ -43,6 +43,8 @@ export interface RecordScorerOptions {
 }
 
 const LF = 0x0a;
+/** Keys of a prediction that stands alone. */
+const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
 
 /** The settings of a pipeline for scoring records. */
 export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: ModelHost): RecordScorer =>
@@ -107,7 +109,7 @@ export class RecordScorer {
     const spec: StreamSpec = {
       input: {
         format: 'json',
-        layout: { passthrough, reserved: ANSWER_KEYS, outcome: model.manifest.outcome ?? null, maxColumns },
+        layout: { passthrough, reserved: RECORD_KEYS, outcome: model.manifest.outcome ?? null, maxColumns },
       },
       output: {
         format: 'ndjson',

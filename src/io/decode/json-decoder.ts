@@ -96,8 +96,10 @@ export class JsonDecoder implements Decoder {
       if (key === outcome) {
         return fault('outcome_present', key, 'the outcome is part of the application');
       }
-      const echoed = passthrough === '*' ? !reserved.includes(key) : this.#echoed.has(key);
-      if (!echoed) {
+      if (passthrough === '*' && reserved.includes(key)) {
+        return fault('unexpected_column', key, 'the key has the name of a field of the answer, which it would hide');
+      }
+      if (passthrough !== '*' && !this.#echoed.has(key)) {
         // The name comes from outside and may be anything, so it is not repeated.
         return fault('unexpected_column', null, 'a key is not a column of the model and is not passed through');
       }

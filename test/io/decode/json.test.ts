@@ -3,10 +3,20 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { columnReaders } from '../../../src/inference/encode/column-reader.ts';
-import type { JsonLayout } from '../../../src/io/decode/json-decoder.ts';
+import { JsonDecoder, type JsonLayout } from '../../../src/io/decode/json-decoder.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
-import { Differential, Draw, type Found, NUMBERS, READERS, RECORDS, recordsIn, Tally } from '../../support/decoding.ts';
+import {
+  batchFor,
+  Differential,
+  Draw,
+  type Found,
+  NUMBERS,
+  READERS,
+  RECORDS,
+  recordsIn,
+  Tally,
+} from '../../support/decoding.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { toNative } from '../../support/zoo.ts';
 
@@ -155,6 +165,28 @@ test('characters that are cut between two records are no UTF-8 in either', () =>
       both.compare({ slab, spans: Int32Array.of(0, cut, cut, bytes.length), faults: new Uint8Array(2) }, 2);
     }
   }
+});
+
+test('a key that would hide a field of the answer is refused by name; any other is not repeated', () => {
+  const faultsOf = (passthrough: JsonLayout['passthrough'], key: string) => {
+    const reader = READERS.find((r) => r.name === 'small')!;
+    const layout: JsonLayout = { passthrough, reserved: ['probability'], outcome: null, maxColumns: 64 };
+    const bytes = Buffer.from(JSON.stringify({ small: 1, [key]: 2 }));
+    const slab = new SharedArrayBuffer(bytes.length);
+    Buffer.from(slab).set(bytes);
+    const batch = batchFor([reader], 1, passthrough.length);
+    new JsonDecoder([reader], layout).decode(
+      { slab, spans: Int32Array.of(0, bytes.length), faults: new Uint8Array(1) },
+      0,
+      1,
+      batch,
+    );
+    return batch.rejections.map(({ code, column }) => [code, column]);
+  };
+  expect(faultsOf('*', 'probability')).toEqual([['unexpected_column', 'probability']]);
+  expect(faultsOf('*', 'other')).toEqual([]);
+  expect(faultsOf([], 'probability')).toEqual([['unexpected_column', null]]);
+  expect(faultsOf(['probability'], 'probability')).toEqual([]);
 });
 
 test('every odd number as a number and as a string, in every kind of column', () => {
