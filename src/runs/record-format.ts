@@ -4,7 +4,7 @@ import type { Tally } from '../engine/counts.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { AvroDecoder, AvroEncoder } from '../kafka/avro/avro-codec.ts';
 import { SchemaRegistry } from '../kafka/avro/schema-registry.ts';
-import { readSecret } from '../kafka/connection.ts';
+import { readSecret } from '../kafka/client/connection.ts';
 import type { RecordAnswer, RecordScorer, ScoredRecords } from './record-scorer.ts';
 
 export interface RecordFormat {

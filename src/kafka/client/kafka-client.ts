@@ -1,10 +1,10 @@
 // What the rest of the house asks of a Kafka client, whichever library speaks the protocol below it. Every implementation passes the
-// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the kafka_* codes.
+// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the
+// kafka_* codes; where the broker refused something, a cause has the protocol's name of the error as its `type`.
 import type { SluiceError } from '../../core/errors.ts';
-import type { BatchCompression } from '../codecs.ts';
-import type { KafkaConnection } from '../connection.ts';
-import type { KafkaLogEntry } from '../observer.ts';
-import type { IncomingRecord, RecordHeaders } from '../records.ts';
+import type { BatchCompression } from './codecs.ts';
+import type { KafkaConnection } from './connection.ts';
+import type { IncomingRecord, RecordHeaders } from './records.ts';
 
 /** A library behind the interface. Making one connects to nothing. */
 export interface KafkaClient {
@@ -12,6 +12,15 @@ export interface KafkaClient {
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
   writer(options: WriterSettings): BatchWriter;
+}
+
+export interface KafkaLogEntry {
+  level: 'error' | 'warn' | 'info' | 'debug';
+  /** Component of the client that logs. */
+  source: string;
+  message: string;
+  /** Broker address, topic, partition and such; never keys, values or passwords. */
+  detail: Readonly<Record<string, string | number | boolean>>;
 }
 
 // --- Facts ---------------------------------------------------------------------------------------------------------------------
