@@ -46,7 +46,7 @@ export interface ProcessorReport extends Readonly<KafkaCounters> {
 }
 
 /** Leases that do not end within this time after the deadline are abandoned, ms. */
-const ABANDON_PATIENCE_MS = 5_000;
+const ABANDON_PATIENCE_MS = 2_000;
 
 interface Progress {
   /** The partition counts as caught up here: its end when this member got it first. */
