@@ -61,7 +61,7 @@ export class TopicDirectory {
    * @throws SluiceError kafka_failed when the partition is not known: that must not be taken for "none"
    */
   async committed(group: string, topic: string, partition: number): Promise<bigint | null> {
-    const found = (await this.#admin.committed(group, topic)).get(partition);
+    const found = (await this.#admin.committed(group, topic, [partition])).get(partition);
     if (found === undefined) throw await this.#unknown(topic, partition);
     return found;
   }

@@ -41,10 +41,11 @@ export interface TopicAdmin {
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Offsets the group goes on at, null where it has none; a partition the broker does not know is not in the map. Waits until no
-   * transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it.
+   * Offsets the group goes on at, null where it has none; what is said of partitions that do not exist is undefined. Waits some seconds
+   * until no transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it, and only for
+   * those asked for, because other members' partitions are hardly ever without one.
    */
-  committed(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>>;
+  committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
   close(): Promise<void>;
 }

@@ -39,11 +39,14 @@ const OFFSET_FETCH_VERSION = 7;
 const NO_TAGS = 0;
 const NO_LEADER_EPOCH = -1;
 
-/** kafkajs's definitions of both requests with one more version each. */
+/**
+ * kafkajs's definitions of both requests with one more version each. Whose offsets a list of topics has, and whether stable ones are
+ * asked for, is looked up by the list itself: it is all that passes through every layer of kafkajs.
+ */
 export function flexible(
   require: NodeJS.Require,
   requests: Readonly<Record<'TxnOffsetCommit' | 'OffsetFetch', Definition>>,
-  memberOf: WeakMap<object, MemberIdentity>,
+  { memberOf, stable }: { memberOf: WeakMap<object, MemberIdentity>; stable: WeakSet<object> },
 ): Readonly<Record<'TxnOffsetCommit' | 'OffsetFetch', Definition>> {
   const wire = {
     Encoder: require('kafkajs/src/protocol/encoder') as new () => Encoder,
@@ -57,7 +60,7 @@ export function flexible(
       TXN_OFFSET_COMMIT_VERSION,
       txnOffsetCommit(wire, memberOf, parseCommit),
     ),
-    OffsetFetch: withVersion(requests.OffsetFetch, OFFSET_FETCH_VERSION, offsetFetch(wire, parseFetch)),
+    OffsetFetch: withVersion(requests.OffsetFetch, OFFSET_FETCH_VERSION, offsetFetch(wire, stable, parseFetch)),
   };
 }
 
@@ -122,7 +125,7 @@ function txnOffsetCommit({ Encoder, Decoder }: Wire, memberOf: WeakMap<object, M
   };
 }
 
-function offsetFetch({ Encoder, Decoder }: Wire, parse: unknown) {
+function offsetFetch({ Encoder, Decoder }: Wire, stable: WeakSet<object>, parse: unknown) {
   return (args: { groupId: string; topics: readonly TopicOffsets[] }) => {
     const encode = async () => {
       const to = new Encoder().writeInt8(NO_TAGS).writeUVarIntString(args.groupId);
@@ -132,7 +135,8 @@ function offsetFetch({ Encoder, Decoder }: Wire, parse: unknown) {
         for (const { partition } of partitions) to.writeInt32(partition);
         to.writeInt8(NO_TAGS);
       }
-      return to.writeBoolean(true).writeInt8(NO_TAGS);
+      // Not for a consumer's own question, whose answer is not used: waiting for another's transaction would crash it.
+      return to.writeBoolean(stable.has(args.topics)).writeInt8(NO_TAGS);
     };
     const decode = async (bytes: Buffer) => {
       const from = new Decoder(bytes);

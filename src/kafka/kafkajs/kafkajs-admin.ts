@@ -1,6 +1,5 @@
 // Facts about topics and groups by the admin of kafkajs.
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Admin } from 'kafkajs';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import type { KafkaConnection } from '../client/connection.ts';
@@ -9,16 +8,18 @@ import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka
 import { type KafkajsHandle, openKafkajs } from './connect.ts';
 import { fencesByGeneration } from './flexible-requests.ts';
 import { kafkajsError } from './kafkajs-error.ts';
-import kafkajs from './repairs.ts';
+import kafkajs, { type AdminWithCluster, stableOffsets } from './repairs.ts';
 
 /** Wait between questions for offsets that an open transaction may move, ms. */
 const UNSTABLE_PAUSE_MS = 20;
+/** Longest wait for them, ms: whoever asks will ask again, and can say so meanwhile. */
+const UNSTABLE_MS = 5_000;
 /** Wait for kafkajs to end its connections, ms: what is open then is cut. */
 const CLOSING_MS = 500;
 
 interface Opened {
   readonly handle: KafkajsHandle;
-  readonly admin: Admin;
+  readonly admin: AdminWithCluster;
 }
 
 export class KafkajsAdmin implements TopicAdmin {
@@ -64,16 +65,17 @@ export class KafkajsAdmin implements TopicAdmin {
     });
   }
 
-  committed(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>> {
+  committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>> {
     return this.#ask(`asking for the offsets of the group ${group} failed`, async ({ admin }) => {
-      for (;;) {
+      const wanted = [{ topic, partitions: partitions.map((partition) => ({ partition })) }];
+      stableOffsets.add(wanted);
+      for (const end = performance.now() + UNSTABLE_MS; ; await sleep(UNSTABLE_PAUSE_MS)) {
         try {
-          const [answer] = await admin.fetchOffsets({ groupId: group, topics: [topic] });
-          return new Map((answer?.partitions ?? []).map((p) => [p.partition, offsetOf(p.offset)]));
+          const coordinator = await admin.cluster.findGroupCoordinator({ groupId: group });
+          const { responses } = await coordinator.offsetFetch({ groupId: group, topics: wanted });
+          return new Map(responses.flatMap((r) => r.partitions).map((p) => [p.partition, offsetOf(p.offset)]));
         } catch (error) {
-          // The broker ends the transaction by its time limit, if its producer does not.
-          if (reasonOf(error) !== 'UNSTABLE_OFFSET_COMMIT' || this.#closed) throw error;
-          await sleep(UNSTABLE_PAUSE_MS);
+          if (reasonOf(error) !== 'UNSTABLE_OFFSET_COMMIT' || this.#closed || performance.now() > end) throw error;
         }
       }
     });
@@ -111,7 +113,7 @@ export class KafkajsAdmin implements TopicAdmin {
 
   async #open(): Promise<Opened> {
     const handle = openKafkajs(this.#connection);
-    const admin = handle.kafka.admin();
+    const admin = handle.kafka.admin() as AdminWithCluster;
     try {
       await admin.connect();
     } catch (error) {

@@ -46,6 +46,16 @@ export interface Membership {
   onCrash(error: unknown): void;
 }
 
+export interface Cluster {
+  findGroupCoordinator(of: { groupId: string }): Promise<{
+    offsetFetch(of: { groupId: string; topics: { topic: string; partitions: { partition: number }[] }[] }): Promise<{
+      responses: { topic: string; partitions: { partition: number; offset: string }[] }[];
+    }>;
+  }>;
+}
+
+export type AdminWithCluster = Kafkajs.Admin & { readonly cluster: Cluster };
+
 export type ApiVersions = Readonly<Record<number, { minVersion: number; maxVersion: number } | undefined>>;
 
 interface Grouping {
@@ -74,7 +84,8 @@ const require = createRequire(import.meta.url);
  * 5. Static membership is in the protocol files but nothing passes the name on, every consumer joins as somebody new, and a
  *    crashed one is unusable before anybody is told. Here {@link Membership} has the say.
  * 6. Offsets of a transaction go without the member's generation, and are read while a transaction may still move them. Here by
- *    `flexible-requests.ts`, where the broker knows these versions.
+ *    `flexible-requests.ts`, where the broker knows these versions; {@link AdminWithCluster} asks for some partitions only,
+ *    because those of others are hardly ever without an open transaction.
  */
 function load(): typeof Kafkajs {
   // Modules whose functions others import must be patched before those are loaded.
@@ -83,9 +94,13 @@ function load(): typeof Kafkajs {
   replace('kafkajs/src/protocol/recordBatch/v0', { RecordBatch: recordBatch, MAGIC_BYTE: MAGIC });
   replace('kafkajs/src/consumer/consumerGroup', groupWithMembership());
   replace('kafkajs/src/consumer/runner', runnerWithMembership());
+  const createAdmin = require('kafkajs/src/admin');
+  replace('kafkajs/src/admin', (options: { cluster: Cluster }) =>
+    Object.assign(createAdmin(options), { cluster: options.cluster }),
+  );
   const kafkajs = require('kafkajs') as typeof Kafkajs;
   const { requests } = require('kafkajs/src/protocol/requests');
-  Object.assign(requests, flexible(require, requests, memberOfOffsets));
+  Object.assign(requests, flexible(require, requests, { memberOf: memberOfOffsets, stable: stableOffsets }));
   repairTimer();
   repairConnection(kafkajs);
   repairBroker();
@@ -118,8 +133,11 @@ async function recordBatch({ records, ...head }: BatchHead & { records: BatchRec
   return { buf, buffer: buf, size: () => buf.length };
 }
 
-/** Whose offsets a list of topics has: the list is all that passes through every layer of kafkajs. */
+/** Lists of topics in `sendOffsets` → whose they are. */
 export const memberOfOffsets = new WeakMap<object, MemberIdentity>();
+
+/** Lists of topics in `offsetFetch` whose offsets must be out of any transaction's reach. */
+export const stableOffsets = new WeakSet<object>();
 
 /** Versions of the requests that the brokers of a client know, by its socket factory, once it was connected. */
 export const apiVersionsOf = new WeakMap<object, ApiVersions>();

@@ -235,7 +235,15 @@ async function feed(
         messages[partition]!.push({ key: String(id), value, partition, headers: { id: String(id) } });
       }
       // One partition a request: kafkajs forgets some of several when a leader moves in between.
-      for (const some of messages) if (some.length > 0) await producer.send({ topic, messages: some });
+      for (const some of messages) {
+        // The same producer again: the broker knows the records it has by their sequence.
+        while (some.length > 0) {
+          const sent = await producer.send({ topic, messages: some }).catch((error: Error) => error);
+          if (!(sent instanceof Error)) break;
+          if (performance.now() > began + ms + PATIENCE_MS) throw sent;
+          await sleep(200);
+        }
+      }
       if (partitions() > sequence.length) {
         // New partitions get their share when this producer has heard of them.
         await sleep(1_500);

@@ -34,6 +34,7 @@ const processor = await TransactionalProcessor.start({
   observer: {
     onAbort: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'abort', JSON.stringify(event)),
     onAssigned: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'assigned', JSON.stringify(event)),
+    onFence: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'fence', JSON.stringify(event)),
     onRestart: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'restart', JSON.stringify(event)),
   },
 });
