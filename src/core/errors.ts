@@ -208,6 +208,14 @@ export const ERRORS = {
     'A record is larger than its topic takes, and there is no dead letter topic.',
     'Raise max.message.bytes of the topic or configure a dead letter topic.',
   ),
+  kafka_rebalanced: dependency(
+    'The group gave the partitions to other members meanwhile.',
+    'Nothing: what was not committed is read again by whoever has them now.',
+  ),
+  kafka_instance_taken: usage(
+    'Another member joined the group under the same instance name.',
+    'Give every member an instance_id of its own, or none.',
+  ),
   kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
   // --- models

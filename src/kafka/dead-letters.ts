@@ -1,5 +1,5 @@
 // A record that could not be answered, as it goes to the dead letter topic: its original bytes and why.
-import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from './records.ts';
+import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from './client/records.ts';
 
 export const DEAD_LETTER_HEADERS = {
   code: 'sluice-error-code',

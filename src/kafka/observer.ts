@@ -1,13 +1,6 @@
 // Events of the Kafka layer as plain callbacks, so that metrics and logs stay outside.
 
-export interface KafkaLogEntry {
-  level: 'error' | 'warn' | 'info' | 'debug';
-  /** Component of the client that logs. */
-  source: string;
-  message: string;
-  /** Broker address, topic, partition and such; never keys, values or passwords. */
-  detail: Readonly<Record<string, string | number | boolean>>;
-}
+import type { KafkaLogEntry } from './client/kafka-client.ts';
 
 export interface TransactionReport {
   partition: number;

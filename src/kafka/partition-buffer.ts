@@ -1,5 +1,5 @@
 // Records of one partition between the fetch loop and the processing: micro-batches by rows, by bytes or by wait.
-import { type IncomingRecord, type MicroBatch, weightOf } from './records.ts';
+import { type IncomingRecord, type MicroBatch, weightOf } from './client/records.ts';
 
 export interface BatchLimits {
   /** Maximum records of a micro-batch. */

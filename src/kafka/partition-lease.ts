@@ -24,14 +24,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import type { BatchCompression } from './codecs.ts';
-import type { KafkaConnection } from './connection.ts';
-import { isHopeless, isTooLarge, kafkaError, reasonOf } from './failures.ts';
-import { backoffMs } from './group-consumer.ts';
+import { kafkaClient } from './choose-client.ts';
+import { backoffMs } from './client/backoff.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
+import type { BatchWriter, Rounds } from './client/kafka-client.ts';
+import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
 import type { TransactionReport } from './observer.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
-import { PartitionProducer } from './partition-producer.ts';
-import type { BatchResult, IncomingRecord, MicroBatch } from './records.ts';
 import { SendPlanner } from './send-plan.ts';
 import { type StartPolicy, startOffset } from './start-offset.ts';
 import type { TopicDirectory } from './topic-directory.ts';
@@ -125,7 +126,7 @@ export class PartitionLease {
 
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted) {
-      let producer: PartitionProducer | null = null;
+      let producer: BatchWriter | null = null;
       try {
         producer = await this.#takeOver();
         if (this.#closing.signal.aborted) return;
@@ -142,12 +143,12 @@ export class PartitionLease {
   }
 
   /** Steps 1 to 5. */
-  async #takeOver(): Promise<PartitionProducer> {
+  async #takeOver(): Promise<BatchWriter> {
     const { connection, group, topic, delivery, compression, transactionTimeoutMs, fencing } = this.#options;
     const began = performance.now();
     const transactional = delivery === 'exactly_once';
     const id = `${group}-${topic}-${this.partition}`;
-    const producer = new PartitionProducer({
+    const producer = kafkaClient().writer({
       connection,
       compression,
       transactionTimeoutMs,
@@ -171,7 +172,7 @@ export class PartitionLease {
   }
 
   /** Steps 6 and 7: two loops with a short queue between them. */
-  async #work(producer: PartitionProducer): Promise<void> {
+  async #work(producer: BatchWriter): Promise<void> {
     const buffer = this.#buffer!;
     const session = new AbortController();
     const signal = AbortSignal.any([session.signal, this.#abandoned.signal]);
@@ -259,7 +260,7 @@ export class PartitionLease {
   }
 
   /** Step 7. */
-  async #write(producer: PartitionProducer, items: readonly Processed[]): Promise<void> {
+  async #write(producer: BatchWriter, items: readonly Processed[]): Promise<void> {
     const { delivery, outputTopic, deadLetterTopic, compression, group, topic } = this.#options;
     const began = performance.now();
     const planner = new SendPlanner({ directory: this.#host.directory, compression, outputTopic, deadLetterTopic });
@@ -278,14 +279,20 @@ export class PartitionLease {
     const { next } = items.at(-1)!.batch;
     try {
       if (delivery === 'exactly_once') {
-        await producer.writeTransaction(plan, { group, topic, partition: this.partition, next });
+        await producer.writeTransaction(plan.rounds, {
+          group,
+          topic,
+          next: new Map([[this.partition, next]]),
+          member: null,
+        });
       } else {
-        await producer.write(plan);
+        await producer.write(plan.rounds);
         await this.#host.commit(this.partition, next);
       }
     } catch (error) {
-      if (isTooLarge(error)) await this.#lowerLimits(plan.targets);
-      throw error;
+      if (!(error instanceof SluiceError && error.code === 'kafka_record_too_large')) throw error;
+      await this.#lowerLimits(plan.rounds);
+      throw new SluiceError('kafka_failed', error.message, { cause: error });
     }
     this.#failures = 0;
     const { bytes, oversized } = plan;
@@ -297,9 +304,8 @@ export class PartitionLease {
     this.#host.written({ partition, records, rejected: rejected + oversized, oversized, bytes, ms, next });
   }
 
-  async #lowerLimits(targets: readonly ReadonlySet<string>[]): Promise<void> {
-    const topics = new Set(targets.flatMap((t) => [...t].map((name) => name.slice(0, name.lastIndexOf('/')))));
-    for (const topic of topics) await this.#host.directory.lowerLimit(topic);
+  async #lowerLimits(rounds: Rounds): Promise<void> {
+    for (const topic of new Set(rounds.flat().map((b) => b.topic))) await this.#host.directory.lowerLimit(topic);
   }
 
   /** Step 8; false: this lease is over. */
@@ -318,7 +324,7 @@ export class PartitionLease {
     this.#host.aborted(this.partition, reasonOf(error), failure.message);
     if (this.#closing.signal.aborted) return false;
     const patient = failure.code === 'kafka_topic_missing' && this.#failures < TOPIC_MISSING_PATIENCE;
-    const tooLarge = failure.code === 'kafka_record_too_large' && error instanceof SluiceError;
+    const tooLarge = failure.code === 'kafka_record_too_large';
     if ((isHopeless(failure) && !patient) || tooLarge) {
       this.#host.failed(failure);
       return false;

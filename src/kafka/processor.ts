@@ -2,14 +2,15 @@
 
 import type { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import type { BatchCompression } from './codecs.ts';
-import { GroupConsumer, type GroupHandler } from './group-consumer.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { GroupMember, MemberEvents } from './client/kafka-client.ts';
+import type { BatchResult, MicroBatch } from './client/records.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
 import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
-import { batchLimitsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
-import type { BatchResult, MicroBatch } from './records.ts';
+import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
 export interface ProcessorOptions extends ReadingOptions {
@@ -45,7 +46,7 @@ export interface ProcessorReport extends Readonly<KafkaCounters> {
 }
 
 /** Leases that do not end within this time after the deadline are abandoned, ms. */
-const ABANDON_PATIENCE_MS = 5_000;
+const ABANDON_PATIENCE_MS = 2_000;
 
 interface Progress {
   /** The partition counts as caught up here: its end when this member got it first. */
@@ -68,7 +69,7 @@ export class TransactionalProcessor {
   readonly #options: ProcessorOptions;
   readonly #lease: LeaseOptions;
   readonly #directory: TopicDirectory;
-  readonly #consumer: GroupConsumer;
+  readonly #consumer: GroupMember;
   readonly #leases = new Map<number, PartitionLease>();
   /** What earlier leases of a partition still have to finish. */
   readonly #ending = new Map<number, Promise<void>>();
@@ -104,7 +105,7 @@ export class TransactionalProcessor {
       group: options.group,
       onLag: options.observer?.onLag?.bind(options.observer),
     });
-    this.#consumer = new GroupConsumer(options, this.#groupHandler());
+    this.#consumer = kafkaClient().member(memberOptionsOf(options), this.#memberEvents());
     this.#inFlight = new InFlight({
       maxBytes: options.maxInFlightBytes,
       pause: (partition) => this.#consumer.pause([partition]),
@@ -191,11 +192,11 @@ export class TransactionalProcessor {
     return { ...this.counters, positions: new Map(written.map(([partition, p]) => [partition, p.next])), drained };
   }
 
-  #groupHandler(): GroupHandler {
+  #memberEvents(): MemberEvents {
     const { observer } = this.#options;
     return {
-      assigned: (partitions) => this.#assign(partitions),
-      unassigned: () => this.#release(),
+      assigned: ({ added, kept }) => this.#assign([...added, ...kept]),
+      revoked: () => this.#release(),
       records: (partition, records, next, end) => {
         const progress = this.#progress.get(partition);
         if (progress) Object.assign(progress, { fetched: next, offered: next });

@@ -1,9 +1,27 @@
 // How a topic is read, with the defaults: the same for the processor and for the plain reader.
-import type { GroupOptions } from './group-consumer.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { MemberOptions } from './client/kafka-client.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { StartPolicy } from './start-offset.ts';
 
-export interface ReadingOptions extends GroupOptions {
+export interface ReadingOptions {
+  connection: KafkaConnection;
+  topic: string;
+  group: string;
+  /** Static membership under this name, which no other member of the group may have. Default: none. */
+  instanceId?: string | null;
+  /** A member without heartbeats for this long loses its partitions, ms. Default 30,000. */
+  sessionTimeoutMs?: number;
+  /** Default: a tenth of the session. */
+  heartbeatIntervalMs?: number;
+  /** Longest time the group waits for a member in a rebalance, ms. Default 60,000. */
+  rebalanceTimeoutMs?: number;
+  /** Maximum bytes of one fetch from one partition. Default 1 MiB. */
+  fetchBytes?: number;
+  /** Longest time a fetch waits for records, ms; a resumed partition may wait as long. Default 250. */
+  fetchWaitMs?: number;
+  /** New partitions are noticed after this time, ms. Default 30,000. */
+  metadataMaxAgeMs?: number;
   /** Default: earliest. */
   startAt?: 'earliest' | 'latest';
   /** Default: stop. */
@@ -18,6 +36,22 @@ export interface ReadingOptions extends GroupOptions {
   batchBytes?: number;
   /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
   maxInFlightBytes?: number;
+}
+
+export function memberOptionsOf(o: ReadingOptions): MemberOptions {
+  const sessionTimeoutMs = o.sessionTimeoutMs ?? 30_000;
+  return {
+    connection: o.connection,
+    topic: o.topic,
+    group: o.group,
+    instanceId: o.instanceId ?? null,
+    sessionTimeoutMs,
+    heartbeatIntervalMs: o.heartbeatIntervalMs ?? Math.max(100, Math.floor(sessionTimeoutMs / 10)),
+    rebalanceTimeoutMs: o.rebalanceTimeoutMs ?? 60_000,
+    fetchBytes: o.fetchBytes ?? 1024 * 1024,
+    fetchWaitMs: o.fetchWaitMs ?? 250,
+    metadataMaxAgeMs: o.metadataMaxAgeMs ?? 30_000,
+  };
 }
 
 export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({

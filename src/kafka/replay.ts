@@ -2,11 +2,11 @@
 
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import type { KafkaConnection } from './connection.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { IncomingRecord, OutgoingRecord } from './client/records.ts';
 import { DEAD_LETTER_HEADERS, headerText, originalHeaders } from './dead-letters.ts';
 import type { KafkaObserver } from './observer.ts';
 import { TransactionalProcessor } from './processor.ts';
-import type { IncomingRecord, OutgoingRecord } from './records.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
 export interface ReplayOptions {

@@ -1,10 +1,10 @@
 // How the records of a transaction are sent: to which partition, in which batches, and what is too large to be sent.
-import type { Message, PartitionMetadata, TopicMessages } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
-import { type BatchCompression, compressedSize } from './codecs.ts';
+import { type BatchCompression, compressedSize } from './client/codecs.ts';
+import type { PlannedBatch, PlannedRecord, Rounds } from './client/kafka-client.ts';
+import { type OutgoingRecord, weightOf } from './client/records.ts';
 import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
-import kafkajs from './kafkajs.ts';
-import { type OutgoingRecord, weightOf } from './records.ts';
+import { partitionOfKey } from './partition-of-key.ts';
 import type { TopicDirectory, TopicFacts } from './topic-directory.ts';
 
 /** Bounds the size of a request and the time it takes to encode. */
@@ -13,10 +13,7 @@ const MAX_BATCH_RECORDS = 4000;
 const TRUNCATION_MARGIN = 128;
 
 export interface SendPlan {
-  /** In order; each holds at most one batch a partition. */
-  rounds: TopicMessages[][];
-  /** Topic and partition of everything sent, to be compared with what was acknowledged: one set a round. */
-  targets: Set<string>[];
+  rounds: Rounds;
   bytes: number;
   /** Records that went to dead letters because they were too large. */
   oversized: number;
@@ -29,30 +26,17 @@ export interface PlanOptions {
   deadLetterTopic: string | null;
 }
 
-/** murmur2 over the key, as every Java client does it. */
-const partitionByKey = kafkajs.Partitioners.DefaultPartitioner();
-const targetOf = (topic: string, partition: number): string => `${topic}/${partition}`;
-
-export { targetOf as sendTarget };
-
-const metadata = new Map<number, PartitionMetadata[]>();
-/** As much as the partitioner looks at. */
-function metadataOf(partitions: number): PartitionMetadata[] {
-  let known = metadata.get(partitions);
-  if (!known) {
-    const one = { partitionErrorCode: 0, leader: 0, replicas: [], isr: [] };
-    known = Array.from({ length: partitions }, (_, partitionId) => ({ ...one, partitionId }));
-    metadata.set(partitions, known);
-  }
-  return known;
+interface OpenBatch extends PlannedBatch {
+  records: PlannedRecord[];
+  bytes: number;
 }
 
 /** Collects records, then `finish`. Order is kept for each partition. */
 export class SendPlanner {
   readonly #options: PlanOptions;
   readonly #facts = new Map<string, TopicFacts>();
-  readonly #open = new Map<string, { topic: string; partition: number; messages: Message[]; bytes: number }>();
-  readonly #closed = new Map<string, { topic: string; messages: Message[] }[]>();
+  readonly #open = new Map<string, OpenBatch>();
+  readonly #closed = new Map<string, PlannedBatch[]>();
   #bytes = 0;
   #oversized = 0;
 
@@ -91,19 +75,14 @@ export class SendPlanner {
 
   finish(): SendPlan {
     for (const open of this.#open.values()) this.#close(open);
-    const rounds: TopicMessages[][] = [];
-    const targets: Set<string>[] = [];
-    for (const [target, batches] of this.#closed) {
+    const rounds: PlannedBatch[][] = [];
+    for (const batches of this.#closed.values()) {
       batches.forEach((batch, i) => {
         rounds[i] ??= [];
-        targets[i] ??= new Set();
-        const topic = rounds[i]!.find((t) => t.topic === batch.topic);
-        if (topic) topic.messages = topic.messages.concat(batch.messages);
-        else rounds[i]!.push({ topic: batch.topic, messages: batch.messages });
-        targets[i]!.add(target);
+        rounds[i].push(batch);
       });
     }
-    return { rounds, targets, bytes: this.#bytes, oversized: this.#oversized };
+    return { rounds, bytes: this.#bytes, oversized: this.#oversized };
   }
 
   async #refuse(topic: string, record: OutgoingRecord): Promise<void> {
@@ -137,40 +116,40 @@ export class SendPlanner {
   }
 
   #put(topic: string, { partitions, maxBatchBytes }: TopicFacts, record: OutgoingRecord, weight: number): void {
-    const partition = record.partition ?? this.#partitionOf(record, topic, partitions);
-    const key = targetOf(topic, partition);
+    const partition = record.partition ?? this.#partitionOf(record, partitions);
+    const key = `${topic}/${partition}`;
     let open = this.#open.get(key);
-    if (open && (open.bytes + weight > maxBatchBytes || open.messages.length >= MAX_BATCH_RECORDS)) {
+    if (open && (open.bytes + weight > maxBatchBytes || open.records.length >= MAX_BATCH_RECORDS)) {
       this.#close(open);
       open = undefined;
     }
     if (!open) {
-      open = { topic, partition, messages: [], bytes: 0 };
+      open = { topic, partition, records: [], bytes: 0 };
       this.#open.set(key, open);
     }
-    open.messages.push({
-      key: record.key,
-      value: record.value,
-      partition,
-      ...(record.headers ? { headers: record.headers as Record<string, Buffer | Buffer[]> } : {}),
-      ...(record.timestamp === undefined ? {} : { timestamp: String(record.timestamp) }),
+    const { key: name, value, headers, timestamp } = record;
+    open.records.push({
+      key: name,
+      value,
+      ...(headers ? { headers } : {}),
+      ...(timestamp === undefined ? {} : { timestamp }),
     });
     open.bytes += weight;
     this.#bytes += weight;
   }
 
   /** The partition of the input where there are as many; else by key; records without a key stay together. */
-  #partitionOf({ origin, key }: OutgoingRecord, topic: string, partitions: number): number {
+  #partitionOf({ origin, key }: OutgoingRecord, partitions: number): number {
     if (origin && this.#facts.get(origin.topic)?.partitions === partitions) return origin.partition;
     if (key === null) return (origin?.partition ?? 0) % partitions;
-    return partitionByKey({ topic, partitionMetadata: metadataOf(partitions), message: { key, value: null } });
+    return partitionOfKey(key, partitions);
   }
 
-  #close(batch: { topic: string; partition: number; messages: Message[] }): void {
-    const key = targetOf(batch.topic, batch.partition);
-    const batches = this.#closed.get(key);
-    if (batches) batches.push(batch);
-    else this.#closed.set(key, [batch]);
+  #close({ topic, partition, records }: OpenBatch): void {
+    const key = `${topic}/${partition}`;
+    const batches = this.#closed.get(key) ?? [];
+    this.#closed.set(key, batches);
+    batches.push({ topic, partition, records });
     this.#open.delete(key);
   }
 }

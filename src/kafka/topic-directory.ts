@@ -1,10 +1,9 @@
 // Facts about topics: partitions, maximum record size, committed, first and last offsets.
-import type { Admin } from 'kafkajs';
 import { SluiceError } from '../core/errors.ts';
-import { type KafkaConnection, kafkaClient } from './connection.ts';
-import { kafkaError } from './failures.ts';
-import kafkajs from './kafkajs.ts';
-import { BATCH_OVERHEAD } from './record-batch.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { BrokerFeatures, PartitionRange, TopicAdmin } from './client/kafka-client.ts';
+import { BATCH_OVERHEAD } from './client/records.ts';
 
 /** Default of a broker's message.max.bytes; taken when the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;
@@ -17,30 +16,21 @@ export interface TopicFacts {
   maxBatchBytes: number;
 }
 
-export interface PartitionRange {
-  /** Offset of the first record that is still there. */
-  low: bigint;
-  /** Offset behind the last one. */
-  high: bigint;
-}
-
-/** One admin connection and a cache of topic facts. `connect` first; `close` is idempotent. */
+/** One admin connection and a cache of topic facts. `close` is idempotent. */
 export class TopicDirectory {
-  readonly #connection: KafkaConnection;
-  #admin: Promise<Admin> | null = null;
+  readonly #admin: TopicAdmin;
   readonly #facts = new Map<string, TopicFacts>();
   /** Limits found by trial where the broker's answer was not the truth. */
   readonly #lowered = new Map<string, number>();
 
+  /** @throws SluiceError kafka_config */
   constructor(connection: KafkaConnection) {
-    this.#connection = connection;
+    this.#admin = kafkaClient().admin(connection);
   }
 
-  /** @throws SluiceError kafka_unreachable | kafka_authentication */
-  async connect(): Promise<void> {
-    await this.#ask(async () => {}).catch((e) => {
-      throw kafkaError(e, 'connecting to Kafka failed');
-    });
+  /** What the brokers can do. @throws SluiceError kafka_unreachable | kafka_authentication */
+  async connect(): Promise<BrokerFeatures> {
+    return this.#admin.features();
   }
 
   /** Facts of a topic, from the cache where they were asked for before. @throws SluiceError kafka_topic_missing */
@@ -70,85 +60,39 @@ export class TopicDirectory {
    * Offset the group goes on at, null where it has none.
    * @throws SluiceError kafka_failed when the partition is not known: that must not be taken for "none"
    */
-  async committed(groupId: string, topic: string, partition: number): Promise<bigint | null> {
-    return this.#ask(async (admin) => {
-      const [answer] = await admin.fetchOffsets({ groupId, topics: [topic] });
-      const found = answer?.partitions.find((p) => p.partition === partition);
-      if (!found) throw unknownPartition(topic, partition);
-      const offset = BigInt(found.offset);
-      return offset < 0n ? null : offset;
-    });
+  async committed(group: string, topic: string, partition: number): Promise<bigint | null> {
+    const found = (await this.#admin.committed(group, topic, [partition])).get(partition);
+    if (found === undefined) throw await this.#unknown(topic, partition);
+    return found;
   }
 
   async range(topic: string, partition: number): Promise<PartitionRange> {
-    return this.#ask(async (admin) => {
-      const found = (await admin.fetchTopicOffsets(topic)).find((o) => o.partition === partition);
-      if (!found) throw unknownPartition(topic, partition);
-      return { low: BigInt(found.low), high: BigInt(found.high) };
-    });
+    const found = (await this.#admin.ranges(topic)).get(partition);
+    if (!found) throw await this.#unknown(topic, partition);
+    return found;
   }
 
   /** Offset behind the last record of every partition. */
   async ends(topic: string): Promise<ReadonlyMap<number, bigint>> {
-    const offsets = await this.#ask((admin) => admin.fetchTopicOffsets(topic));
-    return new Map(offsets.map((o) => [o.partition, BigInt(o.high)]));
+    return new Map([...(await this.#admin.ranges(topic))].map(([partition, { high }]) => [partition, high]));
   }
 
   async close(): Promise<void> {
-    const admin = this.#admin;
-    this.#admin = null;
-    await admin?.then((a) => a.disconnect()).catch(() => {});
-  }
-
-  /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */
-  async #ask<T>(question: (admin: Admin) => Promise<T>): Promise<T> {
-    this.#admin ??= this.#open();
-    const asked = this.#admin;
-    try {
-      return await question(await asked);
-    } catch (error) {
-      if (this.#admin === asked) await this.close();
-      throw error;
-    }
-  }
-
-  async #open(): Promise<Admin> {
-    const admin = kafkaClient(this.#connection).admin();
-    await admin.connect();
-    return admin;
+    await this.#admin.close();
   }
 
   async #learn(topic: string): Promise<TopicFacts> {
-    try {
-      const { topics } = await this.#ask((admin) => admin.fetchTopicMetadata({ topics: [topic] }));
-      const partitions = topics[0]?.partitions.length ?? 0;
-      if (partitions === 0) throw new SluiceError('kafka_topic_missing', `the topic ${topic} has no partitions`);
-      const limit = Math.min(await this.#maxMessageBytes(topic), this.#lowered.get(topic) ?? Infinity);
-      const facts = { partitions, maxBatchBytes: limit - BATCH_OVERHEAD };
-      this.#facts.set(topic, facts);
-      return facts;
-    } catch (error) {
-      throw kafkaError(error, `asking for the topic ${topic} failed`);
-    }
+    const partitions = await this.#admin.partitions(topic);
+    const known = (await this.#admin.maxMessageBytes(topic).catch(() => null)) ?? DEFAULT_MAX_MESSAGE_BYTES;
+    const limit = Math.min(known, this.#lowered.get(topic) ?? Infinity);
+    const facts = { partitions, maxBatchBytes: limit - BATCH_OVERHEAD };
+    this.#facts.set(topic, facts);
+    return facts;
   }
 
-  /** Reading settings needs a permission of its own, which is not asked for. */
-  async #maxMessageBytes(topic: string): Promise<number> {
-    try {
-      const { resources } = await this.#ask((admin) =>
-        admin.describeConfigs({
-          includeSynonyms: false,
-          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: ['max.message.bytes'] }],
-        }),
-      );
-      const value = Number(resources[0]?.configEntries.find((e) => e.configName === 'max.message.bytes')?.configValue);
-      return value > 0 ? value : DEFAULT_MAX_MESSAGE_BYTES;
-    } catch {
-      return DEFAULT_MAX_MESSAGE_BYTES;
-    }
+  /** Partitions that were just added are unknown to connections that were opened before: the next one will know. */
+  async #unknown(topic: string, partition: number): Promise<SluiceError> {
+    await this.#admin.close();
+    return new SluiceError('kafka_failed', `partition ${partition} of ${topic} is not known yet`);
   }
 }
-
-/** Partitions that were just added are unknown to connections that were opened before. */
-const unknownPartition = (topic: string, partition: number): SluiceError =>
-  new SluiceError('kafka_failed', `partition ${partition} of ${topic} is not known yet`);

@@ -1,16 +1,18 @@
 // A topic in order, offsets committed when the caller says so: the plain consumer behind "topic into files".
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { SluiceError } from '../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
-import { isHopeless, kafkaError, reasonOf } from './failures.ts';
-import { backoffMs, GroupConsumer } from './group-consumer.ts';
+import { kafkaClient } from './choose-client.ts';
+import { backoffMs } from './client/backoff.ts';
+import { isHopeless, kafkaError } from './client/failures.ts';
+import type { GroupMember } from './client/kafka-client.ts';
+import type { IncomingRecord, MicroBatch } from './client/records.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
 import { PartitionBuffer } from './partition-buffer.ts';
-import { batchLimitsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
-import type { IncomingRecord, MicroBatch } from './records.ts';
+import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
 import { startOffset } from './start-offset.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
@@ -27,8 +29,6 @@ interface Slot {
   goal: bigint;
 }
 
-/** The generation ended in the middle of a commit. */
-const REBALANCING = ['REBALANCE_IN_PROGRESS', 'ILLEGAL_GENERATION', 'UNKNOWN_MEMBER_ID'];
 /** Batches handed out but not taken: the loops of all partitions meet here. */
 const MAX_WAITING = 2;
 
@@ -36,7 +36,7 @@ const MAX_WAITING = 2;
 export class TopicReader implements AsyncDisposable {
   readonly #options: ReaderOptions;
   readonly #directory: TopicDirectory;
-  readonly #consumer: GroupConsumer;
+  readonly #consumer: GroupMember;
   readonly #slots = new Map<number, Slot>();
   readonly #lag: LagMeter;
   readonly #inFlight: InFlight;
@@ -58,9 +58,9 @@ export class TopicReader implements AsyncDisposable {
       group: options.group,
       onLag: observer?.onLag?.bind(observer),
     });
-    this.#consumer = new GroupConsumer(options, {
-      assigned: (partitions) => this.#assign(partitions),
-      unassigned: () => this.#drop(),
+    this.#consumer = kafkaClient().member(memberOptionsOf(options), {
+      assigned: ({ added, kept }) => this.#assign([...added, ...kept]),
+      revoked: () => this.#drop(),
       records: (partition, records, next, highWatermark) => {
         this.#lag.end(partition, highWatermark);
         this.#receive(partition, records, next);
@@ -127,9 +127,7 @@ export class TopicReader implements AsyncDisposable {
       await this.#consumer.commit(safe);
       for (const [partition, next] of safe) this.#lag.committed(partition, next);
     } catch (error) {
-      if (!REBALANCING.includes(reasonOf(error))) {
-        throw kafkaError(error, `committing offsets of ${this.#options.topic} failed`);
-      }
+      if (!(error instanceof SluiceError && error.code === 'kafka_rebalanced')) throw error;
       lost.push(...safe.keys());
     }
     return lost;

@@ -1,10 +1,11 @@
 // Records into a topic, in order and acknowledged: the plain producer behind "file into topic".
 import { SluiceError } from '../core/errors.ts';
-import type { BatchCompression } from './codecs.ts';
-import type { KafkaConnection } from './connection.ts';
-import { kafkaError } from './failures.ts';
-import { PartitionProducer } from './partition-producer.ts';
-import type { OutgoingRecord } from './records.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import { kafkaError } from './client/failures.ts';
+import type { BatchWriter } from './client/kafka-client.ts';
+import type { OutgoingRecord } from './client/records.ts';
 import { SendPlanner } from './send-plan.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
@@ -21,14 +22,14 @@ export interface WriterOptions {
 export class TopicWriter implements AsyncDisposable {
   readonly #options: WriterOptions;
   readonly #directory: TopicDirectory;
-  readonly #producer: PartitionProducer;
+  readonly #producer: BatchWriter;
   #last: Promise<void> = Promise.resolve();
   #turn = 0;
 
   private constructor(options: WriterOptions) {
     this.#options = options;
     this.#directory = new TopicDirectory(options.connection);
-    this.#producer = new PartitionProducer({
+    this.#producer = kafkaClient().writer({
       connection: options.connection,
       compression: options.compression ?? 'none',
       transactionalId: null,
@@ -78,7 +79,7 @@ export class TopicWriter implements AsyncDisposable {
       const partition = this.#turn++ % partitions;
       const placed = records.map((r) => (r.key === null && !r.origin && !r.topic ? { partition, ...r } : r));
       await planner.add(placed, 'output');
-      await this.#producer.write(planner.finish());
+      await this.#producer.write(planner.finish().rounds);
     } catch (error) {
       if (error instanceof SluiceError) throw error;
       throw kafkaError(error, `writing to the topic ${topic} failed`);

@@ -4,7 +4,7 @@ import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { RecordFormatName } from '../core/file-format.ts';
 import type { Tally } from '../engine/counts.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
-import { readSecret, tlsOf } from '../kafka/connection.ts';
+import { readSecret, tlsOf } from '../kafka/client/connection.ts';
 import type { PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
 import { SchemaRegistry, type SchemaType } from '../kafka/schemas/schema-registry.ts';
 import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from '../kafka/schemas/value-codec.ts';

@@ -4,15 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import { deadLetter } from '../kafka/dead-letters.ts';
-import { TransactionalProcessor } from '../kafka/processor.ts';
 import {
   answerTo,
   type BatchResult,
   type IncomingRecord,
   type MicroBatch,
   type OutgoingRecord,
-} from '../kafka/records.ts';
+} from '../kafka/client/records.ts';
+import { deadLetter } from '../kafka/dead-letters.ts';
+import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';

@@ -1,7 +1,7 @@
 // Predictions of a file as records of a topic: one line of NDJSON is one value.
 import type { KafkaSink } from '../config/pipeline-schema.ts';
-import type { KafkaConnection } from '../kafka/connection.ts';
-import type { OutgoingRecord } from '../kafka/records.ts';
+import type { KafkaConnection } from '../kafka/client/connection.ts';
+import type { OutgoingRecord } from '../kafka/client/records.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
 import type { OpenSink } from './endpoints.ts';
 

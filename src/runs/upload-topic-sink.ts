@@ -1,8 +1,8 @@
 // Predictions of an upload into a topic, exactly once: each transaction writes some lines and, as an offset of a group of the upload's
 // own, how many lines are written by then.
-import { kafkaError } from '../kafka/failures.ts';
-import { PartitionProducer } from '../kafka/partition-producer.ts';
-import type { OutgoingRecord } from '../kafka/records.ts';
+import { kafkaClient } from '../kafka/choose-client.ts';
+import { kafkaError } from '../kafka/client/failures.ts';
+import type { OutgoingRecord } from '../kafka/client/records.ts';
 import { SendPlanner } from '../kafka/send-plan.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { OpenSink } from './endpoints.ts';
@@ -35,7 +35,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
   const { connection, sink, encode, id, transactionRows, transactionTimeoutMs } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);
-  const producer = new PartitionProducer({ connection, compression, transactionTimeoutMs, transactionalId: id });
+  const producer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId: id });
   const close = async () => {
     await Promise.all([producer.discard(), directory.close()]);
   };
@@ -71,7 +71,8 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
         'output',
       );
       const next = BigInt(seen);
-      await producer.writeTransaction(planner.finish(), { group: id, topic, partition: COUNTER_PARTITION, next });
+      const offsets = { group: id, topic, next: new Map([[COUNTER_PARTITION, next]]), member: null };
+      await producer.writeTransaction(planner.finish().rounds, offsets);
       held = [];
     });
   return {

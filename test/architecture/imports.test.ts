@@ -29,9 +29,9 @@ const PACKAGES: Record<string, string[]> = {
   hyparquet: ['io/source'],
   'hyparquet-compressors': ['io/source'],
   'hyparquet-writer': ['io/sink'],
-  kafkajs: ['kafka'],
-  snappy: ['kafka'],
-  'lz4-napi': ['kafka'],
+  kafkajs: ['kafka/kafkajs'],
+  snappy: ['kafka/client'],
+  'lz4-napi': ['kafka/client'],
   'prom-client': ['monitor'],
 };
 

@@ -3,8 +3,8 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { answerTo } from '../../src/kafka/client/records.ts';
 import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import { answerTo } from '../../src/kafka/records.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';

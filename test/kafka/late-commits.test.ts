@@ -1,8 +1,8 @@
 // Commits that arrive late: after their sender gave up, and after another member took its partitions over.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { answerTo } from '../../src/kafka/client/records.ts';
 import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import { answerTo } from '../../src/kafka/records.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { SlowLink } from '../support/kafka/slow-link.ts';

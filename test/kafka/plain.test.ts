@@ -1,7 +1,7 @@
 // The plain writer and reader: every codec against Kafka's own tools, offsets in the caller's hands, order, the end.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { BatchCompression } from '../../src/kafka/codecs.ts';
-import type { IncomingRecord } from '../../src/kafka/records.ts';
+import type { BatchCompression } from '../../src/kafka/client/codecs.ts';
+import type { IncomingRecord } from '../../src/kafka/client/records.ts';
 import { type ReaderOptions, TopicReader } from '../../src/kafka/topic-reader.ts';
 import { TopicWriter } from '../../src/kafka/topic-writer.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';

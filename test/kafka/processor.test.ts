@@ -1,10 +1,10 @@
 // The processor against a real broker: what comes out, in which order, and what happens to what cannot be answered.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/client/records.ts';
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
-import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/records.ts';
 import { replayDeadLetters } from '../../src/kafka/replay.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';

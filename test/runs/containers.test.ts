@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { fromStream } from '../../src/io/source/byte-source.ts';
 import { decompressed } from '../../src/io/source/decompressed.ts';
-import { unpackBatch } from '../../src/kafka/codecs.ts';
+import { unpackBatch } from '../../src/kafka/client/codecs.ts';
 import { endpoint, openSource } from '../../src/runs/endpoints.ts';
 import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';

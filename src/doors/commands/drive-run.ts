@@ -14,7 +14,7 @@ import { startRun } from '../../runs/start-run.ts';
 import { equation, rate, summaryOf, summaryText } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
 import { openRegistry } from './open-registry.ts';
-import { signalled } from './signals.ts';
+import { endWithin, signalled } from './signals.ts';
 
 export interface DriveOptions {
   /** Of the pipeline; a label of metrics. */
@@ -43,6 +43,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const state: { running: RunningPipeline | null } = { running: null };
   const server = await openMetrics(metrics, options, () => state.running !== null);
   const { signal, dispose } = signalled();
+  let doing = 'the run';
+  signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   let result: RunResult | null = null;
@@ -54,11 +56,15 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     return EXIT.done;
   } finally {
     dispose();
+    doing = 'leaving source and sink';
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
     tellSummary(spec, options, context, result, seconds());
+    doing = 'the end of the workers';
     await context.close();
+    doing = 'the server of metrics';
     await server?.close();
+    doing = 'the process';
     // Of a run that was refused there are none, and the file named may be one of its inputs.
     if (state.running && metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
   }

@@ -2,6 +2,23 @@
 import { SluiceError } from '../../core/errors.ts';
 import { EXIT } from './exit-codes.ts';
 
+/** What ends after the deadline itself: members leave, connections are closed, ms. */
+const CLOSING_MS = 8_000;
+
+/**
+ * Ends the process when it has not ended by itself `ms` and some seconds after this call, and says what it was at: an orchestrator
+ * would kill it later without a word. Does not keep the process alive.
+ */
+export function endWithin(ms: number, doing: () => string, tell: (text: string) => void): void {
+  const timer = setTimeout(() => {
+    const held = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
+    const what = held.map(([name, all]) => `${all!.length} ${name}`).join(', ');
+    tell(`ended by force ${(ms + CLOSING_MS) / 1000} s after the signal: ${doing()} does not end (open: ${what})`);
+    process.exit(process.exitCode ?? EXIT.failed);
+  }, ms + CLOSING_MS);
+  timer.unref();
+}
+
 /** Aborted by SIGINT or SIGTERM; a second signal ends the process at once. */
 export function signalled(): { signal: AbortSignal; dispose: () => void } {
   const controller = new AbortController();

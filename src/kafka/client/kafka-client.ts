@@ -1,10 +1,10 @@
 // What the rest of the house asks of a Kafka client, whichever library speaks the protocol below it. Every implementation passes the
-// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the kafka_* codes.
+// suite in test/kafka/client/conformance.ts. Nothing thrown here is of a library: all errors are SluiceErrors of the
+// kafka_* codes; where the broker refused something, a cause has the protocol's name of the error as its `type`.
 import type { SluiceError } from '../../core/errors.ts';
-import type { BatchCompression } from '../codecs.ts';
-import type { KafkaConnection } from '../connection.ts';
-import type { KafkaLogEntry } from '../observer.ts';
-import type { IncomingRecord, RecordHeaders } from '../records.ts';
+import type { BatchCompression } from './codecs.ts';
+import type { KafkaConnection } from './connection.ts';
+import type { IncomingRecord, RecordHeaders } from './records.ts';
 
 /** A library behind the interface. Making one connects to nothing. */
 export interface KafkaClient {
@@ -12,6 +12,15 @@ export interface KafkaClient {
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
   writer(options: WriterSettings): BatchWriter;
+}
+
+export interface KafkaLogEntry {
+  level: 'error' | 'warn' | 'info' | 'debug';
+  /** Component of the client that logs. */
+  source: string;
+  message: string;
+  /** Broker address, topic, partition and such; never keys, values or passwords. */
+  detail: Readonly<Record<string, string | number | boolean>>;
 }
 
 // --- Facts ---------------------------------------------------------------------------------------------------------------------
@@ -32,10 +41,11 @@ export interface TopicAdmin {
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
-   * Offsets the group goes on at, null where it has none; a partition the broker does not know is not in the map. Waits until no
-   * transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it.
+   * Offsets the group goes on at, null where it has none; what is said of partitions that do not exist is undefined. Waits some seconds
+   * until no transaction is open that would move one of them (KIP-447, `require_stable`) where broker and client allow it, and only for
+   * those asked for, because other members' partitions are hardly ever without one.
    */
-  committed(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>>;
+  committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>>;
   features(): Promise<BrokerFeatures>;
   close(): Promise<void>;
 }

@@ -24,6 +24,8 @@ export interface ChaosOptions {
   visits?: number;
   /** Brokers killed and started again, in turn. Wants three. */
   brokerKills?: number;
+  /** The only broker killed under load and started again after 0.2 to 10 s. Wants one. */
+  outages?: number;
   /** Partitions added while records flow, to both topics. */
   addPartitions?: number;
   partitions?: number;
@@ -48,13 +50,18 @@ export interface ChaosReport extends Tally {
   stops: number;
   visits: number;
   brokerKills: number;
+  outages: number;
+  /** Longest time from the broker's return to the next committed offset, ms. */
+  slowestReturnMs: number;
+  /** Members that ended without being told to. */
+  exits: number;
   /** Summed over all members that lived long enough to tell. */
   counters: Partial<KafkaCounters>;
   seconds: number;
   finished: boolean;
 }
 
-type Event = 'kill' | 'stop' | 'visit' | 'broker' | 'partitions';
+type Event = 'kill' | 'stop' | 'visit' | 'broker' | 'outage' | 'partitions';
 
 /** mulberry32: the same moments for the same seed. */
 function randomOf(seed: number): () => number {
@@ -67,7 +74,14 @@ function randomOf(seed: number): () => number {
 }
 
 /** Event → mean time it takes, ms: records are fed over the sum of these. */
-const MEAN_MS: Record<Event, number> = { kill: 1_700, stop: 6_000, visit: 1_500, broker: 9_000, partitions: 3_000 };
+const MEAN_MS: Record<Event, number> = {
+  kill: 1_700,
+  stop: 6_000,
+  visit: 1_500,
+  broker: 9_000,
+  outage: 14_000,
+  partitions: 3_000,
+};
 const WARM_UP_MS = 2_500;
 
 export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Promise<ChaosReport> {
@@ -104,6 +118,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     ...Array<Event>(options.stops ?? 0).fill('stop'),
     ...Array<Event>(options.visits ?? 0).fill('visit'),
     ...Array<Event>(options.brokerKills ?? 0).fill('broker'),
+    ...Array<Event>(options.outages ?? 0).fill('outage'),
     ...(options.addPartitions ? (['partitions'] as const) : []),
   ];
   for (let i = events.length - 1; i > 0; i--) {
@@ -127,6 +142,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
   fed.catch(() => {});
   await sleep(warmUpMs);
   let brokers = 0;
+  let slowestReturnMs = 0;
   for (const [i, event] of events.entries()) {
     const who = random() < 0.5 ? 'A' : 'B';
     log(`${((performance.now() - began) / 1000).toFixed(1)} s  ${i + 1}/${events.length} ${event} ${who}`);
@@ -153,6 +169,11 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
       await cluster.startNode(node);
       await cluster.ready();
       await sleep(2_000 + random() * 1_000);
+    } else if (event === 'outage') {
+      const ms = await outage(cluster, name, input, 200 + random() ** 2 * 9_800);
+      log(`answered again after ${Math.round(ms)} ms`);
+      slowestReturnMs = Math.max(slowestReturnMs, ms);
+      await sleep(500 + random() * 1_000);
     } else {
       partitions += options.addPartitions!;
       await addPartitions(cluster, [output, input], partitions);
@@ -172,6 +193,9 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     stops: count('stop'),
     visits: count('visit'),
     brokerKills: count('broker'),
+    outages: count('outage'),
+    slowestReturnMs: Math.round(slowestReturnMs),
+    exits: crew.exits,
     counters: crew.counters(),
     seconds: Math.round((performance.now() - began) / 100) / 10,
     finished,
@@ -211,7 +235,15 @@ async function feed(
         messages[partition]!.push({ key: String(id), value, partition, headers: { id: String(id) } });
       }
       // One partition a request: kafkajs forgets some of several when a leader moves in between.
-      for (const some of messages) if (some.length > 0) await producer.send({ topic, messages: some });
+      for (const some of messages) {
+        // The same producer again: the broker knows the records it has by their sequence.
+        while (some.length > 0) {
+          const sent = await producer.send({ topic, messages: some }).catch((error: Error) => error);
+          if (!(sent instanceof Error)) break;
+          if (performance.now() > began + ms + PATIENCE_MS) throw sent;
+          await sleep(200);
+        }
+      }
       if (partitions() > sequence.length) {
         // New partitions get their share when this producer has heard of them.
         await sleep(1_500);
@@ -242,6 +274,29 @@ kafka: { brokers: ["${s.connection.brokers.join('","')}"], session_timeout_ms: $
   return file;
 }
 
+/** The broker is gone for `ms`; gives the time from its return to the group's next commit, ms. */
+async function outage(cluster: KafkaCluster, group: string, topic: string, ms: number): Promise<number> {
+  await cluster.killNode(1);
+  await sleep(ms);
+  await cluster.startNode(1);
+  await cluster.ready();
+  const back = performance.now();
+  let before: number | null = null;
+  for (const end = back + PATIENCE_MS; performance.now() < end; await sleep(100)) {
+    const now = await committedOf(cluster, group, topic).catch(() => null);
+    if (now === null) continue;
+    before ??= now;
+    if (now > before) return performance.now() - back;
+  }
+  throw new Error('nobody goes on after the broker is back');
+}
+
+/** Records the group has committed, all partitions together. */
+async function committedOf(cluster: KafkaCluster, group: string, topic: string): Promise<number> {
+  const [answer] = await (await cluster.admin()).fetchOffsets({ groupId: group, topics: [topic] });
+  return answer!.partitions.reduce((sum, p) => sum + Math.max(0, Number(p.offset)), 0);
+}
+
 /** Whether the group has committed everything within `ms`. */
 async function untilRead(
   cluster: KafkaCluster,
@@ -252,10 +307,7 @@ async function untilRead(
 ): Promise<boolean> {
   for (const end = performance.now() + ms; performance.now() < end; await sleep(300)) {
     try {
-      const admin = await cluster.admin();
-      const [answer] = await admin.fetchOffsets({ groupId: group, topics: [topic] });
-      const read = answer!.partitions.reduce((sum, p) => sum + Math.max(0, Number(p.offset)), 0);
-      if (read >= records) return true;
+      if ((await committedOf(cluster, group, topic)) >= records) return true;
     } catch {
       // A broker is on its way back.
     }
@@ -265,6 +317,7 @@ async function untilRead(
 
 /** The worker processes by name; who dies by itself is replaced. */
 class Crew {
+  exits = 0;
   readonly #begin: () => ChildProcess;
   readonly #workers = new Map<string, ChildProcess>();
   readonly #reports = new Map<number, KafkaCounters>();
@@ -278,7 +331,9 @@ class Crew {
     this.#workers.set(name, worker);
     worker.on('message', (counters) => this.#reports.set(worker.pid!, counters as KafkaCounters));
     worker.once('exit', () => {
-      if (this.#workers.get(name) === worker) this.hire(name);
+      if (this.#workers.get(name) !== worker) return;
+      this.exits++;
+      this.hire(name);
     });
   }
 

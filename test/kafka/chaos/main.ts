@@ -10,6 +10,7 @@ const NUMBERS = {
   stops: '0',
   visits: '0',
   'broker-kills': '0',
+  outages: '0',
   'add-partitions': '0',
   partitions: '4',
   'work-ms': '60',
@@ -40,6 +41,7 @@ const options: ChaosOptions = {
   stops: number('stops'),
   visits: number('visits'),
   brokerKills,
+  outages: number('outages'),
   addPartitions: number('add-partitions'),
   partitions: number('partitions'),
   workMs: number('work-ms'),
@@ -56,4 +58,4 @@ const report = await runChaos(cluster, options);
 console.log(JSON.stringify(report));
 // At least once: doubles are what is allowed, and whoever writes them writes them later again.
 const strict = options.delivery === 'exactly_once' ? report.doubled + report.disordered : 0;
-if (report.lost + strict > 0 || !report.finished) process.exitCode = 1;
+if (report.lost + report.exits + strict > 0 || !report.finished) process.exitCode = 1;

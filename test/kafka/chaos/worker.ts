@@ -1,7 +1,7 @@
 // One member of the group under test: the real processor with an echo, told everything by its first argument.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { answerTo } from '../../../src/kafka/client/records.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../../src/kafka/processor.ts';
-import { answerTo } from '../../../src/kafka/records.ts';
 
 export interface WorkerSettings
   extends Pick<
@@ -34,6 +34,7 @@ const processor = await TransactionalProcessor.start({
   observer: {
     onAbort: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'abort', JSON.stringify(event)),
     onAssigned: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'assigned', JSON.stringify(event)),
+    onFence: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'fence', JSON.stringify(event)),
     onRestart: (event) => process.env.CHAOS_VERBOSE && console.error(process.pid, 'restart', JSON.stringify(event)),
   },
 });

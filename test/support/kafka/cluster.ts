@@ -6,7 +6,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Admin, Kafka } from 'kafkajs';
-import { kafkaClient } from '../../../src/kafka/connection.ts';
+import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
 import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from './settings.ts';
@@ -71,7 +71,7 @@ export class KafkaCluster implements AsyncDisposable {
 
   /** A client without group or transactions, for what a test checks on its own. */
   client(): Kafka {
-    return kafkaClient({ brokers: this.brokers });
+    return openKafkajs({ brokers: this.brokers }).kafka;
   }
 
   /** One admin connection, kept. */
@@ -132,7 +132,9 @@ export class KafkaCluster implements AsyncDisposable {
   async ready(): Promise<void> {
     const end = Date.now() + PATIENCE_MS;
     for (;;) {
-      const admin = kafkaClient({ brokers: this.brokers, connectTimeoutMs: 500 }).admin({ retry: { retries: 0 } });
+      const admin = openKafkajs({ brokers: this.brokers, connectTimeoutMs: 500 }).kafka.admin({
+        retry: { retries: 0 },
+      });
       try {
         await admin.connect();
         if ((await admin.describeCluster()).brokers.length === this.#nodes.size) return;

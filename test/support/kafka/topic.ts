@@ -1,12 +1,12 @@
 // `npm run kafka:topic -- NAME [PARTITIONS]`: creates a topic on the broker of `npm run kafka:up`.
-import { kafkaClient } from '../../../src/kafka/connection.ts';
+import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
 
 const [name, partitions = '1'] = process.argv.slice(2);
 if (!name) {
   console.error('usage: npm run kafka:topic -- NAME [PARTITIONS]');
   process.exit(2);
 }
-const admin = kafkaClient({ brokers: [`127.0.0.1:${process.env.KAFKA_PORT ?? 9092}`] }).admin();
+const admin = openKafkajs({ brokers: [`127.0.0.1:${process.env.KAFKA_PORT ?? 9092}`] }).kafka.admin();
 await admin.connect();
 const created = await admin.createTopics({ topics: [{ topic: name, numPartitions: Number(partitions) }] });
 console.error(created ? `created ${name} with ${partitions} partitions` : `${name} is there already`);

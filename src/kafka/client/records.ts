@@ -1,5 +1,5 @@
 // What goes in and out of a topic: records as bytes with their place, and what they weigh.
-import type { ErrorDetail } from '../core/errors.ts';
+import type { ErrorDetail } from '../../core/errors.ts';
 
 /** Header values are bytes; a name that occurs more than once has a list. Null header values arrive as empty ones. */
 export type RecordHeaders = Readonly<Record<string, Buffer | readonly Buffer[]>>;
@@ -49,6 +49,8 @@ export interface BatchResult {
 /** Why a record became a dead letter: the code of the catalogue, never a value of the record. */
 export type LetterReason = Pick<ErrorDetail, 'code' | 'message' | 'column'>;
 
+/** Bytes of a record batch of the v2 format before its records. */
+export const BATCH_OVERHEAD = 61;
 /** Most a record of the v2 format adds to its key, value and headers: length, attributes, deltas and counts, bytes. */
 const RECORD_OVERHEAD = 36;
 /** Same for one header. */

@@ -1,5 +1,6 @@
 // Record batches of the v2 format as bytes: one buffer a batch, where kafkajs makes one a record and one a header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
+import { BATCH_OVERHEAD } from '../client/records.ts';
 
 /** A record as kafkajs hands it over to be encoded; header values are bytes or text, or lists of them. */
 export interface BatchRecord {
@@ -23,8 +24,7 @@ export interface BatchHead {
   compression: number;
 }
 
-/** Bytes of a batch before its records, and where its parts begin. */
-export const BATCH_OVERHEAD = 61;
+// Where the parts of a batch begin.
 const LENGTH_AT = 8;
 const MAGIC_AT = 16;
 const CRC_AT = 17;

@@ -1,24 +1,11 @@
-// The compression codecs of Kafka that kafkajs lacks, in the framing that Java clients write and read.
+// The compression codecs of Kafka, in the framing that Java clients write and read.
 import { promisify } from 'node:util';
 import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
-import { ZstdFrames } from '../core/zstd-frames.ts';
-import kafkajs from './kafkajs.ts';
+import { ZstdFrames } from '../../core/zstd-frames.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
-
-const { CompressionTypes, CompressionCodecs } = kafkajs;
-
-export const COMPRESSION_TYPES: Readonly<Record<BatchCompression, number>> = {
-  none: CompressionTypes.None,
-  gzip: CompressionTypes.GZIP,
-  snappy: CompressionTypes.Snappy,
-  lz4: CompressionTypes.LZ4,
-  zstd: CompressionTypes.ZSTD,
-};
-
-export const CODEC_FAILED = 'SluiceCodecFailed';
 
 /** Head of the xerial framing that Java clients put around snappy blocks: magic, version 1, compatible with 1. */
 const XERIAL_HEAD = Buffer.from([0x82, 0x53, 0x4e, 0x41, 0x50, 0x50, 0x59, 0, 0, 0, 0, 1, 0, 0, 0, 1]);
@@ -118,35 +105,22 @@ interface Codec {
   decompress(packed: Buffer): Promise<Buffer>;
 }
 
-const CODECS: Readonly<Record<Exclude<BatchCompression, 'none'>, Codec>> = {
+const CODECS: Readonly<Record<PackedCompression, Codec>> = {
   gzip: { compress: (plain) => gzipPack(plain), decompress: gzipDecompress },
   snappy: { compress: xerialCompress, decompress: xerialDecompress },
   lz4: { compress: (plain) => compressFrame(plain), decompress: lz4DecompressAll },
   zstd: { compress: (plain) => zstdPack(plain), decompress: zstdDecompressAll },
 };
 
+export type PackedCompression = Exclude<BatchCompression, 'none'>;
+
+/** Packs the records of a batch. */
+export const packBatch = (plain: Buffer, compression: PackedCompression): Promise<Buffer> =>
+  CODECS[compression].compress(plain);
+
 /** Unpacks the records of a batch, all of them. @throws Error cut off, damaged, or with bytes behind the last frame */
-export const unpackBatch = (packed: Buffer, compression: Exclude<BatchCompression, 'none'>): Promise<Buffer> =>
+export const unpackBatch = (packed: Buffer, compression: PackedCompression): Promise<Buffer> =>
   CODECS[compression].decompress(packed);
-
-/** Corrupt bytes stay corrupt: the error must not make kafkajs retry for ever. */
-const refuse = (name: string) => (cause: unknown) => {
-  const error = new kafkajs.KafkaJSNonRetriableError(
-    `a batch compressed with ${name} cannot be unpacked: ${cause instanceof Error ? cause.message : 'unknown reason'}`,
-  );
-  throw Object.assign(error, { name: CODEC_FAILED });
-};
-
-/** Registers all codecs with kafkajs, gzip as well: the built-in one takes what lies behind a member for padding. Idempotent. */
-export function registerCodecs(): void {
-  const codecs: Record<number, unknown> = CompressionCodecs;
-  for (const [name, codec] of Object.entries(CODECS)) {
-    codecs[COMPRESSION_TYPES[name as BatchCompression]!] = () => ({
-      compress: ({ buffer }: { buffer: Buffer }) => codec.compress(buffer),
-      decompress: (packed: Buffer) => codec.decompress(packed).catch(refuse(name)),
-    });
-  }
-}
 
 /** Size of one value after compression, bytes: whether a record that looks too large fits after all. */
 export async function compressedSize(plain: Buffer, compression: BatchCompression): Promise<number> {

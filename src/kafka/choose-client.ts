@@ -1,0 +1,15 @@
+// Which library speaks to the brokers: kafkajs, unless SLUICE_KAFKA_CLIENT names another. Only that one is loaded.
+import { SluiceError } from '../core/errors.ts';
+import type { KafkaClient } from './client/kafka-client.ts';
+
+const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
+  kafkajs: async () => (await import('./kafkajs/kafkajs-client.ts')).kafkajsClient,
+};
+
+const chosen = await LIBRARIES[process.env.SLUICE_KAFKA_CLIENT || 'kafkajs']?.();
+
+/** @throws SluiceError kafka_config SLUICE_KAFKA_CLIENT names none */
+export function kafkaClient(): KafkaClient {
+  if (!chosen) throw new SluiceError('kafka_config', `SLUICE_KAFKA_CLIENT is one of ${Object.keys(LIBRARIES)}`);
+  return chosen;
+}

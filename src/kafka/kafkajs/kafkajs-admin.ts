@@ -1,0 +1,135 @@
+// Facts about topics and groups by the admin of kafkajs.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
+import type { KafkaConnection } from '../client/connection.ts';
+import { reasonOf } from '../client/failures.ts';
+import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
+import { type KafkajsHandle, openKafkajs } from './connect.ts';
+import { fencesByGeneration } from './flexible-requests.ts';
+import { kafkajsError } from './kafkajs-error.ts';
+import kafkajs, { type AdminWithCluster, stableOffsets } from './repairs.ts';
+
+/** Wait between questions for offsets that an open transaction may move, ms. */
+const UNSTABLE_PAUSE_MS = 20;
+/** Longest wait for them, ms: whoever asks will ask again, and can say so meanwhile. */
+const UNSTABLE_MS = 5_000;
+/** Wait for kafkajs to end its connections, ms: what is open then is cut. */
+const CLOSING_MS = 500;
+
+interface Opened {
+  readonly handle: KafkajsHandle;
+  readonly admin: AdminWithCluster;
+}
+
+export class KafkajsAdmin implements TopicAdmin {
+  readonly #connection: KafkaConnection;
+  #opened: Promise<Opened> | null = null;
+  #closed = false;
+
+  constructor(connection: KafkaConnection) {
+    this.#connection = connection;
+  }
+
+  partitions(topic: string): Promise<number> {
+    return this.#ask(`asking for the topic ${topic} failed`, async ({ admin }) => {
+      const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });
+      const partitions = topics[0]?.partitions.length ?? 0;
+      if (partitions === 0) throw new SluiceError('kafka_topic_missing', `the topic ${topic} has no partitions`);
+      return partitions;
+    });
+  }
+
+  /** Reading settings needs a permission of its own, which is not asked for. */
+  async maxMessageBytes(topic: string): Promise<number | null> {
+    const name = 'max.message.bytes';
+    try {
+      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
+        const { resources } = await admin.describeConfigs({
+          includeSynonyms: false,
+          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }],
+        });
+        const value = Number(resources[0]?.configEntries.find((e) => e.configName === name)?.configValue);
+        return value > 0 ? value : null;
+      });
+    } catch (error) {
+      if (error instanceof SluiceError && error.code === 'kafka_not_authorized') return null;
+      throw error;
+    }
+  }
+
+  ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
+    return this.#ask(`asking for the offsets of ${topic} failed`, async ({ admin }) => {
+      const found = await admin.fetchTopicOffsets(topic);
+      return new Map(found.map((o) => [o.partition, { low: BigInt(o.low), high: BigInt(o.high) }]));
+    });
+  }
+
+  committed(group: string, topic: string, partitions: readonly number[]): Promise<ReadonlyMap<number, bigint | null>> {
+    return this.#ask(`asking for the offsets of the group ${group} failed`, async ({ admin }) => {
+      const wanted = [{ topic, partitions: partitions.map((partition) => ({ partition })) }];
+      stableOffsets.add(wanted);
+      for (const end = performance.now() + UNSTABLE_MS; ; await sleep(UNSTABLE_PAUSE_MS)) {
+        try {
+          const coordinator = await admin.cluster.findGroupCoordinator({ groupId: group });
+          const { responses } = await coordinator.offsetFetch({ groupId: group, topics: wanted });
+          return new Map(responses.flatMap((r) => r.partitions).map((p) => [p.partition, offsetOf(p.offset)]));
+        } catch (error) {
+          if (reasonOf(error) !== 'UNSTABLE_OFFSET_COMMIT' || this.#closed || performance.now() > end) throw error;
+        }
+      }
+    });
+  }
+
+  features(): Promise<BrokerFeatures> {
+    return this.#ask('asking for the versions of the broker failed', async ({ handle }) => ({
+      memberTransactions: fencesByGeneration(handle.versions()),
+    }));
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.#drop();
+  }
+
+  async #drop(): Promise<void> {
+    const opened = this.#opened;
+    this.#opened = null;
+    await opened?.then(closeAdmin, () => {});
+  }
+
+  /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */
+  async #ask<T>(during: string, question: (opened: Opened) => Promise<T>): Promise<T> {
+    this.#closed = false;
+    this.#opened ??= this.#open();
+    const asked = this.#opened;
+    try {
+      return await question(await asked);
+    } catch (error) {
+      if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
+      throw kafkajsError(error, during);
+    }
+  }
+
+  async #open(): Promise<Opened> {
+    const handle = openKafkajs(this.#connection);
+    const admin = handle.kafka.admin() as AdminWithCluster;
+    try {
+      await admin.connect();
+    } catch (error) {
+      handle.destroy();
+      throw error;
+    }
+    return { handle, admin };
+  }
+}
+
+const offsetOf = (text: string): bigint | null => (BigInt(text) < 0n ? null : BigInt(text));
+
+async function closeAdmin({ handle, admin }: Opened): Promise<void> {
+  const patience = new AbortController();
+  const limit = sleep(CLOSING_MS, undefined, { signal: patience.signal }).catch(() => {});
+  await Promise.race([admin.disconnect().catch(() => {}), limit]);
+  patience.abort();
+  handle.destroy();
+}
