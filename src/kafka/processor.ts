@@ -16,6 +16,8 @@ import { TopicDirectory } from './topic-directory.ts';
 export interface ProcessorOptions extends ReadingOptions {
   /** null: `process` names the topic of every record. */
   outputTopic: string | null;
+  /** Further topics that `process` names: they have to be there at the start. */
+  routedTopics?: readonly string[];
   /** null: nothing may be rejected. */
   deadLetterTopic: string | null;
   /**
@@ -124,7 +126,12 @@ export class TransactionalProcessor {
     const processor = new TransactionalProcessor(options);
     try {
       await processor.#directory.connect();
-      for (const topic of [options.topic, options.outputTopic, options.deadLetterTopic]) {
+      for (const topic of [
+        options.topic,
+        options.outputTopic,
+        options.deadLetterTopic,
+        ...(options.routedTopics ?? []),
+      ]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
       await processor.#consumer.start();

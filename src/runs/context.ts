@@ -40,6 +40,8 @@ export interface RunProgress {
 
 export interface RunningPipeline {
   progress(): RunProgress;
+  /** Whether it gets on; a run without it does from its start to its end. */
+  ready?(): boolean;
   /** Resolves when the run is complete, rejects with the error that ended it. */
   readonly done: Promise<RunResult>;
   /** Finishes or abandons work in progress within the deadline, ms. Idempotent. */

@@ -1,17 +1,23 @@
 // Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
 import type { KafkaObserver } from '../kafka/observer.ts';
 import type { RunContext } from './context.ts';
+import { Teller } from './kafka-words.ts';
 
 export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
   const labels = { pipeline: name };
+  const teller = new Teller(log);
   return {
     onTransaction({ ms, records, oversized }) {
       metrics?.transactions.observe(labels, ms / 1000);
       metrics?.transactionRecords.inc(labels, records);
       if (oversized > 0) metrics?.oversized.inc(labels, oversized);
     },
-    onAbort({ reason }) {
+    onAbort({ partition, reason, message }) {
       metrics?.aborts.inc({ ...labels, reason });
+      teller.tell(
+        `abort ${reason}`,
+        `partition ${partition}: a transaction was given up, its records are read again: ${message}`,
+      );
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
@@ -22,7 +28,7 @@ export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
     },
     onRestart({ reason }) {
       metrics?.restarts.inc(labels);
-      log(`the consumer starts again: ${reason}`);
+      teller.tell(`restart ${reason}`, `the consumer starts again: ${reason}`);
     },
     onLag: ({ partition, lag }) => metrics?.lag.set({ ...labels, partition: String(partition) }, lag),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),

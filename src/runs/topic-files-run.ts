@@ -2,6 +2,7 @@
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';
@@ -14,11 +15,12 @@ import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { endpoint } from './endpoints.ts';
 import { connectionOf } from './kafka-connection.ts';
+import { inWords } from './kafka-words.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordScorer, recordScorer } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
 import { invalidRecord } from './topic-run.ts';
-import { topicSource, totalLag } from './topic-source.ts';
+import { placesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 const NEWLINE = Buffer.from('\n');
 
@@ -75,9 +77,15 @@ class TopicFilesRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const reader = await TopicReader.start(topicSource(this.#spec, this.#context));
+    const source = topicSource(this.#spec, this.#context);
+    const places = placesOf(this.#spec, this.#spec.dead_letter?.type === 'kafka' ? [this.#spec.dead_letter.topic] : []);
+    const inPlaces = (error: unknown) => {
+      throw error instanceof SluiceError ? inWords(error, places) : error;
+    };
+    const reader = await TopicReader.start(source).catch(inPlaces);
     this.#reader = reader;
-    const done = this.#run(reader);
+    const watch = watchOf(places, source, this.#context);
+    const done = this.#run(reader).catch(inPlaces);
     done.catch(() => {});
     return {
       progress: () => ({
@@ -86,8 +94,10 @@ class TopicFilesRun {
         totalBytes: null,
         lag: totalLag(reader.lag()),
       }),
+      ready: () => watch.well && source.movement.ready,
       done,
       stop: async () => {
+        await watch.stop();
         this.#stopping = true;
         // Open files are finished before the group is left: `#finish` needs the membership.
         for (const p of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(p)).catch(() => {});

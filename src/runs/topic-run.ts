@@ -15,6 +15,7 @@ import { deadLetter } from '../kafka/dead-letters.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { inWords, Teller } from './kafka-words.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -24,7 +25,7 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
-import { topicSource, totalLag } from './topic-source.ts';
+import { placesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
@@ -54,6 +55,7 @@ class TopicRun {
   readonly #format: RecordFormat;
   /** Topics of decisions that have one of their own. */
   readonly #routes: ReadonlyMap<string, string>;
+  readonly #teller: Teller;
   #processor: TransactionalProcessor | null = null;
   #waiting = false;
 
@@ -62,22 +64,30 @@ class TopicRun {
     this.#context = context;
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
+    this.#teller = new Teller(context.log);
     this.#routes = new Map((spec.sink.routes ?? []).map((r) => [r.decision, r.topic]));
   }
 
   async start(): Promise<RunningPipeline> {
     const { sink, ...spec } = this.#spec;
+    const letters = spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null;
+    const source = topicSource(this.#spec, this.#context);
+    const places = placesOf(this.#spec, [...topicsOf(sink), ...(letters === null ? [] : [letters])]);
     const processor = await TransactionalProcessor.start({
-      ...topicSource(this.#spec, this.#context),
+      ...source,
       outputTopic: sink.topic,
-      deadLetterTopic: spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null,
+      routedTopics: topicsOf(sink).slice(1),
+      deadLetterTopic: letters,
       process: (batch, signal) => this.#process(batch, signal),
       delivery: spec.delivery,
       transactionRows: spec.transaction_rows,
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
+    }).catch((error: unknown) => {
+      throw inWords(error, places);
     });
     this.#processor = processor;
+    const watch = watchOf(places, source, this.#context);
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
       progress: () => ({
@@ -86,8 +96,15 @@ class TopicRun {
         totalBytes: null,
         lag: totalLag(processor.lag()),
       }),
-      done: processor.done.then(() => result),
+      ready: () => watch.well && source.movement.ready,
+      done: processor.done.then(
+        () => result,
+        (error: unknown) => {
+          throw inWords(error, places);
+        },
+      ),
       stop: async (deadlineMs) => {
+        await watch.stop();
         await processor.stop(deadlineMs);
         this.#scorer.close();
       },
@@ -136,7 +153,12 @@ class TopicRun {
         return scored;
       } catch (error) {
         const e = asSluiceError(error, 'internal_error');
-        if (!MODEL_FAULTS.has(e.code)) throw e;
+        if (!MODEL_FAULTS.has(e.code)) {
+          // The lease tries it again for a while, without a word of its own.
+          if (e.entry.retryable)
+            this.#teller.tell(e.code, `${e.message} [${e.code}]. ${e.entry.action} It is tried again.`);
+          throw e;
+        }
         this.#setWaiting(e);
         await sleep(wait, undefined, { signal });
       }

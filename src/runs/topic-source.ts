@@ -5,26 +5,50 @@ import type { ReadingOptions } from '../kafka/reading-options.ts';
 import type { RunContext } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { observerOf } from './kafka-metrics.ts';
+import { type KafkaPlaces, Teller } from './kafka-words.ts';
+import { Movement } from './movement.ts';
 import type { RunSpec } from './spec.ts';
+import { TopicWatch } from './topic-watch.ts';
 
 /** @throws SluiceError kafka_config */
 export const topicSource = (
   { source, score, kafka }: RunSpec & { source: KafkaSource },
   context: RunContext,
-): ReadingOptions & { observer: KafkaObserver } => ({
-  connection: connectionOf(kafka),
-  topic: source.topic,
-  group: source.group,
-  startAt: source.start_at,
-  onOffsetLost: source.on_offset_lost,
-  untilCaughtUp: source.until_caught_up,
-  batchRows: score.batch_rows,
-  batchWaitMs: score.batch_wait_ms,
-  maxInFlightBytes: source.in_flight_bytes,
-  fetchBytes: source.fetch_bytes,
-  sessionTimeoutMs: kafka.session_timeout_ms,
-  observer: observerOf(context),
-});
+): ReadingOptions & { observer: KafkaObserver; movement: Movement } => {
+  const movement = new Movement();
+  return {
+    connection: connectionOf(kafka),
+    movement,
+    topic: source.topic,
+    group: source.group,
+    startAt: source.start_at,
+    onOffsetLost: source.on_offset_lost,
+    untilCaughtUp: source.until_caught_up,
+    batchRows: score.batch_rows,
+    batchWaitMs: score.batch_wait_ms,
+    maxInFlightBytes: source.in_flight_bytes,
+    fetchBytes: source.fetch_bytes,
+    sessionTimeoutMs: kafka.session_timeout_ms,
+    observer: movement.beside(observerOf(context)),
+  };
+};
+
+/** What the pipeline touches at its brokers. */
+export const placesOf = (
+  { source, kafka }: RunSpec & { source: KafkaSource },
+  writes: readonly string[],
+): KafkaPlaces => ({ brokers: connectionOf(kafka).brokers, group: source.group, reads: source.topic, writes });
+
+/** A watch over them that has begun. */
+export function watchOf(
+  places: KafkaPlaces,
+  { connection }: Pick<ReadingOptions, 'connection'>,
+  { log }: RunContext,
+): TopicWatch {
+  const watch = new TopicWatch({ connection, places, teller: new Teller(log), log });
+  watch.start();
+  return watch;
+}
 
 /** Records not yet committed, all partitions together. */
 export const totalLag = (lag: ReadonlyMap<number, number>): number => [...lag.values()].reduce((a, b) => a + b, 0);

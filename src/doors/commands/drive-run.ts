@@ -41,7 +41,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const metrics = await metricsFor(spec, options);
   const context = await contextFor(spec, options, metrics);
   const state: { running: RunningPipeline | null } = { running: null };
-  const server = await openMetrics(metrics, options, () => state.running !== null);
+  const server = await openMetrics(metrics, options, () => state.running !== null && (state.running.ready?.() ?? true));
   const { signal, dispose } = signalled();
   let doing = 'the run';
   signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });

@@ -5,6 +5,7 @@ import type * as Kafkajs from 'kafkajs';
 import type { MemberIdentity } from '../client/kafka-client.ts';
 import { flexible } from './flexible-requests.ts';
 import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from './record-batch.ts';
+import { repairCoordinator } from './repair-coordinator.ts';
 
 interface RequestQueue {
   throttledUntil: number;
@@ -105,6 +106,8 @@ function load(): typeof Kafkajs {
   repairConnection(kafkajs);
   repairBroker();
   repairOffsetReset(kafkajs);
+  const { KafkaJSGroupCoordinatorNotFound } = require('kafkajs/src/errors');
+  repairCoordinator(require('kafkajs/src/cluster').prototype, KafkaJSGroupCoordinatorNotFound);
   return kafkajs;
 }
 

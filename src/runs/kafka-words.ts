@@ -1,0 +1,102 @@
+// What a failure of Kafka means for whoever is called at night: who may not do what to which thing, what is not there, and what mends it.
+import { SluiceError } from '../core/errors.ts';
+import { reasonOf } from '../kafka/client/failures.ts';
+
+/** What a pipeline touches at its brokers. */
+export interface KafkaPlaces {
+  brokers: readonly string[];
+  group: string | null;
+  reads: string | null;
+  writes: readonly string[];
+}
+
+const list = (topics: readonly string[]): string => topics.join(' and ');
+
+/** The topic that a message names, if one of the pipeline's is named in it alone. */
+function named(message: string, { reads, writes }: KafkaPlaces): string | null {
+  const found = [reads, ...writes].filter(
+    (t) => t !== null && new RegExp(`topic ${escaped(t)}(?![\\w.-])`).test(message),
+  );
+  return found.length === 1 ? found[0]! : null;
+}
+
+const escaped = (text: string): string => text.replace(/[.-]/g, '\\$&');
+
+function denied(reason: string, message: string, places: KafkaPlaces): string | null {
+  const { group, reads, writes } = places;
+  switch (reason) {
+    case 'GROUP_AUTHORIZATION_FAILED':
+      return `this user may not read as the group ${group}: grant READ on the group ${group}`;
+    case 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED':
+      return `this user may not open transactions: grant WRITE and DESCRIBE on the transactional ids of the group ${group} (see docs/pipelines.md: they begin with sluice- or ${group}-; a prefixed grant takes all of them)`;
+    case 'CLUSTER_AUTHORIZATION_FAILED':
+      return 'this user may not write idempotently: grant IDEMPOTENT_WRITE on the cluster';
+    case 'TOPIC_AUTHORIZATION_FAILED': {
+      const topic = named(message, places);
+      if (topic !== null && topic === reads) {
+        return `this user may not read the topic ${topic}: grant READ and DESCRIBE on the topic ${topic}`;
+      }
+      const topics = topic === null ? writes : [topic];
+      return `this user may not write: grant WRITE and DESCRIBE on the topic ${list(topics)}`;
+    }
+    default:
+      return null;
+  }
+}
+
+/** The same error with a sentence to act on, where there is one. */
+export function inWords(error: unknown, places: KafkaPlaces): SluiceError {
+  if (!(error instanceof SluiceError)) return new SluiceError('kafka_failed', String(error), { cause: error });
+  const words = wordsOf(error, places);
+  return words === null ? error : new SluiceError(error.code, words, { cause: error });
+}
+
+function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
+  switch (error.code) {
+    case 'kafka_not_authorized':
+      return denied(reasonOf(error), error.message, places);
+    case 'kafka_topic_missing': {
+      const topic = named(error.message, places);
+      return topic === null ? null : `the topic ${topic} does not exist`;
+    }
+    case 'kafka_unreachable': {
+      // What a listener does to those who do not speak as it expects.
+      const hint = /closed connection/i.test(error.message)
+        ? '; it closes connections: does it expect TLS (kafka.tls) or a login (kafka.sasl)?'
+        : '';
+      return `no broker answers at ${places.brokers.join(', ')}: ${error.message}${hint}`;
+    }
+    default:
+      return null;
+  }
+}
+
+/** The same words again are told after this long, with how often they were left out, ms. */
+const SILENCE_MS = 30_000;
+
+/** A log that does not repeat itself. */
+export class Teller {
+  readonly #log: (line: string) => void;
+  readonly #told = new Map<string, { at: number; more: number }>();
+
+  constructor(log: (line: string) => void) {
+    this.#log = log;
+  }
+
+  /** `about`: what counts as the same. */
+  tell(about: string, line: string): void {
+    const now = performance.now();
+    const before = this.#told.get(about);
+    if (before && now - before.at < SILENCE_MS) {
+      before.more++;
+      return;
+    }
+    this.#told.set(about, { at: now, more: 0 });
+    this.#log(before && before.more > 0 ? `${line} (${before.more} times more since the last of these lines)` : line);
+  }
+
+  /** It is over: the next time it is news. */
+  forget(about: string): void {
+    this.#told.delete(about);
+  }
+}
