@@ -18,8 +18,8 @@ import type {
   WriterSettings,
 } from '../client/kafka-client.ts';
 import { type BatchRecord, encodeRecordBatch } from '../client/record-batch.ts';
+import { failure, hasMoved, NoConnection, Refusal } from './broker-failures.ts';
 import { Cluster } from './cluster.ts';
-import { failure, hasMoved, NoConnection, Refusal } from './failures.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 /** What is not done by then is given up: batches written, a transaction ended, ms. */

@@ -10,9 +10,9 @@ import {
   type ResponseParser,
   type Writer,
 } from '@platformatic/kafka';
-import { NoConnection, Refusal } from './failures.ts';
+import { NoConnection, Refusal } from './broker-failures.ts';
 
-export interface Endpoint {
+export interface BrokerAddress {
   readonly host: string;
   readonly port: number;
 }
@@ -47,20 +47,20 @@ const NO_TAGS = Buffer.from([0]);
 const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
 
 export class BrokerConnection {
-  readonly endpoint: Endpoint;
+  readonly endpoint: BrokerAddress;
   /** ms since 1970 after which the login is over. */
   expires = Number.POSITIVE_INFINITY;
   readonly #wire: Wire;
   readonly #socket: Socket;
   readonly #pending = new Map<number, Pending>();
-  readonly #closed = Promise.withResolvers<void>();
+  readonly #listeners: (() => void)[] = [];
   #correlation = 0;
   #chunks: Buffer[] = [];
   #received = 0;
   #wanted = LENGTH_BYTES;
   #end: Error | null = null;
 
-  private constructor(endpoint: Endpoint, wire: Wire, socket: Socket) {
+  private constructor(endpoint: BrokerAddress, wire: Wire, socket: Socket) {
     this.endpoint = endpoint;
     this.#wire = wire;
     this.#socket = socket;
@@ -70,7 +70,7 @@ export class BrokerConnection {
   }
 
   /** @throws NoConnection */
-  static open(endpoint: Endpoint, wire: Wire, signal: AbortSignal): Promise<BrokerConnection> {
+  static open(endpoint: BrokerAddress, wire: Wire, signal: AbortSignal): Promise<BrokerConnection> {
     const { host, port } = endpoint;
     const { promise, resolve, reject } = Promise.withResolvers<BrokerConnection>();
     if (signal.aborted) return Promise.reject(new NoConnection('the client is closed'));
@@ -104,9 +104,10 @@ export class BrokerConnection {
     return this.#end === null;
   }
 
-  /** Resolves when the connection has ended, whoever ended it. */
-  get closed(): Promise<void> {
-    return this.#closed.promise;
+  /** Called once, when the connection has ended, whoever ended it. */
+  whenClosed(listener: () => void): void {
+    if (this.#end) listener();
+    else this.#listeners.push(listener);
   }
 
   /** @throws Refusal the answer holds an error; NoConnection there was no answer */
@@ -160,7 +161,7 @@ export class BrokerConnection {
       fail(this.#end);
     }
     this.#pending.clear();
-    this.#closed.resolve();
+    for (const listener of this.#listeners.splice(0)) listener();
   }
 
   #head(key: number, version: number, tagged: boolean): Buffer {

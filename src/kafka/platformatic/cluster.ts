@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { findCoordinatorV3, metadataV9 } from '@platformatic/kafka';
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
-import { BrokerConnection, type Endpoint, type Wire } from './broker-connection.ts';
-import { isPassing, NoConnection, Refusal } from './failures.ts';
+import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
+import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
 import { logIn, wireOf } from './login.ts';
 
 export interface TopicLayout {
@@ -31,7 +31,7 @@ export class Cluster {
   readonly #live = new Set<BrokerConnection>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #coordinators = new Map<string, number>();
-  #nodes = new Map<number, Endpoint>();
+  #nodes = new Map<number, BrokerAddress>();
 
   /** @throws SluiceError kafka_config */
   constructor(connection: KafkaConnection) {
@@ -155,7 +155,7 @@ export class Cluster {
     }
   }
 
-  #candidates(): Endpoint[] {
+  #candidates(): BrokerAddress[] {
     const seeds = this.#connection.brokers.map((address) => {
       const at = address.lastIndexOf(':');
       const host = address.slice(0, at).replace(/^\[|\]$/g, '');
@@ -167,7 +167,7 @@ export class Cluster {
   }
 
   /** One connection an address and lane, made once however many ask for it at the same time. */
-  #connect(endpoint: Endpoint, lane: Lane): Promise<BrokerConnection> {
+  #connect(endpoint: BrokerAddress, lane: Lane): Promise<BrokerConnection> {
     const key = `${lane} ${endpoint.host}:${endpoint.port}`;
     const known = this.#open.get(key);
     if (!known) return this.#renew(key, endpoint);
@@ -177,20 +177,20 @@ export class Cluster {
     });
   }
 
-  #renew(key: string, endpoint: Endpoint): Promise<BrokerConnection> {
+  #renew(key: string, endpoint: BrokerAddress): Promise<BrokerConnection> {
     const opening = this.#dial(endpoint);
     this.#open.set(key, opening);
     const drop = () => {
       if (this.#open.get(key) === opening) this.#open.delete(key);
     };
-    opening.then((broker) => broker.closed.then(drop), drop);
+    opening.then((broker) => broker.whenClosed(drop), drop);
     return opening;
   }
 
-  async #dial(endpoint: Endpoint): Promise<BrokerConnection> {
+  async #dial(endpoint: BrokerAddress): Promise<BrokerConnection> {
     const broker = await BrokerConnection.open(endpoint, this.#wire, this.signal);
     this.#live.add(broker);
-    void broker.closed.then(() => this.#live.delete(broker));
+    broker.whenClosed(() => this.#live.delete(broker));
     if (this.signal.aborted) broker.destroy(new NoConnection('the client is closed'));
     if (this.#connection.sasl) await logIn(broker, this.#connection.sasl);
     return broker;

@@ -3,7 +3,7 @@
 import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
 import { crc32c, MAGIC } from '../client/record-batch.ts';
 import { BATCH_OVERHEAD, type IncomingRecord, type RecordHeaders } from '../client/records.ts';
-import { Unreadable } from './failures.ts';
+import { Unreadable } from './broker-failures.ts';
 
 export interface FetchedPartition {
   readonly partition: number;
@@ -18,7 +18,7 @@ export interface FetchedPartition {
   readonly batches: Buffer;
 }
 
-export interface Decoded {
+export interface CommittedRecords {
   readonly records: IncomingRecord[];
   /** Behind everything that was looked at. */
   readonly next: bigint;
@@ -80,7 +80,7 @@ const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies read
  * The records from `from` on that are committed, in order.
  * @throws Unreadable a batch is damaged, of an old format, or packed by an unknown codec
  */
-export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<Decoded> {
+export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<CommittedRecords> {
   const records: IncomingRecord[] = [];
   const filter = new AbortedFilter(fetched.aborted);
   let next = from;

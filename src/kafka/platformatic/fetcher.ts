@@ -3,9 +3,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchV11, protocolErrorsCodesById } from '@platformatic/kafka';
 import type { SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
 import type { IncomingRecord } from '../client/records.ts';
+import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
 import type { Cluster } from './cluster.ts';
-import { failure, isMissing, isPassing, Refusal } from './failures.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
 
 export interface FetchEvents {
@@ -146,17 +147,14 @@ export class Fetcher {
       for (let slot = 0; slot < limit; slot++) {
         if (slots.has(slot)) continue;
         slots.add(slot);
-        void this.#fetch(broker, slot, partitions).finally(() => {
-          slots.delete(slot);
-          this.#wake();
-        });
+        inBackground('fetching records', () => this.#fetch(broker, slot, partitions, slots));
         break;
       }
     }
   }
 
   /** Never rejects. */
-  async #fetch(broker: number, slot: number, partitions: readonly number[]): Promise<void> {
+  async #fetch(broker: number, slot: number, partitions: readonly number[], slots: Set<number>): Promise<void> {
     const asked = new Map<number, { reading: Reading; version: number }>();
     for (const partition of partitions) {
       const reading = this.#readings.get(partition)!;
@@ -177,6 +175,8 @@ export class Fetcher {
       await this.#mend(error, asked);
     } finally {
       for (const { reading } of asked.values()) reading.busy = false;
+      slots.delete(slot);
+      this.#wake();
     }
   }
 

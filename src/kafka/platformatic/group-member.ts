@@ -1,12 +1,13 @@
 // One member of a group as a state machine: joins, stays by heartbeats, reads what it is given, and comes back by itself.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
+import { inBackground } from '../../core/in-background.ts';
 import { isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
+import { failure, isMissing, isPassing, isRebalanced, NoConnection, refusedAs } from './broker-failures.ts';
 import { Cluster } from './cluster.ts';
-import { failure, isMissing, isPassing, isRebalanced, NoConnection, refusedAs } from './failures.ts';
 import { Fetcher } from './fetcher.ts';
-import { Membership } from './membership.ts';
+import { GroupCoordination } from './group-coordination.ts';
 
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
@@ -30,7 +31,7 @@ export class PlatformaticMember implements GroupMember {
   readonly #options: MemberOptions;
   readonly #events: MemberEvents;
   readonly #cluster: Cluster;
-  readonly #membership: Membership;
+  readonly #membership: GroupCoordination;
   readonly #fetcher: Fetcher;
   readonly #first = Promise.withResolvers<void>();
   #state: MemberState = 'connecting';
@@ -54,7 +55,7 @@ export class PlatformaticMember implements GroupMember {
     this.#events = events;
     const { connection, topic, fetchBytes, fetchWaitMs } = options;
     this.#cluster = new Cluster(connection);
-    this.#membership = new Membership(this.#cluster, options, () => this.#wakeUp());
+    this.#membership = new GroupCoordination(this.#cluster, options, () => this.#wakeUp());
     this.#first.promise.catch(() => {});
     this.#fetcher = new Fetcher(
       this.#cluster,
@@ -296,7 +297,7 @@ export class PlatformaticMember implements GroupMember {
     this.#fetcher.stop();
     this.#first.reject(error);
     // Others need not wait for the session to end.
-    void this.#leave().finally(() => this.#cluster.destroy());
+    inBackground('leaving a group', () => this.#leave().finally(() => this.#cluster.destroy()));
     if (this.#everJoined) this.#events.failed(error);
   }
 

@@ -2,7 +2,7 @@
 import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslScramSha } from '@platformatic/kafka';
 import { type KafkaConnection, type KafkaLogin, readSecret, tlsOptions } from '../client/connection.ts';
 import type { BrokerConnection, Wire } from './broker-connection.ts';
-import { NoConnection, Refusal } from './failures.ts';
+import { NoConnection, Refusal } from './broker-failures.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;

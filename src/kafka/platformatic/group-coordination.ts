@@ -12,14 +12,14 @@ import {
   PROTOCOL_TYPE,
 } from './assignment.ts';
 import type { BrokerConnection } from './broker-connection.ts';
+import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
 import type { Cluster } from './cluster.ts';
-import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './failures.ts';
 
 /** Beyond what the coordinator waits for others. */
 const ANSWER_MARGIN_MS = 10_000;
 const COMMIT_TIMEOUT_MS = 10_000;
 
-export class Membership {
+export class GroupCoordination {
   readonly #cluster: Cluster;
   readonly #options: MemberOptions;
   #memberId = '';
@@ -132,7 +132,7 @@ export class Membership {
     const broker = await this.#cluster.coordinator('group', this.#options.group, lane);
     if (lane === 'group' && broker !== this.#link) {
       this.#link = broker;
-      void broker.closed.then(this.#onNews);
+      broker.whenClosed(this.#onNews);
     }
     return broker;
   }
