@@ -60,7 +60,7 @@ export function assign(
     const owners = ownersOf(topic, count, members);
     for (const [id, partitions] of spread(readers.sort(), count, owners, load)) {
       load.set(id, load.get(id)! + partitions.length);
-      const given = partitions.filter((p) => (owners.get(p) ?? id) === id);
+      const given = partitions.filter((p) => (owners.get(p) ?? id) === id).sort((a, b) => a - b);
       if (given.length > 0) result.get(id)!.set(topic, given);
     }
   }
