@@ -75,12 +75,14 @@ const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHAN
 const TLS_CODES =
   /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number/i;
 
-/** What to grant; the names of topics and groups are in what was tried. */
-const GRANTS: Readonly<Record<string, string>> = {
+/** What to grant or mend; the names of topics and groups are in what was tried. */
+const WORDS: Readonly<Record<string, string>> = {
   TOPIC_AUTHORIZATION_FAILED: 'it may not read, write or describe the topic',
   GROUP_AUTHORIZATION_FAILED: 'it may not read the group',
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'it may not write with the transactional id',
   CLUSTER_AUTHORIZATION_FAILED: 'it may not write idempotently on the cluster',
+  INCONSISTENT_GROUP_PROTOCOL:
+    'members of another client, or of an earlier release, are in the group: they have to leave it first',
 };
 
 /** Trying again may help, because of the cluster and not of what was asked. */
@@ -115,7 +117,7 @@ function codeOf(error: unknown): ErrorCode {
 
 function wordsOf(error: unknown): string {
   if (!(error instanceof Refusal)) return error instanceof Error ? error.message : String(error);
-  const why = GRANTS[error.type] ?? (FENCED.has(error.type) ? 'a newer writer has this transactional id' : null);
+  const why = WORDS[error.type] ?? (FENCED.has(error.type) ? 'a newer writer has this transactional id' : null);
   return why === null ? error.message : `${why} (${error.message})`;
 }
 

@@ -7,8 +7,8 @@ import { Cluster } from './cluster.ts';
 
 /** A broker that restarts is waited for, ms. */
 const PATIENCE_MS = 5_000;
-/** A transaction that is open is waited for, ms: longer than it may stay open by default. */
-const STABLE_MS = 70_000;
+/** A transaction that is open is waited for, ms: longer than one of ours may stay open. */
+const STABLE_MS = 15_000;
 const TOPIC_RESOURCE = 2;
 const EARLIEST = -2n;
 const LATEST = -1n;
@@ -79,28 +79,32 @@ export class PlatformaticAdmin implements TopicAdmin {
     });
   }
 
-  async committed(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>> {
+  async committed(
+    group: string,
+    topic: string,
+    partitions: readonly number[],
+  ): Promise<ReadonlyMap<number, bigint | null>> {
     const stable = (await this.features()).memberTransactions;
     const during = `reading the offsets of the group ${group} failed`;
-    return await this.#ask(during, (cluster) => this.#committed(cluster, group, topic, stable));
+    return await this.#ask(during, (cluster) =>
+      this.#committed(cluster, group, [{ name: topic, partitionIndexes: [...partitions] }], stable),
+    );
   }
 
   async #committed(
     cluster: Cluster,
     group: string,
-    topic: string,
+    topics: { name: string; partitionIndexes: number[] }[],
     stable: boolean,
   ): Promise<Map<number, bigint | null>> {
-    const { leaders } = await cluster.layout(topic, 0);
-    const partitionIndexes = [...leaders.keys()];
-    const groups = [{ groupId: group, topics: [{ name: topic, partitionIndexes }] }];
+    const groups = [{ groupId: group, topics }];
     const api = stable ? offsetFetchV7.api : offsetFetchV6.api;
     const end = performance.now() + STABLE_MS;
     for (;;) {
       const broker = await cluster.coordinator('group', group);
       try {
-        const { topics } = await broker.call(api, [groups, stable]);
-        const partitions = topics[0]?.partitions ?? [];
+        const answer = await broker.call(api, [groups, stable]);
+        const partitions = answer.topics[0]?.partitions ?? [];
         return new Map(partitions.map((p) => [p.partitionIndex, p.committedOffset < 0n ? null : p.committedOffset]));
       } catch (error) {
         if (hasMoved(error)) cluster.forgetCoordinator('group', group);
