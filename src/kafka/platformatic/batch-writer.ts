@@ -117,8 +117,10 @@ export class PlatformaticWriter implements BatchWriter {
         ? await this.#cluster.patiently(PATIENCE_MS, async () =>
             (await this.#cluster.any()).call(initProducerIdV3.api, args),
           )
-        : await this.#transactional(transactionTimeoutMs + PATIENCE_MS, (broker) =>
-            broker.call(initProducerIdV3.api, args),
+        : await this.#transactional(
+            transactionTimeoutMs + PATIENCE_MS,
+            (broker) => broker.call(initProducerIdV3.api, args),
+            () => true,
           );
     return { id: answer.producerId, epoch: answer.producerEpoch };
   }
@@ -126,6 +128,7 @@ export class PlatformaticWriter implements BatchWriter {
   async #transactional<T>(
     patienceMs: number,
     ask: (broker: Awaited<ReturnType<Cluster['any']>>) => Promise<T>,
+    again: (error: unknown) => boolean = wasAnswered,
   ): Promise<T> {
     const id = this.#settings.transactionalId!;
     return await this.#cluster.patiently(
@@ -133,6 +136,7 @@ export class PlatformaticWriter implements BatchWriter {
       async () => ask(await this.#cluster.coordinator('transaction', id)),
       (error) => {
         if (hasMoved(error) || error instanceof NoConnection) this.#cluster.forgetCoordinator('transaction', id);
+        return again(error);
       },
     );
   }
@@ -180,7 +184,8 @@ export class PlatformaticWriter implements BatchWriter {
         ]);
       },
       (error) => {
-        if (hasMoved(error) || error instanceof NoConnection) this.#cluster.forgetCoordinator('group', group);
+        if (hasMoved(error)) this.#cluster.forgetCoordinator('group', group);
+        return wasAnswered(error);
       },
     );
   }
@@ -208,6 +213,7 @@ export class PlatformaticWriter implements BatchWriter {
       () => this.#send(waiting),
       () => {
         for (const topic of topics) this.#cluster.forget(topic);
+        return true;
       },
     );
   }
@@ -276,6 +282,12 @@ export class PlatformaticWriter implements BatchWriter {
     return await encodeRecordBatch(encoded, head, (plain) => packBatch(plain, compression as PackedCompression));
   }
 }
+
+/**
+ * A step of a transaction is not sent again when its answer was lost: the first copy may still arrive, in the midst of the next
+ * transaction, and end it or put old offsets into it (KIP-890). The writer fails, and the next one's fence shuts both out.
+ */
+const wasAnswered = (error: unknown): boolean => !(error instanceof NoConnection);
 
 const DUPLICATE_SEQUENCE_NUMBER = 46;
 

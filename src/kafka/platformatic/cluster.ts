@@ -121,17 +121,18 @@ export class Cluster {
   }
 
   /**
-   * Tries until it works, a retry cannot help, or `patienceMs` are over. `again` is told of each failure that is retried.
+   * Tries until it works, a retry cannot help, or `patienceMs` are over. `again` is told of each failure that could be retried, and
+   * says false where it must not be.
    * @throws what the last try threw
    */
-  async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => void): Promise<T> {
+  async patiently<T>(patienceMs: number, attempt: () => Promise<T>, again?: (error: unknown) => boolean): Promise<T> {
     const end = performance.now() + patienceMs;
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(MAX_PAUSE_MS, pause * 2)) {
       try {
         return await attempt();
       } catch (error) {
         if (!isPassing(error) || performance.now() + pause > end || this.signal.aborted) throw error;
-        again?.(error);
+        if (again?.(error) === false) throw error;
       }
       await sleep(pause * (0.5 + Math.random() / 2), undefined, { signal: this.signal }).catch(() => {});
     }

@@ -24,6 +24,7 @@ export class GroupCoordination {
   readonly #options: MemberOptions;
   #memberId = '';
   #generation = -1;
+  #synced = false;
   /** performance.now() of the last word of the coordinator that this member is one. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
@@ -40,8 +41,14 @@ export class GroupCoordination {
     return { memberId: this.#memberId, generation: this.#generation, instanceId: this.#options.instanceId };
   }
 
-  get hasGeneration(): boolean {
+  /** The coordinator may know this member. */
+  get isKnown(): boolean {
     return this.#generation >= 0;
+  }
+
+  /** The partitions of this generation came: between JoinGroup and SyncGroup those of the last one are nobody's to keep. */
+  get isSynced(): boolean {
+    return this.isKnown && this.#synced;
   }
 
   /**
@@ -72,6 +79,7 @@ export class GroupCoordination {
       this.#memberId = ((error as Refusal).response as { memberId: string }).memberId;
       return ask();
     });
+    this.#synced = false;
     this.#memberId = joined.memberId;
     this.#generation = joined.generationId;
     this.confirmed = performance.now();
@@ -80,6 +88,7 @@ export class GroupCoordination {
     const args = [group, generation, memberId, instanceId, PROTOCOL_TYPE, PROTOCOL, assignments] as const;
     const synced = await broker.call(syncGroupV5.api, [...args], { timeoutMs: rebalanceTimeoutMs + ANSWER_MARGIN_MS });
     this.confirmed = performance.now();
+    this.#synced = true;
     return decodeAssignment(synced.assignment).get(topic) ?? [];
   }
 
@@ -109,7 +118,10 @@ export class GroupCoordination {
         (await this.#coordinator('aside')).call(offsetCommitV8.api, [group, generation, memberId, instanceId, topics], {
           timeoutMs: COMMIT_TIMEOUT_MS,
         }),
-      (error) => this.doubt(error),
+      (error) => {
+        this.doubt(error);
+        return true;
+      },
     );
   }
 

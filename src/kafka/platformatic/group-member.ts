@@ -99,7 +99,7 @@ export class PlatformaticMember implements GroupMember {
     const { confirmed } = this.#membership;
     const age = performance.now() - confirmed;
     // While it joins, the coordinator owes the answer.
-    if (this.#state === 'joining') return this.#membership.hasGeneration && age < this.#options.sessionTimeoutMs;
+    if (this.#state === 'joining') return this.#membership.isKnown && age < this.#options.sessionTimeoutMs;
     if (this.#state !== 'joined') return false;
     if (age <= this.#options.heartbeatIntervalMs) return true;
     try {
@@ -157,7 +157,7 @@ export class PlatformaticMember implements GroupMember {
   async #run(): Promise<void> {
     while (!this.#over) {
       try {
-        if (this.#membership.hasGeneration && !this.#joinAgain) await this.#comeBack();
+        if (this.#membership.isSynced && !this.#joinAgain) await this.#comeBack();
         else await this.#join();
         await this.#stay();
       } catch (error) {
@@ -233,7 +233,10 @@ export class PlatformaticMember implements GroupMember {
       await this.#cluster.patiently(
         patience,
         () => this.#membership.heartbeat(),
-        (again) => this.#membership.doubt(again),
+        (again) => {
+          this.#membership.doubt(again);
+          return true;
+        },
       );
     }
   }

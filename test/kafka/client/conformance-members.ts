@@ -117,6 +117,30 @@ export function members(bench: () => Bench): void {
     await before.member.stop();
   });
 
+  // JoinGroup, SyncGroup, Heartbeat: numbers of the protocol.
+  for (const [name, apiKey] of [
+    ['join', 11],
+    ['sync', 14],
+    ['heartbeat', 12],
+  ] as const) {
+    test(`a member whose ${name} is not answered in the midst of a rebalance holds nothing that others hold`, async () => {
+      const { link } = bench();
+      const topic = await bench().topic(4);
+      const connection = { brokers: [link.address] };
+      await using first = await bench().watch(topic, { connection }).joined(4);
+      const cuts = link.cuts;
+      link.cutNext(apiKey);
+      await using second = bench().watch(topic);
+      await second.joined(2);
+      await first.owns(2);
+      expect(new Set([...first.owned, ...second.owned])).toEqual(new Set([0, 1, 2, 3]));
+      expect(link.cuts).toBeGreaterThan(cuts);
+      for (const partition of [0, 1, 2, 3]) await bench().write(topic, partition, counted(5, partition * 10));
+      await until(() => first.records.length + second.records.length >= 20, 'every record is read');
+      expect(new Set(valuesOf([...first.records, ...second.records])).size).toBe(20);
+    });
+  }
+
   test('of two members with one instance name the older ends, in words', async () => {
     const topic = await bench().topic();
     const older = await bench().watch(topic, { instanceId: 'name' }).joined(1);

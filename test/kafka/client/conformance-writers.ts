@@ -1,5 +1,6 @@
 // Batches and transactions: what is written is there once, whole and in order, or not at all.
 import { expect, test } from 'vitest';
+import { SluiceError } from '../../../src/core/errors.ts';
 import type { BatchCompression } from '../../../src/kafka/client/codecs.ts';
 import type { PlannedRecord } from '../../../src/kafka/client/kafka-client.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
@@ -128,6 +129,48 @@ export function writers(bench: () => Bench): void {
     await admin.close();
     expect(high).toBeGreaterThan(4n);
   });
+
+  // InitProducerId, AddPartitionsToTxn, Produce, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
+  for (const apiKey of [22, 24, 0, 25, 28, 26]) {
+    test(`a transaction whose answer ${apiKey} is lost is there whole or not at all, and the next writer goes on`, async () => {
+      const { client, cluster, link } = bench();
+      const [topic, input, group] = [await bench().topic(), await bench().topic(), bench().name('group')];
+      const transactionalId = bench().name('lost');
+      const connection = { brokers: [link.address] };
+      const write = async (value: number): Promise<boolean> => {
+        const writer = client.writer(bench().writerSettings({ transactionalId, connection }));
+        const next = new Map([[0, BigInt(value)]]);
+        const rounds = [[{ topic, partition: 0, records: counted(1, value) }]];
+        try {
+          await writer.connect();
+          await writer.fence();
+          await writer.writeTransaction(rounds, { group, topic: input, next, member: null });
+          return true;
+        } catch (error) {
+          expect(error).toBeInstanceOf(SluiceError);
+          return false;
+        } finally {
+          await writer.discard();
+        }
+      };
+      expect(await write(1)).toBe(true);
+      link.cutNext(apiKey);
+      const second = await write(2);
+      expect(await write(3)).toBe(true);
+      const values = (await readTopic(cluster, topic)).map((r) => r.value);
+      expect(
+        second
+          ? [['1', '2', '3']]
+          : [
+              ['1', '3'],
+              ['1', '2', '3'],
+            ],
+      ).toContainEqual(values);
+      const admin = client.admin(bench().connection);
+      expect(await admin.committed(group, input, [0])).toEqual(new Map([[0, 3n]]));
+      await admin.close();
+    });
+  }
 
   test('offsets of a generation that is over are refused with everything beside them', async () => {
     const { client, connection, cluster } = bench();

@@ -15,7 +15,7 @@ export function conformance(client: KafkaClient): void {
     beforeAll(async () => {
       bench = await Bench.open(client);
     });
-    afterAll(() => bench?.cluster.stop());
+    afterAll(() => bench?.close());
     const open = () => bench;
     admins(open);
     writers(open);

@@ -15,7 +15,8 @@ import type {
 } from '../../../src/kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
-import { freePorts } from '../../support/kafka/settings.ts';
+import { CutLink } from '../../support/kafka/cut-link.ts';
+import { type ExtraSettings, freePorts } from '../../support/kafka/settings.ts';
 import { until } from '../../support/kafka/topics.ts';
 
 const PASSWORD = 'pass-word-of-the-test';
@@ -26,9 +27,12 @@ export class Bench {
   readonly cluster: KafkaCluster;
   /** Over TLS, with a login by SCRAM. */
   readonly secured: KafkaConnection;
+  /** A way to the broker on which answers can be lost. */
+  readonly link: CutLink;
   #names = 0;
 
-  private constructor(client: KafkaClient, cluster: KafkaCluster, secured: KafkaConnection) {
+  private constructor(client: KafkaClient, cluster: KafkaCluster, secured: KafkaConnection, link: CutLink) {
+    this.link = link;
     this.client = client;
     this.cluster = cluster;
     this.secured = secured;
@@ -41,18 +45,20 @@ export class Bench {
       extensions: [{ name: 'subjectAltName', altNames: [{ type: 2, value: 'broker.test' }] }],
     });
     const oneLine = (text: string) => text.trim().replaceAll(/\r?\n/g, '\\n');
+    const secured: ExtraSettings = (own) => ({
+      listeners: `${own.listeners},LOGIN://${login}`,
+      'advertised.listeners': `${own['advertised.listeners']},LOGIN://${login}`,
+      'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_SSL',
+      'sasl.enabled.mechanisms': 'SCRAM-SHA-256',
+      'listener.name.login.scram-sha-256.sasl.jaas.config':
+        'org.apache.kafka.common.security.scram.ScramLoginModule required;',
+      'ssl.keystore.type': 'PEM',
+      'ssl.keystore.certificate.chain': oneLine(cert.cert),
+      'ssl.keystore.key': oneLine(cert.private),
+    });
+    const link = await CutLink.open();
     const cluster = await KafkaCluster.start({
-      settings: (own) => ({
-        listeners: `${own.listeners},LOGIN://${login}`,
-        'advertised.listeners': `${own['advertised.listeners']},LOGIN://${login}`,
-        'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_SSL',
-        'sasl.enabled.mechanisms': 'SCRAM-SHA-256',
-        'listener.name.login.scram-sha-256.sasl.jaas.config':
-          'org.apache.kafka.common.security.scram.ScramLoginModule required;',
-        'ssl.keystore.type': 'PEM',
-        'ssl.keystore.certificate.chain': oneLine(cert.cert),
-        'ssl.keystore.key': oneLine(cert.private),
-      }),
+      settings: (own) => ({ ...secured(own), ...link.settings({ ...own, ...secured(own) }) }),
     });
     const pem = path.join(cluster.folder, 'ca.pem');
     const password = path.join(cluster.folder, 'password');
@@ -62,11 +68,18 @@ export class Bench {
       ...['--bootstrap-server', cluster.brokers[0]!, '--alter', '--entity-type', 'users', '--entity-name', 'reader'],
       ...['--add-config', `SCRAM-SHA-256=[iterations=4096,password=${PASSWORD}]`],
     ]);
-    return new Bench(client, cluster, {
+    const connection: KafkaConnection = {
       brokers: [login],
       tls: { caFile: pem, serverName: 'broker.test' },
       sasl: { mechanism: 'scram-sha-256', username: 'reader', password: { file: password } },
-    });
+    };
+    return new Bench(client, cluster, connection, link);
+  }
+
+  /** Ends the broker and the link. */
+  async close(): Promise<void> {
+    await this.cluster.stop();
+    await this.link[Symbol.asyncDispose]();
   }
 
   get connection(): KafkaConnection {
