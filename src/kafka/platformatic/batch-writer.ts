@@ -1,12 +1,5 @@
 // Writes record batches: idempotent, and as transactions that hold the offsets read, too. One request at a time to each leader.
-import {
-  addOffsetsToTxnV3,
-  addPartitionsToTxnV3,
-  endTxnV3,
-  initProducerIdV3,
-  produceV8,
-  txnOffsetCommitV3,
-} from '@platformatic/kafka';
+
 import { SluiceError } from '../../core/errors.ts';
 import { type PackedCompression, packBatch } from '../client/codecs.ts';
 import type {
@@ -20,6 +13,14 @@ import type {
 import { type BatchRecord, encodeRecordBatch } from '../client/record-batch.ts';
 import { failure, hasMoved, NoConnection, Refusal } from './broker-failures.ts';
 import { Cluster } from './cluster.ts';
+import {
+  addOffsetsToTxnV3,
+  addPartitionsToTxnV3,
+  endTxnV3,
+  initProducerIdV3,
+  produceV8,
+  txnOffsetCommitV3,
+} from './protocol.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 /** What is not done by then is given up: batches written, a transaction ended, ms. */

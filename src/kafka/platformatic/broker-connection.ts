@@ -2,15 +2,8 @@
 // after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import {
-  type API,
-  type Connection,
-  Reader,
-  ResponseError,
-  type ResponseParser,
-  type Writer,
-} from '@platformatic/kafka';
 import { NoConnection, Refusal } from './broker-failures.ts';
+import { type API, type Connection, Reader, ResponseError, type ResponseParser, type Writer } from './protocol.ts';
 
 export interface BrokerAddress {
   readonly host: string;
@@ -253,7 +246,7 @@ interface Told {
   apiId?: string;
 }
 
-function refusalOf(error: ResponseError): Refusal {
+function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
   const ids = error.errors.map((e) => (e as Told).apiId ?? 'UNKNOWN_SERVER_ERROR');
   const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
   return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);

@@ -1,11 +1,11 @@
 // The brokers of a cluster as one client sees them: who leads what, who coordinates what, and one connection for each purpose.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findCoordinatorV3, metadataV9 } from '@platformatic/kafka';
 import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
 import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
 import { logIn, wireOf } from './login.ts';
+import { findCoordinatorV3, metadataV9 } from './protocol.ts';
 
 export interface TopicLayout {
   /** Leader of each partition, by its index; -1: none now. */

@@ -1,13 +1,13 @@
 // Reads the partitions of one member: a few fetches at a time from each leader, records handed over in order and never after a partition
 // was taken away, paused, or started at another offset.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fetchV11, protocolErrorsCodesById } from '@platformatic/kafka';
 import type { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
 import type { Cluster } from './cluster.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
+import { fetchV11, protocolErrorsCodesById } from './protocol.ts';
 
 export interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;

@@ -1,6 +1,6 @@
 // What a member says to the coordinator of its group: join, sync, heartbeat, commit, leave. It holds who the member is, and nothing of
 // what the member does with it.
-import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from '@platformatic/kafka';
+
 import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
 import {
   assign,
@@ -14,6 +14,7 @@ import {
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
 import type { Cluster } from './cluster.ts';
+import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './protocol.ts';
 
 /** Beyond what the coordinator waits for others. */
 const ANSWER_MARGIN_MS = 10_000;

@@ -1,8 +1,9 @@
 // TLS and SASL: how a connection says who it is.
-import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslScramSha } from '@platformatic/kafka';
+
 import { type KafkaConnection, type KafkaLogin, readSecret, tlsOptions } from '../client/connection.ts';
 import type { BrokerConnection, Wire } from './broker-connection.ts';
 import { NoConnection, Refusal } from './broker-failures.ts';
+import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslScramSha } from './protocol.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
@@ -20,7 +21,7 @@ export function wireOf(connection: KafkaConnection): Wire {
   };
 }
 
-type SASLAuthenticationAPI = Parameters<typeof saslPlain.authenticate>[0];
+type SASLAuthenticationAPI = Parameters<Awaited<ReturnType<typeof saslPlain>>['authenticate']>[0];
 
 const MECHANISMS = { plain: 'PLAIN', 'scram-sha-256': 'SCRAM-SHA-256', 'scram-sha-512': 'SCRAM-SHA-512' } as const;
 
@@ -41,10 +42,10 @@ export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promis
   const unused = null as unknown as Connection;
   try {
     await broker.call(saslHandshakeV1.api, [MECHANISMS[mechanism]]);
-    if (mechanism === 'plain') await saslPlain.authenticate(authenticate, unused, username, password);
+    if (mechanism === 'plain') await (await saslPlain()).authenticate(authenticate, unused, username, password);
     else {
       const hash = mechanism === 'scram-sha-256' ? 'SHA-256' : 'SHA-512';
-      await saslScramSha.authenticate(authenticate, unused, hash, username, password);
+      await (await saslScramSha()).authenticate(authenticate, unused, hash, username, password);
     }
   } catch (error) {
     broker.destroy(null);

@@ -1,9 +1,10 @@
 // Facts about topics and groups: what the rest of the house asks before and while it reads.
-import { apiVersionsV3, describeConfigsV2, listOffsetsV5, offsetFetchV6, offsetFetchV7 } from '@platformatic/kafka';
+
 import type { KafkaConnection } from '../client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
 import { failure, hasMoved, isMissing, isPassing, Refusal, refusedAs } from './broker-failures.ts';
 import { Cluster } from './cluster.ts';
+import { apiVersionsV3, describeConfigsV2, listOffsetsV5, offsetFetchV6, offsetFetchV7 } from './protocol.ts';
 
 /** A broker that restarts is waited for, ms. */
 const PATIENCE_MS = 5_000;

@@ -1,10 +1,10 @@
 // One connection: answers cut anywhere are whole, late ones end it, and who is no broker is named.
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { heartbeatV4 } from '@platformatic/kafka';
 import { expect, test } from 'vitest';
 import { BrokerConnection } from '../../../src/kafka/platformatic/broker-connection.ts';
 import { failure, NoConnection, Refusal } from '../../../src/kafka/platformatic/broker-failures.ts';
+import { heartbeatV4 } from '../../../src/kafka/platformatic/protocol.ts';
 
 const WIRE = { clientId: 'test', tls: null, connectTimeoutMs: 60_000, requestTimeoutMs: 60_000 };
 
