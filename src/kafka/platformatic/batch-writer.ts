@@ -11,8 +11,8 @@ import type {
   WriterSettings,
 } from '../client/kafka-client.ts';
 import { type BatchRecord, encodeRecordBatch } from '../client/record-batch.ts';
+import { BrokerCluster } from './broker-cluster.ts';
 import { failure, hasMoved, NoConnection, Refusal } from './broker-failures.ts';
-import { Cluster } from './cluster.ts';
 import {
   addOffsetsToTxnV3,
   addPartitionsToTxnV3,
@@ -20,7 +20,7 @@ import {
   initProducerIdV3,
   produceV8,
   txnOffsetCommitV3,
-} from './protocol.ts';
+} from './kafka-protocol.ts';
 
 const CODEC_NUMBERS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 /** What is not done by then is given up: batches written, a transaction ended, ms. */
@@ -37,14 +37,14 @@ interface Producer {
 
 export class PlatformaticWriter implements BatchWriter {
   readonly #settings: WriterSettings;
-  readonly #cluster: Cluster;
+  readonly #cluster: BrokerCluster;
   readonly #sequences = new Map<string, number>();
   #producer: Promise<Producer> | null = null;
   #failed: SluiceError | null = null;
 
   constructor(settings: WriterSettings) {
     this.#settings = settings;
-    this.#cluster = new Cluster(settings.connection);
+    this.#cluster = new BrokerCluster(settings.connection);
   }
 
   async connect(): Promise<void> {
@@ -128,7 +128,7 @@ export class PlatformaticWriter implements BatchWriter {
 
   async #transactional<T>(
     patienceMs: number,
-    ask: (broker: Awaited<ReturnType<Cluster['any']>>) => Promise<T>,
+    ask: (broker: Awaited<ReturnType<BrokerCluster['any']>>) => Promise<T>,
     again: (error: unknown) => boolean = wasAnswered,
   ): Promise<T> {
     const id = this.#settings.transactionalId!;

@@ -3,7 +3,14 @@
 import { connect as connectPlain, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
 import { NoConnection, Refusal } from './broker-failures.ts';
-import { type API, type Connection, Reader, ResponseError, type ResponseParser, type Writer } from './protocol.ts';
+import {
+  type API,
+  type Connection,
+  Reader,
+  ResponseError,
+  type ResponseParser,
+  type Writer,
+} from './kafka-protocol.ts';
 
 export interface BrokerAddress {
   readonly host: string;

@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import type { IncomingRecord } from '../client/records.ts';
+import type { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
-import type { Cluster } from './cluster.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
-import { fetchV11, protocolErrorsCodesById } from './protocol.ts';
+import { fetchV11, protocolErrorsCodesById } from './kafka-protocol.ts';
 
 export interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
@@ -60,7 +60,7 @@ const LOOK_MS = 500;
 const MISSING_MS = 5_000;
 
 export class Fetcher {
-  readonly #cluster: Cluster;
+  readonly #cluster: BrokerCluster;
   readonly #options: FetchOptions;
   readonly #events: FetchEvents;
   readonly #readings = new Map<number, Reading>();
@@ -70,7 +70,7 @@ export class Fetcher {
   #failures = 0;
   #missingSince: number | null = null;
 
-  constructor(cluster: Cluster, options: FetchOptions, events: FetchEvents) {
+  constructor(cluster: BrokerCluster, options: FetchOptions, events: FetchEvents) {
     this.#cluster = cluster;
     this.#options = options;
     this.#events = events;

@@ -11,17 +11,17 @@ import {
   PROTOCOL,
   PROTOCOL_TYPE,
 } from './assignment.ts';
+import type { BrokerCluster } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isRebalanced, NoConnection, type Refusal, refusedAs } from './broker-failures.ts';
-import type { Cluster } from './cluster.ts';
-import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './protocol.ts';
+import { heartbeatV4, joinGroupV7, leaveGroupV4, offsetCommitV8, syncGroupV5 } from './kafka-protocol.ts';
 
 /** Beyond what the coordinator waits for others. */
 const ANSWER_MARGIN_MS = 10_000;
 const COMMIT_TIMEOUT_MS = 10_000;
 
 export class GroupCoordination {
-  readonly #cluster: Cluster;
+  readonly #cluster: BrokerCluster;
   readonly #options: MemberOptions;
   #memberId = '';
   #generation = -1;
@@ -32,7 +32,7 @@ export class GroupCoordination {
   #link: BrokerConnection | null = null;
 
   /** `onNews`: the connection that heartbeats go through has ended. */
-  constructor(cluster: Cluster, options: MemberOptions, onNews: () => void) {
+  constructor(cluster: BrokerCluster, options: MemberOptions, onNews: () => void) {
     this.#cluster = cluster;
     this.#options = options;
     this.#onNews = onNews;

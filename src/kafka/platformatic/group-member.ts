@@ -4,8 +4,8 @@ import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
+import { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, isRebalanced, NoConnection, refusedAs } from './broker-failures.ts';
-import { Cluster } from './cluster.ts';
 import { Fetcher } from './fetcher.ts';
 import { GroupCoordination } from './group-coordination.ts';
 
@@ -30,7 +30,7 @@ const MISSING_MS = 5_000;
 export class PlatformaticMember implements GroupMember {
   readonly #options: MemberOptions;
   readonly #events: MemberEvents;
-  readonly #cluster: Cluster;
+  readonly #cluster: BrokerCluster;
   readonly #membership: GroupCoordination;
   readonly #fetcher: Fetcher;
   readonly #first = Promise.withResolvers<void>();
@@ -54,7 +54,7 @@ export class PlatformaticMember implements GroupMember {
     this.#options = options;
     this.#events = events;
     const { connection, topic, fetchBytes, fetchWaitMs } = options;
-    this.#cluster = new Cluster(connection);
+    this.#cluster = new BrokerCluster(connection);
     this.#membership = new GroupCoordination(this.#cluster, options, () => this.#wakeUp());
     this.#first.promise.catch(() => {});
     this.#fetcher = new Fetcher(

@@ -3,7 +3,7 @@
 import { type KafkaConnection, type KafkaLogin, readSecret, tlsOptions } from '../client/connection.ts';
 import type { BrokerConnection, Wire } from './broker-connection.ts';
 import { NoConnection, Refusal } from './broker-failures.ts';
-import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslScramSha } from './protocol.ts';
+import { type Connection, saslAuthenticateV1, saslHandshakeV1, saslPlain, saslScramSha } from './kafka-protocol.ts';
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;

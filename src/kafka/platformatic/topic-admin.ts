@@ -2,9 +2,9 @@
 
 import type { KafkaConnection } from '../client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
+import { BrokerCluster } from './broker-cluster.ts';
 import { failure, hasMoved, isMissing, isPassing, Refusal, refusedAs } from './broker-failures.ts';
-import { Cluster } from './cluster.ts';
-import { apiVersionsV3, describeConfigsV2, listOffsetsV5, offsetFetchV6, offsetFetchV7 } from './protocol.ts';
+import { apiVersionsV3, describeConfigsV2, listOffsetsV5, offsetFetchV6, offsetFetchV7 } from './kafka-protocol.ts';
 
 /** A broker that restarts is waited for, ms. */
 const PATIENCE_MS = 5_000;
@@ -19,7 +19,7 @@ const OFFSET_FETCH = 9;
 
 export class PlatformaticAdmin implements TopicAdmin {
   readonly #connection: KafkaConnection;
-  #cluster: Cluster | null = null;
+  #cluster: BrokerCluster | null = null;
 
   constructor(connection: KafkaConnection) {
     this.#connection = connection;
@@ -93,7 +93,7 @@ export class PlatformaticAdmin implements TopicAdmin {
   }
 
   async #committed(
-    cluster: Cluster,
+    cluster: BrokerCluster,
     group: string,
     topics: { name: string; partitionIndexes: number[] }[],
     stable: boolean,
@@ -128,8 +128,8 @@ export class PlatformaticAdmin implements TopicAdmin {
     this.#cluster = null;
   }
 
-  async #ask<T>(during: string, question: (cluster: Cluster) => Promise<T>): Promise<T> {
-    this.#cluster ??= new Cluster(this.#connection);
+  async #ask<T>(during: string, question: (cluster: BrokerCluster) => Promise<T>): Promise<T> {
+    this.#cluster ??= new BrokerCluster(this.#connection);
     const cluster = this.#cluster;
     try {
       return await cluster.patiently(PATIENCE_MS, () => question(cluster));

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { BrokerConnection } from '../../../src/kafka/platformatic/broker-connection.ts';
 import { failure, NoConnection, Refusal } from '../../../src/kafka/platformatic/broker-failures.ts';
-import { heartbeatV4 } from '../../../src/kafka/platformatic/protocol.ts';
+import { heartbeatV4 } from '../../../src/kafka/platformatic/kafka-protocol.ts';
 
 const WIRE = { clientId: 'test', tls: null, connectTimeoutMs: 60_000, requestTimeoutMs: 60_000 };
 

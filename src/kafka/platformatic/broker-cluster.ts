@@ -4,8 +4,8 @@ import { SluiceError } from '../../core/errors.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { type BrokerAddress, BrokerConnection, type Wire } from './broker-connection.ts';
 import { isPassing, NoConnection, Refusal } from './broker-failures.ts';
+import { findCoordinatorV3, metadataV9 } from './kafka-protocol.ts';
 import { logIn, wireOf } from './login.ts';
-import { findCoordinatorV3, metadataV9 } from './protocol.ts';
 
 export interface TopicLayout {
   /** Leader of each partition, by its index; -1: none now. */
@@ -23,7 +23,7 @@ export type Lane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 1_000;
 
-export class Cluster {
+export class BrokerCluster {
   readonly #connection: KafkaConnection;
   readonly #wire: Wire;
   readonly #end = new AbortController();
