@@ -4,6 +4,7 @@ import type { KafkaClient } from './client/kafka-client.ts';
 
 const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
   kafkajs: async () => (await import('./kafkajs/kafkajs-client.ts')).kafkajsClient,
+  platformatic: async () => (await import('./platformatic/platformatic-client.ts')).platformaticClient,
 };
 
 const chosen = await LIBRARIES[process.env.SLUICE_KAFKA_CLIENT || 'kafkajs']?.();

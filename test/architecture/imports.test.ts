@@ -30,6 +30,7 @@ const PACKAGES: Record<string, string[]> = {
   'hyparquet-compressors': ['io/source'],
   'hyparquet-writer': ['io/sink'],
   kafkajs: ['kafka/kafkajs'],
+  '@platformatic/kafka': ['kafka/platformatic'],
   snappy: ['kafka/client'],
   'lz4-napi': ['kafka/client'],
   'prom-client': ['monitor'],

@@ -3,9 +3,9 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';
 import type { MemberIdentity } from '../client/kafka-client.ts';
+import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from '../client/record-batch.ts';
 import { flexible } from './flexible-requests.ts';
 import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from './record-batch.ts';
-import { repairCoordinator } from './repair-coordinator.ts';
 
 interface RequestQueue {
   throttledUntil: number;

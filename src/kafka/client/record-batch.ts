@@ -1,6 +1,6 @@
 // Record batches of the v2 format as bytes: one buffer a batch, where kafkajs makes one a record and one a header.
 // Format: https://kafka.apache.org/documentation/#recordbatch
-import { BATCH_OVERHEAD } from '../client/records.ts';
+import { BATCH_OVERHEAD } from './records.ts';
 
 /** A record as kafkajs hands it over to be encoded; header values are bytes or text, or lists of them. */
 export interface BatchRecord {

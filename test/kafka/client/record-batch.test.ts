@@ -2,12 +2,7 @@
 import { createRequire } from 'node:module';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  type BatchHead,
-  type BatchRecord,
-  crc32c,
-  encodeRecordBatch,
-} from '../../../src/kafka/kafkajs/record-batch.ts';
+import { type BatchHead, type BatchRecord, crc32c, encodeRecordBatch } from '../../../src/kafka/client/record-batch.ts';
 
 const require = createRequire(import.meta.url);
 const original: {

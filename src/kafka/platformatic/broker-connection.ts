@@ -1,0 +1,260 @@
+// One connection to one broker: frames out, frames in, and an end that nothing survives. The library's own connection is not used:
+// after an answer that comes later than its time limit it reads the next one from the wrong place, and a close waits for the peer.
+import { connect as connectPlain, type Socket } from 'node:net';
+import { type ConnectionOptions, connect as connectTls } from 'node:tls';
+import { NoConnection, Refusal } from './broker-failures.ts';
+import {
+  type API,
+  type Connection,
+  Reader,
+  ResponseError,
+  type ResponseParser,
+  type Writer,
+} from './kafka-protocol.ts';
+
+export interface BrokerAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+export interface Wire {
+  readonly clientId: string;
+  /** null: no TLS. */
+  readonly tls: ConnectionOptions | null;
+  readonly connectTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+}
+
+/** What of a request is made or read here instead of in the library. */
+export interface CallOptions<R> {
+  /** Body of the request. */
+  payload?: readonly Buffer[];
+  /** Reads the body of the answer. */
+  parse?: (body: Buffer) => R;
+  /** Longest time until the answer; the connection is given up then. Default: that of the connection. */
+  timeoutMs?: number;
+}
+
+interface Pending {
+  read(frame: Buffer): void;
+  fail(error: Error): void;
+  timer: NodeJS.Timeout;
+}
+
+const LENGTH_BYTES = 4;
+const NO_TAGS = Buffer.from([0]);
+/** First bytes of a TLS alert or handshake, where the length of an answer should be. */
+const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
+
+export class BrokerConnection {
+  readonly endpoint: BrokerAddress;
+  /** ms since 1970 after which the login is over. */
+  expires = Number.POSITIVE_INFINITY;
+  readonly #wire: Wire;
+  readonly #socket: Socket;
+  readonly #pending = new Map<number, Pending>();
+  readonly #listeners: (() => void)[] = [];
+  #correlation = 0;
+  #chunks: Buffer[] = [];
+  #received = 0;
+  #wanted = LENGTH_BYTES;
+  #end: Error | null = null;
+
+  private constructor(endpoint: BrokerAddress, wire: Wire, socket: Socket) {
+    this.endpoint = endpoint;
+    this.#wire = wire;
+    this.#socket = socket;
+    socket.on('data', (chunk) => this.#take(chunk));
+    socket.on('error', (error) => this.destroy(error));
+    socket.on('close', () => this.destroy(null));
+  }
+
+  /** @throws NoConnection */
+  static open(endpoint: BrokerAddress, wire: Wire, signal: AbortSignal): Promise<BrokerConnection> {
+    const { host, port } = endpoint;
+    const { promise, resolve, reject } = Promise.withResolvers<BrokerConnection>();
+    if (signal.aborted) return Promise.reject(new NoConnection('the client is closed'));
+    const socket = wire.tls ? connectTls({ host, port, ...wire.tls }) : connectPlain({ host, port });
+    socket.setNoDelay(true).setKeepAlive(true, 60_000);
+    const give = (why: string, cause?: unknown) => {
+      settle();
+      socket.on('error', () => {}).destroy();
+      reject(new NoConnection(`${host}:${port} ${why}`, cause));
+    };
+    const onError = (error: NodeJS.ErrnoException) => give(`cannot be reached: ${error.code ?? error.message}`, error);
+    const onClose = () => give('closed the connection at once');
+    const onAbort = () => give('is not waited for: the client is closed');
+    const onReady = () => {
+      settle();
+      resolve(new BrokerConnection(endpoint, wire, socket));
+    };
+    const ready = wire.tls ? 'secureConnect' : 'connect';
+    const timer = setTimeout(() => give(`did not answer within ${wire.connectTimeoutMs} ms`), wire.connectTimeoutMs);
+    const settle = () => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', onAbort);
+      socket.off('error', onError).off('close', onClose).off(ready, onReady);
+    };
+    signal.addEventListener('abort', onAbort);
+    socket.once('error', onError).once('close', onClose).once(ready, onReady);
+    return promise;
+  }
+
+  get alive(): boolean {
+    return this.#end === null;
+  }
+
+  /** Called once, when the connection has ended, whoever ended it. */
+  whenClosed(listener: () => void): void {
+    if (this.#end) listener();
+    else this.#listeners.push(listener);
+  }
+
+  /** @throws Refusal the answer holds an error; NoConnection there was no answer */
+  async call<A extends unknown[], R>(api: API<A, R>, args: A, options: CallOptions<R> = {}): Promise<R> {
+    const send = (
+      key: number,
+      version: number,
+      createPayload: () => Writer,
+      parser: ResponseParser<R>,
+      tagged: boolean,
+      answerTagged: boolean,
+      done: (error: Error | null, answer?: R) => void,
+    ) => {
+      const head = this.#head(key, version, tagged);
+      const body = options.payload ?? [createPayload().buffer];
+      const read = (frame: Buffer) => {
+        const start = answerTagged ? afterTags(frame, LENGTH_BYTES) : LENGTH_BYTES;
+        const bytes = frame.subarray(start);
+        return options.parse ? options.parse(bytes) : parser(0, key, version, Reader.from(bytes));
+      };
+      this.#send(head, body, options.timeoutMs ?? this.#wire.requestTimeoutMs, (error, frame) => {
+        if (error) return done(error);
+        try {
+          done(null, read(frame!) as R);
+        } catch (failed) {
+          done(failed as Error);
+        }
+      });
+    };
+    try {
+      return await api.async({ send } as unknown as Connection, ...args);
+    } catch (error) {
+      if (error instanceof ResponseError) throw refusalOf(error);
+      throw error;
+    }
+  }
+
+  /** Ends it at once, whatever the broker does; requests without an answer fail. Idempotent. */
+  destroy(cause: Error | null): void {
+    if (this.#end) return;
+    const { host, port } = this.endpoint;
+    const why = (cause as NodeJS.ErrnoException | null)?.code ?? cause?.message ?? 'closed';
+    this.#end =
+      cause instanceof NoConnection
+        ? cause
+        : new NoConnection(`the connection to ${host}:${port} ended (${why})`, cause);
+    this.#socket.destroy();
+    this.#chunks = [];
+    for (const { fail, timer } of this.#pending.values()) {
+      clearTimeout(timer);
+      fail(this.#end);
+    }
+    this.#pending.clear();
+    for (const listener of this.#listeners.splice(0)) listener();
+  }
+
+  #head(key: number, version: number, tagged: boolean): Buffer {
+    this.#correlation = (this.#correlation + 1) & 0x7fff_ffff;
+    const client = Buffer.from(this.#wire.clientId);
+    const head = Buffer.alloc(LENGTH_BYTES + 10 + client.length + (tagged ? 1 : 0));
+    head.writeInt16BE(key, 4);
+    head.writeInt16BE(version, 6);
+    head.writeInt32BE(this.#correlation, 8);
+    head.writeInt16BE(client.length, 12);
+    client.copy(head, 14);
+    if (tagged) NO_TAGS.copy(head, head.length - 1);
+    return head;
+  }
+
+  #send(
+    head: Buffer,
+    body: readonly Buffer[],
+    timeoutMs: number,
+    done: (error: Error | null, frame?: Buffer) => void,
+  ): void {
+    if (this.#end) {
+      done(this.#end);
+      return;
+    }
+    const size = body.reduce((n, part) => n + part.length, head.length);
+    head.writeInt32BE(size - LENGTH_BYTES, 0);
+    const { host, port } = this.endpoint;
+    const timer = setTimeout(() => {
+      // What comes after a late answer cannot be told from it by those who wait, so nobody waits on this connection any more.
+      this.destroy(new NoConnection(`${host}:${port} did not answer within ${timeoutMs} ms`));
+    }, timeoutMs);
+    this.#pending.set(this.#correlation, {
+      timer,
+      fail: (error) => done(error),
+      read: (frame) => done(null, frame),
+    });
+    this.#socket.cork();
+    this.#socket.write(head);
+    for (const part of body) this.#socket.write(part);
+    this.#socket.uncork();
+  }
+
+  #take(chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#received += chunk.length;
+    while (this.#received >= this.#wanted && !this.#end) {
+      const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#received);
+      const size = bytes.readInt32BE(0);
+      if (size < LENGTH_BYTES || isTls(size)) {
+        this.destroy(new NoConnection(isTls(size) ? 'SSL routines: the broker wants TLS' : 'this is no Kafka broker'));
+        return;
+      }
+      const end = LENGTH_BYTES + size;
+      this.#wanted = end;
+      this.#chunks = [bytes];
+      if (bytes.length < end) return;
+      this.#wanted = LENGTH_BYTES;
+      this.#chunks = bytes.length > end ? [bytes.subarray(end)] : [];
+      this.#received = bytes.length - end;
+      this.#answer(bytes.subarray(LENGTH_BYTES, end));
+    }
+  }
+
+  #answer(frame: Buffer): void {
+    const id = frame.readInt32BE(0);
+    const pending = this.#pending.get(id);
+    if (!pending) {
+      this.destroy(new NoConnection('an answer nobody asked for'));
+      return;
+    }
+    this.#pending.delete(id);
+    clearTimeout(pending.timer);
+    pending.read(frame);
+  }
+}
+
+/** Skips the tagged fields of an answer's head; none are defined so far. */
+function afterTags(frame: Buffer, at: number): number {
+  let position = at + 1;
+  for (let n = frame[at]!; n > 0; n--) {
+    position++;
+    position += 1 + frame[position]!;
+  }
+  return position;
+}
+
+interface Told {
+  apiId?: string;
+}
+
+function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
+  const ids = error.errors.map((e) => (e as Told).apiId ?? 'UNKNOWN_SERVER_ERROR');
+  const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
+  return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);
+}

@@ -1,0 +1,242 @@
+// From the bytes of a fetch to records: what readers of committed records may see, and nothing twice.
+// Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
+import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
+import { crc32c, MAGIC } from '../client/record-batch.ts';
+import { BATCH_OVERHEAD, type IncomingRecord, type RecordHeaders } from '../client/records.ts';
+import { Unreadable } from './broker-failures.ts';
+
+export interface FetchedPartition {
+  readonly partition: number;
+  /** Number of the protocol's error; 0: none. */
+  readonly error: number;
+  readonly highWatermark: bigint;
+  readonly logStart: bigint;
+  /** Transactions that were aborted: their producer and where they begin. */
+  readonly aborted: readonly { readonly producerId: bigint; readonly first: bigint }[];
+  /** A broker nearer to this machine; -1: none. */
+  readonly preferredReplica: number;
+  readonly batches: Buffer;
+}
+
+export interface CommittedRecords {
+  readonly records: IncomingRecord[];
+  /** Behind everything that was looked at. */
+  readonly next: bigint;
+}
+
+/** The body of an answer to a fetch of one topic. */
+export function readFetch(body: Buffer): { error: number; partitions: FetchedPartition[] } {
+  const error = body.readInt16BE(4);
+  const partitions: FetchedPartition[] = [];
+  let at = 10;
+  const topics = body.readInt32BE(at);
+  at += 4;
+  for (let t = 0; t < topics; t++) {
+    at += 2 + body.readInt16BE(at);
+    const count = body.readInt32BE(at);
+    at += 4;
+    for (let p = 0; p < count; p++) {
+      const head = at;
+      const aborted: { producerId: bigint; first: bigint }[] = [];
+      const abortedCount = body.readInt32BE(head + 30);
+      at = head + 34;
+      for (let i = 0; i < abortedCount; i++, at += 16) {
+        aborted.push({ producerId: body.readBigInt64BE(at), first: body.readBigInt64BE(at + 8) });
+      }
+      const preferredReplica = body.readInt32BE(at);
+      const size = Math.max(0, body.readInt32BE(at + 4));
+      at += 8 + size;
+      partitions.push({
+        partition: body.readInt32BE(head),
+        error: body.readInt16BE(head + 4),
+        highWatermark: body.readBigInt64BE(head + 6),
+        logStart: body.readBigInt64BE(head + 22),
+        aborted,
+        preferredReplica,
+        batches: body.subarray(at - size, at),
+      });
+    }
+  }
+  return { error, partitions };
+}
+
+const LENGTH_AT = 8;
+const MAGIC_AT = 16;
+const CRC_AT = 17;
+const ATTRIBUTES_AT = 21;
+const LAST_OFFSET_DELTA_AT = 23;
+const FIRST_TIMESTAMP_AT = 27;
+const MAX_TIMESTAMP_AT = 35;
+const PRODUCER_ID_AT = 43;
+const COUNT_AT = 57;
+const CODEC_MASK = 7;
+const LOG_APPEND_TIME = 8;
+const TRANSACTIONAL = 16;
+const CONTROL = 32;
+const ABORT_MARKER = 0;
+const CODECS = ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies readonly BatchCompression[];
+
+/**
+ * The records from `from` on that are committed, in order.
+ * @throws Unreadable a batch is damaged, of an old format, or packed by an unknown codec
+ */
+export async function decodeRecords(topic: string, fetched: FetchedPartition, from: bigint): Promise<CommittedRecords> {
+  const records: IncomingRecord[] = [];
+  const filter = new AbortedFilter(fetched.aborted);
+  let next = from;
+  for (const batch of batchesOf(fetched.batches)) {
+    const attributes = batch.readInt16BE(ATTRIBUTES_AT);
+    const base = batch.readBigInt64BE(0);
+    const last = base + BigInt(batch.readInt32BE(LAST_OFFSET_DELTA_AT));
+    if (last < from) continue;
+    const producerId = batch.readBigInt64BE(PRODUCER_ID_AT);
+    filter.upTo(last);
+    next = last + 1n;
+    if ((attributes & CONTROL) !== 0) {
+      filter.marker(producerId, batch);
+      continue;
+    }
+    if ((attributes & TRANSACTIONAL) !== 0 && filter.drops(producerId)) continue;
+    const codec = CODECS[attributes & CODEC_MASK];
+    if (codec === undefined) throw new Unreadable('a batch is packed by an unknown codec');
+    const packed = batch.subarray(BATCH_OVERHEAD);
+    const plain = codec === 'none' ? packed : await unpackBatch(packed, codec).catch(refuse(codec));
+    readRecords(plain, { topic, partition: fetched.partition, from, base, batch, attributes }, records);
+  }
+  return { records, next };
+}
+
+const refuse = (codec: string) => (cause: unknown) => {
+  const reason = cause instanceof Error ? cause.message : 'unknown reason';
+  throw new Unreadable(`a batch compressed with ${codec} cannot be unpacked: ${reason}`);
+};
+
+/** Whole batches; the last one may be cut off by the size of the fetch. */
+function* batchesOf(bytes: Buffer): Generator<Buffer> {
+  for (let at = 0; at + MAGIC_AT < bytes.length; ) {
+    const end = at + LENGTH_AT + 4 + bytes.readInt32BE(at + LENGTH_AT);
+    if (end > bytes.length) return;
+    const batch = bytes.subarray(at, end);
+    if (batch[MAGIC_AT] !== MAGIC) throw new Unreadable('a batch has a format older than Kafka 0.11');
+    if (crc32c(batch, ATTRIBUTES_AT) !== batch.readUInt32BE(CRC_AT))
+      throw new Unreadable('a batch has a wrong checksum');
+    yield batch;
+    at = end;
+  }
+}
+
+/** Which producers are inside of a transaction that was aborted, at one place of the log. */
+class AbortedFilter {
+  readonly #waiting: { producerId: bigint; first: bigint }[];
+  readonly #active = new Set<bigint>();
+
+  constructor(aborted: FetchedPartition['aborted']) {
+    this.#waiting = [...aborted].sort((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
+  }
+
+  upTo(offset: bigint): void {
+    while (this.#waiting.length > 0 && this.#waiting[0]!.first <= offset)
+      this.#active.add(this.#waiting.shift()!.producerId);
+  }
+
+  drops(producerId: bigint): boolean {
+    return this.#active.has(producerId);
+  }
+
+  marker(producerId: bigint, batch: Buffer): void {
+    const key = controlKey(batch);
+    if (key !== null && key.readInt16BE(2) === ABORT_MARKER) this.#active.delete(producerId);
+  }
+}
+
+/** Key of a control batch's only record: version and type. */
+function controlKey(batch: Buffer): Buffer | null {
+  const at = new Cursor(batch, BATCH_OVERHEAD);
+  at.varint();
+  at.position++;
+  at.varint();
+  at.varint();
+  return at.bytes();
+}
+
+interface Frame {
+  topic: string;
+  partition: number;
+  from: bigint;
+  base: bigint;
+  batch: Buffer;
+  attributes: number;
+}
+
+function readRecords(plain: Buffer, frame: Frame, to: IncomingRecord[]): void {
+  const { topic, partition, from, base, batch, attributes } = frame;
+  const count = batch.readInt32BE(COUNT_AT);
+  const appended = (attributes & LOG_APPEND_TIME) !== 0;
+  const time = Number(batch.readBigInt64BE(appended ? MAX_TIMESTAMP_AT : FIRST_TIMESTAMP_AT));
+  const skipped = from > base ? Number(from - base) : 0;
+  const at = new Cursor(plain, 0);
+  for (let i = 0; i < count; i++) {
+    const size = at.varint();
+    const end = at.position + size;
+    if (end > plain.length) throw new Unreadable('a record is cut off');
+    at.position++;
+    const delta = at.varint();
+    const offset = at.varint();
+    if (offset >= skipped) {
+      const key = at.bytes();
+      const value = at.bytes();
+      const timestamp = appended ? time : time + delta;
+      to.push({ topic, partition, offset: base + BigInt(offset), timestamp, key, value, headers: at.headers() });
+    }
+    at.position = end;
+  }
+}
+
+const NO_HEADERS: RecordHeaders = Object.freeze({});
+const EMPTY = Buffer.alloc(0);
+
+class Cursor {
+  position: number;
+  readonly #from: Buffer;
+
+  constructor(from: Buffer, position: number) {
+    this.#from = from;
+    this.position = position;
+  }
+
+  /** Zigzag, up to 2^53. */
+  varint(): number {
+    const from = this.#from;
+    let byte = from[this.position++]!;
+    let z = byte & 127;
+    for (let scale = 128; byte >= 128; scale *= 128) {
+      byte = from[this.position++]!;
+      if (byte === undefined) throw new Unreadable('a record is cut off');
+      z += (byte & 127) * scale;
+    }
+    return z % 2 === 0 ? z / 2 : -(z + 1) / 2;
+  }
+
+  bytes(): Buffer | null {
+    const size = this.varint();
+    if (size < 0) return null;
+    const start = this.position;
+    this.position += size;
+    return this.#from.subarray(start, this.position);
+  }
+
+  headers(): RecordHeaders {
+    const count = this.varint();
+    if (count === 0) return NO_HEADERS;
+    const headers: Record<string, Buffer | Buffer[]> = {};
+    for (let i = 0; i < count; i++) {
+      const name = this.bytes()?.toString() ?? '';
+      const value = this.bytes() ?? EMPTY;
+      const known = headers[name];
+      if (known === undefined) headers[name] = value;
+      else if (Array.isArray(known)) known.push(value);
+      else headers[name] = [known, value];
+    }
+    return headers;
+  }
+}

@@ -1,0 +1,12 @@
+// @platformatic/kafka behind the interface: its encoding of the protocol, with connections and states of our own.
+import type { KafkaClient } from '../client/kafka-client.ts';
+import { PlatformaticWriter } from './batch-writer.ts';
+import { PlatformaticMember } from './group-member.ts';
+import { PlatformaticAdmin } from './topic-admin.ts';
+
+export const platformaticClient: KafkaClient = {
+  name: 'platformatic',
+  admin: (connection) => new PlatformaticAdmin(connection),
+  member: (options, events) => new PlatformaticMember(options, events),
+  writer: (settings) => new PlatformaticWriter(settings),
+};

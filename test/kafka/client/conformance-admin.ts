@@ -1,0 +1,120 @@
+// Facts about topics and groups, as the broker has them.
+import { expect, test } from 'vitest';
+import { freePorts } from '../../support/kafka/settings.ts';
+import { until } from '../../support/kafka/topics.ts';
+import { type Bench, codeOf, counted } from './harness.ts';
+
+export function admins(bench: () => Bench): void {
+  test('a topic has its partitions and its largest message; one that is not there is named', async () => {
+    const { client, connection, cluster } = bench();
+    const admin = client.admin(connection);
+    const topic = await bench().topic(3, { 'max.message.bytes': '12345' });
+    expect(await admin.partitions(topic)).toBe(3);
+    expect(await admin.maxMessageBytes(topic)).toBe(12_345);
+    expect(await codeOf(admin.partitions('not-there'))).toBe('kafka_topic_missing');
+    await (await cluster.admin()).createPartitions({ topicPartitions: [{ topic, count: 5 }] });
+    await until(async () => (await admin.partitions(topic)) === 5, 'the new partitions are told');
+    await admin.close();
+    await admin.close();
+  });
+
+  test('a broker that is not there is named, and so is a broken login', async () => {
+    const { client, secured } = bench();
+    const [port] = await freePorts(1);
+    const away = client.admin({ brokers: [`127.0.0.1:${port}`], connectTimeoutMs: 500 });
+    expect(await codeOf(away.partitions('any'))).toBe('kafka_unreachable');
+    await away.close();
+    const cases = [
+      { ...secured, sasl: { ...secured.sasl!, username: 'nobody' } },
+      { ...secured, tls: true },
+    ];
+    for (const connection of cases) {
+      const admin = client.admin(connection);
+      expect(await codeOf(admin.partitions('any'))).toBe('kafka_authentication');
+      await admin.close();
+    }
+    const admin = client.admin({ ...secured, sasl: { ...secured.sasl!, password: { env: 'SLUICE_TEST_UNSET' } } });
+    expect(await codeOf(admin.partitions('any'))).toBe('kafka_config');
+    await admin.close();
+  });
+
+  test('a secured broker answers', async () => {
+    const { client, secured } = bench();
+    const topic = await bench().topic(2);
+    const admin = client.admin(secured);
+    expect(await admin.partitions(topic)).toBe(2);
+    expect(await admin.features()).toEqual({ memberTransactions: true });
+    await admin.close();
+  });
+
+  test('a range begins behind deleted records and ends before a transaction that is open', async () => {
+    const { client, connection, cluster } = bench();
+    const topic = await bench().topic(2);
+    const admin = client.admin(connection);
+    await bench().write(topic, 0, counted(10));
+    const kafkajs = await cluster.admin();
+    await kafkajs.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '4' }] });
+    const producer = cluster
+      .client()
+      .producer({ transactionalId: bench().name('open'), maxInFlightRequests: 1, idempotent: true });
+    await producer.connect();
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [{ partition: 0, value: 'open' }] });
+    await bench().write(topic, 0, counted(3));
+    expect(await admin.ranges(topic)).toEqual(
+      new Map([
+        [0, { low: 4n, high: 10n }],
+        [1, { low: 0n, high: 0n }],
+      ]),
+    );
+    await transaction.abort();
+    await until(async () => (await admin.ranges(topic)).get(0)!.high === 15n, 'the end behind the marker');
+    await producer.disconnect();
+    await admin.close();
+  });
+
+  test('committed offsets are told when no transaction is open that moves them', async () => {
+    const { client, connection, cluster } = bench();
+    const topic = await bench().topic(2);
+    const group = bench().name('group');
+    const admin = client.admin(connection);
+    expect(await admin.committed(group, topic, [0, 1])).toEqual(
+      new Map([
+        [0, null],
+        [1, null],
+      ]),
+    );
+    // A producer each: a marker that is still being written does not disturb the next transaction.
+    const move = async (offset: string) => {
+      const transactionalId = bench().name('moves');
+      const producer = cluster.client().producer({ transactionalId, maxInFlightRequests: 1, idempotent: true });
+      await producer.connect();
+      const transaction = await producer.transaction();
+      const partitions = [{ partition: 1, offset }];
+      await transaction.sendOffsets({ consumerGroupId: group, topics: [{ topic, partitions }] });
+      return async () => {
+        await transaction.commit();
+        await producer.disconnect();
+      };
+    };
+    await (await move('5'))();
+    const decide = await move('9');
+    let told: ReadonlyMap<number, bigint | null> | null = null;
+    const asked = admin.committed(group, topic, [0, 1]).then((offsets) => {
+      told = offsets;
+    });
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    expect(told).toBe(null);
+    // Those of other partitions are not waited for.
+    expect(await admin.committed(group, topic, [0])).toEqual(new Map([[0, null]]));
+    await decide();
+    await asked;
+    expect(told).toEqual(
+      new Map([
+        [0, null],
+        [1, 9n],
+      ]),
+    );
+    await admin.close();
+  });
+}
