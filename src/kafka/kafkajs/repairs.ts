@@ -5,7 +5,7 @@ import type * as Kafkajs from 'kafkajs';
 import type { MemberIdentity } from '../client/kafka-client.ts';
 import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from '../client/record-batch.ts';
 import { flexible } from './flexible-requests.ts';
-import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from './record-batch.ts';
+import { repairCoordinator } from './repair-coordinator.ts';
 
 interface RequestQueue {
   throttledUntil: number;
