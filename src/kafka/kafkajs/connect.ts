@@ -6,7 +6,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { type KafkaConnection, type KafkaLogin, readSecret, tlsOptions } from '../client/connection.ts';
 import type { KafkaLogEntry } from '../client/kafka-client.ts';
 import { registerCodecs } from './register-codecs.ts';
-import kafkajs, { type ApiVersions, apiVersionsOf } from './repairs.ts';
+import kafkajs, { type ApiVersions, apiVersionsOf, closedClients } from './repairs.ts';
 
 /** Attempts of kafkajs before it gives an error up; ours come on top. Spans the restart of a broker. */
 const RETRY = { initialRetryTime: 50, maxRetryTime: 1000, retries: 8 };
@@ -32,9 +32,8 @@ export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLo
   if (connection.brokers.length === 0) throw new SluiceError('kafka_config', 'no broker address is given');
   const ssl = tlsOptions(connection.tls);
   const sockets = new Set<Socket>();
-  let destroyed = false;
   const socketFactory: ISocketFactory = (args) => {
-    if (destroyed) throw new Error('the client is closed');
+    if (closedClients.has(socketFactory)) throw new Error('the client is closed');
     const socket = openSocket(args);
     sockets.add(socket);
     socket.once('close', () => sockets.delete(socket));
@@ -56,7 +55,7 @@ export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLo
     kafka: new kafkajs.Kafka(config),
     versions: () => apiVersionsOf.get(socketFactory) ?? {},
     destroy() {
-      destroyed = true;
+      closedClients.add(socketFactory);
       // With an error, because it is what makes kafkajs give up the requests it waits for.
       for (const socket of sockets) socket.destroy(new Error('the client is closed'));
     },

@@ -70,13 +70,12 @@ export class KafkajsMember implements GroupMember {
   async start(): Promise<void> {
     this.#watchdog = setInterval(() => this.#watch(), STALL_MS / 10);
     this.#watchdog.unref();
-    try {
-      await this.#open();
-    } catch (error) {
+    const opened = this.#open();
+    // A stop before it is connected ends the wait, too.
+    await Promise.race([opened.then(() => this.#first.promise), this.#first.promise]).catch(async (error) => {
       await this.stop();
       throw error;
-    }
-    await this.#first.promise;
+    });
   }
 
   startAt(partition: number, offset: bigint): void {

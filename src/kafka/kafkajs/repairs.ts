@@ -21,6 +21,7 @@ interface Broker {
 }
 
 interface Connection {
+  readonly socketFactory: object;
   socket?: Socket;
   connecting?: Promise<unknown> | null;
   isConnected(): boolean;
@@ -142,6 +143,9 @@ export const memberOfOffsets = new WeakMap<object, MemberIdentity>();
 /** Lists of topics in `offsetFetch` whose offsets must be out of any transaction's reach. */
 export const stableOffsets = new WeakSet<object>();
 
+/** Clients that open no connection any more, by their socket factory. */
+export const closedClients = new WeakSet<object>();
+
 /** Versions of the requests that the brokers of a client know, by its socket factory, once it was connected. */
 export const apiVersionsOf = new WeakMap<object, ApiVersions>();
 
@@ -174,11 +178,6 @@ function groupWithMembership() {
       this.membership?.onJoining();
       await super.joinAndSync();
     }
-
-    async leave() {
-      // Its place is kept for the session: it is to come back.
-      if (this.membership?.instanceId == null) await super.leave();
-    }
   };
 }
 
@@ -207,7 +206,11 @@ function repairConnection(kafkajs: typeof Kafkajs): void {
   const { connect, disconnect } = connection;
   connection.connect = function (this: Connection): Promise<unknown> {
     this.connecting ??= new Promise((resolve, reject) => {
-      connect.call(this).then(resolve, reject);
+      connect.call(this).then(resolve, (error: unknown) => {
+        // Any other error is tried again for seconds, which keeps the process alive.
+        const closed = closedClients.has(this.socketFactory);
+        reject(closed ? new kafkajs.KafkaJSNonRetriableError('the client is closed') : error);
+      });
       this.socket?.once('close', () => reject(new kafkajs.KafkaJSConnectionError('the connection was closed')));
     }).finally(() => {
       this.connecting = null;
