@@ -13,7 +13,7 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["score","record_bytes"],1048576],
       [["score","max_columns"],2000],
       [["transaction_rows"],4096],
-      [["transaction_timeout_ms"],60000],
+      [["transaction_timeout_ms"],10000],
       [["kafka"],{}],
       [["kafka","client_id"],"sluice"],
       [["kafka","session_timeout_ms"],30000],

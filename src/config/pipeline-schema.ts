@@ -49,7 +49,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       ),
       transaction_rows: whole('between topics: most rows of one transaction', [1], { default: 4096 }),
       transaction_timeout_ms: whole('between topics: the broker aborts a transaction that takes longer', [1], {
-        default: 60_000,
+        default: 10_000,
       }),
       kafka: KafkaSchema,
       schema_registry: Type.Optional(SchemaRegistrySchema),

@@ -1,17 +1,19 @@
 // One partition while it belongs to this member: exactly once from its records to their answers.
 //
 // The protocol, for `delivery: exactly_once`:
-//  1. transactional.id = `<group>-<topic>-<partition>`: whoever works on a partition, on whatever machine, uses the same.
+//  1. `transactionalId` of group, topic and partition: whoever works on a partition, on whatever machine, uses the same.
 //  2. Every assignment (one generation of the group) starts with a new producer. The partition stays paused.
 //  3. Fence: an empty transaction is opened and aborted. The coordinator raises the epoch, aborts what an older producer
-//     had open, finishes what it had decided to commit, and refuses that producer from now on.
+//     had open, finishes what it had decided to commit, and refuses that producer from now on. The same for the name that
+//     earlier releases gave it, because one of them may be in the group during a rolling update.
 //  4. Only then the committed offset is read: nobody can move it any more without fencing this producer.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
 //     topic has no longer, `start_at` and `on_offset_lost` decide.
 //  6. `process` runs outside of any transaction, one micro-batch at a time, while the transaction before it is written:
 //     no transaction is open longer than it takes to write it, and readers are not held up by a slow model.
-//  7. One transaction writes all that is processed: outputs, dead letters, and the offset behind the last record.
-//     It commits only when every batch was acknowledged.
+//  7. One transaction writes all that is processed: outputs, dead letters, and the offset behind the last record. It
+//     commits only when every batch was acknowledged. The offset carries the member and the generation of the assignment
+//     (KIP-447, brokers from 2.5): refused when it is over, whatever name a newer owner of another release fences.
 //  8. Any error in it (refusal, time-out, lost connection, missing acknowledgement): abort if it can be done, throw the
 //     producer and all records in memory away, wait with jitter, and if this member still belongs to the group go back
 //     to 2. A commit whose answer got lost is thus settled by step 3 and seen in step 4.
@@ -21,6 +23,7 @@
 //
 // For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offset after the
 // acknowledgements, and what was sent before a failure is sent again.
+import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
@@ -29,7 +32,7 @@ import { backoffMs } from './client/backoff.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
-import type { BatchWriter, Rounds } from './client/kafka-client.ts';
+import type { BatchWriter, MemberIdentity, Rounds } from './client/kafka-client.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
 import type { TransactionReport } from './observer.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
@@ -54,6 +57,8 @@ export interface LeaseOptions extends BatchLimits, StartPolicy {
 
 export interface LeaseHost {
   readonly directory: TopicDirectory;
+  /** Of the assignment the lease belongs to; null: brokers cannot fence by it. */
+  readonly identity: MemberIdentity | null;
   process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult>;
   /** Resolves when batches may be begun, or `signal` is aborted. */
   ready(signal: AbortSignal): Promise<void>;
@@ -147,7 +152,7 @@ export class PartitionLease {
     const { connection, group, topic, delivery, compression, transactionTimeoutMs, fencing } = this.#options;
     const began = performance.now();
     const transactional = delivery === 'exactly_once';
-    const id = `${group}-${topic}-${this.partition}`;
+    const id = transactionalId(group, topic, this.partition);
     const producer = kafkaClient().writer({
       connection,
       compression,
@@ -157,7 +162,7 @@ export class PartitionLease {
     try {
       await producer.connect();
       if (transactional && fencing) {
-        await producer.fence();
+        await Promise.all([producer.fence(), this.#fenceEarlierReleases()]);
         this.#host.fenced(this.partition, performance.now() - began);
       }
       const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);
@@ -168,6 +173,18 @@ export class PartitionLease {
     } catch (error) {
       inBackground('giving up a producer', () => producer.discard());
       throw error;
+    }
+  }
+
+  async #fenceEarlierReleases(): Promise<void> {
+    const { connection, group, topic, compression, transactionTimeoutMs } = this.#options;
+    const id = `${group}-${topic}-${this.partition}`;
+    const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId: id });
+    try {
+      await writer.connect();
+      await writer.fence();
+    } finally {
+      inBackground('giving up a producer', () => writer.discard());
     }
   }
 
@@ -283,7 +300,7 @@ export class PartitionLease {
           group,
           topic,
           next: new Map([[this.partition, next]]),
-          member: null,
+          member: this.#host.identity,
         });
       } else {
         await producer.write(plan.rounds);
@@ -334,6 +351,18 @@ export class PartitionLease {
     while (!this.#closing.signal.aborted && !(await this.#host.isMember()));
     return !this.#closing.signal.aborted;
   }
+}
+
+/**
+ * No two of them are alike for any groups and topics: `score-eu` with `loan` is not `score` with `eu-loan`. Begins with the group, so that
+ * a permission for a prefix can name it.
+ */
+export function transactionalId(group: string, topic: string, partition: number): string {
+  const hash = createHash('sha256')
+    .update(JSON.stringify([group, topic]))
+    .digest('hex')
+    .slice(0, 32);
+  return `${group}-${hash}-${partition}`;
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});

@@ -4,7 +4,7 @@ import type { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
-import type { GroupMember, MemberEvents } from './client/kafka-client.ts';
+import type { BrokerFeatures, GroupMember, MemberEvents } from './client/kafka-client.ts';
 import type { BatchResult, MicroBatch } from './client/records.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
@@ -27,7 +27,7 @@ export interface ProcessorOptions extends ReadingOptions {
   delivery?: 'exactly_once' | 'at_least_once';
   /** Default 4096. */
   transactionRows?: number;
-  /** Default 60,000. */
+  /** Default 10,000: as long may a member that died hold up readers. */
   transactionTimeoutMs?: number;
   /** Default: none. */
   compression?: BatchCompression;
@@ -76,6 +76,7 @@ export class TransactionalProcessor {
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
+  #features: BrokerFeatures = { memberTransactions: false };
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
   #refresher: NodeJS.Timeout | undefined;
@@ -93,7 +94,7 @@ export class TransactionalProcessor {
       deadLetterTopic: options.deadLetterTopic,
       delivery: options.delivery ?? 'exactly_once',
       compression: options.compression ?? 'none',
-      transactionTimeoutMs: options.transactionTimeoutMs ?? 60_000,
+      transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
       transactionRows: options.transactionRows ?? 4096,
       processAttempts: options.processAttempts ?? 10,
       fencing: options.fencing ?? true,
@@ -123,7 +124,7 @@ export class TransactionalProcessor {
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     const processor = new TransactionalProcessor(options);
     try {
-      await processor.#directory.connect();
+      processor.#features = await processor.#directory.connect();
       for (const topic of [options.topic, options.outputTopic, options.deadLetterTopic]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
@@ -230,6 +231,7 @@ export class TransactionalProcessor {
     const { observer, process } = this.#options;
     return {
       directory: this.#directory,
+      identity: this.#features.memberTransactions ? this.#consumer.identity : null,
       process,
       ready: async (signal) => {
         while (this.#gate && !signal.aborted) {

@@ -23,8 +23,24 @@ export const topicSource = (
   maxInFlightBytes: source.in_flight_bytes,
   fetchBytes: source.fetch_bytes,
   sessionTimeoutMs: kafka.session_timeout_ms,
+  instanceId: instanceIdOf(kafka.instance_id, source.topic),
   observer: observerOf(context),
 });
+
+/** Longest name the brokers take. */
+const MAX_INSTANCE_ID = 249;
+
+/**
+ * In Kubernetes a container that died comes back in its pod, under the pod's name; with the topic, because pipelines in one pod may share
+ * a group. Elsewhere only by configuration, because two members under one name take turns in putting each other out.
+ */
+export function instanceIdOf(configured: string | undefined, topic: string, env = process.env): string | null {
+  if (configured !== undefined) return configured;
+  const pod = env.POD_NAME || env.HOSTNAME;
+  if (!env.KUBERNETES_SERVICE_HOST || !pod) return null;
+  const id = `${pod}.${topic}`;
+  return id.length <= MAX_INSTANCE_ID && /^[A-Za-z0-9._-]+$/.test(id) ? id : null;
+}
 
 /** Records not yet committed, all partitions together. */
 export const totalLag = (lag: ReadonlyMap<number, number>): number => [...lag.values()].reduce((a, b) => a + b, 0);

@@ -1,4 +1,6 @@
 // What goes wrong with brokers, logins and offsets ends in words of the catalogue, or is survived.
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generate } from 'selfsigned';
@@ -12,6 +14,7 @@ import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { freePorts } from '../support/kafka/settings.ts';
 import { numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
+import { times } from '../support/tiers.ts';
 
 // The broker takes no broken batches, so it is this side that cannot unpack them.
 vi.mock('lz4-napi', async (original) => ({
@@ -99,6 +102,22 @@ requireKafka('failures of Kafka', () => {
     await using writer = await TopicWriter.open({ connection: secured(user, mechanism), topic });
     await writer.write([{ key: null, value: Buffer.from('hello') }]);
     expect(await readTopic(cluster, topic)).toHaveLength(1);
+  });
+
+  test('members over TLS with a login end by themselves after SIGTERM, every time', async () => {
+    const rounds = times('SLUICE_SIGTERM_ROUNDS', { quick: 2, check: 4, campaigns: 100 });
+    const topic = await cluster.createTopic('ending', 2);
+    const settings = {
+      ...options(topic, { connection: secured('scram', 'scram-sha-512'), sessionTimeoutMs: 6_000 }),
+      workMs: 1,
+    };
+    for (let round = 0; round < rounds; round++) {
+      const worker = fork(path.join(import.meta.dirname, 'chaos/worker.ts'), [JSON.stringify(settings)]);
+      const ended = once(worker, 'exit');
+      await once(worker, 'message');
+      worker.kill('SIGTERM');
+      expect(await ended).toEqual([0, null]);
+    }
   });
 
   test('a wrong password, an unknown certificate and a missing variable are named', async () => {

@@ -46,6 +46,13 @@ export const KafkaSchema = section(
       }),
     ),
     client_id: Type.String({ default: 'sluice', description: 'name of this client in the logs of the brokers' }),
+    instance_id: Type.Optional(
+      Type.String({
+        pattern: '^[A-Za-z0-9._-]{1,249}$',
+        description:
+          'static membership: whoever comes back under this name within the session gets its partitions back, unnoticed by others; one member a name; default in Kubernetes: the name of the pod and the topic, elsewhere none',
+      }),
+    ),
     rack: maybe('rack of this machine: a nearer replica may be read'),
     tls: Type.Optional(TlsSchema),
     sasl: Type.Optional(SaslSchema),

@@ -132,7 +132,10 @@ export interface GroupMember {
   isMember(): Promise<boolean>;
   /** Commits outside of transactions. @throws SluiceError kafka_rebalanced when this member's generation is over */
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
-  /** Leaves: at once for others unless it is static, which keeps its place for the session. Idempotent; ends within 2 s whatever the broker does. */
+  /**
+   * Leaves, a static member too: its name may never come back, as that of a pod which is replaced, and its partitions would be silent for
+   * the session. Idempotent; ends within 2 s whatever the broker does.
+   */
   stop(): Promise<void>;
 }
 

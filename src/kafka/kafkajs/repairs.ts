@@ -171,11 +171,6 @@ function groupWithMembership() {
       this.membership?.onJoining();
       await super.joinAndSync();
     }
-
-    async leave() {
-      // Its place is kept for the session: it is to come back.
-      if (this.membership?.instanceId == null) await super.leave();
-    }
   };
 }
 
