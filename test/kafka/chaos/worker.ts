@@ -9,6 +9,7 @@ export interface WorkerSettings
     | 'connection'
     | 'topic'
     | 'group'
+    | 'instanceId'
     | 'outputTopic'
     | 'deadLetterTopic'
     | 'sessionTimeoutMs'
@@ -43,6 +44,8 @@ process.on('SIGTERM', async () => {
   await processor.stop(5_000);
   clearInterval(report);
   process.send?.(processor.counters);
+  // From here on it ends by itself, or something of Kafka is left open.
+  process.removeAllListeners('disconnect');
   process.disconnect?.();
 });
 // A driver that is gone ends its workers.
