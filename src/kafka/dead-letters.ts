@@ -10,8 +10,8 @@ export const DEAD_LETTER_HEADERS = {
   offset: 'sluice-error-offset',
   /** Length of the original value in bytes, where only its beginning fitted. */
   truncated: 'sluice-error-truncated-from',
-  /** When it became a dead letter, ISO 8601. */
-  time: 'sluice-error-time',
+  /** The time of the record, ms since 1970; the letter's own is when it became one. */
+  timestamp: 'sluice-error-timestamp',
   /** Name of the pipeline that wrote it. */
   pipeline: 'sluice-error-pipeline',
 } as const;
@@ -21,7 +21,10 @@ export const ATTEMPT_HEADER = 'sluice-attempt';
 
 const OURS: ReadonlySet<string> = new Set([...Object.values(DEAD_LETTER_HEADERS), ATTEMPT_HEADER]);
 
-/** Original value, key and headers of `record`, plus what was wrong with it. */
+/**
+ * Original value, key and headers of `record`, plus what was wrong with it. Its time is now, because retention goes by time: a letter of
+ * an old record would be removed before anybody has seen it.
+ */
 export function deadLetter(
   record: IncomingRecord,
   { code, column, message }: LetterReason,
@@ -31,7 +34,6 @@ export function deadLetter(
   return {
     key: record.key,
     value: record.value,
-    timestamp: record.timestamp,
     origin: record,
     headers: {
       ...originalHeaders(record.headers),
@@ -41,7 +43,7 @@ export function deadLetter(
       [names.topic]: Buffer.from(record.topic),
       [names.partition]: Buffer.from(String(record.partition)),
       [names.offset]: Buffer.from(String(record.offset)),
-      [names.time]: Buffer.from(new Date().toISOString()),
+      [names.timestamp]: Buffer.from(String(record.timestamp)),
       ...(pipeline === undefined ? {} : { [names.pipeline]: Buffer.from(pipeline) }),
       [ATTEMPT_HEADER]: Buffer.from(String(attemptOf(record.headers))),
     },

@@ -61,6 +61,15 @@ export const DEAD_LETTER_COMMANDS = {
     arguments: [pipeline],
     flags: {
       topic: { schema: text('another topic than the one they came from'), value: 'topic' },
+      timestamp: {
+        schema: choice(
+          'time of what is put back; retention may remove records of an old one at once',
+          ['now', 'original'],
+          {
+            default: 'now',
+          },
+        ),
+      },
       ...SELECTION,
       ...SETTLING,
     },

@@ -96,7 +96,11 @@ async function count(file: string, flags: DlqCountFlags): Promise<void> {
 }
 
 async function replay(file: string, flags: DlqReplayFlags): Promise<void> {
-  const report = await settling(file, flags, { action: 'replayed', topic: flags.topic });
+  const report = await settling(file, flags, {
+    action: 'replayed',
+    topic: flags.topic,
+    timestamp: flags.timestamp,
+  });
   const { settled, left, unusable, failed } = report;
   if (flags.json) out(JSON.stringify({ replayed: settled, skipped: left, unusable, failed }));
   else out(settleWords(report, 'put back', flags.dryRun === true));
@@ -116,7 +120,7 @@ async function drop(file: string, flags: DlqDropFlags): Promise<void> {
 async function settling(
   file: string,
   flags: SelectionFlags & { limit?: number; reopen?: boolean; dryRun?: boolean },
-  what: Pick<SettleOptions, 'action' | 'topic'>,
+  what: Pick<SettleOptions, 'action' | 'topic' | 'timestamp'>,
 ) {
   const selection = selectionOf(flags, Date.now());
   const pipeline = await readPipeline(file);

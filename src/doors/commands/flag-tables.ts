@@ -149,6 +149,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
     flags: [
       {"name":"topic","value":"topic","description":"another topic than the one they came from"},
+      {"name":"timestamp","value":"name","description":"time of what is put back; retention may remove records of an old one at once","choices":["now","original"],"default":"now"},
       {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
       {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
       {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},
@@ -411,6 +412,7 @@ export interface DlqCountFlags {
 
 export interface DlqReplayFlags {
   topic?: string;
+  timestamp: 'now' | 'original';
   code?: string;
   column?: string;
   pipeline?: string;

@@ -1,15 +1,20 @@
 // A dead letter topic as the desk reads it: first what is settled, from its markers, then the letters. Twice from the beginning to the
 // end, because a marker stands behind the letters it names; in memory are ranges of offsets and one fetch.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { kafkaClient } from '../choose-client.ts';
+import { backoffMs } from '../client/backoff.ts';
 import type { KafkaConnection } from '../client/connection.ts';
-import { kafkaError } from '../client/failures.ts';
+import { isHopeless, kafkaError } from '../client/failures.ts';
 import type { OffsetBounds, PartitionScanner } from '../client/kafka-client.ts';
 import type { IncomingRecord } from '../client/records.ts';
 import { TopicDirectory } from '../topic-directory.ts';
 import { type Letter, type LetterState, letterOf } from './letter.ts';
 import { markerIn, SETTLED_AS, type SettledAs } from './markers.ts';
 import { OffsetRanges } from './offset-ranges.ts';
+
+/** Of a question to the coordinator of a group. */
+const ATTEMPTS = 10;
 
 export interface LetterTopicOptions {
   connection: KafkaConnection;
@@ -131,11 +136,15 @@ export class LetterTopic implements AsyncDisposable {
 
   async #earlier(partition: number): Promise<bigint | null> {
     const { topic } = this.#options;
-    const group = earlierGroup(topic);
-    try {
-      return await this.directory.committed(group, topic, partition);
-    } catch (error) {
-      throw kafkaError(error, `asking how far the replay of an earlier release came (group ${group}) failed`);
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.directory.committed(earlierGroup(topic), topic, partition);
+      } catch (error) {
+        const failure = kafkaError(error, 'asking how far the replay of an earlier release came failed');
+        // The coordinator of a group that was never asked for may take a moment to load.
+        if (isHopeless(failure) || attempt >= ATTEMPTS) throw failure;
+        await sleep(backoffMs(attempt), undefined, { signal: this.#options.signal });
+      }
     }
   }
 }

@@ -9,8 +9,10 @@ export type LetterState = 'open' | SettledAs;
 export interface Letter {
   readonly partition: number;
   readonly offset: bigint;
-  /** When it became a dead letter, ms since 1970; letters of releases that did not say so: the time of their record. */
+  /** When it became a dead letter, ms since 1970; letters of releases without `sluice-error-timestamp`: the time of their record. */
   readonly time: number;
+  /** Of the record, ms since 1970. */
+  readonly recordTime: number;
   readonly code: string | null;
   readonly column: string | null;
   readonly message: string | null;
@@ -31,14 +33,14 @@ export interface Letter {
 export function letterOf({ partition, offset, timestamp, key, value, headers }: IncomingRecord): Letter {
   const text = (name: string) => headerText(headers, name) ?? null;
   const names = DEAD_LETTER_HEADERS;
-  const time = Date.parse(text(names.time) ?? '');
   const topic = text(names.topic);
   const truncated = text(names.truncated);
   const from = topic === null ? null : { topic, partition: wholeOf(text(names.partition)), offset: text(names.offset) };
   return {
     partition,
     offset,
-    time: Number.isNaN(time) ? timestamp : time,
+    time: timestamp,
+    recordTime: wholeOf(text(names.timestamp)) ?? timestamp,
     code: text(names.code),
     column: text(names.column),
     message: text(names.message),
@@ -60,16 +62,16 @@ export function whyUnusable(letter: Letter, topic: string | undefined): 'truncat
 
 /** The record as it was, with the number of its next attempt. Back to its very partition where that is known, for the sake of order. */
 export function restored(
-  record: IncomingRecord,
+  { key, value, headers: all }: IncomingRecord,
   letter: Letter,
   { topic, partitions }: { topic: string; partitions: number },
+  time: 'now' | 'original',
 ): OutgoingRecord {
-  const { key, value, timestamp } = record;
   const attempt = Buffer.from(String(letter.attempt + 1));
-  const headers = { ...originalHeaders(record.headers), [ATTEMPT_HEADER]: attempt };
+  const headers = { ...originalHeaders(all), [ATTEMPT_HEADER]: attempt };
   const home = letter.from?.topic === topic ? letter.from.partition : null;
   const place = home !== null && home < partitions ? { partition: home } : {};
-  return { topic, key, value, timestamp, headers, ...place };
+  return { topic, key, value, headers, ...place, ...(time === 'now' ? {} : { timestamp: letter.recordTime }) };
 }
 
 const wholeOf = (text: string | null): number | null =>

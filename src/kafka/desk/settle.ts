@@ -28,6 +28,10 @@ export interface SettleOptions {
   selection?: LetterSelection;
   /** Where to put them; default: the topic each record came from. */
   topic?: string | undefined;
+  /**
+   * Of what is put back. Default: now, because retention goes by time: an old record would be removed before anybody has read it.
+   */
+  timestamp?: 'now' | 'original' | undefined;
   /** Settles at most this many. */
   limit?: number | undefined;
   /** Takes those as open that an earlier release's replay passed. */
@@ -173,7 +177,12 @@ class Desk implements AsyncDisposable {
     if (topic !== null) {
       const facts = await this.#factsOf(topic);
       if (typeof facts === 'string') return this.#fail(topic, facts);
-      const output = restored(record, letter, { topic, partitions: facts.partitions });
+      const output = restored(
+        record,
+        letter,
+        { topic, partitions: facts.partitions },
+        this.#options.timestamp ?? 'now',
+      );
       bytes = weightOf(output);
       if (gathered.letters > 0 && gathered.bytes + bytes > MAX_BYTES) {
         await this.#write(gathered);

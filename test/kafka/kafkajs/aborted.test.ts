@@ -5,7 +5,11 @@ import { expect, test } from 'vitest';
 import { withoutAborted } from '../../../src/kafka/kafkajs/aborted.ts';
 import '../../../src/kafka/kafkajs/repairs.ts';
 
-const message = (offset: number, producerId: string | null, more: { key?: Buffer; isControlRecord?: boolean } = {}) => ({
+const message = (
+  offset: number,
+  producerId: string | null,
+  more: { key?: Buffer; isControlRecord?: boolean } = {},
+) => ({
   offset: String(offset),
   key: Buffer.from('k'),
   isControlRecord: false,
@@ -13,7 +17,8 @@ const message = (offset: number, producerId: string | null, more: { key?: Buffer
   ...more,
 });
 const ABORT = Buffer.from([0, 0, 0, 0]);
-const aborted = (offset: number, producerId: string) => message(offset, producerId, { key: ABORT, isControlRecord: true });
+const aborted = (offset: number, producerId: string) =>
+  message(offset, producerId, { key: ABORT, isControlRecord: true });
 const offsets = (messages: { offset: string; isControlRecord: boolean }[]) =>
   messages.filter((m) => !m.isControlRecord).map((m) => Number(m.offset));
 
