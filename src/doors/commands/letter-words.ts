@@ -105,5 +105,10 @@ export function settleWords({ settled, left, unusable, failed }: SettleReport, d
   const rest = left === null ? 'the limit is reached' : `${left} left`;
   const lost = unusable > 0 || done === 'put back' ? `, ${unusable} cannot be put back` : '';
   const head = `${settled} ${dryRun ? 'would be ' : ''}${done}, ${rest}${lost}`;
-  return [head, ...failed.map((f) => `${f.letters} not put back into ${harmless(f.topic)} [${f.code}]`)].join('\n');
+  return [head, ...failed.map(failureWords)].join('\n');
+}
+
+function failureWords({ topic, code, letters }: SettleReport['failed'][number]): string {
+  const permission = code === 'kafka_not_authorized' ? ', WRITE on it or on the dead letter topic is missing' : '';
+  return `${letters} not put back into ${harmless(topic)}${permission} [${code}]`;
 }

@@ -40,6 +40,8 @@ export interface SettleOptions {
   dryRun?: boolean | undefined;
   /** Of what is put back; default: none. */
   compression?: BatchCompression | undefined;
+  /** Most letters of one transaction. Default 2,000. */
+  transactionLetters?: number | undefined;
   signal?: AbortSignal | undefined;
   onWait?: ((partition: number, ms: number) => void) | undefined;
 }
@@ -197,7 +199,7 @@ class Desk implements AsyncDisposable {
     gathered.bytes += bytes;
     this.#planned++;
     this.#gathered.set(topic, gathered);
-    if (gathered.letters >= MAX_LETTERS) await this.#write(gathered);
+    if (gathered.letters >= (this.#options.transactionLetters ?? MAX_LETTERS)) await this.#write(gathered);
     else await this.#keepSmall();
   }
 

@@ -1,5 +1,7 @@
 // A thousand letters of eight codes, settled by selections that overlap, in any order, by desks that are killed and that meet: each
 // letter is put back once or dropped, never both and never neither.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +14,7 @@ import { type LetterSelection, selects } from '../../../src/kafka/desk/selection
 import { settleLetters } from '../../../src/kafka/desk/settle.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
+import type { DeskOrder } from '../../support/kafka/desk-process.ts';
 import { type MadeLetter, writeLetters } from '../../support/kafka/letters.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { addPartitions, readTopic } from '../../support/kafka/topics.ts';
@@ -122,12 +125,28 @@ requireKafka('selections of dead letters', () => {
       return start(['dlq', dice.below(4) === 0 ? 'drop' : 'replay', file, ...flags, '--json'], { cwd: folder });
     };
     let kills = 0;
+    let inTheMiddle = 0;
     let refusals = 0;
     const killDesk = async () => {
-      const desk = startDesk();
-      await sleep(300 + dice.below(1500));
-      desk.child.kill('SIGKILL');
-      if ((await desk.done).signal === 'SIGKILL') kills++;
+      const before = (await survey()).filter((f) => f.state !== 'open').length;
+      const order: DeskOrder = {
+        brokers: cluster.brokers,
+        deadLetterTopic,
+        action: dice.below(4) === 0 ? 'dropped' : 'replayed',
+        selection: { codes: dice.some(CODES) },
+        transactionLetters: 1 + dice.below(8),
+      };
+      const desk = spawn(process.execPath, ['test/support/kafka/desk-process.ts', JSON.stringify(order)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      });
+      const ended = once(desk, 'exit');
+      await once(desk.stdout!, 'data');
+      await sleep(dice.below(900));
+      desk.kill('SIGKILL');
+      await ended;
+      if (desk.signalCode === 'SIGKILL') kills++;
+      const after = (await survey()).filter((f) => f.state !== 'open').length;
+      if (desk.signalCode === 'SIGKILL' && after > before) inTheMiddle++;
     };
     const twoDesks = async () => {
       const desks = [startDesk(), startDesk()];
@@ -138,13 +157,13 @@ requireKafka('selections of dead letters', () => {
         }
       }
     };
-    const steps = 8 + dice.below(6);
+    const steps = 10 + dice.below(6);
     for (let step = 0; step < steps; step++) {
       if (step === 3) {
         await addPartitions(cluster, [deadLetterTopic], 3);
         await writeLetters(cluster, deadLetterTopic, place(letters.slice(LETTERS / 2), 3), 30);
       }
-      await dice.one([settleInProcess, settleInProcess, killDesk, killDesk, twoDesks])();
+      await dice.one([settleInProcess, settleInProcess, killDesk, killDesk, killDesk, twoDesks])();
     }
 
     await settleLetters({ connection, deadLetterTopic, action: 'replayed' });
@@ -168,7 +187,7 @@ requireKafka('selections of dead letters', () => {
       expect([id, state, seen.get(id) ?? 0]).toEqual([id, state, state === 'replayed' ? 1 : 0]);
     const count = (state: LetterState) => [...states.values()].filter((s) => s === state).length;
     console.log(
-      `seed ${seed}: ${count('replayed')} put back, ${count('dropped')} dropped, ${kills} kills, ${refusals} refusals`,
+      `seed ${seed}: ${count('replayed')} put back, ${count('dropped')} dropped, ${kills} kills (${inTheMiddle} in the middle), ${refusals} refusals`,
     );
   });
 });
