@@ -156,6 +156,10 @@ async function reading(file: string, read: (letters: LetterTopic) => Promise<voi
   });
   try {
     await read(letters);
+  } catch (error) {
+    // Whatever was being waited for says so in its own way.
+    signal.throwIfAborted();
+    throw error;
   } finally {
     dispose();
   }

@@ -67,9 +67,15 @@ const TOPIC_FAULTS: readonly ErrorCode[] = ['kafka_topic_missing', 'kafka_not_au
 
 /**
  * Settles what is selected of the letters that are there now.
- * @throws SluiceError cancelled | dead_letters_taken_over | kafka_*
+ * @throws SluiceError usage (into the dead letter topic itself) | cancelled | dead_letters_taken_over | kafka_*
  */
 export async function settleLetters(options: SettleOptions): Promise<SettleReport> {
+  if (options.topic === options.deadLetterTopic) {
+    throw new SluiceError(
+      'usage',
+      'dead letters would become records without origin among themselves: another topic is needed',
+    );
+  }
   const refused = new Map<string, ErrorCode>();
   let settled = 0;
   for (;;) {

@@ -132,6 +132,10 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
       code: 2,
       stderr: expect.stringContaining('no letter at 1:999'),
     });
+    expect(await t.dlq('replay', '--topic', t.topic)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('another topic'),
+    });
     expect(await t.dlq('drop')).toMatchObject({ code: 2, stderr: expect.stringContaining('say which to drop') });
     expect((await readTopic(cluster, t.topic)).some((r) => r.headers['sluice-desk'])).toBe(false);
   });
