@@ -1,12 +1,12 @@
 // The desk for dead letters against a real broker: what is selected is settled, each letter once, and nothing is shown of values.
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
-import kafkajs from 'kafkajs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LetterTopic } from '../../../src/kafka/desk/letter-topic.ts';
 import { markersOf } from '../../../src/kafka/desk/markers.ts';
 import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
 import { type SettleOptions, settleLetters } from '../../../src/kafka/desk/settle.ts';
+import kafkajs from '../../../src/kafka/kafkajs/repairs.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { CANARY, type MadeLetter, RECORD_AGE_MS, writeLetters } from '../../support/kafka/letters.ts';
