@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/client/records.ts';
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
-import { settleLetters } from '../../src/kafka/desk/settle.ts';
+import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';

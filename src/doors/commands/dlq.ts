@@ -5,7 +5,7 @@ import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { LetterTopic } from '../../kafka/desk/letter-topic.ts';
 import { selects } from '../../kafka/desk/selection.ts';
-import { type SettleOptions, settleLetters } from '../../kafka/desk/settle.ts';
+import { type SettleOptions, settleLetters } from '../../kafka/desk/settle-letters.ts';
 import { LetterCounter } from '../../kafka/desk/tally.ts';
 import { connectionOf } from '../../runs/kafka-connection.ts';
 import { log } from './drive-run.ts';

@@ -2,7 +2,7 @@
 
 import { whyUnusable } from '../../kafka/desk/letter.ts';
 import type { FoundLetter } from '../../kafka/desk/letter-topic.ts';
-import type { SettleReport } from '../../kafka/desk/settle.ts';
+import type { SettleReport } from '../../kafka/desk/settle-letters.ts';
 import type { LetterTally } from '../../kafka/desk/tally.ts';
 
 const CONTROL = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;

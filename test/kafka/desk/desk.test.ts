@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { LetterTopic } from '../../../src/kafka/desk/letter-topic.ts';
 import { markersOf } from '../../../src/kafka/desk/markers.ts';
 import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
-import { type SettleOptions, settleLetters } from '../../../src/kafka/desk/settle.ts';
+import { type SettleOptions, settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
 import kafkajs from '../../../src/kafka/kafkajs/repairs.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';

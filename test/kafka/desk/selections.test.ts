@@ -11,7 +11,7 @@ import type { LetterState } from '../../../src/kafka/desk/letter.ts';
 import { LetterTopic } from '../../../src/kafka/desk/letter-topic.ts';
 import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
 import { type LetterSelection, selects } from '../../../src/kafka/desk/selection.ts';
-import { settleLetters } from '../../../src/kafka/desk/settle.ts';
+import { settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
 import { scratch, start } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import type { DeskOrder } from '../../support/kafka/desk-process.ts';

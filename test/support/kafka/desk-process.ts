@@ -1,6 +1,6 @@
 // A desk that can be killed, with transactions so small that it has many of them: says on standard output when it begins.
 import type { LetterSelection } from '../../../src/kafka/desk/selection.ts';
-import { settleLetters } from '../../../src/kafka/desk/settle.ts';
+import { settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
 
 export interface DeskOrder {
   brokers: readonly string[];
