@@ -9,7 +9,7 @@ import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts
 import { columnCountMessage } from './header-faults.ts';
 import { copyRun, RecordBytes } from './record-bytes.ts';
 import { RowKernel } from './row-kernel.ts';
-import { settle } from './settle-letters.ts';
+import { settle } from './settle.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
 /** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */

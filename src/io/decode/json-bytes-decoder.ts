@@ -9,7 +9,7 @@ import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { JsonKey } from './json-key.ts';
 import { endOfNumber, endOfPlainString, endOfString, skipSpace, unescapeString } from './json-tokens.ts';
 import { RecordBytes } from './record-bytes.ts';
-import { settle } from './settle-letters.ts';
+import { settle } from './settle.ts';
 
 const BACKSLASH = 92;
 const COLON = 58;
