@@ -63,4 +63,9 @@ export const INTENDED: readonly Intended[] = [
     parts: /^summary\.(interpreted|inexact)$/,
     why: 'the summary counts interpreted and inexact rows',
   },
+  {
+    cases: /^topic /,
+    parts: /^dead letters$/,
+    why: 'dead letters name their pipeline, their attempt and the time of their record',
+  },
 ];

@@ -216,6 +216,10 @@ export const ERRORS = {
     'Another member joined the group under the same instance name.',
     'Give every member an instance_id of its own, or none.',
   ),
+  dead_letters_taken_over: dependency(
+    'Another command settles dead letters of the same topic.',
+    'Wait for it to end and run this one again: what was settled stays so, and nothing is settled twice.',
+  ),
   kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
   // --- models

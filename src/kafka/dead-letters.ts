@@ -10,17 +10,30 @@ export const DEAD_LETTER_HEADERS = {
   offset: 'sluice-error-offset',
   /** Length of the original value in bytes, where only its beginning fitted. */
   truncated: 'sluice-error-truncated-from',
+  /** The time of the record, ms since 1970; the letter's own is when it became one. */
+  timestamp: 'sluice-error-timestamp',
+  /** Name of the pipeline that wrote it. */
+  pipeline: 'sluice-error-pipeline',
 } as const;
 
-const OURS: ReadonlySet<string> = new Set(Object.values(DEAD_LETTER_HEADERS));
+/** How often the record has become a dead letter; of a record that was put back: which attempt it is. */
+export const ATTEMPT_HEADER = 'sluice-attempt';
 
-/** Original value, key and headers of `record`, plus what was wrong with it. */
-export function deadLetter(record: IncomingRecord, { code, column, message }: LetterReason): OutgoingRecord {
+const OURS: ReadonlySet<string> = new Set([...Object.values(DEAD_LETTER_HEADERS), ATTEMPT_HEADER]);
+
+/**
+ * Original value, key and headers of `record`, plus what was wrong with it. Its time is now, because retention goes by time: a letter of
+ * an old record would be removed before anybody has seen it.
+ */
+export function deadLetter(
+  record: IncomingRecord,
+  { code, column, message }: LetterReason,
+  pipeline?: string,
+): OutgoingRecord {
   const names = DEAD_LETTER_HEADERS;
   return {
     key: record.key,
     value: record.value,
-    timestamp: record.timestamp,
     origin: record,
     headers: {
       ...originalHeaders(record.headers),
@@ -30,6 +43,9 @@ export function deadLetter(record: IncomingRecord, { code, column, message }: Le
       [names.topic]: Buffer.from(record.topic),
       [names.partition]: Buffer.from(String(record.partition)),
       [names.offset]: Buffer.from(String(record.offset)),
+      [names.timestamp]: Buffer.from(String(record.timestamp)),
+      ...(pipeline === undefined ? {} : { [names.pipeline]: Buffer.from(pipeline) }),
+      [ATTEMPT_HEADER]: Buffer.from(String(attemptOf(record.headers))),
     },
   };
 }
@@ -37,6 +53,12 @@ export function deadLetter(record: IncomingRecord, { code, column, message }: Le
 /** Headers without what `deadLetter` added. */
 export function originalHeaders(headers: RecordHeaders): RecordHeaders {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => !OURS.has(name)));
+}
+
+/** 1 for whatever was never put back. */
+export function attemptOf(headers: RecordHeaders): number {
+  const text = headerText(headers, ATTEMPT_HEADER) ?? '';
+  return /^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1;
 }
 
 /** The text of a header, of its last value where there are several; undefined where it is not there. */

@@ -77,6 +77,11 @@ export class TopicDirectory {
     return new Map([...(await this.#admin.ranges(topic))].map(([partition, { high }]) => [partition, high]));
   }
 
+  /** Whether old records give way to newer ones of their key; false where the setting may not be read. */
+  async compacted(topic: string): Promise<boolean> {
+    return (await this.#admin.compacted(topic)) ?? false;
+  }
+
   async close(): Promise<void> {
     await this.#admin.close();
   }

@@ -164,7 +164,8 @@ class TopicFilesRun {
     answers.forEach(({ value, error }, i) => {
       const record = records[i]!;
       if (error && on_invalid === 'fail') throw invalidRecord(record, error);
-      if (error && this.#letters && on_invalid === 'dead_letter') rejected.push(deadLetter(record, error));
+      if (error && this.#letters && on_invalid === 'dead_letter')
+        rejected.push(deadLetter(record, error, this.#context.name));
       else lines.push(value ?? Buffer.from(JSON.stringify({ error })), NEWLINE);
     });
     let file = this.#files.get(batch.partition);

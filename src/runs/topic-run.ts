@@ -214,7 +214,7 @@ class TopicRun {
 
   #reject(record: IncomingRecord, error: RecordError): OutgoingRecord {
     if (this.#spec.on_invalid === 'fail') throw invalidRecord(record, error);
-    return deadLetter(record, error);
+    return deadLetter(record, error, this.#context.name);
   }
 }
 

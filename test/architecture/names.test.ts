@@ -8,7 +8,7 @@ const MAX_LINES = 400;
 const MAX_MEDIAN = 110;
 
 /** Written by a generator, read by nobody. */
-const GENERATED = 'model/package/manifest-check.ts';
+const GENERATED = ['model/package/manifest-check.ts', 'doors/commands/flag-tables.ts'];
 
 /** Exported names that are in two files and mean the same: name → why. */
 const SAME_MEANING: Record<string, string> = {
@@ -80,8 +80,8 @@ test('every exception is still needed', () => {
 });
 
 test('files are short enough to be read in one go', () => {
-  const written = files.filter((f) => f.name !== GENERATED);
-  expect(written).toHaveLength(files.length - 1);
+  const written = files.filter((f) => !GENERATED.includes(f.name));
+  expect(written).toHaveLength(files.length - GENERATED.length);
   const long = written.filter((f) => linesOf(f.text) > MAX_LINES);
   expect(long.map((f) => `${f.name}: ${linesOf(f.text)} lines`)).toEqual([]);
   const sizes = written.map((f) => linesOf(f.text)).sort((a, b) => a - b);

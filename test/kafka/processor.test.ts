@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/client/records.ts';
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
+import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
 import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
-import { replayDeadLetters } from '../../src/kafka/replay.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { addPartitions, committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
@@ -151,17 +151,20 @@ requireKafka('the transactional processor', () => {
     expect(processor.counters).toMatchObject({ rejected: 4, transactions: 1 });
     heal = true;
     const connection = { brokers: cluster.brokers };
-    const replay = () => replayDeadLetters({ connection, deadLetterTopic: t.deadLetterTopic });
-    expect(await replay()).toEqual({ replayed: 4, skipped: 0, unusable: 0 });
-    expect(await replay()).toEqual({ replayed: 0, skipped: 0, unusable: 0 });
+    const { deadLetterTopic } = t;
+    const replay = () => settleLetters({ connection, deadLetterTopic, action: 'replayed' });
+    expect(await replay()).toEqual({ settled: 4, left: 0, unusable: 0, failed: [] });
+    expect(await replay()).toEqual({ settled: 0, left: 0, unusable: 0, failed: [] });
     await until(() => processor.counters.records === 44, 'the replayed records');
     const seen = await readTopic(cluster, t.outputTopic);
     expect(seen).toHaveLength(40);
     expect(seen.slice(-4).map((s) => [s.key, s.headers])).toEqual(
-      [3, 13, 23, 33].map((i) => [`k${i}`, { id: String(i) }]),
+      [3, 13, 23, 33].map((i) => [`k${i}`, { id: String(i), 'sluice-attempt': '2' }]),
     );
 
-    const letters = await readTopic(cluster, t.deadLetterTopic);
+    const all = await readTopic(cluster, t.deadLetterTopic);
+    const letters = all.filter((l) => l.headers['sluice-desk'] === undefined);
+    expect(all.length - letters.length).toBe(1);
     expect(letters.map((l) => l.value)).toEqual(['v3', 'v13', 'v23', 'v33']);
     expect(letters[1]).toMatchObject({
       key: 'k13',
@@ -173,6 +176,7 @@ requireKafka('the transactional processor', () => {
         'sluice-error-topic': t.topic,
         'sluice-error-partition': '0',
         'sluice-error-offset': '13',
+        'sluice-attempt': '1',
       },
     });
   });
@@ -198,9 +202,9 @@ requireKafka('the transactional processor', () => {
     expect(processor.counters).toMatchObject({ oversized: 2, rejected: 2, aborts: 0 });
     expect((await readTopic(cluster, t.outputTopic)).map((s) => s.value)).toEqual(['small', 'small again']);
     const connection = { brokers: cluster.brokers };
-    const report = await replayDeadLetters({ connection, deadLetterTopic, topic: t.outputTopic });
-    expect(report).toEqual({ replayed: 1, skipped: 0, unusable: 1 });
-    const letters = await readTopic(cluster, deadLetterTopic);
+    const report = await settleLetters({ connection, deadLetterTopic, action: 'replayed', topic: t.outputTopic });
+    expect(report).toEqual({ settled: 1, left: 0, unusable: 1, failed: [] });
+    const letters = (await readTopic(cluster, deadLetterTopic)).filter((l) => !l.headers['sluice-desk']);
     expect(letters.map((l) => l.headers['sluice-error-code'])).toEqual(['output_too_large', 'output_too_large']);
     expect(letters[0]!.value).toBe(values[1]);
     expect(letters[1]!.headers['sluice-error-truncated-from']).toBe('9000');

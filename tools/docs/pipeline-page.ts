@@ -75,8 +75,8 @@ Under \`delivery: exactly_once\` predictions, dead letters and the offset are wr
 \`transaction_rows\`.
 
 An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
-\`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`; so does a prediction that is too large for its topic.
-After a fix, \`dlq replay\` puts them back, each once. \`on_invalid: report\` writes the error as the prediction instead, \`fail\` ends the run.
+\`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.
+After a fix, \`dlq replay\` puts them back, each once ([dead letters](dead-letters.md)). \`on_invalid: report\` writes the error as the prediction instead, \`fail\` ends the run.
 
 The model is looked up for every micro-batch: a moved alias takes effect within a second, and each prediction names the version it is of.
 A model that cannot be loaded, and never was, pauses the pipeline (\`sluice_pipeline_model_unavailable\` 1) until it is there; one that was

@@ -1,6 +1,7 @@
 // All commands of the command line, in the order of the help.
 
 import type { CommandSpecs } from './command-spec.ts';
+import { DEAD_LETTER_COMMANDS } from './dead-letter-flags.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
@@ -9,13 +10,14 @@ import { SERVICE_COMMANDS } from './service-flags.ts';
 export const COMMANDS: CommandSpecs = {
   ...SCORE_COMMANDS,
   ...PIPELINE_COMMANDS,
+  ...DEAD_LETTER_COMMANDS,
   ...MODEL_COMMANDS,
   ...SERVICE_COMMANDS,
 };
 
 /** Words that only lead to further commands. */
 export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
-  dlq: 'dead letters',
+  dlq: 'list, show, count, put back and drop dead letters',
   model: 'register, list, verify models and move aliases',
   keys: 'create, list and revoke API keys',
 };

@@ -1,4 +1,4 @@
-// Flags of the commands that take pipeline files: `run`, `lint`, `test`, `dlq replay`.
+// Flags of the commands that take pipeline files: `run`, `lint`, `test`.
 import { text, whole } from '../options/describe-option.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
@@ -36,15 +36,5 @@ export const PIPELINE_COMMANDS = {
     description: 'score the applications of *.test.yaml and compare',
     arguments: [pipelines],
     flags: { registry: registryFlag },
-  },
-  'dlq replay': {
-    description: 'put dead letters back where they came from, each once',
-    arguments: [{ name: 'pipeline', description: 'YAML file with the dead letter topic', complete: 'file' }],
-    flags: {
-      topic: { schema: text('another topic than the one they came from'), value: 'topic' },
-      code: { schema: text('only those with these error codes, comma-separated'), value: 'codes' },
-      column: { schema: text('only those with this column at fault'), value: 'column' },
-      json: switchFlag('print counts as JSON'),
-    },
   },
 } as const satisfies CommandSpecs;

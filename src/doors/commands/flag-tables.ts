@@ -1,7 +1,7 @@
 // Written by `npm run docs` from src/config/commands: commands and their flags as plain data, so that a command line loads no schema.
 import type { CommandTable } from './flags.ts';
 
-export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
+export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"list, show, count, put back and drop dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
 
 export const COMMAND_TABLES = {
   "score": {
@@ -100,13 +100,91 @@ export const COMMAND_TABLES = {
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
     ],
   },
+  "dlq list": {
+    description: "list open dead letters: place and reason, no values",
+    arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
+    flags: [
+      {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
+      {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
+      {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},
+      {"name":"key","value":"key","description":"only those with this key"},
+      {"name":"since","value":"time","description":"only those that became dead letters at or after it: 2026-11-22T02:00Z"},
+      {"name":"until","value":"time","description":"only those that became dead letters before it"},
+      {"name":"min-age-ms","value":"n","description":"only those that have been dead letters for this long","number":{"whole":true,"min":0}},
+      {"name":"max-attempt","value":"n","description":"only those that became dead letters at most this often","number":{"whole":true,"min":1}},
+      {"name":"partition","value":"n","description":"only those in this partition of the dead letter topic","number":{"whole":true,"min":0}},
+      {"name":"offsets","value":"ranges","description":"only those with these offsets in the dead letter topic: 100-199,205"},
+      {"name":"limit","value":"n","description":"at most this many","number":{"whole":true,"min":1},"default":50},
+      {"name":"settled","description":"also those that were put back or dropped"},
+      {"name":"json","description":"print one JSON object a letter"},
+    ],
+  },
+  "dlq show": {
+    description: "show one dead letter: place, reason, sizes",
+    arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}, {"name":"<place>","description":"partition and offset as `dlq list` prints them: 0:17"}],
+    flags: [
+      {"name":"value","description":"print its value, and nothing else"},
+      {"name":"json","description":"print JSON; with --value also key and value"},
+    ],
+  },
+  "dlq count": {
+    description: "count dead letters by what is wrong with them",
+    arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
+    flags: [
+      {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
+      {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
+      {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},
+      {"name":"key","value":"key","description":"only those with this key"},
+      {"name":"since","value":"time","description":"only those that became dead letters at or after it: 2026-11-22T02:00Z"},
+      {"name":"until","value":"time","description":"only those that became dead letters before it"},
+      {"name":"min-age-ms","value":"n","description":"only those that have been dead letters for this long","number":{"whole":true,"min":0}},
+      {"name":"max-attempt","value":"n","description":"only those that became dead letters at most this often","number":{"whole":true,"min":1}},
+      {"name":"partition","value":"n","description":"only those in this partition of the dead letter topic","number":{"whole":true,"min":0}},
+      {"name":"offsets","value":"ranges","description":"only those with these offsets in the dead letter topic: 100-199,205"},
+      {"name":"by","value":"name","description":"what to count open ones by","choices":["code","column","pipeline","topic","attempt"],"default":"code"},
+      {"name":"json","description":"print JSON"},
+    ],
+  },
   "dlq replay": {
     description: "put dead letters back where they came from, each once",
     arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
     flags: [
       {"name":"topic","value":"topic","description":"another topic than the one they came from"},
+      {"name":"timestamp","value":"name","description":"time of what is put back; retention may remove records of an old one at once","choices":["now","original"],"default":"now"},
       {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
-      {"name":"column","value":"column","description":"only those with this column at fault"},
+      {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
+      {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},
+      {"name":"key","value":"key","description":"only those with this key"},
+      {"name":"since","value":"time","description":"only those that became dead letters at or after it: 2026-11-22T02:00Z"},
+      {"name":"until","value":"time","description":"only those that became dead letters before it"},
+      {"name":"min-age-ms","value":"n","description":"only those that have been dead letters for this long","number":{"whole":true,"min":0}},
+      {"name":"max-attempt","value":"n","description":"only those that became dead letters at most this often","number":{"whole":true,"min":1}},
+      {"name":"partition","value":"n","description":"only those in this partition of the dead letter topic","number":{"whole":true,"min":0}},
+      {"name":"offsets","value":"ranges","description":"only those with these offsets in the dead letter topic: 100-199,205"},
+      {"name":"limit","value":"n","description":"at most this many, in order of partition and offset","number":{"whole":true,"min":1}},
+      {"name":"reopen","description":"also those that the replay of an earlier release passed: it put them back, or left them out"},
+      {"name":"dry-run","description":"count them, write nothing"},
+      {"name":"json","description":"print counts as JSON"},
+    ],
+  },
+  "dlq drop": {
+    description: "settle dead letters without putting them back, each once",
+    arguments: [{"name":"<pipeline>","description":"YAML file with the dead letter topic","complete":"file"}],
+    flags: [
+      {"name":"code","value":"codes","description":"only those with these error codes, comma-separated"},
+      {"name":"column","value":"columns","description":"only those with these columns at fault, comma-separated"},
+      {"name":"pipeline","value":"names","description":"only those that these pipelines wrote, comma-separated"},
+      {"name":"key","value":"key","description":"only those with this key"},
+      {"name":"since","value":"time","description":"only those that became dead letters at or after it: 2026-11-22T02:00Z"},
+      {"name":"until","value":"time","description":"only those that became dead letters before it"},
+      {"name":"min-age-ms","value":"n","description":"only those that have been dead letters for this long","number":{"whole":true,"min":0}},
+      {"name":"max-attempt","value":"n","description":"only those that became dead letters at most this often","number":{"whole":true,"min":1}},
+      {"name":"partition","value":"n","description":"only those in this partition of the dead letter topic","number":{"whole":true,"min":0}},
+      {"name":"offsets","value":"ranges","description":"only those with these offsets in the dead letter topic: 100-199,205"},
+      {"name":"all","description":"all that are open"},
+      {"name":"limit","value":"n","description":"at most this many, in order of partition and offset","number":{"whole":true,"min":1}},
+      {"name":"reopen","description":"also those that the replay of an earlier release passed: it put them back, or left them out"},
+      {"name":"dry-run","description":"count them, write nothing"},
       {"name":"json","description":"print counts as JSON"},
     ],
   },
@@ -298,10 +376,76 @@ export interface TestFlags {
   registry?: string;
 }
 
-export interface DlqReplayFlags {
-  topic?: string;
+export interface DlqListFlags {
   code?: string;
   column?: string;
+  pipeline?: string;
+  key?: string;
+  since?: string;
+  until?: string;
+  minAgeMs?: number;
+  maxAttempt?: number;
+  partition?: number;
+  offsets?: string;
+  limit: number;
+  settled?: boolean;
+  json?: boolean;
+}
+
+export interface DlqShowFlags {
+  value?: boolean;
+  json?: boolean;
+}
+
+export interface DlqCountFlags {
+  code?: string;
+  column?: string;
+  pipeline?: string;
+  key?: string;
+  since?: string;
+  until?: string;
+  minAgeMs?: number;
+  maxAttempt?: number;
+  partition?: number;
+  offsets?: string;
+  by: 'code' | 'column' | 'pipeline' | 'topic' | 'attempt';
+  json?: boolean;
+}
+
+export interface DlqReplayFlags {
+  topic?: string;
+  timestamp: 'now' | 'original';
+  code?: string;
+  column?: string;
+  pipeline?: string;
+  key?: string;
+  since?: string;
+  until?: string;
+  minAgeMs?: number;
+  maxAttempt?: number;
+  partition?: number;
+  offsets?: string;
+  limit?: number;
+  reopen?: boolean;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
+export interface DlqDropFlags {
+  code?: string;
+  column?: string;
+  pipeline?: string;
+  key?: string;
+  since?: string;
+  until?: string;
+  minAgeMs?: number;
+  maxAttempt?: number;
+  partition?: number;
+  offsets?: string;
+  all?: boolean;
+  limit?: number;
+  reopen?: boolean;
+  dryRun?: boolean;
   json?: boolean;
 }
 

@@ -1,14 +1,13 @@
-// `sluice run`, `lint`, `test` and `dlq`: pipelines.
+// `sluice run`, `lint` and `test`: pipelines.
 import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { contextFor, driveRun, log } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
+import { COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
-import { signalled } from './signals.ts';
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);
@@ -17,8 +16,6 @@ export function addRunCommands(program: Command): void {
   addFlags(program.command('run'), COMMAND_TABLES.run).action(run);
   addFlags(program.command('lint'), COMMAND_TABLES.lint).action(lint);
   addFlags(program.command('test'), COMMAND_TABLES.test).action(test);
-  const dlq = program.command('dlq').description(COMMAND_GROUPS_TABLE.dlq!);
-  addFlags(dlq.command('replay'), COMMAND_TABLES['dlq replay']).action(replay);
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {
@@ -96,34 +93,4 @@ async function test(files: string[], flags: { registry?: string }): Promise<void
   }
   out(`${passed} passed, ${failed} failed`);
   if (failed > 0) process.exitCode = EXIT.failed;
-}
-
-async function replay(
-  file: string,
-  flags: { topic?: string; code?: string; column?: string; json?: boolean },
-): Promise<void> {
-  const pipeline = await readPipeline(file);
-  if (pipeline.dead_letter?.type !== 'kafka') throw new SluiceError('usage', `${file} has no dead letter topic`);
-  const [{ replayDeadLetters }, { connectionOf }] = await Promise.all([
-    import('../../kafka/replay.ts'),
-    import('../../runs/kafka-connection.ts'),
-  ]);
-  const codes = flags.code?.split(',');
-  const { signal, dispose } = signalled();
-  try {
-    const report = await replayDeadLetters({
-      connection: connectionOf(pipeline.kafka),
-      deadLetterTopic: pipeline.dead_letter.topic,
-      ...(flags.topic === undefined ? {} : { topic: flags.topic }),
-      select: ({ code, column }) =>
-        (codes === undefined || (code !== undefined && codes.includes(code))) &&
-        (flags.column === undefined || column === flags.column),
-      signal,
-      observer: { onAbort: ({ message }) => log(message), onRestart: ({ reason }) => log(reason) },
-    });
-    if (flags.json) out(JSON.stringify(report));
-    else out(`${report.replayed} put back, ${report.skipped} left, ${report.unusable} cannot be put back`);
-  } finally {
-    dispose();
-  }
 }

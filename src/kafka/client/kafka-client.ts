@@ -12,6 +12,7 @@ export interface KafkaClient {
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
   writer(options: WriterSettings): BatchWriter;
+  scanner(connection: KafkaConnection): PartitionScanner;
 }
 
 export interface KafkaLogEntry {
@@ -38,6 +39,8 @@ export interface TopicAdmin {
   partitions(topic: string): Promise<number>;
   /** `max.message.bytes` of the topic; null: it may not be read. */
   maxMessageBytes(topic: string): Promise<number | null>;
+  /** Whether older records of a key are removed; null: it may not be read. */
+  compacted(topic: string): Promise<boolean | null>;
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**
@@ -53,6 +56,41 @@ export interface TopicAdmin {
 export interface BrokerFeatures {
   /** Offsets of a transaction are refused when the member's generation is over: one transaction may hold several partitions. */
   readonly memberTransactions: boolean;
+}
+
+// --- Reading without a group ---------------------------------------------------------------------------------------------------
+
+export interface OffsetBounds {
+  /** Offset of the first record that is still there. */
+  readonly low: bigint;
+  /** Offset behind the last record of any kind, those of transactions included that are still open. */
+  readonly end: bigint;
+}
+
+export interface ScanRange {
+  readonly topic: string;
+  readonly partition: number;
+  readonly from: bigint;
+  /** The first offset that is not read. */
+  readonly end: bigint;
+}
+
+export interface ScanOptions {
+  readonly signal?: AbortSignal;
+  /** Most bytes of one fetch; a larger record comes nevertheless. */
+  readonly fetchBytes?: number;
+  /** Called again and again while a transaction that began before `end` is open: what is behind it cannot be read yet. */
+  readonly onWait?: (partition: number, ms: number) => void;
+}
+
+/** Reads partitions from offset to offset and commits nothing: all it needs is READ on the topic. */
+export interface PartitionScanner {
+  /** Of every partition, in order. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable */
+  bounds(topic: string): Promise<ReadonlyMap<number, OffsetBounds>>;
+  /** Committed records in order, a fetch at a time; goes on at the first one left where retention removed some. */
+  scan(range: ScanRange, options?: ScanOptions): AsyncGenerator<IncomingRecord[]>;
+  /** Idempotent. */
+  close(): Promise<void>;
 }
 
 // --- Membership ----------------------------------------------------------------------------------------------------------------

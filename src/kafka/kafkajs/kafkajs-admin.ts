@@ -40,22 +40,13 @@ export class KafkajsAdmin implements TopicAdmin {
     });
   }
 
-  /** Reading settings needs a permission of its own, which is not asked for. */
   async maxMessageBytes(topic: string): Promise<number | null> {
-    const name = 'max.message.bytes';
-    try {
-      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
-        const { resources } = await admin.describeConfigs({
-          includeSynonyms: false,
-          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }],
-        });
-        const value = Number(resources[0]?.configEntries.find((e) => e.configName === name)?.configValue);
-        return value > 0 ? value : null;
-      });
-    } catch (error) {
-      if (error instanceof SluiceError && error.code === 'kafka_not_authorized') return null;
-      throw error;
-    }
+    const value = Number(await this.#setting(topic, 'max.message.bytes'));
+    return value > 0 ? value : null;
+  }
+
+  async compacted(topic: string): Promise<boolean | null> {
+    return (await this.#setting(topic, 'cleanup.policy'))?.includes('compact') ?? null;
   }
 
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
@@ -96,6 +87,22 @@ export class KafkajsAdmin implements TopicAdmin {
     const opened = this.#opened;
     this.#opened = null;
     await opened?.then(closeAdmin, () => {});
+  }
+
+  /** Reading settings needs a permission of its own, which is not asked for. */
+  async #setting(topic: string, name: string): Promise<string | null> {
+    try {
+      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
+        const { resources } = await admin.describeConfigs({
+          includeSynonyms: false,
+          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }],
+        });
+        return resources[0]?.configEntries.find((e) => e.configName === name)?.configValue ?? null;
+      });
+    } catch (error) {
+      if (error instanceof SluiceError && error.code === 'kafka_not_authorized') return null;
+      throw error;
+    }
   }
 
   /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */

@@ -326,7 +326,7 @@ async function close({ handle, consumer }: Attempt): Promise<void> {
 }
 
 /** kafkajs cannot write null header values, so they become empty ones. */
-function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
+export function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
   const clean: Record<string, Buffer | Buffer[]> = {};
   for (const name in headers) {
     const value = headers[name];

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type * as Kafkajs from 'kafkajs';
 import type { MemberIdentity } from '../client/kafka-client.ts';
 import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from '../client/record-batch.ts';
+import { withoutAborted } from './aborted.ts';
 import { flexible } from './flexible-requests.ts';
 import { repairCoordinator } from './repair-coordinator.ts';
 
@@ -88,9 +89,12 @@ const require = createRequire(import.meta.url);
  * 6. Offsets of a transaction go without the member's generation, and are read while a transaction may still move them. Here by
  *    `flexible-requests.ts`, where the broker knows these versions; {@link AdminWithCluster} asks for some partitions only,
  *    because those of others are hardly ever without an open transaction.
+ * 7. Of several aborted transactions that began before a fetch only one a record is noticed, so that records of the others are
+ *    handed out as if they were committed; and a record whose key is four zero bytes ends one. Here by `aborted.ts`.
  */
 function load(): typeof Kafkajs {
   // Modules whose functions others import must be patched before those are loaded.
+  replace('kafkajs/src/consumer/filterAbortedMessages', withoutAborted);
   replace('kafkajs/src/producer/groupMessagesPerPartition', grouped);
   replace('kafkajs/src/protocol/recordBatch/record/v0', (record: BatchRecord) => record);
   replace('kafkajs/src/protocol/recordBatch/v0', { RecordBatch: recordBatch, MAGIC_BYTE: MAGIC });

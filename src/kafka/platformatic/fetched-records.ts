@@ -10,6 +10,8 @@ export interface FetchedPartition {
   /** Number of the protocol's error; 0: none. */
   readonly error: number;
   readonly highWatermark: bigint;
+  /** Behind the last record that readers of committed records may read. */
+  readonly lastStable: bigint;
   readonly logStart: bigint;
   /** Transactions that were aborted: their producer and where they begin. */
   readonly aborted: readonly { readonly producerId: bigint; readonly first: bigint }[];
@@ -50,6 +52,7 @@ export function readFetch(body: Buffer): { error: number; partitions: FetchedPar
         partition: body.readInt32BE(head),
         error: body.readInt16BE(head + 4),
         highWatermark: body.readBigInt64BE(head + 6),
+        lastStable: body.readBigInt64BE(head + 14),
         logStart: body.readBigInt64BE(head + 22),
         aborted,
         preferredReplica,

@@ -2,6 +2,7 @@
 import type { KafkaClient } from '../client/kafka-client.ts';
 import { PlatformaticWriter } from './batch-writer.ts';
 import { PlatformaticMember } from './group-member.ts';
+import { PlatformaticScanner } from './partition-scanner.ts';
 import { PlatformaticAdmin } from './topic-admin.ts';
 
 export const platformaticClient: KafkaClient = {
@@ -9,4 +10,5 @@ export const platformaticClient: KafkaClient = {
   admin: (connection) => new PlatformaticAdmin(connection),
   member: (options, events) => new PlatformaticMember(options, events),
   writer: (settings) => new PlatformaticWriter(settings),
+  scanner: (connection) => new PlatformaticScanner(connection),
 };

@@ -3,16 +3,15 @@
 import type { KafkaConnection } from '../client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
 import { BrokerCluster } from './broker-cluster.ts';
-import { failure, hasMoved, isMissing, isPassing, Refusal, refusedAs } from './broker-failures.ts';
-import { apiVersionsV3, describeConfigsV2, listOffsetsV5, offsetFetchV6, offsetFetchV7 } from './kafka-protocol.ts';
+import { failure, hasMoved, isMissing, isPassing, refusedAs } from './broker-failures.ts';
+import { apiVersionsV3, describeConfigsV2, offsetFetchV6, offsetFetchV7 } from './kafka-protocol.ts';
+import { offsetsOf } from './list-offsets.ts';
 
 /** A broker that restarts is waited for, ms. */
 const PATIENCE_MS = 5_000;
 /** A transaction that is open is waited for, ms: longer than one of ours may stay open. */
 const STABLE_MS = 15_000;
 const TOPIC_RESOURCE = 2;
-const EARLIEST = -2n;
-const LATEST = -1n;
 const READ_COMMITTED = 1;
 const TXN_OFFSET_COMMIT = 28;
 const OFFSET_FETCH = 9;
@@ -33,15 +32,22 @@ export class PlatformaticAdmin implements TopicAdmin {
   }
 
   async maxMessageBytes(topic: string): Promise<number | null> {
+    const value = await this.#setting(topic, 'max.message.bytes');
+    return value === null ? null : Number(value);
+  }
+
+  async compacted(topic: string): Promise<boolean | null> {
+    return (await this.#setting(topic, 'cleanup.policy'))?.includes('compact') ?? null;
+  }
+
+  /** null: it may not be read. */
+  async #setting(topic: string, name: string): Promise<string | null> {
     return await this.#ask(`reading the settings of the topic ${topic} failed`, async (cluster) => {
       const any = await cluster.any();
-      const resources = [
-        { resourceType: TOPIC_RESOURCE, resourceName: topic, configurationKeys: ['max.message.bytes'] },
-      ] as const;
+      const resources = [{ resourceType: TOPIC_RESOURCE, resourceName: topic, configurationKeys: [name] }] as const;
       try {
         const { results } = await any.call(describeConfigsV2.api, [[...resources] as never, false, false]);
-        const value = results[0]?.configs.find((c) => c.name === 'max.message.bytes')?.value;
-        return value ? Number(value) : null;
+        return results[0]?.configs.find((c) => c.name === name)?.value || null;
       } catch (error) {
         if (refusedAs(error, 'TOPIC_AUTHORIZATION_FAILED') || refusedAs(error, 'CLUSTER_AUTHORIZATION_FAILED'))
           return null;
@@ -51,33 +57,9 @@ export class PlatformaticAdmin implements TopicAdmin {
   }
 
   async ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
-    return await this.#ask(`looking for the ends of the topic ${topic} failed`, async (cluster) => {
-      const { leaders } = await cluster.layout(topic, 0);
-      if (leaders.includes(-1)) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
-      const byLeader = Map.groupBy(leaders.keys(), (partition) => leaders[partition]!);
-      const found = new Map<number, { low: bigint; high: bigint }>();
-      const ask = async (leader: number, partitions: readonly number[], timestamp: bigint) => {
-        const broker = await cluster.node(leader);
-        const asked = partitions.map((partitionIndex) => ({ partitionIndex, currentLeaderEpoch: -1, timestamp }));
-        const { topics } = await broker.call(listOffsetsV5.api, [
-          -1,
-          READ_COMMITTED,
-          [{ name: topic, partitions: asked }],
-        ]);
-        for (const p of topics[0]?.partitions ?? []) {
-          const range = found.get(p.partitionIndex) ?? { low: 0n, high: 0n };
-          found.set(
-            p.partitionIndex,
-            timestamp === EARLIEST ? { ...range, low: p.offset } : { ...range, high: p.offset },
-          );
-        }
-      };
-      // The ends are asked for after the beginnings, so a range is never negative.
-      for (const timestamp of [EARLIEST, LATEST]) {
-        await Promise.all([...byLeader].map(([leader, partitions]) => ask(leader, partitions, timestamp)));
-      }
-      return found;
-    });
+    return await this.#ask(`looking for the ends of the topic ${topic} failed`, (cluster) =>
+      offsetsOf(cluster, topic, READ_COMMITTED),
+    );
   }
 
   async committed(

@@ -47,6 +47,7 @@ describe('nobody reads standard output any more', () => {
     [0, ['lint', PIPELINE]],
     [0, ['test', PIPELINE]],
     [0, [...SCORE, '-o', 'scored.csv', '--json']],
+    [0, ['dlq', 'list', '--help']],
     [1, ['generate', '--rows', '5', '-o', '-']],
     [1, SCORE],
   ];

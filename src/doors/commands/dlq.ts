@@ -1,0 +1,180 @@
+// `sluice dlq list`, `show`, `count`, `replay` and `drop`: the desk for dead letters.
+import type { Command } from 'commander';
+import { readPipeline } from '../../config/pipeline-config.ts';
+import type { Pipeline } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { LetterTopic } from '../../kafka/desk/letter-topic.ts';
+import { selects } from '../../kafka/desk/selection.ts';
+import { type SettleOptions, settleLetters } from '../../kafka/desk/settle-letters.ts';
+import { LetterCounter } from '../../kafka/desk/tally.ts';
+import { connectionOf } from '../../runs/kafka-connection.ts';
+import { log } from './drive-run.ts';
+import { EXIT } from './exit-codes.ts';
+import {
+  COMMAND_GROUPS_TABLE,
+  COMMAND_TABLES,
+  type DlqCountFlags,
+  type DlqDropFlags,
+  type DlqListFlags,
+  type DlqReplayFlags,
+  type DlqShowFlags,
+} from './flag-tables.ts';
+import { addFlags } from './flags.ts';
+import { type SelectionFlags, selectionOf } from './letter-selection.ts';
+import {
+  bytesJson,
+  LIST_HEAD,
+  letterBlock,
+  letterJson,
+  listCells,
+  listLine,
+  settleWords,
+  tallyWords,
+} from './letter-words.ts';
+import { signalled } from './signals.ts';
+
+/** Waiting for an open transaction is told once it takes this long, ms. */
+const TOLD_AFTER_MS = 3_000;
+
+const out = (text: string): void => {
+  process.stdout.write(`${text}\n`);
+};
+
+export function addDeadLetterCommands(program: Command): void {
+  const dlq = program.command('dlq').description(COMMAND_GROUPS_TABLE.dlq!);
+  addFlags(dlq.command('list'), COMMAND_TABLES['dlq list']).action(list);
+  addFlags(dlq.command('show'), COMMAND_TABLES['dlq show']).action(show);
+  addFlags(dlq.command('count'), COMMAND_TABLES['dlq count']).action(count);
+  addFlags(dlq.command('replay'), COMMAND_TABLES['dlq replay']).action(replay);
+  addFlags(dlq.command('drop'), COMMAND_TABLES['dlq drop']).action(drop);
+}
+
+async function list(file: string, flags: DlqListFlags): Promise<void> {
+  const selection = selectionOf(flags, Date.now());
+  let listed = 0;
+  await reading(file, async (letters) => {
+    if (!flags.json) out(listLine(LIST_HEAD));
+    for await (const found of letters.letters(await letters.survey(), flags.partition)) {
+      if (!flags.settled && found.state !== 'open') continue;
+      if (!selects(selection, found.letter, found.record.key)) continue;
+      if (listed === flags.limit)
+        return log(`there are more than ${listed}: --limit lists them, dlq count counts them`);
+      listed++;
+      out(flags.json ? JSON.stringify(letterJson(found)) : listLine(listCells(found)));
+    }
+  });
+}
+
+async function show(file: string, place: string, flags: DlqShowFlags): Promise<void> {
+  const [, partition, offset] = /^(\d{1,9}):(\d{1,15})$/.exec(place) ?? [];
+  if (partition === undefined) throw new SluiceError('usage', 'a place is a partition and an offset: 0:17');
+  await reading(file, async (letters) => {
+    for await (const found of letters.letters(await letters.survey(), Number(partition))) {
+      if (String(found.letter.offset) !== offset) continue;
+      const { key, value } = found.record;
+      if (flags.json) {
+        const values = flags.value ? { ...bytesJson('key', key), ...bytesJson('value', value) } : {};
+        out(JSON.stringify({ ...letterJson(found), ...values }));
+      } else if (flags.value) process.stdout.write(value ?? '');
+      else out(letterBlock(found));
+      return;
+    }
+    throw new SluiceError('usage', `there is no letter at ${place}`);
+  });
+}
+
+async function count(file: string, flags: DlqCountFlags): Promise<void> {
+  const selection = selectionOf(flags, Date.now());
+  const counter = new LetterCounter(flags.by);
+  await reading(file, async (letters) => {
+    for await (const { letter, record, state } of letters.letters(await letters.survey(), flags.partition)) {
+      if (selects(selection, letter, record.key)) counter.add(letter, state);
+    }
+  });
+  const { tally } = counter;
+  out(flags.json ? JSON.stringify({ ...tally, by: Object.fromEntries(tally.by) }) : tallyWords(tally));
+}
+
+async function replay(file: string, flags: DlqReplayFlags): Promise<void> {
+  const report = await settling(file, flags, {
+    action: 'replayed',
+    topic: flags.topic,
+    timestamp: flags.timestamp,
+  });
+  const { settled, left, unusable, failed } = report;
+  if (flags.json) out(JSON.stringify({ replayed: settled, skipped: left, unusable, failed }));
+  else out(settleWords(report, 'put back', flags.dryRun === true));
+  if (failed.length > 0) process.exitCode = EXIT.rejected;
+}
+
+async function drop(file: string, flags: DlqDropFlags): Promise<void> {
+  const selection = selectionOf(flags, Date.now());
+  if (!flags.all && Object.keys(selection).length === 0) {
+    throw new SluiceError('usage', 'say which to drop, or --all');
+  }
+  const report = await settling(file, flags, { action: 'dropped' });
+  if (flags.json) out(JSON.stringify({ dropped: report.settled, skipped: report.left }));
+  else out(settleWords(report, 'dropped', flags.dryRun === true));
+}
+
+async function settling(
+  file: string,
+  flags: SelectionFlags & { limit?: number; reopen?: boolean; dryRun?: boolean },
+  what: Pick<SettleOptions, 'action' | 'topic' | 'timestamp'>,
+) {
+  const selection = selectionOf(flags, Date.now());
+  const pipeline = await readPipeline(file);
+  const { limit, reopen, dryRun } = flags;
+  const { signal, dispose } = signalled();
+  try {
+    return await settleLetters({
+      ...what,
+      connection: connectionOf(pipeline.kafka),
+      deadLetterTopic: deadLetterTopicOf(pipeline, file),
+      ...(pipeline.sink.type === 'kafka' ? { compression: pipeline.sink.compression } : {}),
+      selection,
+      limit,
+      reopen,
+      dryRun,
+      signal,
+      onWait: tellOnce(),
+    });
+  } finally {
+    dispose();
+  }
+}
+
+async function reading(file: string, read: (letters: LetterTopic) => Promise<void>): Promise<void> {
+  const pipeline = await readPipeline(file);
+  const topic = deadLetterTopicOf(pipeline, file);
+  const { signal, dispose } = signalled();
+  await using letters = new LetterTopic({
+    connection: connectionOf(pipeline.kafka),
+    topic,
+    signal,
+    onWait: tellOnce(),
+  });
+  try {
+    await read(letters);
+  } catch (error) {
+    // Whatever was being waited for says so in its own way.
+    signal.throwIfAborted();
+    throw error;
+  } finally {
+    dispose();
+  }
+}
+
+function deadLetterTopicOf(pipeline: Pipeline, file: string): string {
+  if (pipeline.dead_letter?.type !== 'kafka') throw new SluiceError('usage', `${file} has no dead letter topic`);
+  return pipeline.dead_letter.topic;
+}
+
+function tellOnce(): (partition: number, ms: number) => void {
+  let told = false;
+  return (partition, ms) => {
+    if (told || ms < TOLD_AFTER_MS) return;
+    told = true;
+    log(`a transaction is open in partition ${partition} of the dead letters: waiting for its end`);
+  };
+}
