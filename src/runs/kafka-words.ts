@@ -14,13 +14,19 @@ const list = (topics: readonly string[]): string => topics.join(' and ');
 
 /** The topic that a message names, if one of the pipeline's is named in it alone. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
-  const found = [reads, ...writes].filter(
-    (t) => t !== null && new RegExp(`topic ${escaped(t)}(?![\\w.-])`).test(message),
-  );
+  const found = [reads, ...writes].filter((topic) => topic !== null && isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
-const escaped = (text: string): string => text.replace(/[.-]/g, '\\$&');
+/** Whether "topic NAME" stands there, and not only the beginning of a longer name. */
+function isNamed(message: string, topic: string): boolean {
+  const words = `topic ${topic}`;
+  for (let at = message.indexOf(words); at >= 0; at = message.indexOf(words, at + 1)) {
+    const behind = message[at + words.length] ?? ' ';
+    if (!/[\w.-]/.test(behind)) return true;
+  }
+  return false;
+}
 
 function denied(reason: string, message: string, places: KafkaPlaces): string | null {
   const { group, reads, writes } = places;

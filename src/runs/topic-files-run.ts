@@ -20,7 +20,7 @@ import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordScorer, recordScorer } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
 import { invalidRecord } from './topic-run.ts';
-import { placesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
+import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 const NEWLINE = Buffer.from('\n');
 
@@ -78,7 +78,10 @@ class TopicFilesRun {
 
   async start(): Promise<RunningPipeline> {
     const source = topicSource(this.#spec, this.#context);
-    const places = placesOf(this.#spec, this.#spec.dead_letter?.type === 'kafka' ? [this.#spec.dead_letter.topic] : []);
+    const places = kafkaPlacesOf(
+      this.#spec,
+      this.#spec.dead_letter?.type === 'kafka' ? [this.#spec.dead_letter.topic] : [],
+    );
     const inPlaces = (error: unknown) => {
       throw error instanceof SluiceError ? inWords(error, places) : error;
     };

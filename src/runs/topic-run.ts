@@ -25,7 +25,7 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
-import { placesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
+import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
@@ -72,7 +72,7 @@ class TopicRun {
     const { sink, ...spec } = this.#spec;
     const letters = spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null;
     const source = topicSource(this.#spec, this.#context);
-    const places = placesOf(this.#spec, [...topicsOf(sink), ...(letters === null ? [] : [letters])]);
+    const places = kafkaPlacesOf(this.#spec, [...topicsOf(sink), ...(letters === null ? [] : [letters])]);
     const processor = await TransactionalProcessor.start({
       ...source,
       outputTopic: sink.topic,

@@ -35,7 +35,7 @@ export const topicSource = (
 };
 
 /** What the pipeline touches at its brokers. */
-export const placesOf = (
+export const kafkaPlacesOf = (
   { source, kafka }: RunSpec & { source: KafkaSource },
   writes: readonly string[],
 ): KafkaPlaces => ({ brokers: connectionOf(kafka).brokers, group: source.group, reads: source.topic, writes });

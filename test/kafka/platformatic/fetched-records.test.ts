@@ -48,7 +48,7 @@ async function encoded(
 }
 
 const fetched = (batches: Buffer, aborted: FetchedPartition['aborted'] = []): FetchedPartition => ({
-  ...{ partition: 3, error: 0, highWatermark: 0n, logStart: 0n, preferredReplica: -1 },
+  ...{ partition: 3, error: 0, highWatermark: 0n, lastStable: 0n, logStart: 0n, preferredReplica: -1 },
   ...{ aborted, batches },
 });
 
