@@ -238,7 +238,7 @@ export class TransactionalProcessor {
     const { observer, process } = this.#options;
     return {
       directory: this.#directory,
-      identity: this.#features.memberTransactions ? this.#consumer.identity : null,
+      identity: this.#features.memberTransactions && this.#lease.fencing ? this.#consumer.identity : null,
       process,
       ready: async (signal) => {
         while (this.#gate && !signal.aborted) {

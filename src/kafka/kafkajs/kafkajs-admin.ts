@@ -10,10 +10,15 @@ import { fencesByGeneration } from './flexible-requests.ts';
 import { kafkajsError } from './kafkajs-error.ts';
 import kafkajs, { type AdminWithCluster, stableOffsets } from './repairs.ts';
 
-/** Wait between questions for offsets that an open transaction may move, ms. */
+/** Offsets that an open transaction may move, and a coordinator that has just been made or moved. */
+const UNSETTLED =
+  /^(UNSTABLE_OFFSET_COMMIT|NOT_COORDINATOR_FOR_GROUP|GROUP_COORDINATOR_NOT_AVAILABLE|GROUP_LOAD_IN_PROGRESS)$/;
+/** Wait between questions for them, ms. */
 const UNSTABLE_PAUSE_MS = 20;
 /** Longest wait for them, ms: whoever asks will ask again, and can say so meanwhile. */
 const UNSTABLE_MS = 5_000;
+/** Attempts of one question whose connection somebody else gives up. */
+const ATTEMPTS = 3;
 /** Wait for kafkajs to end its connections, ms: what is open then is cut. */
 const CLOSING_MS = 500;
 
@@ -66,7 +71,7 @@ export class KafkajsAdmin implements TopicAdmin {
           const { responses } = await coordinator.offsetFetch({ groupId: group, topics: wanted });
           return new Map(responses.flatMap((r) => r.partitions).map((p) => [p.partition, offsetOf(p.offset)]));
         } catch (error) {
-          if (reasonOf(error) !== 'UNSTABLE_OFFSET_COMMIT' || this.#closed || performance.now() > end) throw error;
+          if (!UNSETTLED.test(reasonOf(error)) || this.#closed || performance.now() > end) throw error;
         }
       }
     });
@@ -108,13 +113,17 @@ export class KafkajsAdmin implements TopicAdmin {
   /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */
   async #ask<T>(during: string, question: (opened: Opened) => Promise<T>): Promise<T> {
     this.#closed = false;
-    this.#opened ??= this.#open();
-    const asked = this.#opened;
-    try {
-      return await question(await asked);
-    } catch (error) {
-      if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
-      throw kafkajsError(error, during);
+    for (let attempt = 1; ; attempt++) {
+      this.#opened ??= this.#open();
+      const asked = this.#opened;
+      try {
+        return await question(await asked);
+      } catch (error) {
+        // Another question failed and took the connection with it: this one is asked again over the next.
+        if (this.#opened !== asked && !this.#closed && attempt < ATTEMPTS) continue;
+        if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
+        throw kafkajsError(error, during);
+      }
     }
   }
 

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message, Producer, RecordMetadata, TopicMessages, Transaction } from 'kafkajs';
 import { SluiceError } from '../../core/errors.ts';
+import { reasonOf } from '../client/failures.ts';
 import type {
   BatchWriter,
   OffsetsToCommit,
@@ -17,6 +18,9 @@ import { memberOfOffsets } from './repairs.ts';
 
 /** Wait for an abort after a failure, ms: the next fence aborts anyway. */
 const ABORT_PATIENCE_MS = 5_000;
+/** Longest wait for the transaction before to be finished, ms. */
+const CONCURRENT_MS = 5_000;
+const CONCURRENT_PAUSE_MS = 10;
 /** Wait for kafkajs to end its connections, ms: what is open then is cut. */
 const CLOSING_MS = 1_000;
 
@@ -119,7 +123,16 @@ async function sendOffsets(transaction: Transaction, { group, topic, next, membe
   const partitions = [...next].map(([partition, offset]) => ({ partition, offset: String(offset) }));
   const topics = [{ topic, partitions }];
   if (member) memberOfOffsets.set(topics, member);
-  await transaction.sendOffsets({ consumerGroupId: group, topics });
+  const end = performance.now() + CONCURRENT_MS;
+  for (;;) {
+    try {
+      return await transaction.sendOffsets({ consumerGroupId: group, topics });
+    } catch (error) {
+      // The transaction before is still being finished; kafkajs waits for that where records come first, and not here.
+      if (reasonOf(error) !== 'CONCURRENT_TRANSACTIONS' || performance.now() > end) throw error;
+    }
+    await sleep(CONCURRENT_PAUSE_MS);
+  }
 }
 
 /**
