@@ -1,11 +1,11 @@
 // Facts about topics and groups, as the broker has them.
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { freePorts } from '../../support/kafka/settings.ts';
 import { until } from '../../support/kafka/topics.ts';
-import { type Bench, codeOf, counted } from './harness.ts';
+import { type Behaves, type Bench, codeOf, counted } from './harness.ts';
 
-export function admins(bench: () => Bench): void {
-  test('a topic has its partitions and its largest message; one that is not there is named', async () => {
+export function admins(bench: () => Bench, behaves: Behaves): void {
+  behaves('a topic has its partitions and its largest message; one that is not there is named', async () => {
     const { client, connection, cluster } = bench();
     const admin = client.admin(connection);
     const topic = await bench().topic(3, { 'max.message.bytes': '12345' });
@@ -18,7 +18,7 @@ export function admins(bench: () => Bench): void {
     await admin.close();
   });
 
-  test('a broker that is not there is named, and so is a broken login', async () => {
+  behaves('a broker that is not there is named, and so is a broken login', async () => {
     const { client, secured } = bench();
     const [port] = await freePorts(1);
     const away = client.admin({ brokers: [`127.0.0.1:${port}`], connectTimeoutMs: 500 });
@@ -38,7 +38,7 @@ export function admins(bench: () => Bench): void {
     await admin.close();
   });
 
-  test('a secured broker answers', async () => {
+  behaves('a secured broker answers', async () => {
     const { client, secured } = bench();
     const topic = await bench().topic(2);
     const admin = client.admin(secured);
@@ -47,7 +47,7 @@ export function admins(bench: () => Bench): void {
     await admin.close();
   });
 
-  test('a range begins behind deleted records and ends before a transaction that is open', async () => {
+  behaves('a range begins behind deleted records and ends before a transaction that is open', async () => {
     const { client, connection, cluster } = bench();
     const topic = await bench().topic(2);
     const admin = client.admin(connection);
@@ -73,7 +73,7 @@ export function admins(bench: () => Bench): void {
     await admin.close();
   });
 
-  test('committed offsets are told when no transaction is open that moves them', async () => {
+  behaves('committed offsets are told when no transaction is open that moves them', async () => {
     const { client, connection, cluster } = bench();
     const topic = await bench().topic(2);
     const group = bench().name('group');

@@ -1,14 +1,14 @@
 // Membership and reading: who has which partition, and what comes from it.
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { addPartitions, until } from '../../support/kafka/topics.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
-import { type Bench, codeOf, counted, valuesOf } from './harness.ts';
+import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
 
 /** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
 const SOON_MS = 20_000;
 
-export function members(bench: () => Bench): void {
-  test('records come in order from each partition, from where it is started', async () => {
+export function members(bench: () => Bench, behaves: Behaves): void {
+  behaves('records come in order from each partition, from where it is started', async () => {
     const topic = await bench().topic(3);
     for (const partition of [0, 1, 2]) await bench().write(topic, partition, counted(400, partition * 1000));
     await using reader = bench().watch(topic, { from: 5n, fetchBytes: 4_000 });
@@ -20,7 +20,7 @@ export function members(bench: () => Bench): void {
     }
   });
 
-  test('reading starts again where it is told to: behind, ahead, and at the end', async () => {
+  behaves('reading starts again where it is told to: behind, ahead, and at the end', async () => {
     const topic = await bench().topic();
     await bench().write(topic, 0, counted(50));
     await using reader = await bench().watch(topic).joined(1);
@@ -39,7 +39,7 @@ export function members(bench: () => Bench): void {
     expect(valuesOf(await reader.read(3))).toEqual(['50', '51', '52']);
   });
 
-  test('an offset that is gone is told, and its partition is given anew', async () => {
+  behaves('an offset that is gone is told, and its partition is given anew', async () => {
     const topic = await bench().topic();
     await bench().write(topic, 0, counted(20));
     const admin = await bench().cluster.admin();
@@ -54,7 +54,7 @@ export function members(bench: () => Bench): void {
     expect(reader.failures).toEqual([]);
   });
 
-  test('a partition that is paused holds, the others go on, and nothing is lost or doubled', async () => {
+  behaves('a partition that is paused holds, the others go on, and nothing is lost or doubled', async () => {
     const topic = await bench().topic(2);
     await using reader = bench().watch(topic, { fetchBytes: 2_000 });
     await reader.joined(2);
@@ -76,7 +76,7 @@ export function members(bench: () => Bench): void {
     }
   });
 
-  test('members share the partitions, and who leaves gives them back', async () => {
+  behaves('members share the partitions, and who leaves gives them back', async () => {
     const topic = await bench().topic(4);
     await using first = await bench().watch(topic).joined(4);
     const second = await bench().watch(topic).joined(2);
@@ -89,7 +89,7 @@ export function members(bench: () => Bench): void {
     await first.owns(4);
   });
 
-  test('a static member that comes back gets the same partitions, and the other one does not notice', async () => {
+  behaves('a static member that comes back gets the same partitions, and the other one does not notice', async () => {
     const topic = await bench().topic(4);
     const settings = { sessionTimeoutMs: 60_000 };
     const one = await bench()
@@ -123,25 +123,28 @@ export function members(bench: () => Bench): void {
     ['sync', 14],
     ['heartbeat', 12],
   ] as const) {
-    test(`a member whose ${name} is not answered in the midst of a rebalance holds nothing that others hold`, async () => {
-      const { link } = bench();
-      const topic = await bench().topic(4);
-      const connection = { brokers: [link.address] };
-      await using first = await bench().watch(topic, { connection }).joined(4);
-      const cuts = link.cuts;
-      link.cutNext(apiKey);
-      await using second = bench().watch(topic);
-      await second.joined(2);
-      await first.owns(2);
-      expect(new Set([...first.owned, ...second.owned])).toEqual(new Set([0, 1, 2, 3]));
-      expect(link.cuts).toBeGreaterThan(cuts);
-      for (const partition of [0, 1, 2, 3]) await bench().write(topic, partition, counted(5, partition * 10));
-      await until(() => first.records.length + second.records.length >= 20, 'every record is read');
-      expect(new Set(valuesOf([...first.records, ...second.records])).size).toBe(20);
-    });
+    behaves(
+      `a member whose ${name} is not answered in the midst of a rebalance holds nothing that others hold`,
+      async () => {
+        const { link } = bench();
+        const topic = await bench().topic(4);
+        const connection = { brokers: [link.address] };
+        await using first = await bench().watch(topic, { connection }).joined(4);
+        const cuts = link.cuts;
+        link.cutNext(apiKey);
+        await using second = bench().watch(topic);
+        await second.joined(2);
+        await first.owns(2);
+        expect(new Set([...first.owned, ...second.owned])).toEqual(new Set([0, 1, 2, 3]));
+        expect(link.cuts).toBeGreaterThan(cuts);
+        for (const partition of [0, 1, 2, 3]) await bench().write(topic, partition, counted(5, partition * 10));
+        await until(() => first.records.length + second.records.length >= 20, 'every record is read');
+        expect(new Set(valuesOf([...first.records, ...second.records])).size).toBe(20);
+      },
+    );
   }
 
-  test('of two members with one instance name the older ends, in words', async () => {
+  behaves('of two members with one instance name the older ends, in words', async () => {
     const topic = await bench().topic();
     const older = await bench().watch(topic, { instanceId: 'name' }).joined(1);
     await using newer = await bench().watch(topic, { instanceId: 'name' }).joined(1);
@@ -153,7 +156,7 @@ export function members(bench: () => Bench): void {
     expect(await newer.member.isMember()).toBe(true);
   });
 
-  test('new partitions are noticed and read', async () => {
+  behaves('new partitions are noticed and read', async () => {
     const topic = await bench().topic(1);
     await using reader = await bench().watch(topic).joined(1);
     await addPartitions(bench().cluster, [topic], 3);
@@ -162,7 +165,7 @@ export function members(bench: () => Bench): void {
     await reader.read(6);
   });
 
-  test('offsets are committed by who is a member, and by nobody else', async () => {
+  behaves('offsets are committed by who is a member, and by nobody else', async () => {
     const topic = await bench().topic();
     const admin = bench().client.admin(bench().connection);
     const reader = await bench().watch(topic).joined(1);
@@ -174,7 +177,7 @@ export function members(bench: () => Bench): void {
     await admin.close();
   });
 
-  test('a member reads and stops over TLS as over plain text, in any state, soon', async () => {
+  behaves('a member reads and stops over TLS as over plain text, in any state, soon', async () => {
     for (const connection of [bench().connection, bench().secured]) {
       const topic = await bench().topic(2);
       await bench().write(topic, 0, counted(10));
@@ -192,7 +195,7 @@ export function members(bench: () => Bench): void {
     }
   });
 
-  test('a topic that is not there and a broken login end the start, in words', async () => {
+  behaves('a topic that is not there and a broken login end the start, in words', async () => {
     const { secured } = bench();
     await using lost = bench().watch('not-there');
     expect(await codeOf(lost.member.start())).toBe('kafka_topic_missing');

@@ -1,19 +1,19 @@
 // What is left of a client when its only broker is gone, and when it is back.
 import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
 import { times } from '../../support/tiers.ts';
-import { type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
+import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
 const RUNS = times('SLUICE_CONFORMANCE_RUNS', { quick: 1, check: 3, campaigns: 100 });
 const SEED = Number(process.env.SLUICE_SEED ?? 1);
 /** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
 const SOON_MS = 20_000;
 
-export function outages(bench: () => Bench): void {
-  test('a member whose broker is gone says so, and joins and reads again by itself', async () => {
+export function outages(bench: () => Bench, behaves: Behaves): void {
+  behaves('a member whose broker is gone says so, and joins and reads again by itself', async () => {
     const topic = await bench().topic(2);
     await bench().write(topic, 0, counted(10));
     await using reader = await bench().watch(topic).joined(2);
@@ -36,7 +36,7 @@ export function outages(bench: () => Bench): void {
     expect(reader.failures).toEqual([]);
   });
 
-  test('what was acknowledged while the broker was killed is there once', async () => {
+  behaves('what was acknowledged while the broker was killed is there once', async () => {
     const topic = await bench().topic();
     const acknowledged: string[] = [];
     let over = false;
@@ -74,7 +74,7 @@ export function outages(bench: () => Bench): void {
     expect(values).toEqual([...values].sort((a, b) => Number(a) - Number(b)));
   });
 
-  test('everything stops soon when the broker is gone, over TLS and plain text', async () => {
+  behaves('everything stops soon when the broker is gone, over TLS and plain text', async () => {
     const readers: WatchedMember[] = [];
     for (const connection of [bench().connection, bench().secured]) {
       const topic = await bench().topic(2);
@@ -106,7 +106,7 @@ export function outages(bench: () => Bench): void {
     await restart(bench());
   });
 
-  test('any call in any state, in any order, with a broker that comes and goes: no surprise', async () => {
+  behaves('any call in any state, in any order, with a broker that comes and goes: no surprise', async () => {
     const topic = await bench().topic(3);
     await bench().write(topic, 0, counted(100));
     const calls = [

@@ -1,10 +1,10 @@
 // Batches and transactions: what is written is there once, whole and in order, or not at all.
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import type { BatchCompression } from '../../../src/kafka/client/codecs.ts';
 import type { PlannedRecord } from '../../../src/kafka/client/kafka-client.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
-import { type Bench, codeOf, counted, valuesOf } from './harness.ts';
+import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
 
 const TIME = 1_700_000_000_000;
 
@@ -21,9 +21,9 @@ const ODD: readonly PlannedRecord[] = [
   },
 ];
 
-export function writers(bench: () => Bench): void {
+export function writers(bench: () => Bench, behaves: Behaves): void {
   for (const compression of ['none', 'gzip', 'snappy', 'lz4', 'zstd'] as const satisfies readonly BatchCompression[]) {
-    test(`records come back as they were written, packed by ${compression}`, async () => {
+    behaves(`records come back as they were written, packed by ${compression}`, async () => {
       const topic = await bench().topic();
       const writer = bench().client.writer(bench().writerSettings({ compression }));
       await writer.connect();
@@ -39,7 +39,7 @@ export function writers(bench: () => Bench): void {
     });
   }
 
-  test("Java's consumer reads what was written", async () => {
+  behaves("Java's consumer reads what was written", async () => {
     const topic = await bench().topic();
     for (const compression of ['zstd', 'lz4', 'snappy'] as const) {
       await bench().write(topic, 0, [{ ...ODD[3]!, value: Buffer.from(compression) }], { compression });
@@ -60,7 +60,7 @@ export function writers(bench: () => Bench): void {
     expect(seen.trim().split('\n')).toEqual(['zstd', 'lz4', 'snappy'].map((word) => `${headers}\t${word}`));
   });
 
-  test('records and offsets of a transaction are there together', async () => {
+  behaves('records and offsets of a transaction are there together', async () => {
     const { client } = bench();
     const [topic, input, group] = [await bench().topic(2), await bench().topic(2), bench().name('group')];
     const writer = client.writer(bench().writerSettings({ transactionalId: bench().name('both') }));
@@ -93,7 +93,7 @@ export function writers(bench: () => Bench): void {
     expect(seen.filter((r) => r.partition === 1).map((r) => r.value)).toEqual(['10', '11']);
   });
 
-  test('an older writer is refused after a fence, and what it had open is aborted', async () => {
+  behaves('an older writer is refused after a fence, and what it had open is aborted', async () => {
     const { client, cluster, connection } = bench();
     const topic = await bench().topic();
     const transactionalId = bench().name('fenced');
@@ -132,47 +132,50 @@ export function writers(bench: () => Bench): void {
 
   // InitProducerId, AddPartitionsToTxn, Produce, AddOffsetsToTxn, TxnOffsetCommit, EndTxn.
   for (const apiKey of [22, 24, 0, 25, 28, 26]) {
-    test(`a transaction whose answer ${apiKey} is lost is there whole or not at all, and the next writer goes on`, async () => {
-      const { client, cluster, link } = bench();
-      const [topic, input, group] = [await bench().topic(), await bench().topic(), bench().name('group')];
-      const transactionalId = bench().name('lost');
-      const connection = { brokers: [link.address] };
-      const write = async (value: number): Promise<boolean> => {
-        const writer = client.writer(bench().writerSettings({ transactionalId, connection }));
-        const next = new Map([[0, BigInt(value)]]);
-        const rounds = [[{ topic, partition: 0, records: counted(1, value) }]];
-        try {
-          await writer.connect();
-          await writer.fence();
-          await writer.writeTransaction(rounds, { group, topic: input, next, member: null });
-          return true;
-        } catch (error) {
-          expect(error).toBeInstanceOf(SluiceError);
-          return false;
-        } finally {
-          await writer.discard();
-        }
-      };
-      expect(await write(1)).toBe(true);
-      link.cutNext(apiKey);
-      const second = await write(2);
-      expect(await write(3)).toBe(true);
-      const values = (await readTopic(cluster, topic)).map((r) => r.value);
-      expect(
-        second
-          ? [['1', '2', '3']]
-          : [
-              ['1', '3'],
-              ['1', '2', '3'],
-            ],
-      ).toContainEqual(values);
-      const admin = client.admin(bench().connection);
-      expect(await admin.committed(group, input, [0])).toEqual(new Map([[0, 3n]]));
-      await admin.close();
-    });
+    behaves(
+      `a transaction whose answer ${apiKey} is lost is there whole or not at all, and the next writer goes on`,
+      async () => {
+        const { client, cluster, link } = bench();
+        const [topic, input, group] = [await bench().topic(), await bench().topic(), bench().name('group')];
+        const transactionalId = bench().name('lost');
+        const connection = { brokers: [link.address] };
+        const write = async (value: number): Promise<boolean> => {
+          const writer = client.writer(bench().writerSettings({ transactionalId, connection }));
+          const next = new Map([[0, BigInt(value)]]);
+          const rounds = [[{ topic, partition: 0, records: counted(1, value) }]];
+          try {
+            await writer.connect();
+            await writer.fence();
+            await writer.writeTransaction(rounds, { group, topic: input, next, member: null });
+            return true;
+          } catch (error) {
+            expect(error).toBeInstanceOf(SluiceError);
+            return false;
+          } finally {
+            await writer.discard();
+          }
+        };
+        expect(await write(1)).toBe(true);
+        link.cutNext(apiKey);
+        const second = await write(2);
+        expect(await write(3)).toBe(true);
+        const values = (await readTopic(cluster, topic)).map((r) => r.value);
+        expect(
+          second
+            ? [['1', '2', '3']]
+            : [
+                ['1', '3'],
+                ['1', '2', '3'],
+              ],
+        ).toContainEqual(values);
+        const admin = client.admin(bench().connection);
+        expect(await admin.committed(group, input, [0])).toEqual(new Map([[0, 3n]]));
+        await admin.close();
+      },
+    );
   }
 
-  test('offsets of a generation that is over are refused with everything beside them', async () => {
+  behaves('offsets of a generation that is over are refused with everything beside them', async () => {
     const { client, connection, cluster } = bench();
     const [input, topic] = [await bench().topic(2), await bench().topic()];
     const group = `g-${input}`;
@@ -201,7 +204,7 @@ export function writers(bench: () => Bench): void {
     expect((await readTopic(cluster, topic)).map((r) => r.value)).toEqual(['0']);
   });
 
-  test('a topic that is not there and a batch that is too large are named', async () => {
+  behaves('a topic that is not there and a batch that is too large are named', async () => {
     const small = await bench().topic(1, { 'max.message.bytes': '2000' });
     const large = [{ key: null, value: Buffer.alloc(10_000, 1) }];
     expect(await codeOf(bench().write(small, 0, large))).toBe('kafka_record_too_large');
@@ -211,7 +214,7 @@ export function writers(bench: () => Bench): void {
     expect(await codeOf(bench().write(small, 7, counted(1)))).toBe('kafka_topic_missing');
   });
 
-  test('aborted records are never delivered, and what readers may not see is skipped', async () => {
+  behaves('aborted records are never delivered, and what readers may not see is skipped', async () => {
     const { cluster, client, connection } = bench();
     const topic = await bench().topic();
     const transactionalId = bench().name('aborts');

@@ -1,15 +1,31 @@
 // What every Kafka client behind the interface has to do, each behaviour against a real broker. One broker is shared by all.
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, test } from 'vitest';
 import type { KafkaClient } from '../../../src/kafka/client/kafka-client.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
+import { SKIPPED, TIER } from '../../support/tiers.ts';
 import { admins } from './conformance-admin.ts';
 import { members } from './conformance-members.ts';
 import { outages } from './conformance-outages.ts';
 import { writers } from './conformance-writers.ts';
-import { Bench } from './harness.ts';
+import { type Behaves, Bench } from './harness.ts';
+
+export interface ConformanceOptions {
+  /** Behaviours that this client is known not to have, each with what it does instead: skipped by name. */
+  known?: Readonly<Record<string, string>>;
+  /** Whether brokers that are killed are left to campaigns. */
+  outagesInCampaigns?: boolean;
+}
 
 /** The whole suite; those of members that come back end with a broker that was killed and restarted. */
-export function conformance(client: KafkaClient): void {
+export function conformance(
+  client: KafkaClient,
+  { known = {}, outagesInCampaigns = false }: ConformanceOptions = {},
+): void {
+  const behaves: Behaves = (name, run) => {
+    const instead = known[name];
+    if (instead === undefined) test(name, run);
+    else test.skip(`${name}${SKIPPED}known of ${client.name}: ${instead}`, run);
+  };
   requireKafka(`${client.name} as a Kafka client`, () => {
     let bench: Bench;
     beforeAll(async () => {
@@ -17,9 +33,9 @@ export function conformance(client: KafkaClient): void {
     });
     afterAll(() => bench?.close());
     const open = () => bench;
-    admins(open);
-    writers(open);
-    members(open);
-    outages(open);
+    admins(open, behaves);
+    writers(open, behaves);
+    members(open, behaves);
+    if (TIER === 'campaigns' || !outagesInCampaigns) outages(open, behaves);
   });
 }

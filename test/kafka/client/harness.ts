@@ -21,6 +21,9 @@ import { until } from '../../support/kafka/topics.ts';
 
 const PASSWORD = 'pass-word-of-the-test';
 
+/** Declares one behaviour of the suite. */
+export type Behaves = (name: string, run: () => Promise<void>) => void;
+
 /** A client and the broker it is held against. */
 export class Bench {
   readonly client: KafkaClient;
