@@ -286,7 +286,7 @@ ${common}`,
     expect(JSON.parse((await sluice(['run', toFiles, '--json'], { cwd: t.folder })).stdout)).toMatchObject({ rows: 0 });
 
     const replayed = await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder });
-    expect(JSON.parse(replayed.stdout)).toMatchObject({ replayed: 1, skipped: 0, unusable: 0, failed: 0 });
+    expect(JSON.parse(replayed.stdout)).toMatchObject({ replayed: 1, skipped: 0, unusable: 0, failed: [] });
     expect(JSON.parse((await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder })).stdout)).toMatchObject({
       replayed: 0,
     });
