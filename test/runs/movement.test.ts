@@ -1,0 +1,77 @@
+// /readyz of a pipeline that reads a topic: whether it gets on.
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { KafkaObserver, TransactionReport } from '../../src/kafka/observer.ts';
+import { Teller } from '../../src/runs/kafka-words.ts';
+import { Movement } from '../../src/runs/movement.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['performance'] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+const written = (partition: number): TransactionReport => ({
+  partition,
+  records: 1,
+  rejected: 0,
+  oversized: 0,
+  bytes: 1,
+  ms: 1,
+  next: 1n,
+});
+
+function watched(): { movement: Movement; events: KafkaObserver; told: string[] } {
+  const movement = new Movement();
+  const told: string[] = [];
+  const events = movement.beside({
+    onAssigned: ({ partitions }) => told.push(`assigned ${partitions}`),
+    onLag: ({ lag }) => told.push(`lag ${lag}`),
+    onRestart: () => told.push('restart'),
+    onTransaction: () => told.push('written'),
+  });
+  return { movement, events, told };
+}
+
+test('a place in the group, and every partition empty or answered a short while ago', () => {
+  const { movement, events, told } = watched();
+  expect(movement.ready).toBe(false);
+  events.onAssigned!({ partitions: [0, 1] });
+  expect(movement.ready).toBe(true);
+  vi.advanceTimersByTime(600_000);
+  expect(movement.ready).toBe(true);
+  // Records come after ten quiet minutes: they have their time from now.
+  events.onLag!({ partition: 1, lag: 5 });
+  expect(movement.ready).toBe(true);
+  vi.advanceTimersByTime(29_000);
+  expect(movement.ready).toBe(true);
+  vi.advanceTimersByTime(2_000);
+  expect(movement.ready).toBe(false);
+  events.onLag!({ partition: 1, lag: 9 });
+  expect(movement.ready).toBe(false);
+  events.onTransaction!(written(1));
+  expect(movement.ready).toBe(true);
+  vi.advanceTimersByTime(31_000);
+  events.onLag!({ partition: 1, lag: 8 });
+  expect(movement.ready).toBe(true);
+  events.onRestart!({ reason: 'gone' });
+  expect(movement.ready).toBe(false);
+  // Others of the group have all partitions.
+  events.onAssigned!({ partitions: [] });
+  expect(movement.ready).toBe(true);
+  expect(told).toEqual(['assigned 0,1', 'lag 5', 'lag 9', 'written', 'lag 8', 'restart', 'assigned ']);
+});
+
+test('the same words come once in half a minute, with how often they were left out', () => {
+  const lines: string[] = [];
+  const teller = new Teller((line) => lines.push(line));
+  for (let i = 0; i < 100; i++) {
+    teller.tell('a', `a ${i}`);
+    if (i % 50 === 0) teller.tell('b', `b ${i}`);
+    vi.advanceTimersByTime(500);
+  }
+  expect(lines).toEqual(['a 0', 'b 0', 'a 60 (59 times more since the last of these lines)']);
+  teller.forget('a');
+  teller.tell('a', 'again');
+  expect(lines.at(-1)).toBe('again');
+});
