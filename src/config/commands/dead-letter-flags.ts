@@ -11,14 +11,14 @@ const SELECTION = {
   key: { schema: text('only those with this key'), value: 'key' },
   since: { schema: text('only those that became dead letters at or after it: 2026-11-22T02:00Z'), value: 'time' },
   until: { schema: text('only those that became dead letters before it'), value: 'time' },
-  min_age_ms: { schema: whole('only those that have been dead letters for this long', [0]) },
-  max_attempt: { schema: whole('only those that became dead letters at most this often', [1]) },
-  partition: { schema: whole('only those in this partition of the dead letter topic', [0]) },
+  min_age_ms: { schema: whole('only those that have been dead letters for this long', [0, 3e11]) },
+  max_attempt: { schema: whole('only those that became dead letters at most this often', [1, 1e6]) },
+  partition: { schema: whole('only those in this partition of the dead letter topic', [0, 1e6]) },
   offsets: { schema: text('only those with these offsets in the dead letter topic: 100-199,205'), value: 'ranges' },
 } as const satisfies Record<string, FlagSpec>;
 
 const SETTLING = {
-  limit: { schema: whole('at most this many, in order of partition and offset', [1]) },
+  limit: { schema: whole('at most this many, in order of partition and offset', [1, 1e10]) },
   reopen: switchFlag('also those that the replay of an earlier release passed: it put them back, or left them out'),
   dry_run: switchFlag('count them, write nothing'),
   json: switchFlag('print counts as JSON'),
@@ -30,7 +30,7 @@ export const DEAD_LETTER_COMMANDS = {
     arguments: [pipeline],
     flags: {
       ...SELECTION,
-      limit: { schema: whole('at most this many', [1], { default: 50 }) },
+      limit: { schema: whole('at most this many', [1, 1e10], { default: 50 }) },
       settled: switchFlag('also those that were put back or dropped'),
       json: switchFlag('print one JSON object a letter'),
     },
