@@ -25,17 +25,17 @@ export interface BatchHead {
 }
 
 // Where the parts of a batch begin.
-const LENGTH_AT = 8;
-const MAGIC_AT = 16;
-const CRC_AT = 17;
-const ATTRIBUTES_AT = 21;
-const LAST_OFFSET_DELTA_AT = 23;
-const FIRST_TIMESTAMP_AT = 27;
-const MAX_TIMESTAMP_AT = 35;
-const PRODUCER_ID_AT = 43;
+export const LENGTH_AT = 8;
+export const MAGIC_AT = 16;
+export const CRC_AT = 17;
+export const ATTRIBUTES_AT = 21;
+export const LAST_OFFSET_DELTA_AT = 23;
+export const FIRST_TIMESTAMP_AT = 27;
+export const MAX_TIMESTAMP_AT = 35;
+export const PRODUCER_ID_AT = 43;
 const PRODUCER_EPOCH_AT = 51;
 const FIRST_SEQUENCE_AT = 53;
-const COUNT_AT = 57;
+export const COUNT_AT = 57;
 export const MAGIC = 2;
 const CODEC_MASK = 7;
 const TRANSACTIONAL = 16;

@@ -1,7 +1,19 @@
 // From the bytes of a fetch to records: what readers of committed records may see, and nothing twice.
 // Formats: https://kafka.apache.org/protocol (Fetch, version 11), https://kafka.apache.org/documentation/#recordbatch
 import { type BatchCompression, unpackBatch } from '../client/codecs.ts';
-import { crc32c, MAGIC } from '../client/record-batch.ts';
+import {
+  ATTRIBUTES_AT,
+  COUNT_AT,
+  CRC_AT,
+  crc32c,
+  FIRST_TIMESTAMP_AT,
+  LAST_OFFSET_DELTA_AT,
+  LENGTH_AT,
+  MAGIC,
+  MAGIC_AT,
+  MAX_TIMESTAMP_AT,
+  PRODUCER_ID_AT,
+} from '../client/record-batch.ts';
 import { BATCH_OVERHEAD, type IncomingRecord, type RecordHeaders } from '../client/records.ts';
 import { Unreadable } from './broker-failures.ts';
 
@@ -63,15 +75,6 @@ export function readFetch(body: Buffer): { error: number; partitions: FetchedPar
   return { error, partitions };
 }
 
-const LENGTH_AT = 8;
-const MAGIC_AT = 16;
-const CRC_AT = 17;
-const ATTRIBUTES_AT = 21;
-const LAST_OFFSET_DELTA_AT = 23;
-const FIRST_TIMESTAMP_AT = 27;
-const MAX_TIMESTAMP_AT = 35;
-const PRODUCER_ID_AT = 43;
-const COUNT_AT = 57;
 const CODEC_MASK = 7;
 const LOG_APPEND_TIME = 8;
 const TRANSACTIONAL = 16;

@@ -7,7 +7,7 @@ import type { IncomingRecord } from '../client/records.ts';
 import type { BrokerCluster } from './broker-cluster.ts';
 import { failure, isMissing, isPassing, Refusal } from './broker-failures.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
-import { fetchV11, protocolErrorsCodesById } from './kafka-protocol.ts';
+import { errorName, fetchV11 } from './kafka-protocol.ts';
 
 export interface FetchEvents {
   records(partition: number, records: IncomingRecord[], next: bigint, highWatermark: bigint): void;
@@ -205,7 +205,7 @@ export class Fetcher {
       },
     );
     const { error, partitions: fetched } = answer as unknown as ReturnType<typeof readFetch>;
-    if (error !== 0) throw new Refusal('Fetch', [nameOf(error)]);
+    if (error !== 0) throw new Refusal('Fetch', [errorName(error)]);
     return fetched;
   }
 
@@ -213,7 +213,7 @@ export class Fetcher {
     if (!this.#counts(fetched.partition, reading, version)) return;
     const from = reading.position!;
     if (fetched.error !== 0) {
-      const refusal = new Refusal('Fetch', [nameOf(fetched.error)]);
+      const refusal = new Refusal('Fetch', [errorName(fetched.error)]);
       if (refusal.type !== 'OFFSET_OUT_OF_RANGE') throw refusal;
       return this.#outOfRange(fetched, reading, from);
     }
@@ -280,8 +280,5 @@ export class Fetcher {
     }
   }
 }
-
-const nameOf = (number: number): string =>
-  (protocolErrorsCodesById as Readonly<Record<number, string>>)[number] ?? 'UNKNOWN_SERVER_ERROR';
 
 const offsetLost = (why: string): SluiceError => failure(new Refusal('Fetch', ['OFFSET_OUT_OF_RANGE']), why);

@@ -43,3 +43,7 @@ export const endTxnV3 = await part<typeof Library.endTxnV3>('apis/producer/end-t
 // They bring all of the protocol with them, so they are loaded by those who log in.
 export const saslPlain = () => part<typeof Library.saslPlain>('protocol/sasl/plain.js');
 export const saslScramSha = () => part<typeof Library.saslScramSha>('protocol/sasl/scram-sha.js');
+
+/** The protocol's name of an error by its number. */
+export const errorName = (number: number): string =>
+  (protocolErrorsCodesById as Readonly<Record<number, string>>)[number] ?? 'UNKNOWN_SERVER_ERROR';

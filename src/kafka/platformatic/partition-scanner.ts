@@ -5,7 +5,7 @@ import type { IncomingRecord } from '../client/records.ts';
 import { BrokerCluster } from './broker-cluster.ts';
 import { failure, Refusal, refusedAs, Unreadable } from './broker-failures.ts';
 import { decodeRecords, type FetchedPartition, readFetch } from './fetched-records.ts';
-import { fetchV11, protocolErrorsCodesById } from './kafka-protocol.ts';
+import { errorName, fetchV11 } from './kafka-protocol.ts';
 import { offsetsOf } from './list-offsets.ts';
 
 const READ_COMMITTED = 1;
@@ -111,11 +111,8 @@ async function fetchOf(
   const [fetched] = partitions;
   const code = error === 0 ? (fetched?.error ?? 0) : error;
   if (code === 0 && fetched) return fetched;
-  const refusal = new Refusal('Fetch', [nameOf(code)]);
+  const refusal = new Refusal('Fetch', [errorName(code)]);
   if (refusedAs(refusal, 'OFFSET_OUT_OF_RANGE')) return null;
   cluster.forget(topic);
   throw refusal;
 }
-
-const nameOf = (number: number): string =>
-  (protocolErrorsCodesById as Readonly<Record<number, string>>)[number] ?? 'UNKNOWN_SERVER_ERROR';

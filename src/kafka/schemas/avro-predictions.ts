@@ -3,9 +3,10 @@ import avro from 'avsc';
 import { exactLong } from './avro-values.ts';
 import { headOf } from './framing.ts';
 import {
+  isNothing,
   MODEL_KEYS,
   NAMESPACE,
-  type PassthroughField,
+  PredictionParts,
   type PredictionSchemaOptions,
   parsePrediction,
   passed,
@@ -75,9 +76,7 @@ export function avroSchemaOfPredictions(options: PredictionSchemaOptions): strin
 class AvroEncoder implements ValueEncoder {
   readonly #type: avro.Type;
   readonly #head: Buffer;
-  readonly #fields: readonly SchemaField[];
-  readonly #named: readonly PassthroughField[];
-  readonly #known: ReadonlySet<string>;
+  readonly #parts: PredictionParts;
 
   constructor(schema: string, id: number, options: PredictionSchemaOptions) {
     this.#type = avro.Type.forSchema(
@@ -87,9 +86,7 @@ class AvroEncoder implements ValueEncoder {
         registry: { long: exactLong },
       } as unknown as Partial<avro.ForSchemaOptions>,
     );
-    this.#fields = options.fields;
-    this.#named = passthroughFields(options);
-    this.#known = new Set([...MODEL_KEYS, ...this.#fields.map((f) => f.key), ...this.#named.map((n) => n.column)]);
+    this.#parts = new PredictionParts(options);
     this.#head = headOf(id);
   }
 
@@ -97,15 +94,13 @@ class AvroEncoder implements ValueEncoder {
     const p = parsePrediction(json);
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
-    for (const { key, kind } of this.#fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
-    for (const { column, name } of this.#named) record[name] = passed(p[column]);
-    const rest = Object.entries(p).filter(([key]) => !this.#known.has(key));
+    for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
+    for (const { column, name } of this.#parts.named) record[name] = passed(p[column]);
+    const rest = this.#parts.rest(p);
     if (rest.length > 0) record.passthrough = { map: Object.fromEntries(rest.map(([k, v]) => [k, passed(v)])) };
     return Buffer.concat([this.#head, this.#type.toBuffer(record)]);
   }
 }
-
-const isNothing = (value: unknown): boolean => value === undefined || value === null;
 
 /** @throws SluiceError schema_registry_unavailable | kafka_config */
 export async function openAvroEncoder(

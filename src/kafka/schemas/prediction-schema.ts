@@ -115,3 +115,24 @@ export function parsePrediction(json: Buffer): Record<string, unknown> {
       : value;
   return (JSON.parse as (text: string, reviver: typeof exact) => Record<string, unknown>)(text, exact);
 }
+
+/** A prediction as every encoder takes it apart: its fields, the columns that are named, and all others. */
+export class PredictionParts {
+  readonly fields: readonly SchemaField[];
+  readonly named: readonly PassthroughField[];
+  readonly #known: ReadonlySet<string>;
+
+  /** @throws SluiceError kafka_config two columns would share a name */
+  constructor(options: PredictionSchemaOptions) {
+    this.fields = options.fields;
+    this.named = passthroughFields(options);
+    this.#known = new Set([...MODEL_KEYS, ...this.fields.map((f) => f.key), ...this.named.map((n) => n.column)]);
+  }
+
+  /** Members of a prediction that are neither a field nor a named column. */
+  rest(prediction: Readonly<Record<string, unknown>>): [column: string, value: unknown][] {
+    return Object.entries(prediction).filter(([key]) => !this.#known.has(key));
+  }
+}
+
+export const isNothing = (value: unknown): value is null | undefined => value === undefined || value === null;

@@ -2,9 +2,10 @@
 import protobuf from 'protobufjs';
 import { FIRST_MESSAGE, headOf } from './framing.ts';
 import {
+  isNothing,
   MODEL_KEYS,
   NAMESPACE,
-  type PassthroughField,
+  PredictionParts,
   type PredictionSchemaOptions,
   parsePrediction,
   passed,
@@ -80,29 +81,25 @@ export function protoOfPredictions(options: PredictionSchemaOptions): string {
 class ProtobufEncoder implements ValueEncoder {
   readonly #type: protobuf.Type;
   readonly #head: Buffer;
-  readonly #fields: readonly SchemaField[];
-  readonly #named: readonly PassthroughField[];
-  readonly #known: ReadonlySet<string>;
+  readonly #parts: PredictionParts;
 
   constructor(proto: string, id: number, options: PredictionSchemaOptions) {
     this.#type = protobuf.parse(proto, { keepCase: true }).root.lookupType(`${NAMESPACE}.${RECORD_NAME}`);
-    this.#fields = options.fields;
-    this.#named = passthroughFields(options);
-    this.#known = new Set([...MODEL_KEYS, ...this.#fields.map((f) => f.key), ...this.#named.map((n) => n.column)]);
+    this.#parts = new PredictionParts(options);
     this.#head = Buffer.concat([headOf(id), FIRST_MESSAGE]);
   }
 
   encode(json: Buffer): Buffer {
     const p = parsePrediction(json);
-    const message: Record<string, unknown> = { passthrough: {} };
+    const message: Record<string, unknown> = {};
     for (const key of MODEL_KEYS) message[snake(key)] = p[key] ?? '';
-    for (const { key, kind } of this.#fields) {
-      if (p[key] !== undefined && p[key] !== null) message[snake(key)] = KINDS[kind].of(p[key]);
+    for (const { key, kind } of this.#parts.fields) {
+      if (!isNothing(p[key])) message[snake(key)] = KINDS[kind].of(p[key]);
     }
-    for (const { column, name } of this.#named) {
-      if (p[column] !== undefined && p[column] !== null) message[name] = taggedValue(p[column]);
+    for (const { column, name } of this.#parts.named) {
+      if (!isNothing(p[column])) message[name] = taggedValue(p[column]);
     }
-    const rest = Object.entries(p).filter(([key, value]) => !this.#known.has(key) && value !== null);
+    const rest = this.#parts.rest(p).filter(([, value]) => !isNothing(value));
     message.passthrough = Object.fromEntries(rest.map(([key, value]) => [key, taggedValue(value)]));
     return Buffer.concat([this.#head, this.#type.encode(this.#type.fromObject(message)).finish()]);
   }
