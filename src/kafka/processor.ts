@@ -2,6 +2,7 @@
 
 import type { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import { within } from '../core/within.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
 import type { BrokerFeatures, GroupMember, MemberEvents } from './client/kafka-client.ts';
@@ -340,16 +341,5 @@ export class TransactionalProcessor {
   #fail(error: SluiceError): void {
     this.#finish.reject(error);
     inBackground('stopping a processor', () => this.stop(0));
-  }
-}
-
-/** Whether `work` ended within `ms`. */
-async function within(work: Promise<unknown>, ms: number): Promise<boolean> {
-  const { promise, resolve } = Promise.withResolvers<boolean>();
-  const timer = setTimeout(resolve, ms, false);
-  try {
-    return await Promise.race([work.then(() => true), promise]);
-  } finally {
-    clearTimeout(timer);
   }
 }

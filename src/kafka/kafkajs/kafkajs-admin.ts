@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
+import { within } from '../../core/within.ts';
 import type { KafkaConnection } from '../client/connection.ts';
 import { reasonOf } from '../client/failures.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from '../client/kafka-client.ts';
@@ -143,9 +144,9 @@ export class KafkajsAdmin implements TopicAdmin {
 const offsetOf = (text: string): bigint | null => (BigInt(text) < 0n ? null : BigInt(text));
 
 async function closeAdmin({ handle, admin }: Opened): Promise<void> {
-  const patience = new AbortController();
-  const limit = sleep(CLOSING_MS, undefined, { signal: patience.signal }).catch(() => {});
-  await Promise.race([admin.disconnect().catch(() => {}), limit]);
-  patience.abort();
+  await within(
+    admin.disconnect().catch(() => {}),
+    CLOSING_MS,
+  );
   handle.destroy();
 }

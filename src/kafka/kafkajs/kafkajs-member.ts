@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Consumer, EachBatchPayload } from 'kafkajs';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
+import { within } from '../../core/within.ts';
 import { backoffMs } from '../client/backoff.ts';
 import { isHopeless } from '../client/failures.ts';
 import type { GroupMember, MemberEvents, MemberIdentity, MemberOptions, MemberState } from '../client/kafka-client.ts';
@@ -316,12 +317,10 @@ export class KafkajsMember implements GroupMember {
 
 /** Never throws; what kafkajs has not ended by itself in time is cut. */
 async function close({ handle, consumer }: Attempt): Promise<void> {
-  const patience = new AbortController();
-  await Promise.race([
+  await within(
     consumer.disconnect().catch(() => {}),
-    sleep(LEAVING_MS, undefined, { signal: patience.signal }).catch(() => {}),
-  ]);
-  patience.abort();
+    LEAVING_MS,
+  );
   handle.destroy();
 }
 

@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message, Producer, RecordMetadata, TopicMessages, Transaction } from 'kafkajs';
 import { SluiceError } from '../../core/errors.ts';
+import { within } from '../../core/within.ts';
 import { reasonOf } from '../client/failures.ts';
 import type {
   BatchWriter,
@@ -80,7 +81,10 @@ export class KafkajsWriter implements BatchWriter {
   }
 
   async #close(): Promise<void> {
-    await within(this.#producer.disconnect(), CLOSING_MS);
+    await within(
+      this.#producer.disconnect().catch(() => {}),
+      CLOSING_MS,
+    );
     this.#handle.destroy();
   }
 
@@ -148,13 +152,9 @@ function checkAcknowledged(round: readonly PlannedBatch[], acks: readonly Record
 }
 
 async function abort(transaction: Transaction): Promise<void> {
-  if (transaction.isActive()) await within(transaction.abort(), ABORT_PATIENCE_MS);
-}
-
-/** Waits for `work`, however it ends, but no longer than `ms`. */
-async function within(work: Promise<unknown>, ms: number): Promise<void> {
-  const patience = new AbortController();
-  const limit = sleep(ms, undefined, { signal: patience.signal }).catch(() => {});
-  await Promise.race([work.catch(() => {}), limit]);
-  patience.abort();
+  if (transaction.isActive())
+    await within(
+      transaction.abort().catch(() => {}),
+      ABORT_PATIENCE_MS,
+    );
 }
