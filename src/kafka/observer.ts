@@ -2,18 +2,24 @@
 
 import type { KafkaLogEntry } from './client/kafka-client.ts';
 
-export interface TransactionReport {
+/** What a transaction holds of one partition of the input. */
+export interface PartitionReport {
   partition: number;
-  /** Records read from the input. */
+  /** Records read. */
   records: number;
   /** Records written to dead letters, oversized answers included. */
   rejected: number;
   /** Answers that were too large for their topic. */
   oversized: number;
+  /** Offset behind the last record. */
+  next: bigint;
+}
+
+export interface TransactionReport {
+  partitions: readonly PartitionReport[];
   /** Bytes written, before compression. */
   bytes: number;
   ms: number;
-  next: bigint;
 }
 
 /** All optional; called on the event loop, so they must be quick and must not throw. */
@@ -23,8 +29,8 @@ export interface KafkaObserver {
   onTransaction?(report: TransactionReport): void;
   /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
   onAbort?(event: { partition: number; reason: string; message: string }): void;
-  /** A producer took over a partition: every older one is fenced from now on. */
-  onFence?(event: { partition: number; ms: number }): void;
+  /** A producer took over: every older one of its transactional id is fenced from now on. */
+  onFence?(event: { ms: number }): void;
   /** Reading goes on at another offset than the client would have taken. */
   onReset?(event: { partition: number; offset: bigint }): void;
   /** The group gave this member a new set of partitions. */

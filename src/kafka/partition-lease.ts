@@ -1,27 +1,33 @@
 // One partition while it belongs to this member: exactly once from its records to their answers.
 //
 // The protocol, for `delivery: exactly_once`:
-//  1. `transactionalId` of group, topic and partition: whoever works on a partition, on whatever machine, uses the same.
-//  2. Every assignment (one generation of the group) starts with a new producer. The partition stays paused.
-//  3. Fence: an empty transaction is opened and aborted. The coordinator raises the epoch, aborts what an older producer
-//     had open, finishes what it had decided to commit, and refuses that producer from now on. The same for the name that
-//     earlier releases gave it, because one of them may be in the group during a rolling update.
-//  4. Only then the committed offset is read: nobody can move it any more without fencing this producer.
+//  1. Whoever works on a partition, on whatever machine, can be told from whoever did before. Where brokers refuse offsets of
+//     a generation of the group that is over (KIP-447, from 2.5), by the member and its generation; the `transactionalId`
+//     is then the member's, and one transaction holds all its partitions. Else by a `transactionalId` of group, topic and
+//     partition, which is the same for all of them.
+//  2. A committer (committer.ts) has a producer of that id; after a failure, and where the id is a partition's with every
+//     assignment, a new one. The partition stays paused.
+//  3. Fence: the coordinator raises the epoch, aborts what an older producer of the id had open, finishes what it had
+//     decided to commit, and refuses that producer from now on. The same for the name that earlier releases gave the
+//     partition, because one of them may be in the group during a rolling update.
+//  4. Only then the committed offset is read, once no open transaction can move it: nobody else can any more, because
+//     the generation, or the epoch, of whoever had the partition before is over.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
 //     topic has no longer, `start_at` and `on_offset_lost` decide.
 //  6. `process` runs outside of any transaction, one micro-batch at a time, while the transaction before it is written:
 //     no transaction is open longer than it takes to write it, and readers are not held up by a slow model.
-//  7. One transaction writes all that is processed: outputs, dead letters, and the offset behind the last record. It
-//     commits only when every batch was acknowledged. The offset carries the member and the generation of the assignment
-//     (KIP-447, brokers from 2.5): refused when it is over, whatever name a newer owner of another release fences.
+//  7. One transaction writes all that is processed: outputs, dead letters, and the offsets behind the last records. It
+//     commits only when every batch was acknowledged. The offsets carry the member and the generation of the assignment.
 //  8. Any error in it (refusal, time-out, lost connection, missing acknowledgement): abort if it can be done, throw the
-//     producer and all records in memory away, wait with jitter, and if this member still belongs to the group go back
-//     to 2. A commit whose answer got lost is thus settled by step 3 and seen in step 4.
+//     producer and all records in memory away, of every partition that had a part in it, wait with jitter, and if this
+//     member still belongs to the group go back to 2. A commit whose answer got lost is thus settled by step 3 and seen
+//     in step 4.
 //  9. When the partition is taken away, `process` is abandoned, a transaction being written may end, and nothing else is
-//     begun. If this process was asleep meanwhile, its next request carries an epoch that step 3 of another member made
-//     invalid: that, not the group's session, is what keeps two members from answering the same record.
+//     begun. If this process was asleep meanwhile, its next request carries a generation that is over, or an epoch that
+//     step 3 of another member made invalid: that, not the group's session, is what keeps two members from answering
+//     the same record. Partitions that the member keeps go on.
 //
-// For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offset after the
+// For `at_least_once`, step 3 is left out, 7 sends with an idempotent producer and commits the offsets after the
 // acknowledgements, and what was sent before a failure is sent again.
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -29,36 +35,24 @@ import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
-import type { BatchCompression } from './client/codecs.ts';
-import type { KafkaConnection } from './client/connection.ts';
 import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
-import type { BatchWriter, MemberIdentity, Rounds } from './client/kafka-client.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
-import type { TransactionReport } from './observer.ts';
+import type { CommitQueue } from './commit-queue.ts';
+import { Committer, type CommitterHost, type CommitterOptions } from './committer.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
-import { SendPlanner } from './send-plan.ts';
 import { type StartPolicy, startOffset } from './start-offset.ts';
-import type { TopicDirectory } from './topic-directory.ts';
 
 export interface LeaseOptions extends BatchLimits, StartPolicy {
-  connection: KafkaConnection;
-  outputTopic: string | null;
-  deadLetterTopic: string | null;
   delivery: 'exactly_once' | 'at_least_once';
-  compression: BatchCompression;
-  transactionTimeoutMs: number;
-  /** Most records a transaction, unless one micro-batch has more. */
-  transactionRows: number;
-  /** false: steps 1 to 5 as one writes them first. UNSAFE: for the test that shows what they are good for. */
-  fencing: boolean;
+  /** Of a committer of the lease's own; its transactional id is made here. */
+  commits: Omit<CommitterOptions, 'transactionalId'>;
   /** Attempts of `process` on one batch when its error is a retryable one. */
   processAttempts: number;
 }
 
-export interface LeaseHost {
-  readonly directory: TopicDirectory;
-  /** Of the assignment the lease belongs to; null: brokers cannot fence by it. */
-  readonly identity: MemberIdentity | null;
+export interface LeaseHost extends CommitterHost {
+  /** Of the member; null: each partition has its own. */
+  readonly committer: Committer | null;
   process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult>;
   /** Resolves when batches may be begun, or `signal` is aborted. */
   ready(signal: AbortSignal): Promise<void>;
@@ -66,10 +60,7 @@ export interface LeaseHost {
   startAt(partition: number, offset: bigint, end: bigint): void;
   /** Nothing of the partition is wanted until `startAt`. */
   halt(partition: number): void;
-  commit(partition: number, next: bigint): Promise<void>;
   isMember(): Promise<boolean>;
-  fenced(partition: number, ms: number): void;
-  written(report: TransactionReport): void;
   aborted(partition: number, reason: string, message: string): void;
   /** Memory became free. */
   released(partition: number): void;
@@ -81,11 +72,6 @@ const PREDECESSOR_PATIENCE_MS = 10_000;
 /** Attempts after a topic was not known before it is believed: brokers that start up may not know it yet. */
 const TOPIC_MISSING_PATIENCE = 5;
 
-interface Processed {
-  batch: MicroBatch;
-  result: BatchResult;
-}
-
 /** Runs from construction until `drain` or `abandon`. */
 export class PartitionLease {
   readonly partition: number;
@@ -94,7 +80,9 @@ export class PartitionLease {
   readonly #ended: Promise<void>;
   readonly #closing = new AbortController();
   readonly #abandoned = new AbortController();
+  readonly #committer: Committer;
   #buffer: PartitionBuffer | null = null;
+  #queue: CommitQueue | null = null;
   #failures = 0;
 
   /** @param after what the lease of an earlier generation still has to finish */
@@ -102,9 +90,12 @@ export class PartitionLease {
     this.partition = partition;
     this.#options = options;
     this.#host = host;
-    this.#ended = Promise.race([after, sleep(PREDECESSOR_PATIENCE_MS, undefined, { ref: false })]).then(() =>
-      this.#run(),
-    );
+    this.#committer = host.committer ?? this.#ownCommitter();
+    this.#ended = Promise.race([after, sleep(PREDECESSOR_PATIENCE_MS, undefined, { ref: false })])
+      .then(() => this.#run())
+      .finally(() => {
+        if (this.#committer !== host.committer) this.#committer.close();
+      });
   }
 
   /** Bytes of records in memory. */
@@ -126,60 +117,63 @@ export class PartitionLease {
   /** Ends at once, but for a transaction that is being written. Resolves when that is over; idempotent. */
   abandon(): Promise<void> {
     this.#abandoned.abort();
+    this.#queue?.drop();
     return this.drain();
   }
 
   async #run(): Promise<void> {
     while (!this.#closing.signal.aborted) {
-      let producer: BatchWriter | null = null;
+      const session = new AbortController();
       try {
-        producer = await this.#takeOver();
+        const queue = await this.#takeOver(session);
         if (this.#closing.signal.aborted) return;
-        await this.#work(producer);
+        await this.#work(queue, session.signal);
       } catch (error) {
         if (!(await this.#survive(error))) return;
       } finally {
         this.#buffer?.close();
         this.#buffer = null;
-        // In the background: it must not hold up the lease that follows.
-        inBackground('giving up a producer', () => producer?.discard());
+        this.#queue = null;
       }
     }
   }
 
-  /** Steps 1 to 5. */
-  async #takeOver(): Promise<BatchWriter> {
-    const { connection, group, topic, delivery, compression, transactionTimeoutMs, fencing } = this.#options;
-    const began = performance.now();
-    const transactional = delivery === 'exactly_once';
+  #ownCommitter(): Committer {
+    const { group, topic, delivery, commits } = this.#options;
     const id = transactionalId(group, topic, this.partition);
-    const producer = kafkaClient().writer({
-      connection,
-      compression,
-      transactionTimeoutMs,
-      transactionalId: transactional ? (fencing ? id : `${id}-${crypto.randomUUID()}`) : null,
+    const transactional = commits.fencing ? id : `${id}-${crypto.randomUUID()}`;
+    const options = { ...commits, transactionalId: delivery === 'exactly_once' ? transactional : null };
+    return new Committer(options, this.#host);
+  }
+
+  /** Steps 2 to 5. @param session aborted when a transaction fails */
+  async #takeOver(session: AbortController): Promise<CommitQueue> {
+    const { topic, delivery, commits } = this.#options;
+    const opening = this.#committer.open({
+      partition: this.partition,
+      onCommitted: (items) => {
+        this.#failures = 0;
+        for (const { batch } of items) this.#buffer?.release(batch.bytes);
+        this.#host.released(this.partition);
+      },
+      onFailed: () => {
+        session.abort();
+        this.#buffer?.close();
+      },
     });
-    try {
-      await producer.connect();
-      if (transactional && fencing) {
-        await Promise.all([producer.fence(), this.#fenceEarlierReleases()]);
-        this.#host.fenced(this.partition, performance.now() - began);
-      }
-      const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);
-      if (this.#closing.signal.aborted) return producer;
-      this.#buffer = new PartitionBuffer(topic, this.partition, this.#options);
-      this.#host.startAt(this.partition, offset, end);
-      return producer;
-    } catch (error) {
-      inBackground('giving up a producer', () => producer.discard());
-      throw error;
-    }
+    const fencing = delivery === 'exactly_once' && commits.fencing;
+    const [queue] = await Promise.all([opening, fencing ? this.#fenceEarlierReleases() : null]);
+    const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);
+    if (this.#closing.signal.aborted) return queue;
+    this.#buffer = new PartitionBuffer(topic, this.partition, this.#options);
+    this.#queue = queue;
+    this.#host.startAt(this.partition, offset, end);
+    return queue;
   }
 
   async #fenceEarlierReleases(): Promise<void> {
-    const { connection, group, topic, compression, transactionTimeoutMs } = this.#options;
-    const id = `${group}-${topic}-${this.partition}`;
-    const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId: id });
+    const { group, topic, commits } = this.#options;
+    const writer = kafkaClient().writer({ ...commits, transactionalId: `${group}-${topic}-${this.partition}` });
     try {
       await writer.connect();
       await writer.fence();
@@ -191,76 +185,23 @@ export class PartitionLease {
     }
   }
 
-  /** Steps 6 and 7: two loops with a short queue between them. */
-  async #work(producer: BatchWriter): Promise<void> {
+  /** Step 6, while the committer does step 7. */
+  async #work(queue: CommitQueue, session: AbortSignal): Promise<void> {
     const buffer = this.#buffer!;
-    const session = new AbortController();
-    const signal = AbortSignal.any([session.signal, this.#abandoned.signal]);
-    const queue: Processed[] = [];
-    let rows = 0;
-    let processed = false;
-    let wake = () => {};
-    const changed = () => new Promise<void>((resolve) => (wake = resolve));
-    const processing = async () => {
+    const signal = AbortSignal.any([session, this.#abandoned.signal]);
+    try {
       for (;;) {
         await this.#host.ready(this.#closing.signal);
         const batch = this.#closing.signal.aborted ? null : await buffer.take();
         const result = batch && (await this.#process(batch, signal));
-        if (!batch || !result || signal.aborted) return;
-        queue.push({ batch, result });
-        rows += batch.records.length;
-        wake();
-        // Only one of the loops ever waits: there is something to write, or room to process.
-        while (rows >= this.#options.transactionRows && !signal.aborted) await changed();
+        if (!batch || !result || signal.aborted) break;
+        await queue.put({ batch, result });
       }
-    };
-    const writing = async () => {
-      while (!signal.aborted) {
-        const items = this.#nextTransaction(queue);
-        if (items.length === 0) {
-          if (processed) return;
-          await changed();
-          continue;
-        }
-        await this.#write(producer, items);
-        for (const { batch } of items) {
-          rows -= batch.records.length;
-          buffer.release(batch.bytes);
-        }
-        this.#host.released(this.partition);
-        wake();
-      }
-    };
-    const end = (failure?: unknown) => {
-      processed = true;
-      if (failure !== undefined) {
-        session.abort();
-        buffer.close();
-      }
-      wake();
-    };
-    const onAbandoned = () => wake();
-    this.#abandoned.signal.addEventListener('abort', onAbandoned, { once: true });
-    // Whichever fails, the other ends: a transaction being written is waited for, `process` is not.
-    const ends = [processing(), writing()].map((loop) =>
-      loop.then(
-        () => end(),
-        (error: unknown) => {
-          end(error);
-          throw error;
-        },
-      ),
-    );
-    for (const outcome of await Promise.allSettled(ends)) if (outcome.status === 'rejected') throw outcome.reason;
-  }
-
-  #nextTransaction(queue: Processed[]): Processed[] {
-    let rows = 0;
-    let n = 0;
-    while (n < queue.length && (n === 0 || rows + queue[n]!.batch.records.length <= this.#options.transactionRows)) {
-      rows += queue[n++]!.batch.records.length;
+      await queue.flush();
+    } finally {
+      // Of a batch that cannot be processed nothing is written; what is being written is waited for.
+      await queue.end();
     }
-    return queue.splice(0, n);
   }
 
   /** null: abandoned. @throws ProcessFailure what `process` threw, when it is not worth another attempt */
@@ -277,55 +218,6 @@ export class PartitionLease {
         if (this.#closing.signal.aborted) return null;
       }
     }
-  }
-
-  /** Step 7. */
-  async #write(producer: BatchWriter, items: readonly Processed[]): Promise<void> {
-    const { delivery, outputTopic, deadLetterTopic, compression, group, topic } = this.#options;
-    const began = performance.now();
-    const planner = new SendPlanner({ directory: this.#host.directory, compression, outputTopic, deadLetterTopic });
-    let records = 0;
-    let rejected = 0;
-    const oversizedOf: number[] = [];
-    for (const { batch, result } of items) {
-      const before = planner.oversized;
-      await planner.add(result.outputs, 'output');
-      oversizedOf.push(planner.oversized - before);
-      await planner.add(result.rejected, 'dead_letter');
-      records += batch.records.length;
-      rejected += result.rejected.length;
-    }
-    const plan = planner.finish();
-    const { next } = items.at(-1)!.batch;
-    try {
-      if (delivery === 'exactly_once') {
-        await producer.writeTransaction(plan.rounds, {
-          group,
-          topic,
-          next: new Map([[this.partition, next]]),
-          member: this.#host.identity,
-        });
-      } else {
-        await producer.write(plan.rounds);
-        await this.#host.commit(this.partition, next);
-      }
-    } catch (error) {
-      if (!(error instanceof SluiceError && error.code === 'kafka_record_too_large')) throw error;
-      await this.#lowerLimits(plan.rounds);
-      throw new SluiceError('kafka_failed', error.message, { cause: error });
-    }
-    this.#failures = 0;
-    const { bytes, oversized } = plan;
-    const ms = performance.now() - began;
-    const { partition } = this;
-    items.forEach(({ result }, i) => {
-      result.committed?.(oversizedOf[i]!);
-    });
-    this.#host.written({ partition, records, rejected: rejected + oversized, oversized, bytes, ms, next });
-  }
-
-  async #lowerLimits(rounds: Rounds): Promise<void> {
-    for (const topic of new Set(rounds.flat().map((b) => b.topic))) await this.#host.directory.lowerLimit(topic);
   }
 
   /** Step 8; false: this lease is over. */
@@ -357,15 +249,13 @@ export class PartitionLease {
 }
 
 /**
- * No two of them are alike for any groups and topics: `score-eu` with `loan` is not `score` with `eu-loan`. Begins with the group, so that
- * a permission for a prefix can name it.
+ * No two of them are alike for any groups, topics and holders (a partition, or the name of a member): `score-eu` with `loan` is not `score`
+ * with `eu-loan`. Begins with the group, so that a permission for a prefix can name it.
  */
-export function transactionalId(group: string, topic: string, partition: number): string {
-  const hash = createHash('sha256')
-    .update(JSON.stringify([group, topic]))
-    .digest('hex')
-    .slice(0, 32);
-  return `${group}-${hash}-${partition}`;
+export function transactionalId(group: string, topic: string, holder: number | string): string {
+  const parts = typeof holder === 'number' ? [group, topic] : [group, topic, holder];
+  const hash = createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32);
+  return typeof holder === 'number' ? `${group}-${hash}-${holder}` : `${group}-${hash}`;
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});

@@ -1,16 +1,17 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
 
-import type { SluiceError } from '../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { within } from '../core/within.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { BatchCompression } from './client/codecs.ts';
-import type { BrokerFeatures, GroupMember, MemberEvents } from './client/kafka-client.ts';
+import type { GroupMember, MemberEvents, MemberIdentity } from './client/kafka-client.ts';
 import type { BatchResult, MicroBatch } from './client/records.ts';
+import { Committer, type CommitterHost } from './committer.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
-import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
-import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
+import { type KafkaCounters, type KafkaObserver, newCounters, type TransactionReport } from './observer.ts';
+import { type LeaseHost, type LeaseOptions, PartitionLease, transactionalId } from './partition-lease.ts';
 import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
@@ -32,6 +33,10 @@ export interface ProcessorOptions extends ReadingOptions {
   transactionRows?: number;
   /** Default 10,000: as long may a member that died hold up readers. */
   transactionTimeoutMs?: number;
+  /** Least time from the beginning of a transaction to that of the next, ms. Default 20. */
+  commitIntervalMs?: number;
+  /** Default: a member where brokers can fence by its generation, else a partition. */
+  transactionOf?: 'member' | 'partition';
   /** Default: none. */
   compression?: BatchCompression;
   /** Attempts of `process` on one batch. Default 10. */
@@ -79,7 +84,10 @@ export class TransactionalProcessor {
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
-  #features: BrokerFeatures = { memberTransactions: false };
+  /** Of the last assignment; null: its generation fences nobody. */
+  #identity: MemberIdentity | null = null;
+  #committer: Committer | null = null;
+  #byGeneration = false;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
   #refresher: NodeJS.Timeout | undefined;
@@ -89,18 +97,24 @@ export class TransactionalProcessor {
     this.#options = options;
     this.done = this.#finish.promise;
     this.done.catch(() => {});
+    const { connection, group, topic, outputTopic, deadLetterTopic } = options;
     this.#lease = {
-      connection: options.connection,
       ...startPolicyOf(options),
       ...batchLimitsOf(options),
-      outputTopic: options.outputTopic,
-      deadLetterTopic: options.deadLetterTopic,
       delivery: options.delivery ?? 'exactly_once',
-      compression: options.compression ?? 'none',
-      transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
-      transactionRows: options.transactionRows ?? 4096,
       processAttempts: options.processAttempts ?? 10,
-      fencing: options.fencing ?? true,
+      commits: {
+        connection,
+        group,
+        topic,
+        outputTopic,
+        deadLetterTopic,
+        compression: options.compression ?? 'none',
+        transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
+        transactionRows: options.transactionRows ?? 4096,
+        commitIntervalMs: options.commitIntervalMs ?? 20,
+        fencing: options.fencing ?? true,
+      },
     };
     this.#directory = new TopicDirectory(options.connection);
     this.#lag = new LagMeter({
@@ -127,7 +141,7 @@ export class TransactionalProcessor {
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     const processor = new TransactionalProcessor(options);
     try {
-      processor.#features = await processor.#directory.connect();
+      await processor.#chooseCommitter();
       for (const topic of [
         options.topic,
         options.outputTopic,
@@ -147,6 +161,19 @@ export class TransactionalProcessor {
     );
     processor.#refresher.unref();
     return processor;
+  }
+
+  /** Connects. One committer for all partitions is possible where nothing else than the generation says whose they are. */
+  async #chooseCommitter(): Promise<void> {
+    const { memberTransactions } = await this.#directory.connect();
+    const { group, topic, instanceId, transactionOf } = this.#options;
+    const { delivery, commits } = this.#lease;
+    this.#byGeneration = memberTransactions && commits.fencing;
+    if (transactionOf === 'partition' || (delivery === 'exactly_once' && !this.#byGeneration)) return;
+    // Who comes back under its name ends what it had open itself; for all others the time-out does.
+    const id = transactionalId(group, topic, instanceId ?? crypto.randomUUID());
+    const options = { ...commits, transactionalId: delivery === 'exactly_once' ? id : null };
+    this.#committer = new Committer(options, this.#commitHost());
   }
 
   /** Records not yet committed, by partition of this member. */
@@ -194,6 +221,7 @@ export class TransactionalProcessor {
       await within(ends, ABANDON_PATIENCE_MS);
     }
     await within(this.#consumer.stop(), ABANDON_PATIENCE_MS);
+    this.#committer?.close();
     await this.#directory.close();
     this.#leases.clear();
     this.#finish.resolve();
@@ -204,8 +232,8 @@ export class TransactionalProcessor {
   #memberEvents(): MemberEvents {
     const { observer } = this.#options;
     return {
-      assigned: ({ added, kept }) => this.#assign([...added, ...kept]),
-      revoked: () => this.#release(),
+      assigned: ({ added, kept }) => this.#assign(added, kept),
+      revoked: (partitions) => this.#release(partitions ?? [...this.#leases.keys()]),
       records: (partition, records, next, end) => {
         const progress = this.#progress.get(partition);
         if (progress) Object.assign(progress, { fetched: next, offered: next });
@@ -235,11 +263,46 @@ export class TransactionalProcessor {
     };
   }
 
+  #commitHost(): CommitterHost {
+    const { observer } = this.#options;
+    return {
+      directory: this.#directory,
+      identity: () => {
+        // Without it the offsets of a committer for all partitions would be refused to nobody.
+        if (this.#committer && this.#byGeneration && !this.#identity)
+          throw new SluiceError('kafka_rebalanced', 'this member has no place in the group');
+        return this.#byGeneration ? this.#identity : null;
+      },
+      commit: (offsets) => this.#consumer.commit(offsets),
+      fenced: (ms) => {
+        this.counters.fences++;
+        observer?.onFence?.({ ms });
+      },
+      written: (report) => this.#written(report),
+    };
+  }
+
+  #written(report: TransactionReport): void {
+    this.counters.transactions++;
+    for (const { partition, records, rejected, oversized, next } of report.partitions) {
+      this.counters.records += records;
+      this.counters.rejected += rejected;
+      this.counters.oversized += oversized;
+      const progress = this.#progress.get(partition);
+      if (!progress) continue;
+      Object.assign(progress, { next, written: true });
+      const all = next >= progress.offered && progress.fetched > next;
+      this.#lag.committed(partition, all ? progress.fetched : next);
+    }
+    this.#options.observer?.onTransaction?.(report);
+    this.#endIfCaughtUp();
+  }
+
   #leaseHost(): LeaseHost {
     const { observer, process } = this.#options;
     return {
-      directory: this.#directory,
-      identity: this.#features.memberTransactions && this.#lease.fencing ? this.#consumer.identity : null,
+      ...this.#commitHost(),
+      committer: this.#committer,
       process,
       ready: async (signal) => {
         while (this.#gate && !signal.aborted) {
@@ -265,26 +328,7 @@ export class TransactionalProcessor {
         this.#inFlight.forget(partition);
         this.#consumer.pause([partition]);
       },
-      commit: (partition, next) => this.#consumer.commit(new Map([[partition, next]])),
       isMember: () => this.#consumer.isMember(),
-      fenced: (partition, ms) => {
-        this.counters.fences++;
-        observer?.onFence?.({ partition, ms });
-      },
-      written: (report) => {
-        this.counters.transactions++;
-        this.counters.records += report.records;
-        this.counters.rejected += report.rejected;
-        this.counters.oversized += report.oversized;
-        observer?.onTransaction?.(report);
-        const progress = this.#progress.get(report.partition);
-        if (progress) {
-          Object.assign(progress, { next: report.next, written: true });
-          const all = report.next >= progress.offered && progress.fetched > report.next;
-          this.#lag.committed(report.partition, all ? progress.fetched : report.next);
-        }
-        this.#endIfCaughtUp();
-      },
       aborted: (partition, reason, message) => {
         this.counters.aborts++;
         observer?.onAbort?.({ partition, reason, message });
@@ -294,28 +338,33 @@ export class TransactionalProcessor {
     };
   }
 
-  #assign(partitions: readonly number[]): void {
+  #assign(added: readonly number[], kept: readonly number[]): void {
     if (this.#stopping) return;
-    this.#release();
+    this.#release([...this.#leases.keys()].filter((p) => !kept.includes(p)));
+    this.#identity = this.#consumer.identity;
+    const partitions = [...added, ...kept].sort((a, b) => a - b);
     this.counters.rebalances++;
     this.#options.observer?.onAssigned?.({ partitions });
     this.#lag.assign(partitions);
     inBackground('refreshing a topic', () => this.#refresh());
     for (const partition of partitions) {
+      if (this.#leases.has(partition)) continue;
       const before = this.#ending.get(partition) ?? Promise.resolve();
       this.#leases.set(partition, new PartitionLease(partition, this.#lease, this.#leaseHost(), before));
     }
   }
 
-  #release(): void {
-    for (const [partition, lease] of this.#leases) {
+  #release(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const lease = this.#leases.get(partition);
+      if (!lease) continue;
+      this.#leases.delete(partition);
+      this.#inFlight.forget(partition);
       const end = lease.abandon().then(() => {
         if (this.#ending.get(partition) === end) this.#ending.delete(partition);
       });
       this.#ending.set(partition, end);
     }
-    this.#leases.clear();
-    this.#inFlight.clear();
   }
 
   #limit(partition: number): void {

@@ -7,10 +7,12 @@ export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
   const labels = { pipeline: name };
   const teller = new Teller(log);
   return {
-    onTransaction({ ms, records, oversized }) {
+    onTransaction({ ms, partitions }) {
       metrics?.transactions.observe(labels, ms / 1000);
-      metrics?.transactionRecords.inc(labels, records);
-      if (oversized > 0) metrics?.oversized.inc(labels, oversized);
+      for (const { records, oversized } of partitions) {
+        metrics?.transactionRecords.inc(labels, records);
+        if (oversized > 0) metrics?.oversized.inc(labels, oversized);
+      }
     },
     onAbort({ partition, reason, message }) {
       metrics?.aborts.inc({ ...labels, reason });

@@ -35,7 +35,7 @@ export class Movement {
         other.onRestart?.(event);
       },
       onTransaction: (event) => {
-        this.#moved(event.partition);
+        for (const { partition } of event.partitions) this.#moved(partition);
         other.onTransaction?.(event);
       },
       onLag: (event) => {

@@ -12,13 +12,9 @@ afterEach(() => {
 });
 
 const written = (partition: number): TransactionReport => ({
-  partition,
-  records: 1,
-  rejected: 0,
-  oversized: 0,
+  partitions: [{ partition, records: 1, rejected: 0, oversized: 0, next: 1n }],
   bytes: 1,
   ms: 1,
-  next: 1n,
 });
 
 function watched(): { movement: Movement; events: KafkaObserver; told: string[] } {

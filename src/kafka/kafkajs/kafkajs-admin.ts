@@ -17,7 +17,7 @@ const UNSETTLED =
 /** Wait between questions for them, ms. */
 const UNSTABLE_PAUSE_MS = 20;
 /** Longest wait for them, ms: whoever asks will ask again, and can say so meanwhile. */
-const UNSTABLE_MS = 5_000;
+const UNSTABLE_MS = 15_000;
 /** Attempts of one question whose connection somebody else gives up. */
 const ATTEMPTS = 3;
 /** Wait for kafkajs to end its connections, ms: what is open then is cut. */

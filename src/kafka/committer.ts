@@ -1,0 +1,237 @@
+// Commits what partitions have answered: outputs, dead letters and offsets of all that wait, in one transaction.
+//
+// One committer a member where brokers refuse offsets of a generation that is over (KIP-447, from 2.5): whose partition it is says the
+// group, not the transactional id, so one transaction holds all partitions. Else one committer a partition, under a transactional id of
+// the partition, which fences whoever had it before.
+import { SluiceError } from '../core/errors.ts';
+import { inBackground } from '../core/in-background.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { BatchCompression } from './client/codecs.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { BatchWriter, MemberIdentity, Rounds } from './client/kafka-client.ts';
+import { type Answered, CommitQueue, type CommitQueueOptions } from './commit-queue.ts';
+import type { PartitionReport, TransactionReport } from './observer.ts';
+import { type PlanOptions, type SendPlan, SendPlanner } from './send-plan.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+export interface CommitterOptions extends Omit<PlanOptions, 'directory'> {
+  connection: KafkaConnection;
+  group: string;
+  topic: string;
+  /** null: at least once, without transactions. */
+  transactionalId: string | null;
+  compression: BatchCompression;
+  transactionTimeoutMs: number;
+  /** Most records a transaction, unless one micro-batch has more. */
+  transactionRows: number;
+  /** Least time from the beginning of a transaction to that of the next, ms. A full queue does not wait. */
+  commitIntervalMs: number;
+  /** Whether a new writer fences the ones before it. */
+  fencing: boolean;
+}
+
+export interface CommitterHost {
+  readonly directory: TopicDirectory;
+  /** Of the assignment the open queues belong to; null: not fenced by generation. */
+  identity(): MemberIdentity | null;
+  /** Commits outside of transactions. */
+  commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
+  /** A writer took over; every older one of its transactional id is refused from now on. */
+  fenced(ms: number): void;
+  written(report: TransactionReport): void;
+}
+
+type Taken = ReadonlyMap<CommitQueue, readonly Answered[]>;
+
+/** One transaction at a time. After a failure all queues that had a part in it are over, and the next one has a new writer. */
+export class Committer {
+  readonly #options: CommitterOptions;
+  readonly #host: CommitterHost;
+  /** In turn: who was served last is last. */
+  readonly #queues = new Set<CommitQueue>();
+  #writer: Promise<BatchWriter> | null = null;
+  #running = false;
+  #closed = false;
+  #begun = Number.NEGATIVE_INFINITY;
+  /** Ends the wait for the next transaction. */
+  #wake: (() => void) | null = null;
+
+  constructor(options: CommitterOptions, host: CommitterHost) {
+    this.#options = options;
+    this.#host = host;
+  }
+
+  /**
+   * Resolves when a writer has taken over: what an older one of the same transactional id had open is ended, so offsets read from now on
+   * are final, or, where several ids are about, as soon as no open transaction can move them.
+   */
+  async open(options: Omit<CommitQueueOptions, 'onWork' | 'maxRows'>): Promise<CommitQueue> {
+    await this.#writing();
+    const maxRows = this.#options.transactionRows;
+    const queue: CommitQueue = new CommitQueue({ ...options, maxRows, onWork: () => this.#work(queue) });
+    return queue;
+  }
+
+  /** Nothing is begun any more. Idempotent. */
+  close(): void {
+    this.#closed = true;
+    for (const queue of this.#queues) queue.drop();
+    this.#queues.clear();
+    this.#wake?.();
+    this.#giveUp();
+  }
+
+  #work(queue: CommitQueue): void {
+    this.#queues.add(queue);
+    if (!this.#running) {
+      this.#running = true;
+      inBackground('committing', () => this.#run());
+    } else if (this.#isUrgent) this.#wake?.();
+  }
+
+  get #isUrgent(): boolean {
+    let rows = 0;
+    for (const queue of this.#queues) {
+      if (queue.isUrgent) return true;
+      rows += queue.rows;
+    }
+    return rows >= this.#options.transactionRows;
+  }
+
+  async #run(): Promise<void> {
+    try {
+      for (;;) {
+        await this.#pace();
+        const taken = this.#take();
+        if (taken.size === 0) return;
+        this.#begun = performance.now();
+        const failure = await this.#commit(taken).then(
+          () => null,
+          (error: unknown) => ({ error }),
+        );
+        if (failure) this.#giveUp();
+        for (const queue of taken.keys()) queue.settle(failure);
+      }
+    } finally {
+      this.#running = false;
+    }
+  }
+
+  async #pace(): Promise<void> {
+    const left = this.#begun + this.#options.commitIntervalMs - performance.now();
+    if (left <= 0 || this.#isUrgent || this.#closed) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, left);
+    this.#wake = resolve;
+    await promise;
+    clearTimeout(timer);
+    this.#wake = null;
+  }
+
+  #take(): Taken {
+    const taken = new Map<CommitQueue, readonly Answered[]>();
+    let left = this.#options.transactionRows;
+    for (const queue of [...this.#queues]) {
+      if (left <= 0 && taken.size > 0) break;
+      this.#queues.delete(queue);
+      const items = queue.take(left);
+      if (items.length > 0) taken.set(queue, items);
+      for (const { batch } of items) left -= batch.records.length;
+      if (queue.rows > 0) this.#queues.add(queue);
+    }
+    return taken;
+  }
+
+  async #commit(taken: Taken): Promise<void> {
+    const began = performance.now();
+    const planner = new SendPlanner({ ...this.#options, directory: this.#host.directory });
+    const oversized = new Map<Answered, number>();
+    for (const item of [...taken.values()].flat()) {
+      const before = planner.oversized;
+      await planner.add(item.result.outputs, 'output');
+      oversized.set(item, planner.oversized - before);
+      await planner.add(item.result.rejected, 'dead_letter');
+    }
+    const plan = planner.finish();
+    await this.#write(plan, new Map([...taken].map(([queue, items]) => [queue.partition, items.at(-1)!.batch.next])));
+    const ms = performance.now() - began;
+    for (const [item, n] of oversized) item.result.committed?.(n);
+    const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
+    this.#host.written({ partitions, bytes: plan.bytes, ms });
+  }
+
+  async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>): Promise<void> {
+    const { group, topic, transactionalId } = this.#options;
+    const writer = await this.#writing();
+    try {
+      if (transactionalId === null) {
+        await writer.write(rounds);
+        await this.#host.commit(next);
+      } else await writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() });
+    } catch (error) {
+      if (!(error instanceof SluiceError && error.code === 'kafka_record_too_large')) throw error;
+      await this.#lowerLimits(rounds);
+      throw new SluiceError('kafka_failed', error.message, { cause: error });
+    }
+  }
+
+  async #lowerLimits(rounds: Rounds): Promise<void> {
+    for (const topic of new Set(rounds.flat().map((b) => b.topic))) await this.#host.directory.lowerLimit(topic);
+  }
+
+  #writing(): Promise<BatchWriter> {
+    if (this.#writer) return this.#writer;
+    const opening = this.#takeOver();
+    this.#writer = opening;
+    opening.catch(() => {
+      if (this.#writer === opening) this.#writer = null;
+    });
+    return opening;
+  }
+
+  async #takeOver(): Promise<BatchWriter> {
+    const { connection, compression, transactionTimeoutMs, transactionalId, fencing } = this.#options;
+    if (this.#closed) throw new SluiceError('kafka_failed', 'the committer is closed');
+    const began = performance.now();
+    const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId });
+    try {
+      await writer.connect();
+      if (transactionalId !== null && fencing) {
+        await writer.fence();
+        this.#host.fenced(performance.now() - began);
+      }
+      return writer;
+    } catch (error) {
+      inBackground('giving up a producer', () => writer.discard());
+      throw error;
+    }
+  }
+
+  /** In the background: it must not hold up whoever takes over. */
+  #giveUp(): void {
+    const writer = this.#writer;
+    this.#writer = null;
+    inBackground('giving up a producer', () =>
+      writer?.then(
+        (w) => w.discard(),
+        () => {},
+      ),
+    );
+  }
+}
+
+function reportOf(
+  partition: number,
+  items: readonly Answered[],
+  oversized: ReadonlyMap<Answered, number>,
+): PartitionReport {
+  const sum = (count: (item: Answered) => number) => items.reduce((total, item) => total + count(item), 0);
+  const tooLarge = sum((item) => oversized.get(item)!);
+  return {
+    partition,
+    records: sum(({ batch }) => batch.records.length),
+    rejected: sum(({ result }) => result.rejected.length) + tooLarge,
+    oversized: tooLarge,
+    next: items.at(-1)!.batch.next,
+  };
+}
