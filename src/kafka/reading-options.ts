@@ -1,4 +1,5 @@
 // How a topic is read, with the defaults: the same for the processor and for the plain reader.
+import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { MemberOptions } from './client/kafka-client.ts';
 import type { BatchLimits } from './partition-buffer.ts';
@@ -38,6 +39,8 @@ export interface ReadingOptions {
   maxInFlightBytes?: number;
 }
 
+const DEFAULT_BATCH_WAIT_MS = 20;
+
 export function memberOptionsOf(o: ReadingOptions): MemberOptions {
   const sessionTimeoutMs = o.sessionTimeoutMs ?? 30_000;
   return {
@@ -50,6 +53,7 @@ export function memberOptionsOf(o: ReadingOptions): MemberOptions {
     rebalanceTimeoutMs: o.rebalanceTimeoutMs ?? 60_000,
     fetchBytes: o.fetchBytes ?? 1024 * 1024,
     fetchWaitMs: o.fetchWaitMs ?? 250,
+    fetchPaceMs: o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS,
     metadataMaxAgeMs: o.metadataMaxAgeMs ?? 30_000,
   };
 }
@@ -57,7 +61,8 @@ export function memberOptionsOf(o: ReadingOptions): MemberOptions {
 export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   batchRows: o.batchRows ?? 1024,
   batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
-  batchWaitMs: o.batchWaitMs ?? 20,
+  // Records that come in batches have waited.
+  batchWaitMs: kafkaClient().paced ? 0 : (o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS),
 });
 
 export const startPolicyOf = ({ topic, group, startAt, onOffsetLost }: ReadingOptions): StartPolicy => ({

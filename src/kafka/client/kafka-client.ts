@@ -9,6 +9,8 @@ import type { IncomingRecord, RecordHeaders } from './records.ts';
 /** A library behind the interface. Making one connects to nothing. */
 export interface KafkaClient {
   readonly name: string;
+  /** Whether its members keep `fetchPaceMs`. */
+  readonly paced: boolean;
   admin(connection: KafkaConnection): TopicAdmin;
   member(options: MemberOptions, events: MemberEvents): GroupMember;
   writer(options: WriterSettings): BatchWriter;
@@ -113,6 +115,8 @@ export interface MemberOptions {
   readonly fetchBytes: number;
   /** Longest time a fetch waits for records, ms. */
   readonly fetchWaitMs: number;
+  /** Least time between two fetches that bring little, ms: records come in batches, and those after a quiet time at once. */
+  readonly fetchPaceMs: number;
   /** New partitions are noticed after this time, ms. */
   readonly metadataMaxAgeMs: number;
 }

@@ -22,6 +22,8 @@ export interface FetchOptions {
   readonly topic: string;
   readonly fetchBytes: number;
   readonly fetchWaitMs: number;
+  /** Least time between two fetches that bring little, ms. */
+  readonly fetchPaceMs: number;
   readonly rack: string;
 }
 
@@ -50,6 +52,8 @@ interface Reading {
 const FETCHES = 3;
 /** Bytes of one answer, at most, unless one batch is larger. */
 const ANSWER_BYTES = 8 * 1024 * 1024;
+/** An answer with fewer bytes brings little. */
+const LITTLE_BYTES = 64 * 1024;
 const READ_COMMITTED = 1;
 const FIRST_PAUSE_MS = 50;
 const MAX_PAUSE_MS = 1_000;
@@ -67,6 +71,8 @@ export class Fetcher {
   readonly #slots = new Map<number, Set<number>>();
   readonly #end = new AbortController();
   #planned = false;
+  /** What goes on with the next tick of the pace. */
+  #resting: (() => void)[] = [];
   #failures = 0;
   #missingSince: number | null = null;
 
@@ -161,10 +167,12 @@ export class Fetcher {
       reading.busy = true;
       asked.set(partition, { reading, version: reading.version });
     }
+    let bytes = 0;
     try {
       if (broker < 0) throw new Refusal('Fetch', ['LEADER_NOT_AVAILABLE']);
       let refused: unknown = null;
       for (const fetched of await this.#ask(broker, slot, asked)) {
+        bytes += fetched.batches.length;
         const one = asked.get(fetched.partition);
         if (one) await this.#take(fetched, one.reading, one.version).catch((error: unknown) => (refused ??= error));
       }
@@ -174,10 +182,24 @@ export class Fetcher {
     } catch (error) {
       await this.#mend(error, asked);
     } finally {
-      for (const { reading } of asked.values()) reading.busy = false;
       slots.delete(slot);
-      this.#wake();
+      this.#rest(bytes > 0 && bytes < LITTLE_BYTES, () => {
+        for (const { reading } of asked.values()) reading.busy = false;
+        this.#wake();
+      });
     }
+  }
+
+  /** Ticks are the same for all partitions, so that one fetch is for as many as possible. */
+  #rest(paced: boolean, then: () => void): void {
+    const { fetchPaceMs } = this.#options;
+    if (!paced || fetchPaceMs === 0) return then();
+    this.#resting.push(then);
+    if (this.#resting.length > 1) return;
+    const left = fetchPaceMs - (performance.now() % fetchPaceMs);
+    setTimeout(() => {
+      for (const go of this.#resting.splice(0)) go();
+    }, left).unref();
   }
 
   async #ask(

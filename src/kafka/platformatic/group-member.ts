@@ -53,13 +53,13 @@ export class PlatformaticMember implements GroupMember {
   constructor(options: MemberOptions, events: MemberEvents) {
     this.#options = options;
     this.#events = events;
-    const { connection, topic, fetchBytes, fetchWaitMs } = options;
+    const { connection, topic, fetchBytes, fetchWaitMs, fetchPaceMs } = options;
     this.#cluster = new BrokerCluster(connection);
     this.#membership = new GroupCoordination(this.#cluster, options, () => this.#wakeUp());
     this.#first.promise.catch(() => {});
     this.#fetcher = new Fetcher(
       this.#cluster,
-      { topic, fetchBytes, fetchWaitMs, rack: connection.rack ?? '' },
+      { topic, fetchBytes, fetchWaitMs, fetchPaceMs, rack: connection.rack ?? '' },
       {
         records: (partition, records, next, highWatermark) => events.records(partition, records, next, highWatermark),
         skipped: (partition, next) => events.skipped(partition, next),

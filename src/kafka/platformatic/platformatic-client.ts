@@ -7,6 +7,7 @@ import { PlatformaticAdmin } from './topic-admin.ts';
 
 export const platformaticClient: KafkaClient = {
   name: 'platformatic',
+  paced: true,
   admin: (connection) => new PlatformaticAdmin(connection),
   member: (options, events) => new PlatformaticMember(options, events),
   writer: (settings) => new PlatformaticWriter(settings),

@@ -51,7 +51,13 @@ async function join(take: MemberEvents['records']) {
   const member = kafkaClient().member(
     {
       ...{ connection, topic: INPUT, group, instanceId: null, sessionTimeoutMs: 30_000, heartbeatIntervalMs: 3_000 },
-      ...{ rebalanceTimeoutMs: 30_000, fetchBytes: 1024 * 1024, fetchWaitMs: 250, metadataMaxAgeMs: 30_000 },
+      ...{
+        rebalanceTimeoutMs: 30_000,
+        fetchBytes: 1024 * 1024,
+        fetchWaitMs: 250,
+        fetchPaceMs: 0,
+        metadataMaxAgeMs: 30_000,
+      },
     },
     {
       assigned: ({ added }) => {

@@ -110,6 +110,7 @@ export class Bench {
       rebalanceTimeoutMs: 10_000,
       fetchBytes: 1024 * 1024,
       fetchWaitMs: 100,
+      fetchPaceMs: 0,
       metadataMaxAgeMs: 1_000,
       ...options,
     });

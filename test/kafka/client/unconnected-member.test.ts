@@ -22,6 +22,7 @@ test.each([true, false])('calls made too early throw nothing, and stop ends the 
       rebalanceTimeoutMs: 6_000,
       fetchBytes: 1_000,
       fetchWaitMs: 100,
+      fetchPaceMs: 0,
       metadataMaxAgeMs: 30_000,
     },
     {
