@@ -13,11 +13,14 @@ const MAX_BYTES = 16 * 1024;
 const WINDOW = 64;
 /** Mean time a block, ms, above which all blocks go to workers to keep the event loop free. */
 const MAX_MEAN_MS = 0.5;
+/** Blocks of a window that must have taken longer than that: a machine that has other things to do delays a few by much. */
+const MANY_SLOW = WINDOW / 4;
 
 export class InlineScorer {
   readonly #scorer: Scorer;
   #jobs = 0;
   #windowMs = 0;
+  #slow = 0;
   #windows = 0;
   #tooSlow = false;
 
@@ -59,8 +62,11 @@ export class InlineScorer {
 
   #watch(ms: number): void {
     this.#windowMs += ms;
+    if (ms > MAX_MEAN_MS) this.#slow++;
     if (++this.#jobs % WINDOW !== 0) return;
-    if (this.#windows++ > 0 && this.#windowMs / WINDOW > MAX_MEAN_MS) this.#tooSlow = true;
+    const slow = this.#windowMs / WINDOW > MAX_MEAN_MS && this.#slow > MANY_SLOW;
+    if (this.#windows++ > 0 && slow) this.#tooSlow = true;
     this.#windowMs = 0;
+    this.#slow = 0;
   }
 }
