@@ -13,6 +13,7 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["score","record_bytes"],1048576],
       [["score","max_columns"],2000],
       [["transaction_rows"],4096],
+      [["commit_interval_ms"],20],
       [["transaction_timeout_ms"],10000],
       [["kafka"],{}],
       [["kafka","client_id"],"sluice"],
@@ -30,8 +31,8 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["start_at"],"earliest"],
       [["on_offset_lost"],"stop"],
       [["until_caught_up"],false],
-      [["fetch_bytes"],1048576],
-      [["in_flight_bytes"],33554432],
+      [["fetch_bytes"],524288],
+      [["in_flight_bytes"],8388608],
     ],
     file: [],
     stdio: [

@@ -48,6 +48,11 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
         }),
       ),
       transaction_rows: whole('between topics: most rows of one transaction', [1], { default: 4096 }),
+      commit_interval_ms: whole(
+        'between topics: least time from one transaction to the next; the less, the sooner an answer is seen, and the more CPU it takes',
+        [0],
+        { default: 20 },
+      ),
       transaction_timeout_ms: whole('between topics: the broker aborts a transaction that takes longer', [1], {
         default: 10_000,
       }),

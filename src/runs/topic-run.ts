@@ -14,6 +14,7 @@ import {
 import { deadLetter } from '../kafka/dead-letters.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { inWords, Teller } from './kafka-words.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
@@ -44,6 +45,7 @@ export interface TopicRunSpec extends RunSpec {
 }
 
 export async function startTopicRun(spec: TopicRunSpec, context: RunContext): Promise<RunningPipeline> {
+  boundGarbage();
   const run = new TopicRun(spec, context, await context.host(), await recordFormat(spec));
   return run.start();
 }
@@ -81,6 +83,7 @@ class TopicRun {
       process: (batch, signal) => this.#process(batch, signal),
       delivery: spec.delivery,
       transactionRows: spec.transaction_rows,
+      commitIntervalMs: spec.commit_interval_ms,
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
     }).catch((error: unknown) => {

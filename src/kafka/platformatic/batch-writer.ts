@@ -58,7 +58,7 @@ export class PlatformaticWriter implements BatchWriter {
   async write(rounds: Rounds): Promise<void> {
     await this.#guarded('writing failed', async () => {
       const producer = await this.#identity();
-      for (const round of rounds) await this.#produce(round, producer);
+      await this.#produceAll(rounds, producer);
     });
   }
 
@@ -72,8 +72,9 @@ export class PlatformaticWriter implements BatchWriter {
         const producer = await this.#identity();
         open = producer;
         await this.#addPartitions(rounds, producer);
-        for (const round of rounds) await this.#produce(round, producer);
-        if (offsets) await this.#addOffsets(offsets, producer);
+        // Other brokers' work, at the same time. Nothing is sent any more when this is over, not even by the one that did not fail.
+        const parts = [this.#produceAll(rounds, producer), offsets && this.#addOffsets(offsets, producer)];
+        for (const part of await Promise.allSettled(parts)) if (part.status === 'rejected') throw part.reason;
         await this.#end(producer, true, PATIENCE_MS);
       });
     } catch (error) {
@@ -194,6 +195,10 @@ export class PlatformaticWriter implements BatchWriter {
   async #end({ id, epoch }: Producer, commit: boolean, patienceMs: number): Promise<void> {
     const transaction = this.#settings.transactionalId!;
     await this.#transactional(patienceMs, (broker) => broker.call(endTxnV3.api, [transaction, id, epoch, commit]));
+  }
+
+  async #produceAll(rounds: Rounds, producer: Producer): Promise<void> {
+    for (const round of rounds) await this.#produce(round, producer);
   }
 
   /** One batch a partition; all leaders at the same time. */

@@ -55,9 +55,10 @@ export class BrokerConnection {
   readonly #pending = new Map<number, Pending>();
   readonly #listeners: (() => void)[] = [];
   #correlation = 0;
-  #chunks: Buffer[] = [];
-  #received = 0;
-  #wanted = LENGTH_BYTES;
+  readonly #length = Buffer.alloc(LENGTH_BYTES);
+  /** The answer that is on its way, and how much of it, or of its length, is there. */
+  #frame: Buffer | null = null;
+  #filled = 0;
   #end: Error | null = null;
 
   private constructor(endpoint: BrokerAddress, wire: Wire, socket: Socket) {
@@ -155,7 +156,7 @@ export class BrokerConnection {
         ? cause
         : new NoConnection(`the connection to ${host}:${port} ended (${why})`, cause);
     this.#socket.destroy();
-    this.#chunks = [];
+    this.#frame = null;
     for (const { fail, timer } of this.#pending.values()) {
       clearTimeout(timer);
       fail(this.#end);
@@ -205,24 +206,37 @@ export class BrokerConnection {
     this.#socket.uncork();
   }
 
+  /** Bytes of a large answer are copied as they come, so that the pieces need not be kept for it. */
   #take(chunk: Buffer): void {
-    this.#chunks.push(chunk);
-    this.#received += chunk.length;
-    while (this.#received >= this.#wanted && !this.#end) {
-      const bytes = this.#chunks.length === 1 ? this.#chunks[0]! : Buffer.concat(this.#chunks, this.#received);
-      const size = bytes.readInt32BE(0);
-      if (size < LENGTH_BYTES || isTls(size)) {
-        this.destroy(new NoConnection(isTls(size) ? 'SSL routines: the broker wants TLS' : 'this is no Kafka broker'));
-        return;
+    for (let at = 0; at < chunk.length && !this.#end; ) {
+      if (this.#frame === null) {
+        const taken = chunk.copy(this.#length, this.#filled, at, at + LENGTH_BYTES - this.#filled);
+        this.#filled += taken;
+        at += taken;
+        if (this.#filled < LENGTH_BYTES) return;
+        this.#filled = 0;
+        const size = this.#length.readInt32BE(0);
+        if (size < LENGTH_BYTES || isTls(size)) {
+          this.destroy(
+            new NoConnection(isTls(size) ? 'SSL routines: the broker wants TLS' : 'this is no Kafka broker'),
+          );
+          return;
+        }
+        if (chunk.length - at >= size) {
+          this.#answer(chunk.subarray(at, at + size));
+          at += size;
+          continue;
+        }
+        this.#frame = Buffer.allocUnsafeSlow(size);
       }
-      const end = LENGTH_BYTES + size;
-      this.#wanted = end;
-      this.#chunks = [bytes];
-      if (bytes.length < end) return;
-      this.#wanted = LENGTH_BYTES;
-      this.#chunks = bytes.length > end ? [bytes.subarray(end)] : [];
-      this.#received = bytes.length - end;
-      this.#answer(bytes.subarray(LENGTH_BYTES, end));
+      const frame: Buffer = this.#frame;
+      const taken = chunk.copy(frame, this.#filled, at);
+      this.#filled += taken;
+      at += taken;
+      if (this.#filled < frame.length) return;
+      this.#frame = null;
+      this.#filled = 0;
+      this.#answer(frame);
     }
   }
 

@@ -51,7 +51,7 @@ interface Reading {
 /** Fetches on their way to one broker: what is resumed while one waits for records goes with the next. */
 const FETCHES = 3;
 /** Bytes of one answer, at most, unless one batch is larger. */
-const ANSWER_BYTES = 8 * 1024 * 1024;
+const ANSWER_BYTES = 2 * 1024 * 1024;
 /** An answer with fewer bytes brings little. */
 const LITTLE_BYTES = 64 * 1024;
 const READ_COMMITTED = 1;
@@ -193,7 +193,10 @@ export class Fetcher {
   /** Ticks are the same for all partitions, so that one fetch is for as many as possible. */
   #rest(paced: boolean, then: () => void): void {
     const { fetchPaceMs } = this.#options;
-    if (!paced || fetchPaceMs === 0) return then();
+    if (!paced || fetchPaceMs === 0) {
+      then();
+      return;
+    }
     this.#resting.push(then);
     if (this.#resting.length > 1) return;
     const left = fetchPaceMs - (performance.now() % fetchPaceMs);
