@@ -12,7 +12,7 @@ const SESSION_MS = 3_000;
 const REQUEST_MS = 2_000;
 
 requireKafka('commits that arrive late', () => {
-  test('every record is answered once and in order', async () => {
+  test.each(['member', 'partition'] as const)('every record is answered once and in order, a transaction a %s', async (of) => {
     await using link = await SlowLink.open();
     await using cluster = await KafkaCluster.start({ settings: link.settings });
     const topic = await cluster.createTopic('late-in', 2);
@@ -24,6 +24,7 @@ requireKafka('commits that arrive late', () => {
         outputTopic,
         deadLetterTopic: null,
         group: 'late',
+        transactionOf: of,
         sessionTimeoutMs: SESSION_MS,
         rebalanceTimeoutMs: 5_000,
         batchRows: 20,

@@ -133,6 +133,44 @@ requireKafka('the transactional processor', () => {
     expect(processor.counters.records / processor.counters.transactions).toBeGreaterThan(1_000);
   });
 
+  test('the partitions of a member share a transaction', async () => {
+    const t = await topics(4);
+    const reports: TransactionReport[] = [];
+    const processor = await start({
+      ...t,
+      commitIntervalMs: 300,
+      observer: { onTransaction: (r) => reports.push(r) },
+    });
+    for (let n = 0; n < 4; n++) {
+      await produce(cluster, t.topic, numbered(40, 4, n * 40));
+      await until(() => processor.counters.records === (n + 1) * 40, 'all records');
+    }
+    expect(processor.counters).toMatchObject({ fences: 1, aborts: 0 });
+    expect(Math.max(...reports.map((r) => r.partitions.length))).toBe(4);
+    expect(await committed(cluster, t.group, t.topic)).toBe(160);
+    expect((await readTopic(cluster, t.outputTopic)).length).toBe(160);
+  });
+
+  test('what fails in the transaction of a member is read again, all of it, once', async () => {
+    const t = await topics(3, { 'max.message.bytes': '20000' });
+    const processor = await start({ ...t, commitIntervalMs: 100 });
+    await produce(cluster, t.topic, numbered(30, 3));
+    await until(() => processor.counters.records === 30, '30 records');
+    // The limit falls unseen: a batch of one partition is refused, and takes those of the others with it.
+    const configEntries = [{ name: 'max.message.bytes', value: '10000' }];
+    const resources = [{ type: 2, name: t.outputTopic, configEntries }];
+    await (await cluster.admin()).alterConfigs({ validateOnly: false, resources });
+    await produce(
+      cluster,
+      t.topic,
+      numbered(600, 3, 30).map((m) => ({ ...m, value: 'w'.repeat(100) })),
+    );
+    await until(() => processor.counters.records === 630, '630 records');
+    expect(processor.counters.aborts).toBeGreaterThan(0);
+    const ids = (await readTopic(cluster, t.outputTopic)).map((s) => Number(s.headers.id));
+    expect({ answers: ids.length, distinct: new Set(ids).size }).toEqual({ answers: 630, distinct: 630 });
+  });
+
   test('dead letters are in the transaction of their neighbours, and are replayed once', async () => {
     const t = await topics();
     await produce(cluster, t.topic, numbered(40));
