@@ -61,7 +61,11 @@ export class Metrics {
     'pipeline',
     'reason',
   ]);
-  readonly fences = this.#counter('sluice_kafka_fences_total', 'producers that took over, and fenced the ones before them', ['pipeline']);
+  readonly fences = this.#counter(
+    'sluice_kafka_fences_total',
+    'producers that took over, and fenced the ones before them',
+    ['pipeline'],
+  );
   readonly resets = this.#counter('sluice_kafka_resets_total', 'reading went on at another offset than expected', [
     'pipeline',
   ]);

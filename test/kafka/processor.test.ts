@@ -1,6 +1,7 @@
 // The processor against a real broker: what comes out, in which order, and what happens to what cannot be answered.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { kafkaClient } from '../../src/kafka/choose-client.ts';
 import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/client/records.ts';
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
 import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
@@ -149,6 +150,29 @@ requireKafka('the transactional processor', () => {
     expect(Math.max(...reports.map((r) => r.partitions.length))).toBe(4);
     expect(await committed(cluster, t.group, t.topic)).toBe(160);
     expect((await readTopic(cluster, t.outputTopic)).length).toBe(160);
+  });
+
+  test.skipIf(!kafkaClient().cooperative)('a partition that a member keeps goes on through a rebalance', async () => {
+    const t = await topics(2);
+    const taken: string[] = [];
+    const gate = Promise.withResolvers<void>();
+    const slow = await start({
+      ...t,
+      process: async (batch) => {
+        taken.push(...batch.records.map((r) => `${r.partition}/${r.offset}`));
+        await gate.promise;
+        return echo(batch);
+      },
+    });
+    await produce(cluster, t.topic, numbered(2, 2));
+    await until(() => taken.length === 2, 'both partitions in hand');
+    const other = await start(t);
+    await until(() => other.counters.records === 1, 'the partition that was taken away');
+    gate.resolve();
+    await until(() => slow.counters.records === 1, 'the one that was kept');
+    expect(taken.toSorted()).toEqual(['0/0', '1/0']);
+    expect(slow.counters.aborts).toBe(0);
+    expect((await readTopic(cluster, t.outputTopic)).length).toBe(2);
   });
 
   test('what fails in the transaction of a member is read again, all of it, once', async () => {

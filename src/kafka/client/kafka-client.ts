@@ -9,6 +9,8 @@ import type { IncomingRecord, RecordHeaders } from './records.ts';
 /** A library behind the interface. Making one connects to nothing. */
 export interface KafkaClient {
   readonly name: string;
+  /** Whether its members keep partitions through a rebalance that gives them back. */
+  readonly cooperative: boolean;
   /** Whether its members keep `fetchPaceMs`. */
   readonly paced: boolean;
   admin(connection: KafkaConnection): TopicAdmin;

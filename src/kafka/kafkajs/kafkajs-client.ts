@@ -7,6 +7,7 @@ import { KafkajsWriter } from './kafkajs-writer.ts';
 
 export const kafkajsClient: KafkaClient = {
   name: 'kafkajs',
+  cooperative: false,
   paced: false,
   admin: (connection) => new KafkajsAdmin(connection),
   member: (options, events) => new KafkajsMember(options, events),

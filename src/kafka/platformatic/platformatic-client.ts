@@ -7,6 +7,7 @@ import { PlatformaticAdmin } from './topic-admin.ts';
 
 export const platformaticClient: KafkaClient = {
   name: 'platformatic',
+  cooperative: true,
   paced: true,
   admin: (connection) => new PlatformaticAdmin(connection),
   member: (options, events) => new PlatformaticMember(options, events),
