@@ -7,6 +7,7 @@ import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { SlowLink } from '../support/kafka/slow-link.ts';
 import { committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
+import { TIER } from '../support/tiers.ts';
 
 const SESSION_MS = 3_000;
 const REQUEST_MS = 2_000;
