@@ -35,6 +35,7 @@ import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
 import type { BatchWriter, MemberIdentity, Rounds } from './client/kafka-client.ts';
 import type { BatchResult, IncomingRecord, MicroBatch } from './client/records.ts';
 import type { TransactionReport } from './observer.ts';
+import type { OutputPartitions } from './output-partitions.ts';
 import { type BatchLimits, PartitionBuffer } from './partition-buffer.ts';
 import { SendPlanner } from './send-plan.ts';
 import { type StartPolicy, startOffset } from './start-offset.ts';
@@ -44,6 +45,7 @@ export interface LeaseOptions extends BatchLimits, StartPolicy {
   connection: KafkaConnection;
   outputTopic: string | null;
   deadLetterTopic: string | null;
+  partitions: OutputPartitions;
   delivery: 'exactly_once' | 'at_least_once';
   compression: BatchCompression;
   transactionTimeoutMs: number;
@@ -281,9 +283,9 @@ export class PartitionLease {
 
   /** Step 7. */
   async #write(producer: BatchWriter, items: readonly Processed[]): Promise<void> {
-    const { delivery, outputTopic, deadLetterTopic, compression, group, topic } = this.#options;
+    const { delivery, group, topic } = this.#options;
     const began = performance.now();
-    const planner = new SendPlanner({ directory: this.#host.directory, compression, outputTopic, deadLetterTopic });
+    const planner = new SendPlanner({ ...this.#options, directory: this.#host.directory });
     let records = 0;
     let rejected = 0;
     const oversizedOf: number[] = [];
@@ -310,22 +312,28 @@ export class PartitionLease {
         await this.#host.commit(this.partition, next);
       }
     } catch (error) {
-      if (!(error instanceof SluiceError && error.code === 'kafka_record_too_large')) throw error;
-      await this.#lowerLimits(plan.rounds);
-      throw new SluiceError('kafka_failed', error.message, { cause: error });
+      throw await this.#learnFrom(error, plan.rounds);
     }
     this.#failures = 0;
-    const { bytes, oversized } = plan;
+    const { bytes, oversized, retimed } = plan;
     const ms = performance.now() - began;
     const { partition } = this;
     items.forEach(({ result }, i) => {
       result.committed?.(oversizedOf[i]!);
     });
-    this.#host.written({ partition, records, rejected: rejected + oversized, oversized, bytes, ms, next });
+    this.#host.written({ partition, records, rejected: rejected + oversized, oversized, retimed, bytes, ms, next });
   }
 
-  async #lowerLimits(rounds: Rounds): Promise<void> {
-    for (const topic of new Set(rounds.flat().map((b) => b.topic))) await this.#host.directory.lowerLimit(topic);
+  /** A refusal that the next attempt avoids. */
+  async #learnFrom(error: unknown, rounds: Rounds): Promise<unknown> {
+    if (!(error instanceof SluiceError)) return error;
+    const tooLarge = error.code === 'kafka_record_too_large';
+    if (!tooLarge && error.code !== 'kafka_time_refused') return error;
+    const { directory } = this.#host;
+    for (const topic of new Set(rounds.flat().map((b) => b.topic))) {
+      await (tooLarge ? directory.lowerLimit(topic) : directory.refuseTimes(topic));
+    }
+    return tooLarge ? new SluiceError('kafka_failed', error.message, { cause: error }) : error;
   }
 
   /** Step 8; false: this lease is over. */

@@ -10,9 +10,10 @@ import type { BatchResult, MicroBatch } from './client/records.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import { type KafkaCounters, type KafkaObserver, newCounters } from './observer.ts';
+import { OutputPartitions, type Partitioning } from './output-partitions.ts';
 import { type LeaseHost, type LeaseOptions, PartitionLease } from './partition-lease.ts';
 import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
-import { TopicDirectory } from './topic-directory.ts';
+import { TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
 export interface ProcessorOptions extends ReadingOptions {
   /** null: `process` names the topic of every record. */
@@ -21,6 +22,10 @@ export interface ProcessorOptions extends ReadingOptions {
   routedTopics?: readonly string[];
   /** null: nothing may be rejected. */
   deadLetterTopic: string | null;
+  /** Which partition an answer goes to. Default: that of its application, if all topics have equally many. */
+  partitioning?: Partitioning | null;
+  /** Longest wait for an output topic that has to grow as its input did, ms. Default 600,000. */
+  partitionPatienceMs?: number;
   /**
    * Answers a micro-batch. A retryable SluiceError is tried again, any other error ends the run. Called for one batch a
    * partition at a time; a batch may come again after a failure, so it must not have effects of its own.
@@ -79,6 +84,7 @@ export class TransactionalProcessor {
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
+  readonly #partitions: OutputPartitions;
   #features: BrokerFeatures = { memberTransactions: false };
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
@@ -89,12 +95,22 @@ export class TransactionalProcessor {
     this.#options = options;
     this.done = this.#finish.promise;
     this.done.catch(() => {});
+    this.#directory = new TopicDirectory(options.connection);
+    this.#partitions = new OutputPartitions({
+      directory: this.#directory,
+      topic: options.topic,
+      outputs: [options.outputTopic, ...(options.routedTopics ?? [])].filter((topic) => topic !== null),
+      partitioning: options.partitioning ?? null,
+      patienceMs: options.partitionPatienceMs,
+      onNotice: options.observer?.onNotice?.bind(options.observer),
+    });
     this.#lease = {
       connection: options.connection,
       ...startPolicyOf(options),
       ...batchLimitsOf(options),
       outputTopic: options.outputTopic,
       deadLetterTopic: options.deadLetterTopic,
+      partitions: this.#partitions,
       delivery: options.delivery ?? 'exactly_once',
       compression: options.compression ?? 'none',
       transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
@@ -102,7 +118,6 @@ export class TransactionalProcessor {
       processAttempts: options.processAttempts ?? 10,
       fencing: options.fencing ?? true,
     };
-    this.#directory = new TopicDirectory(options.connection);
     this.#lag = new LagMeter({
       directory: this.#directory,
       topic: options.topic,
@@ -122,7 +137,7 @@ export class TransactionalProcessor {
   /**
    * Checks the topics and joins the group.
    * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
-   *   kafka_config
+   *   kafka_partitions_differ | kafka_config
    */
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     const processor = new TransactionalProcessor(options);
@@ -136,6 +151,7 @@ export class TransactionalProcessor {
       ]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
+      await processor.#partitions.decide();
       await processor.#consumer.start();
     } catch (error) {
       await processor.stop(0);
@@ -152,6 +168,11 @@ export class TransactionalProcessor {
   /** Records not yet committed, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
+  }
+
+  /** Facts of one of its topics. @throws SluiceError kafka_topic_missing */
+  facts(topic: string): Promise<TopicFacts> {
+    return this.#directory.facts(topic);
   }
 
   get paused(): boolean {
@@ -186,6 +207,7 @@ export class TransactionalProcessor {
   async #stop(deadlineMs: number): Promise<ProcessorReport> {
     clearInterval(this.#refresher);
     this.#lag.stop();
+    this.#partitions.close();
     const leases = [...this.#leases.values()];
     const ends = Promise.all([...leases.map((l) => l.drain()), ...this.#ending.values()]);
     const drained = await within(ends, deadlineMs);
@@ -240,7 +262,10 @@ export class TransactionalProcessor {
     return {
       directory: this.#directory,
       identity: this.#features.memberTransactions && this.#lease.fencing ? this.#consumer.identity : null,
-      process,
+      process: async (batch, signal) => {
+        await this.#partitions.room(batch.partition, signal);
+        return process(batch, signal);
+      },
       ready: async (signal) => {
         while (this.#gate && !signal.aborted) {
           const aborted = Promise.withResolvers<void>();
@@ -333,6 +358,7 @@ export class TransactionalProcessor {
   async #refresh(): Promise<void> {
     try {
       await this.#directory.refresh();
+      await this.#partitions.look();
     } catch {
       // The next transaction asks again, and its failure is reported.
     }

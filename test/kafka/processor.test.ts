@@ -94,7 +94,7 @@ requireKafka('the transactional processor', () => {
     const outputTopic = await cluster.createTopic(`${t.group}-wide`, 5);
     const messages = Array.from({ length: 200 }, (_, i) => ({ key: `k${i % 20}`, value: `${i}`, partition: i % 2 }));
     await produce(cluster, t.topic, messages);
-    const processor = await start({ ...t, outputTopic });
+    const processor = await start({ ...t, outputTopic, partitioning: 'key' });
     await until(() => processor.counters.records === 200, '200 records');
     const seen = await readTopic(cluster, outputTopic);
     expect(seen).toHaveLength(200);

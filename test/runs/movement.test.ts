@@ -16,6 +16,7 @@ const written = (partition: number): TransactionReport => ({
   records: 1,
   rejected: 0,
   oversized: 0,
+  retimed: new Map(),
   bytes: 1,
   ms: 1,
   next: 1n,
