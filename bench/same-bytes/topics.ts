@@ -126,7 +126,8 @@ export async function* topicCases(sides: readonly Side[], only: string): AsyncIt
         ['out', PARTITIONS],
         ['letters', 1],
       ] as const) {
-        await cluster.createTopic(`${side.name}-${i}-${what}`, partitions);
+        // The records are old, and what is written has their time.
+        await cluster.createTopic(`${side.name}-${i}-${what}`, partitions, { 'retention.ms': '-1' });
       }
       if (one.records && one.records.length > 0) await produce(cluster, `${side.name}-${i}-in`, [...one.records]);
     }

@@ -99,6 +99,9 @@ function judgeEnds({ source, sink, delivery, allow_empty }: Pipeline, say: Say):
       say('sink', 'key: predictions keep the key of their application');
     }
   }
+  if (source.type !== 'kafka' && sink.type === 'kafka' && sink.partition === 'source') {
+    say('sink', 'partition: source needs a topic as the source');
+  }
   if (source.type === 'upload' && sink.type === 'file' && !sink.path.includes('{name}')) {
     say('sink', 'path of a sink behind uploads needs {name}');
   }

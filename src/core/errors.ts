@@ -208,6 +208,14 @@ export const ERRORS = {
     'A record is larger than its topic takes, and there is no dead letter topic.',
     'Raise max.message.bytes of the topic or configure a dead letter topic.',
   ),
+  kafka_partitions_differ: usage(
+    'Two topics of a pipeline have numbers of partitions that do not fit together.',
+    'Add partitions to the topic named, or say in the sink which partition a prediction goes to (partition: source or key).',
+  ),
+  kafka_time_refused: dependency(
+    'A topic does not take the time of a record.',
+    'Nothing, if it is written again with the time of now; else compare the clocks and the message.timestamp settings of the topic.',
+  ),
   kafka_rebalanced: dependency(
     'The group gave the partitions to other members meanwhile.',
     'Nothing: what was not committed is read again by whoever has them now.',

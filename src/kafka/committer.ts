@@ -157,7 +157,7 @@ export class Committer {
     const ms = performance.now() - began;
     for (const [item, n] of oversized) item.result.committed?.(n);
     const partitions = [...taken].map(([{ partition }, items]) => reportOf(partition, items, oversized));
-    this.#host.written({ partitions, bytes: plan.bytes, ms });
+    this.#host.written({ partitions, retimed: plan.retimed, bytes: plan.bytes, ms });
   }
 
   async #write({ rounds }: SendPlan, next: ReadonlyMap<number, bigint>): Promise<void> {
@@ -169,14 +169,20 @@ export class Committer {
         await this.#host.commit(next);
       } else await writer.writeTransaction(rounds, { group, topic, next, member: this.#host.identity() });
     } catch (error) {
-      if (!(error instanceof SluiceError && error.code === 'kafka_record_too_large')) throw error;
-      await this.#lowerLimits(rounds);
-      throw new SluiceError('kafka_failed', error.message, { cause: error });
+      throw await this.#learnFrom(error, rounds);
     }
   }
 
-  async #lowerLimits(rounds: Rounds): Promise<void> {
-    for (const topic of new Set(rounds.flat().map((b) => b.topic))) await this.#host.directory.lowerLimit(topic);
+  /** A refusal that the next attempt avoids. */
+  async #learnFrom(error: unknown, rounds: Rounds): Promise<unknown> {
+    if (!(error instanceof SluiceError)) return error;
+    const tooLarge = error.code === 'kafka_record_too_large';
+    if (!tooLarge && error.code !== 'kafka_time_refused') return error;
+    const { directory } = this.#host;
+    for (const topic of new Set(rounds.flat().map((b) => b.topic))) {
+      await (tooLarge ? directory.lowerLimit(topic) : directory.refuseTimes(topic));
+    }
+    return tooLarge ? new SluiceError('kafka_failed', error.message, { cause: error }) : error;
   }
 
   #writing(): Promise<BatchWriter> {

@@ -17,6 +17,8 @@ export interface PartitionReport {
 
 export interface TransactionReport {
   partitions: readonly PartitionReport[];
+  /** Answers that have the time of now, because their topic would have refused or soon removed them, by topic. */
+  retimed: ReadonlyMap<string, number>;
   /** Bytes written, before compression. */
   bytes: number;
   ms: number;
@@ -40,6 +42,8 @@ export interface KafkaObserver {
   /** Records of the partition that are not committed. */
   onLag?(event: { partition: number; lag: number }): void;
   onPaused?(event: { reason: string | null }): void;
+  /** Something an operator should know, and may have to mend. `about`: what counts as the same. */
+  onNotice?(event: { about: string; message: string }): void;
 }
 
 export interface KafkaCounters {

@@ -4,47 +4,16 @@ import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { within } from '../core/within.ts';
 import { kafkaClient } from './choose-client.ts';
-import type { BatchCompression } from './client/codecs.ts';
 import type { GroupMember, MemberEvents, MemberIdentity } from './client/kafka-client.ts';
-import type { BatchResult, MicroBatch } from './client/records.ts';
 import { Committer, type CommitterHost } from './committer.ts';
 import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
-import { type KafkaCounters, type KafkaObserver, newCounters, type TransactionReport } from './observer.ts';
+import { type KafkaCounters, newCounters, type TransactionReport } from './observer.ts';
+import { OutputPartitions } from './output-partitions.ts';
 import { type LeaseHost, type LeaseOptions, PartitionLease, transactionalId } from './partition-lease.ts';
-import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
-import { TopicDirectory } from './topic-directory.ts';
-
-export interface ProcessorOptions extends ReadingOptions {
-  /** null: `process` names the topic of every record. */
-  outputTopic: string | null;
-  /** Further topics that `process` names: they have to be there at the start. */
-  routedTopics?: readonly string[];
-  /** null: nothing may be rejected. */
-  deadLetterTopic: string | null;
-  /**
-   * Answers a micro-batch. A retryable SluiceError is tried again, any other error ends the run. Called for one batch a
-   * partition at a time; a batch may come again after a failure, so it must not have effects of its own.
-   */
-  process: (batch: MicroBatch, signal: AbortSignal) => Promise<BatchResult>;
-  /** Default: exactly_once. */
-  delivery?: 'exactly_once' | 'at_least_once';
-  /** Default 4096. */
-  transactionRows?: number;
-  /** Default 10,000: as long may a member that died hold up readers. */
-  transactionTimeoutMs?: number;
-  /** Least time from the beginning of a transaction to that of the next, ms. Default 20. */
-  commitIntervalMs?: number;
-  /** Default: a member where brokers can fence by its generation, else a partition. */
-  transactionOf?: 'member' | 'partition';
-  /** Default: none. */
-  compression?: BatchCompression;
-  /** Attempts of `process` on one batch. Default 10. */
-  processAttempts?: number;
-  observer?: KafkaObserver;
-  /** UNSAFE, for tests only: false disables fencing, so that records are answered twice when a member stalls. */
-  fencing?: boolean;
-}
+import { leaseOptionsOf, type ProcessorOptions } from './processor-options.ts';
+import { memberOptionsOf } from './reading-options.ts';
+import { TopicDirectory, type TopicFacts } from './topic-directory.ts';
 
 export interface ProcessorReport extends Readonly<KafkaCounters> {
   /** Offset each partition was left at, for those that something was written of. */
@@ -84,6 +53,7 @@ export class TransactionalProcessor {
   readonly #inFlight: InFlight;
   readonly #progress = new Map<number, Progress>();
   readonly #lag: LagMeter;
+  readonly #partitions: OutputPartitions;
   /** Of the last assignment; null: its generation fences nobody. */
   #identity: MemberIdentity | null = null;
   #committer: Committer | null = null;
@@ -97,26 +67,16 @@ export class TransactionalProcessor {
     this.#options = options;
     this.done = this.#finish.promise;
     this.done.catch(() => {});
-    const { connection, group, topic, outputTopic, deadLetterTopic } = options;
-    this.#lease = {
-      ...startPolicyOf(options),
-      ...batchLimitsOf(options),
-      delivery: options.delivery ?? 'exactly_once',
-      processAttempts: options.processAttempts ?? 10,
-      commits: {
-        connection,
-        group,
-        topic,
-        outputTopic,
-        deadLetterTopic,
-        compression: options.compression ?? 'none',
-        transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
-        transactionRows: options.transactionRows ?? 4096,
-        commitIntervalMs: options.commitIntervalMs ?? 20,
-        fencing: options.fencing ?? true,
-      },
-    };
     this.#directory = new TopicDirectory(options.connection);
+    this.#partitions = new OutputPartitions({
+      directory: this.#directory,
+      topic: options.topic,
+      outputs: [options.outputTopic, ...(options.routedTopics ?? [])].filter((topic) => topic !== null),
+      partitioning: options.partitioning ?? null,
+      patienceMs: options.partitionPatienceMs,
+      onNotice: options.observer?.onNotice?.bind(options.observer),
+    });
+    this.#lease = leaseOptionsOf(options, this.#partitions);
     this.#lag = new LagMeter({
       directory: this.#directory,
       topic: options.topic,
@@ -136,7 +96,7 @@ export class TransactionalProcessor {
   /**
    * Checks the topics and joins the group.
    * @throws SluiceError kafka_unreachable | kafka_authentication | kafka_not_authorized | kafka_topic_missing |
-   *   kafka_config
+   *   kafka_partitions_differ | kafka_config
    */
   static async start(options: ProcessorOptions): Promise<TransactionalProcessor> {
     const processor = new TransactionalProcessor(options);
@@ -150,6 +110,7 @@ export class TransactionalProcessor {
       ]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
+      await processor.#partitions.decide();
       await processor.#consumer.start();
     } catch (error) {
       await processor.stop(0);
@@ -179,6 +140,11 @@ export class TransactionalProcessor {
   /** Records not yet committed, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
+  }
+
+  /** Facts of one of its topics. @throws SluiceError kafka_topic_missing */
+  facts(topic: string): Promise<TopicFacts> {
+    return this.#directory.facts(topic);
   }
 
   get paused(): boolean {
@@ -213,6 +179,7 @@ export class TransactionalProcessor {
   async #stop(deadlineMs: number): Promise<ProcessorReport> {
     clearInterval(this.#refresher);
     this.#lag.stop();
+    this.#partitions.close();
     const leases = [...this.#leases.values()];
     const ends = Promise.all([...leases.map((l) => l.drain()), ...this.#ending.values()]);
     const drained = await within(ends, deadlineMs);
@@ -303,7 +270,10 @@ export class TransactionalProcessor {
     return {
       ...this.#commitHost(),
       committer: this.#committer,
-      process,
+      process: async (batch, signal) => {
+        await this.#partitions.room(batch.partition, signal);
+        return process(batch, signal);
+      },
       ready: async (signal) => {
         while (this.#gate && !signal.aborted) {
           const aborted = Promise.withResolvers<void>();
@@ -382,6 +352,7 @@ export class TransactionalProcessor {
   async #refresh(): Promise<void> {
     try {
       await this.#directory.refresh();
+      await this.#partitions.look();
     } catch {
       // The next transaction asks again, and its failure is reported.
     }

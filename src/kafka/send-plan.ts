@@ -4,19 +4,25 @@ import { type BatchCompression, compressedSize } from './client/codecs.ts';
 import type { PlannedBatch, PlannedRecord, Rounds } from './client/kafka-client.ts';
 import { type OutgoingRecord, weightOf } from './client/records.ts';
 import { deadLetter, truncateDeadLetter } from './dead-letters.ts';
+import type { OutputPartitions } from './output-partitions.ts';
 import { partitionOfKey } from './partition-of-key.ts';
 import type { TopicDirectory, TopicFacts } from './topic-directory.ts';
+import { isTimely } from './topic-times.ts';
 
 /** Bounds the size of a request and the time it takes to encode. */
 const MAX_BATCH_RECORDS = 4000;
 /** Room for a header of a shortened dead letter and rounding, bytes. */
 const TRUNCATION_MARGIN = 128;
+/** The time a record would have had, ms since 1970, where it has the time of now instead. */
+export const TIME_HEADER = 'sluice-source-timestamp';
 
 export interface SendPlan {
   rounds: Rounds;
   bytes: number;
   /** Records that went to dead letters because they were too large. */
   oversized: number;
+  /** Records that have the time of now, because their topic would have refused or soon removed them, by topic. */
+  retimed: ReadonlyMap<string, number>;
 }
 
 export interface PlanOptions {
@@ -24,6 +30,8 @@ export interface PlanOptions {
   compression: BatchCompression;
   outputTopic: string | null;
   deadLetterTopic: string | null;
+  /** Where outputs go; default: as dead letters do. */
+  partitions?: OutputPartitions;
 }
 
 interface OpenBatch extends PlannedBatch {
@@ -37,6 +45,8 @@ export class SendPlanner {
   readonly #facts = new Map<string, TopicFacts>();
   readonly #open = new Map<string, OpenBatch>();
   readonly #closed = new Map<string, PlannedBatch[]>();
+  readonly #retimed = new Map<string, number>();
+  readonly #now = Date.now();
   #bytes = 0;
   #oversized = 0;
 
@@ -48,17 +58,18 @@ export class SendPlanner {
   async add(records: readonly OutgoingRecord[], as: 'output' | 'dead_letter'): Promise<void> {
     const { outputTopic, deadLetterTopic } = this.#options;
     const topicOf = as === 'output' ? outputTopic : deadLetterTopic;
-    for (const record of records) {
-      const topic = record.topic ?? topicOf;
+    for (const given of records) {
+      const topic = given.topic ?? topicOf;
       if (topic === null)
         throw new SluiceError('kafka_config', `there is no topic for ${as.replace('_', ' ')} records`);
       const facts = this.#facts.get(topic) ?? (await this.#learn(topic));
-      if (record.origin && !this.#facts.has(record.origin.topic)) await this.#learn(record.origin.topic);
+      if (given.origin && !this.#facts.has(given.origin.topic)) await this.#learn(given.origin.topic);
+      const record = this.#timely(topic, facts, given);
       const weight = weightOf(record);
       if (weight <= facts.maxBatchBytes || (await this.#fitsCompressed(record, facts.maxBatchBytes))) {
-        this.#put(topic, facts, record, weight);
+        this.#put(topic, facts, record, weight, as);
       } else if (as === 'output') await this.#refuse(topic, record);
-      else this.#put(topic, facts, this.#truncated(record, facts.maxBatchBytes), facts.maxBatchBytes);
+      else this.#put(topic, facts, this.#truncated(record, facts.maxBatchBytes), facts.maxBatchBytes, as);
     }
   }
 
@@ -68,7 +79,9 @@ export class SendPlanner {
   }
 
   async #learn(topic: string): Promise<TopicFacts> {
-    const facts = await this.#options.directory.facts(topic);
+    const { directory, partitions: places } = this.#options;
+    const known = await directory.facts(topic);
+    const facts = places ? { ...known, partitions: places.grown(topic, known.partitions) } : known;
     this.#facts.set(topic, facts);
     return facts;
   }
@@ -82,7 +95,7 @@ export class SendPlanner {
         rounds[i].push(batch);
       });
     }
-    return { rounds, bytes: this.#bytes, oversized: this.#oversized };
+    return { rounds, bytes: this.#bytes, oversized: this.#oversized, retimed: this.#retimed };
   }
 
   async #refuse(topic: string, record: OutgoingRecord): Promise<void> {
@@ -115,8 +128,25 @@ export class SendPlanner {
     return rest < limit && (await compressedSize(record.value, compression)) + rest <= limit;
   }
 
-  #put(topic: string, { partitions, maxBatchBytes }: TopicFacts, record: OutgoingRecord, weight: number): void {
-    const partition = record.partition ?? this.#partitionOf(record, partitions);
+  /** A record the topic would refuse or soon remove gets the time of now. */
+  #timely(topic: string, { times }: TopicFacts, record: OutgoingRecord): OutgoingRecord {
+    if (record.timestamp === undefined || isTimely(times, record.timestamp, this.#now)) return record;
+    const { timestamp, ...rest } = record;
+    this.#retimed.set(topic, (this.#retimed.get(topic) ?? 0) + 1);
+    return { ...rest, headers: { ...record.headers, [TIME_HEADER]: Buffer.from(String(timestamp)) } };
+  }
+
+  #put(
+    topic: string,
+    { partitions, maxBatchBytes }: TopicFacts,
+    record: OutgoingRecord,
+    weight: number,
+    as: 'output' | 'dead_letter',
+  ): void {
+    const places = as === 'output' ? this.#options.partitions : undefined;
+    const partition =
+      record.partition ??
+      (places ? places.partitionOf(record, topic, partitions) : this.#partitionOf(record, partitions));
     const key = `${topic}/${partition}`;
     let open = this.#open.get(key);
     if (open && (open.bytes + weight > maxBatchBytes || open.records.length >= MAX_BATCH_RECORDS)) {

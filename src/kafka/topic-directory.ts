@@ -1,9 +1,10 @@
-// Facts about topics: partitions, maximum record size, committed, first and last offsets.
+// Facts about topics: partitions, settings, committed, first and last offsets.
 import { SluiceError } from '../core/errors.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { BrokerFeatures, PartitionRange, TopicAdmin } from './client/kafka-client.ts';
 import { BATCH_OVERHEAD } from './client/records.ts';
+import { ONLY_NOW, TIME_SETTINGS, type TopicTimes, topicTimes } from './topic-times.ts';
 
 /** Default of a broker's message.max.bytes; taken when the setting may not be read. */
 const DEFAULT_MAX_MESSAGE_BYTES = 1_048_588;
@@ -14,6 +15,10 @@ export interface TopicFacts {
   partitions: number;
   /** Largest record batch the topic takes, bytes. */
   maxBatchBytes: number;
+  /** Times of records that it takes and keeps. */
+  times: TopicTimes;
+  /** false: the settings may not be read, and a broker's defaults are taken for them. */
+  settingsKnown: boolean;
 }
 
 /** One admin connection and a cache of topic facts. `close` is idempotent. */
@@ -22,6 +27,10 @@ export class TopicDirectory {
   readonly #facts = new Map<string, TopicFacts>();
   /** Limits found by trial where the broker's answer was not the truth. */
   readonly #lowered = new Map<string, number>();
+  /** Topics that refused the time of a record although the settings allowed it, or could not be read. */
+  readonly #onlyNow = new Set<string>();
+  /** As they were last read: a question that fails changes no limit. */
+  readonly #settings = new Map<string, ReadonlyMap<string, string>>();
 
   /** @throws SluiceError kafka_config */
   constructor(connection: KafkaConnection) {
@@ -35,14 +44,26 @@ export class TopicDirectory {
 
   /** Facts of a topic, from the cache where they were asked for before. @throws SluiceError kafka_topic_missing */
   async facts(topic: string): Promise<TopicFacts> {
-    return this.#facts.get(topic) ?? this.#learn(topic);
+    return this.#facts.get(topic) ?? this.learn(topic);
+  }
+
+  /** Facts of a topic as they are now. @throws SluiceError kafka_topic_missing */
+  async learn(topic: string): Promise<TopicFacts> {
+    const partitions = await this.#admin.partitions(topic);
+    const settings = await this.#settingsOf(topic);
+    const known = Number(settings?.get('max.message.bytes')) || DEFAULT_MAX_MESSAGE_BYTES;
+    const limit = Math.min(known, this.#lowered.get(topic) ?? Infinity);
+    const times = this.#onlyNow.has(topic) ? ONLY_NOW : topicTimes(settings);
+    const facts = { partitions, maxBatchBytes: limit - BATCH_OVERHEAD, times, settingsKnown: settings !== null };
+    this.#facts.set(topic, facts);
+    return facts;
   }
 
   /** Asks again for every topic known; true when the number of partitions of one has changed. */
   async refresh(): Promise<boolean> {
     let changed = false;
     for (const [topic, before] of [...this.#facts]) {
-      changed = (await this.#learn(topic)).partitions !== before.partitions || changed;
+      changed = (await this.learn(topic)).partitions !== before.partitions || changed;
     }
     return changed;
   }
@@ -50,10 +71,16 @@ export class TopicDirectory {
   /** A batch was refused as too large although it should have fitted: asks again, or halves what is believed. */
   async lowerLimit(topic: string): Promise<void> {
     const before = (await this.facts(topic)).maxBatchBytes;
-    const { maxBatchBytes } = await this.#learn(topic);
+    const { maxBatchBytes } = await this.learn(topic);
     if (maxBatchBytes < before) return;
     this.#lowered.set(topic, Math.max(MIN_MESSAGE_BYTES, before >> 1));
-    await this.#learn(topic);
+    await this.learn(topic);
+  }
+
+  /** The time of a record was refused although it should have been taken: from now on records have the time they are written at. */
+  async refuseTimes(topic: string): Promise<void> {
+    this.#onlyNow.add(topic);
+    await this.learn(topic);
   }
 
   /**
@@ -79,20 +106,24 @@ export class TopicDirectory {
 
   /** Whether old records give way to newer ones of their key; false where the setting may not be read. */
   async compacted(topic: string): Promise<boolean> {
-    return (await this.#admin.compacted(topic)) ?? false;
+    const settings = await this.#admin.settings(topic, ['cleanup.policy']);
+    return settings?.get('cleanup.policy')?.includes('compact') ?? false;
   }
 
   async close(): Promise<void> {
     await this.#admin.close();
   }
 
-  async #learn(topic: string): Promise<TopicFacts> {
-    const partitions = await this.#admin.partitions(topic);
-    const known = (await this.#admin.maxMessageBytes(topic).catch(() => null)) ?? DEFAULT_MAX_MESSAGE_BYTES;
-    const limit = Math.min(known, this.#lowered.get(topic) ?? Infinity);
-    const facts = { partitions, maxBatchBytes: limit - BATCH_OVERHEAD };
-    this.#facts.set(topic, facts);
-    return facts;
+  /** null: they may not be read. */
+  async #settingsOf(topic: string): Promise<ReadonlyMap<string, string> | null> {
+    try {
+      const settings = await this.#admin.settings(topic, ['max.message.bytes', ...TIME_SETTINGS]);
+      if (settings) this.#settings.set(topic, settings);
+      else this.#settings.delete(topic);
+      return settings;
+    } catch {
+      return this.#settings.get(topic) ?? null;
+    }
   }
 
   /** Partitions that were just added are unknown to connections that were opened before: the next one will know. */

@@ -71,6 +71,11 @@ export class Metrics {
   ]);
   readonly restarts = this.#counter('sluice_kafka_restarts_total', 'consumers replaced after a failure', ['pipeline']);
   readonly oversized = this.#counter('sluice_kafka_oversized_total', 'answers too large for their topic', ['pipeline']);
+  readonly retimed = this.#counter(
+    'sluice_kafka_retimed_total',
+    'predictions with the time of now, because their topic would have refused or soon removed them with that of their application',
+    ['pipeline'],
+  );
   readonly partitions = this.#gauge('sluice_kafka_partitions', 'partitions this member has', ['pipeline']);
   readonly lag = this.#gauge(
     'sluice_kafka_lag_records',

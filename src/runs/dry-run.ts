@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import { TopicDirectory } from '../kafka/topic-directory.ts';
+import type { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
 import type { RunContext } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { recordFormat } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
+import { checkTopics } from './topic-checks.ts';
 
 const RECORDS = 10;
 const PATIENCE_MS = 15_000;
@@ -21,24 +22,15 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
     `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
   );
   hosted.release();
-  const { source, sink, dead_letter: letters } = pipeline;
-  const topics = [
-    ...(source.type === 'kafka' ? [['source', source.topic] as const] : []),
-    ...(sink.type === 'kafka' ? [['sink', sink.topic] as const] : []),
-    ...(letters?.type === 'kafka' ? [['dead letters', letters.topic] as const] : []),
-  ];
-  if (topics.length > 0) {
-    const directory = new TopicDirectory(connectionOf(pipeline.kafka));
-    try {
-      await directory.connect();
-      for (const [role, topic] of topics) {
-        const facts = await directory.facts(topic);
-        log(`${role}: topic ${topic}, ${facts.partitions} partitions, records up to ${facts.maxBatchBytes} bytes`);
-      }
+  const { source, sink } = pipeline;
+  if (source.type === 'kafka' || sink.type === 'kafka') {
+    const { topics, words } = await checkTopics(pipeline, async (directory) => {
       if (source.type === 'kafka') await describeGroup(directory, source.topic, source.group, log);
-    } finally {
-      await directory.close();
+    });
+    for (const { role, topic, partitions, maxBatchBytes } of topics) {
+      log(`${role}: topic ${topic}, ${partitions} partitions, records up to ${maxBatchBytes} bytes`);
     }
+    for (const word of words) log(word);
   }
   if (source.type === 'kafka') await scoreSome(pipeline, context, log);
   else log(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);

@@ -1,5 +1,6 @@
 // Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
 import type { KafkaObserver } from '../kafka/observer.ts';
+import { TIME_HEADER } from '../kafka/send-plan.ts';
 import type { RunContext } from './context.ts';
 import { Teller } from './kafka-words.ts';
 
@@ -7,11 +8,18 @@ export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
   const labels = { pipeline: name };
   const teller = new Teller(log);
   return {
-    onTransaction({ ms, partitions }) {
+    onTransaction({ ms, partitions, retimed }) {
       metrics?.transactions.observe(labels, ms / 1000);
       for (const { records, oversized } of partitions) {
         metrics?.transactionRecords.inc(labels, records);
         if (oversized > 0) metrics?.oversized.inc(labels, oversized);
+      }
+      for (const [topic, count] of retimed) {
+        metrics?.retimed.inc(labels, count);
+        teller.tell(
+          `time ${topic}`,
+          `${count} predictions have the time of now and that of their application in the header ${TIME_HEADER}, because ${topic} would have refused or soon removed them`,
+        );
       }
     },
     onAbort({ partition, reason, message }) {
@@ -33,6 +41,7 @@ export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
       teller.tell(`restart ${reason}`, `the consumer starts again: ${reason}`);
     },
     onLag: ({ partition, lag }) => metrics?.lag.set({ ...labels, partition: String(partition) }, lag),
+    onNotice: ({ about, message }) => teller.tell(about, message),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };
 }

@@ -26,6 +26,7 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
+import { timeWords } from './topic-checks.ts';
 import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
@@ -79,6 +80,7 @@ class TopicRun {
       ...source,
       outputTopic: sink.topic,
       routedTopics: topicsOf(sink).slice(1),
+      partitioning: sink.partition ?? null,
       deadLetterTopic: letters,
       process: (batch, signal) => this.#process(batch, signal),
       delivery: spec.delivery,
@@ -90,6 +92,7 @@ class TopicRun {
       throw inWords(error, places);
     });
     this.#processor = processor;
+    for (const word of await timeWords(this.#spec, (topic) => processor.facts(topic))) this.#context.log(word);
     const watch = watchOf(places, source, this.#context);
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {

@@ -6,7 +6,8 @@ import { answerTo, type BatchResult, type MicroBatch } from '../../src/kafka/cli
 import { deadLetter } from '../../src/kafka/dead-letters.ts';
 import { settleLetters } from '../../src/kafka/desk/settle-letters.ts';
 import type { TransactionReport } from '../../src/kafka/observer.ts';
-import { type ProcessorOptions, TransactionalProcessor } from '../../src/kafka/processor.ts';
+import { TransactionalProcessor } from '../../src/kafka/processor.ts';
+import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { addPartitions, committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
@@ -95,7 +96,7 @@ requireKafka('the transactional processor', () => {
     const outputTopic = await cluster.createTopic(`${t.group}-wide`, 5);
     const messages = Array.from({ length: 200 }, (_, i) => ({ key: `k${i % 20}`, value: `${i}`, partition: i % 2 }));
     await produce(cluster, t.topic, messages);
-    const processor = await start({ ...t, outputTopic });
+    const processor = await start({ ...t, outputTopic, partitioning: 'key' });
     await until(() => processor.counters.records === 200, '200 records');
     const seen = await readTopic(cluster, outputTopic);
     expect(seen).toHaveLength(200);

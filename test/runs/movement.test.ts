@@ -13,6 +13,7 @@ afterEach(() => {
 
 const written = (partition: number): TransactionReport => ({
   partitions: [{ partition, records: 1, rejected: 0, oversized: 0, next: 1n }],
+  retimed: new Map(),
   bytes: 1,
   ms: 1,
 });

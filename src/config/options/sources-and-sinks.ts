@@ -102,9 +102,20 @@ export const SINKS = {
       compression: choice('compression of record batches', ['none', 'gzip', 'snappy', 'lz4', 'zstd'], {
         default: 'none',
       }),
-      timestamp: choice('timestamp of a prediction: that of its application, or now', ['input', 'now'], {
-        default: 'input',
-      }),
+      timestamp: choice(
+        'timestamp of a prediction: that of its application where the topic keeps it, or now',
+        ['input', 'now'],
+        {
+          default: 'input',
+        },
+      ),
+      partition: Type.Optional(
+        choice(
+          'from a topic: a prediction goes to the partition of its application, or to that of its key as Java chooses it',
+          ['source', 'key'],
+          { otherwise: 'source where all topics have equally many partitions, else it has to be said' },
+        ),
+      ),
       key: maybe('from a file or an upload: passthrough column that becomes the record key'),
     },
     closed,

@@ -81,24 +81,12 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   if (flags.pipeline !== undefined) {
     await look('pipeline', async () => {
       const pipeline = await readPipeline(flags.pipeline!);
-      const topics = [pipeline.source, pipeline.sink, pipeline.dead_letter].flatMap((p) =>
-        p?.type === 'kafka' ? [p.topic] : [],
-      );
-      if (topics.length === 0) return `${flags.pipeline} is in order`;
-      const [{ TopicDirectory }, { connectionOf }] = await Promise.all([
-        import('../../kafka/topic-directory.ts'),
-        import('../../runs/kafka-connection.ts'),
-      ]);
-      const directory = new TopicDirectory(connectionOf(pipeline.kafka));
-      try {
-        await directory.connect();
-        const facts = await Promise.all(
-          topics.map(async (t) => `${t} (${(await directory.facts(t)).partitions} partitions)`),
-        );
-        return `${flags.pipeline} is in order; topics: ${facts.join(', ')}`;
-      } finally {
-        await directory.close();
-      }
+      if (![pipeline.source, pipeline.sink].some((end) => end.type === 'kafka')) return `${flags.pipeline} is in order`;
+      const { checkTopics } = await import('../../runs/topic-checks.ts');
+      const { topics, words } = await checkTopics(pipeline);
+      for (const word of words) say('pipeline', 'warning', word);
+      const facts = topics.map((t) => `${t.topic} (${t.partitions} partitions)`);
+      return `${flags.pipeline} is in order; topics: ${facts.join(', ')}`;
     });
   }
   return findings;

@@ -42,6 +42,12 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   for (const file of files) {
     try {
       const pipeline = await readPipeline(file);
+      const { source, sink } = pipeline;
+      if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
+        log(
+          `${file}: sink.partition is not said: it starts only while source and sink have equally many partitions, see docs/pipelines.md`,
+        );
+      }
       const model = await registry.resolve(pipeline.model);
       if (pipeline.score.interpretation !== 'none' && !model.manifest.explain?.background) {
         problems.push(`${file}:1:1 ${model.ref} has no background sample: score.interpretation must be none`);

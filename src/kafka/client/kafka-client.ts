@@ -41,10 +41,8 @@ export interface PartitionRange {
 export interface TopicAdmin {
   /** Number of partitions. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication */
   partitions(topic: string): Promise<number>;
-  /** `max.message.bytes` of the topic; null: it may not be read. */
-  maxMessageBytes(topic: string): Promise<number | null>;
-  /** Whether older records of a key are removed; null: it may not be read. */
-  compacted(topic: string): Promise<boolean | null>;
+  /** Settings of the topic by name, defaults included, those left out that the broker does not know; null: they may not be read. */
+  settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null>;
   /** First and last offset of every partition. */
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>>;
   /**

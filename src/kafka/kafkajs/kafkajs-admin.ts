@@ -46,13 +46,20 @@ export class KafkajsAdmin implements TopicAdmin {
     });
   }
 
-  async maxMessageBytes(topic: string): Promise<number | null> {
-    const value = Number(await this.#setting(topic, 'max.message.bytes'));
-    return value > 0 ? value : null;
-  }
-
-  async compacted(topic: string): Promise<boolean | null> {
-    return (await this.#setting(topic, 'cleanup.policy'))?.includes('compact') ?? null;
+  /** Reading settings needs a permission of its own, which is not asked for. */
+  async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
+    try {
+      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
+        const { resources } = await admin.describeConfigs({
+          includeSynonyms: false,
+          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [...names] }],
+        });
+        return new Map(resources[0]?.configEntries.map((e) => [e.configName, e.configValue]));
+      });
+    } catch (error) {
+      if (error instanceof SluiceError && error.code === 'kafka_not_authorized') return null;
+      throw error;
+    }
   }
 
   ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
@@ -93,22 +100,6 @@ export class KafkajsAdmin implements TopicAdmin {
     const opened = this.#opened;
     this.#opened = null;
     await opened?.then(closeAdmin, () => {});
-  }
-
-  /** Reading settings needs a permission of its own, which is not asked for. */
-  async #setting(topic: string, name: string): Promise<string | null> {
-    try {
-      return await this.#ask(`asking for the settings of ${topic} failed`, async ({ admin }) => {
-        const { resources } = await admin.describeConfigs({
-          includeSynonyms: false,
-          resources: [{ type: kafkajs.ConfigResourceTypes.TOPIC, name: topic, configNames: [name] }],
-        });
-        return resources[0]?.configEntries.find((e) => e.configName === name)?.configValue ?? null;
-      });
-    } catch (error) {
-      if (error instanceof SluiceError && error.code === 'kafka_not_authorized') return null;
-      throw error;
-    }
   }
 
   /** A connection that failed is replaced with the next question: kafkajs never refreshes what an admin knows. */

@@ -39,6 +39,7 @@ function codeOf(error: unknown): ErrorCode {
   if (typed(/_AUTHORIZATION_FAILED$/)) return 'kafka_not_authorized';
   if (typed(/^(UNKNOWN_TOPIC_OR_PARTITION|INVALID_TOPIC_EXCEPTION)$/)) return 'kafka_topic_missing';
   if (typed(/^(MESSAGE_TOO_LARGE|RECORD_LIST_TOO_LARGE)$/)) return 'kafka_record_too_large';
+  if (typed(/^INVALID_TIMESTAMP$/)) return 'kafka_time_refused';
   return named(...UNREACHABLE) ? 'kafka_unreachable' : 'kafka_failed';
 }
 

@@ -263,12 +263,16 @@ function afterTags(frame: Buffer, at: number): number {
   return position;
 }
 
+const UNNAMED = 'UNKNOWN_SERVER_ERROR';
+
 interface Told {
   apiId?: string;
 }
 
 function refusalOf(error: InstanceType<typeof ResponseError>): Refusal {
-  const ids = error.errors.map((e) => (e as Told).apiId ?? 'UNKNOWN_SERVER_ERROR');
+  const told = error.errors.map((e) => (e as Told).apiId ?? UNNAMED);
+  // Errors of single records have no name of their own and stand before that of their batch.
+  const ids = [...told.filter((id) => id !== UNNAMED), ...told.filter((id) => id === UNNAMED)];
   const api = /API (\w+)/.exec(error.message)?.[1] ?? 'a request';
   return new Refusal(api, ids, (error as unknown as { response?: unknown }).response);
 }

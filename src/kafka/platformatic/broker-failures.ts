@@ -111,6 +111,7 @@ function codeOf(error: unknown): ErrorCode {
   if (TOO_LARGE.has(id)) return 'kafka_record_too_large';
   if (id === 'FENCED_INSTANCE_ID') return 'kafka_instance_taken';
   if (REBALANCED.has(id)) return 'kafka_rebalanced';
+  if (id === 'INVALID_TIMESTAMP') return 'kafka_time_refused';
   if (id === 'OFFSET_OUT_OF_RANGE') return 'kafka_offset_lost';
   return 'kafka_failed';
 }

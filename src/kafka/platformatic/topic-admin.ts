@@ -31,23 +31,13 @@ export class PlatformaticAdmin implements TopicAdmin {
     });
   }
 
-  async maxMessageBytes(topic: string): Promise<number | null> {
-    const value = await this.#setting(topic, 'max.message.bytes');
-    return value === null ? null : Number(value);
-  }
-
-  async compacted(topic: string): Promise<boolean | null> {
-    return (await this.#setting(topic, 'cleanup.policy'))?.includes('compact') ?? null;
-  }
-
-  /** null: it may not be read. */
-  async #setting(topic: string, name: string): Promise<string | null> {
+  async settings(topic: string, names: readonly string[]): Promise<ReadonlyMap<string, string> | null> {
     return await this.#ask(`reading the settings of the topic ${topic} failed`, async (cluster) => {
       const any = await cluster.any();
-      const resources = [{ resourceType: TOPIC_RESOURCE, resourceName: topic, configurationKeys: [name] }] as const;
+      const resources = [{ resourceType: TOPIC_RESOURCE, resourceName: topic, configurationKeys: [...names] }];
       try {
-        const { results } = await any.call(describeConfigsV2.api, [[...resources] as never, false, false]);
-        return results[0]?.configs.find((c) => c.name === name)?.value || null;
+        const { results } = await any.call(describeConfigsV2.api, [resources as never, false, false]);
+        return new Map(results[0]?.configs.flatMap(({ name, value }) => (value ? [[name, value] as const] : [])));
       } catch (error) {
         if (refusedAs(error, 'TOPIC_AUTHORIZATION_FAILED') || refusedAs(error, 'CLUSTER_AUTHORIZATION_FAILED'))
           return null;

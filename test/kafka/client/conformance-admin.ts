@@ -5,12 +5,16 @@ import { until } from '../../support/kafka/topics.ts';
 import { type Behaves, type Bench, codeOf, counted } from './harness.ts';
 
 export function admins(bench: () => Bench, behaves: Behaves): void {
-  behaves('a topic has its partitions and its largest message; one that is not there is named', async () => {
+  behaves('a topic has its partitions and its settings; one that is not there is named', async () => {
     const { client, connection, cluster } = bench();
     const admin = client.admin(connection);
     const topic = await bench().topic(3, { 'max.message.bytes': '12345' });
     expect(await admin.partitions(topic)).toBe(3);
-    expect(await admin.maxMessageBytes(topic)).toBe(12_345);
+    const names = ['max.message.bytes', 'retention.ms', 'no.such.setting'];
+    expect(Object.fromEntries((await admin.settings(topic, names))!)).toEqual({
+      'max.message.bytes': '12345',
+      'retention.ms': '604800000',
+    });
     expect(await codeOf(admin.partitions('not-there'))).toBe('kafka_topic_missing');
     await (await cluster.admin()).createPartitions({ topicPartitions: [{ topic, count: 5 }] });
     await until(async () => (await admin.partitions(topic)) === 5, 'the new partitions are told');

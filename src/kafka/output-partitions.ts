@@ -1,0 +1,154 @@
+// Which partition of an output topic an answer goes to, that of its application or that of its key, and what happens when a topic grows.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { SluiceError } from '../core/errors.ts';
+import type { OutgoingRecord } from './client/records.ts';
+import { partitionOfKey } from './partition-of-key.ts';
+import type { TopicDirectory } from './topic-directory.ts';
+
+export type Partitioning = 'source' | 'key';
+
+export interface PartitioningOptions {
+  directory: Pick<TopicDirectory, 'facts' | 'learn'>;
+  topic: string;
+  /** Every topic that answers may go to. */
+  outputs: readonly string[];
+  /** null: nothing is said, which is `source` as long as all topics have equally many partitions. */
+  partitioning: Partitioning | null;
+}
+
+export interface OutputPartitionsOptions extends PartitioningOptions {
+  /** Longest wait for an output topic that has fewer partitions than its source has now, ms. Default 600,000. */
+  patienceMs?: number | undefined;
+  onNotice?: ((event: { about: string; message: string }) => void) | undefined;
+}
+
+const PATIENCE_MS = 600_000;
+/** Between two looks at a topic that has to grow, ms. */
+const LOOK_MS = 1_000;
+
+const count = (partitions: number): string => `${partitions} partition${partitions === 1 ? '' : 's'}`;
+
+/**
+ * What is said, if the topics can do it. Nothing said is no guess, *because* whoever starts again after a topic has grown would come to
+ * another one than before.
+ * @throws SluiceError kafka_partitions_differ
+ */
+export async function decidePartitioning(options: PartitioningOptions): Promise<Partitioning> {
+  const { directory, topic, outputs, partitioning } = options;
+  if (partitioning === 'key') return 'key';
+  const source = (await directory.facts(topic)).partitions;
+  for (const output of outputs) {
+    const { partitions } = await directory.facts(output);
+    if (partitions < source && partitioning === 'source') throw tooFew(options, output, partitions, source);
+    if (partitions === source || partitioning === 'source') continue;
+    throw new SluiceError(
+      'kafka_partitions_differ',
+      `${topic} has ${count(source)} and ${output} has ${partitions}, and the sink does not say which of them a prediction goes to: partition: key (as releases did that did not ask) or partition: source`,
+    );
+  }
+  return 'source';
+}
+
+const tooFew = ({ topic }: PartitioningOptions, output: string, has: number, wanted: number): SluiceError =>
+  new SluiceError(
+    'kafka_partitions_differ',
+    `${output} has ${count(has)} and ${topic} has ${wanted}: predictions stay in the partitions of their applications (partition: source), so ${output} needs as many`,
+  );
+
+/** One for all partitions of a member. `close` ends every wait; idempotent. */
+export class OutputPartitions {
+  readonly #options: OutputPartitionsOptions;
+  readonly #closing = new AbortController();
+  /** The most partitions a topic was seen with: a broker that has not heard of new ones must not send keys back. */
+  readonly #counts = new Map<string, number>();
+  #mode: Partitioning = 'source';
+
+  constructor(options: OutputPartitionsOptions) {
+    this.#options = options;
+  }
+
+  /** Once, before anything else. What is decided holds, however the topics grow. @throws SluiceError kafka_partitions_differ */
+  async decide(): Promise<void> {
+    const { directory, outputs } = this.#options;
+    this.#mode = await decidePartitioning(this.#options);
+    for (const output of outputs) this.#counts.set(output, (await directory.facts(output)).partitions);
+  }
+
+  /** Tells what has grown as far as is known now. */
+  async look(): Promise<void> {
+    for (const output of this.#options.outputs) {
+      this.grown(output, (await this.#options.directory.facts(output)).partitions);
+    }
+  }
+
+  /** Partitions of a topic to reckon with, given those it has as far as is known now. */
+  grown(topic: string, partitions: number): number {
+    const before = this.#counts.get(topic);
+    if (before === undefined) return partitions;
+    if (partitions <= before) return before;
+    this.#counts.set(topic, partitions);
+    this.#tellGrowth(topic, before, partitions);
+    return partitions;
+  }
+
+  /** Records without a key stay together. @throws SluiceError kafka_failed (there is no `room`: it is waited for in the next attempt) */
+  partitionOf({ origin, key }: Pick<OutgoingRecord, 'origin' | 'key'>, topic: string, partitions: number): number {
+    const from = origin?.partition ?? 0;
+    if (this.#mode === 'key') return key === null ? from % partitions : partitionOfKey(key, partitions);
+    if (from < partitions) return from;
+    throw new SluiceError('kafka_failed', `${topic} has no partition ${from} any more`);
+  }
+
+  /**
+   * Resolves when every output topic has a place for what comes from this partition of the input.
+   * @throws SluiceError kafka_partitions_differ (none has come within the patience) | kafka_failed (closed)
+   */
+  async room(partition: number, signal: AbortSignal): Promise<void> {
+    if (this.#mode === 'key') return;
+    const { directory, outputs, patienceMs = PATIENCE_MS } = this.#options;
+    for (const output of outputs) {
+      let { partitions } = await directory.facts(output);
+      for (const end = performance.now() + patienceMs; partitions <= partition; ) {
+        const failure = tooFew(this.#options, output, partitions, partition + 1);
+        if (performance.now() >= end) throw failure;
+        this.#tellWait(output, partition, failure, patienceMs);
+        await this.#pause(signal);
+        // A broker that does not answer is told of elsewhere, and costs patience here.
+        partitions = await directory.learn(output).then(
+          (facts) => facts.partitions,
+          () => partitions,
+        );
+      }
+    }
+  }
+
+  close(): void {
+    this.#closing.abort();
+  }
+
+  async #pause(signal: AbortSignal): Promise<void> {
+    await sleep(LOOK_MS, undefined, { signal: AbortSignal.any([signal, this.#closing.signal]) }).catch(() => {});
+    signal.throwIfAborted();
+    if (this.#closing.signal.aborted)
+      throw new SluiceError('kafka_failed', 'stopped while an output topic had to grow');
+  }
+
+  #tellWait(output: string, partition: number, { message }: SluiceError, patienceMs: number): void {
+    this.#options.onNotice?.({
+      about: `room ${output} ${partition}`,
+      message: `partition ${partition} of ${this.#options.topic} waits: ${message}; the run ends if it has not within ${Math.round(patienceMs / 1000)} s`,
+    });
+  }
+
+  #tellGrowth(output: string, before: number, partitions: number): void {
+    const { partitioning, topic, onNotice } = this.#options;
+    const grew = `${output} has grown from ${before} to ${count(partitions)}`;
+    if (this.#mode === 'key') {
+      const message = `${grew}: from now on some keys go to other partitions than before (partition: key)`;
+      onNotice?.({ about: `growth ${output}`, message });
+    } else if (partitioning === null) {
+      const message = `${grew}: predictions stay in the partitions of their applications; say partition: source in the sink, because without it the next start is refused while ${topic} has fewer`;
+      onNotice?.({ about: `growth ${output}`, message });
+    }
+  }
+}
