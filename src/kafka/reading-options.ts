@@ -34,6 +34,8 @@ export interface ReadingOptions {
   batchWaitMs?: number;
   /** Default 4 MiB. */
   batchBytes?: number;
+  /** Records are handed over this long after their timestamp, or after they came, whichever is first, ms. Default 0. */
+  delayMs?: number;
   /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
   maxInFlightBytes?: number;
 }
@@ -58,6 +60,7 @@ export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   batchRows: o.batchRows ?? 1024,
   batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
   batchWaitMs: o.batchWaitMs ?? 20,
+  delayMs: o.delayMs ?? 0,
 });
 
 export const startPolicyOf = ({ topic, group, startAt, onOffsetLost }: ReadingOptions): StartPolicy => ({

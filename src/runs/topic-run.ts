@@ -4,18 +4,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import {
-  answerTo,
-  type BatchResult,
-  type IncomingRecord,
-  type MicroBatch,
-  type OutgoingRecord,
-} from '../kafka/client/records.ts';
-import { deadLetter } from '../kafka/dead-letters.ts';
-import { TransactionalProcessor } from '../kafka/processor.ts';
+import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
+import { DEAD_LETTER_HEADERS, headerText } from '../kafka/dead-letters.ts';
+import { type ProcessorOptions, TransactionalProcessor } from '../kafka/processor.ts';
+import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-letters.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
-import { inWords, Teller } from './kafka-words.ts';
+import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -25,7 +20,8 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
-import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
+import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
+import { instanceIdOf, kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
@@ -56,7 +52,11 @@ class TopicRun {
   /** Topics of decisions that have one of their own. */
   readonly #routes: ReadonlyMap<string, string>;
   readonly #teller: Teller;
+  readonly #retry: RetryPolicy | null;
   #processor: TransactionalProcessor | null = null;
+  #retries: TopicRetries | null = null;
+  /** Records put into the retry topic. */
+  #postponed = 0;
   #waiting = false;
 
   constructor(spec: TopicRunSpec, context: RunContext, host: ModelHost, format: RecordFormat) {
@@ -65,6 +65,7 @@ class TopicRun {
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
     this.#teller = new Teller(context.log);
+    this.#retry = retryPolicyOf(spec.dead_letter);
     this.#routes = new Map((spec.sink.routes ?? []).map((r) => [r.decision, r.topic]));
   }
 
@@ -72,21 +73,25 @@ class TopicRun {
     const { sink, ...spec } = this.#spec;
     const letters = spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null;
     const source = topicSource(this.#spec, this.#context);
-    const places = kafkaPlacesOf(this.#spec, [...topicsOf(sink), ...(letters === null ? [] : [letters])]);
-    const processor = await TransactionalProcessor.start({
+    const retryTopics = this.#retry ? [this.#retry.topic] : [];
+    const writes = [...topicsOf(sink), ...(letters === null ? [] : [letters]), ...retryTopics];
+    const places = kafkaPlacesOf(this.#spec, writes);
+    const options: ProcessorOptions = {
       ...source,
       outputTopic: sink.topic,
-      routedTopics: topicsOf(sink).slice(1),
+      routedTopics: [...topicsOf(sink).slice(1), ...retryTopics],
       deadLetterTopic: letters,
-      process: (batch, signal) => this.#process(batch, signal),
+      process: ({ records }, signal) => this.#process(records, signal),
       delivery: spec.delivery,
       transactionRows: spec.transaction_rows,
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
-    }).catch((error: unknown) => {
+    };
+    const processor = await TransactionalProcessor.start(options).catch((error: unknown) => {
       throw inWords(error, places);
     });
     this.#processor = processor;
+    const { done } = this.#retry ? await this.#tryAgain(this.#retry, options, places) : processor;
     const watch = watchOf(places, source, this.#context);
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
@@ -97,7 +102,7 @@ class TopicRun {
         lag: totalLag(processor.lag()),
       }),
       ready: () => watch.well && source.movement.ready,
-      done: processor.done.then(
+      done: done.then(
         () => result,
         (error: unknown) => {
           throw inWords(error, places);
@@ -105,24 +110,57 @@ class TopicRun {
       ),
       stop: async (deadlineMs) => {
         await watch.stop();
-        await processor.stop(deadlineMs);
+        await Promise.all([processor.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
         this.#scorer.close();
       },
     };
   }
 
-  async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult> {
+  /** Reads the retry topic beside the pipeline's own; a run that ends with its input does so afterwards. `done`: of both. */
+  async #tryAgain(
+    policy: RetryPolicy,
+    options: ProcessorOptions,
+    places: KafkaPlaces,
+  ): Promise<{ done: Promise<void> }> {
+    const main = this.#processor!;
+    const { dead_letter, kafka } = this.#spec;
+    const group = retryGroupOf(dead_letter, options.group);
+    const retries = new TopicRetries({
+      policy,
+      places: { ...places, group, reads: policy.topic },
+      context: this.#context,
+      postponed: () => this.#postponed,
+      processor: {
+        ...options,
+        group,
+        instanceId: instanceIdOf(kafka.instance_id, policy.topic),
+        process: ({ records }, signal) => this.#process(records.map(originalOf), signal),
+      },
+    });
+    this.#retries = retries;
+    if (options.untilCaughtUp) return { done: main.done.then(() => retries.finish()) };
+    try {
+      const { done } = await retries.start();
+      return { done: Promise.race([main.done, done]) };
+    } catch (error) {
+      await main.stop(0);
+      throw error;
+    }
+  }
+
+  async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
     const { tombstones } = this.#spec.source;
-    const asked = tombstones === 'reject' ? batch.records : batch.records.filter((r) => r.value !== null);
+    const asked = tombstones === 'reject' ? records : records.filter((r) => r.value !== null);
     const { model, answers, tallies } = await this.#scoreOrWait(
       asked.map((r) => r.value),
       signal,
     );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
-    const marks = marksOf(model, batch);
+    const marksOf = marksBy(model);
     let next = 0;
-    for (const record of batch.records) {
+    for (const record of records) {
+      const marks = marksOf(record);
       if (record.value === null && tombstones !== 'reject') {
         if (tombstones === 'forward') outputs.push(...this.#tombstonesOf(record, marks));
         continue;
@@ -131,6 +169,7 @@ class TopicRun {
       if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
       else outputs.push(this.#predictionOf(record, answer, model, marks));
     }
+    const postponed = this.#retry ? postponedOf(rejected) : null;
     return {
       outputs,
       rejected,
@@ -139,6 +178,11 @@ class TopicRun {
         const unit = this.#context.account.unit();
         for (const tally of tallies) unit.add(tally, model.ref);
         if (oversized > 0) unit.reject(oversized, 'output_too_large');
+        for (const [code, n] of postponed ?? []) {
+          unit.postpone(n, code);
+          this.#postponed += n;
+          this.#context.metrics?.retried.inc({ pipeline: this.#context.name, code }, n);
+        }
         unit.settle();
       },
     };
@@ -171,8 +215,10 @@ class TopicRun {
     this.#waiting = cause !== null;
     const { metrics, name, log } = this.#context;
     metrics?.modelUnavailable.set({ pipeline: name }, cause ? 1 : 0);
-    if (cause) this.#processor?.pause(`model: ${cause.code}`);
-    else this.#processor?.resume();
+    for (const processor of [this.#processor, this.#retries?.processor]) {
+      if (cause) processor?.pause(`model: ${cause.code}`);
+      else processor?.resume();
+    }
     const { model } = this.#spec;
     log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);
   }
@@ -214,7 +260,7 @@ class TopicRun {
 
   #reject(record: IncomingRecord, error: RecordError): OutgoingRecord {
     if (this.#spec.on_invalid === 'fail') throw invalidRecord(record, error);
-    return deadLetter(record, error, this.#context.name);
+    return rejectedRecord(record, error, this.#context.name, this.#retry);
   }
 }
 
@@ -226,11 +272,29 @@ const decisionOf = (json: Buffer): string =>
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
   new SluiceError('invalid_row', `partition ${partition}, offset ${offset}: ${column ?? ''} ${code}`);
 
-/** Headers that are the same for all predictions of a micro-batch. */
-const marksOf = ({ manifest }: ModelPackage, { topic, partition }: MicroBatch): Record<string, Buffer> => ({
-  'sluice-model-id': Buffer.from(manifest.id),
-  'sluice-model-version': Buffer.from(String(manifest.version)),
-  'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
-  'sluice-source-topic': Buffer.from(topic),
-  'sluice-source-partition': Buffer.from(String(partition)),
-});
+/** How many of these are tried again, by error code. */
+function postponedOf(rejected: readonly OutgoingRecord[]): Map<ErrorCode, number> {
+  const counts = new Map<ErrorCode, number>();
+  for (const { instead } of rejected) {
+    const code = instead && (headerText(instead.headers ?? {}, DEAD_LETTER_HEADERS.code) as ErrorCode);
+    if (code) counts.set(code, (counts.get(code) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Headers that are the same for all predictions of one model and partition, made once for those that follow each other. */
+function marksBy({ manifest }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
+  let last: { topic: string; partition: number; marks: Record<string, Buffer> } | null = null;
+  return ({ topic, partition }) => {
+    if (last?.partition === partition && last.topic === topic) return last.marks;
+    const marks = {
+      'sluice-model-id': Buffer.from(manifest.id),
+      'sluice-model-version': Buffer.from(String(manifest.version)),
+      'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
+      'sluice-source-topic': Buffer.from(topic),
+      'sluice-source-partition': Buffer.from(String(partition)),
+    };
+    last = { topic, partition, marks };
+    return marks;
+  };
+}
