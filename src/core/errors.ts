@@ -189,7 +189,7 @@ export const ERRORS = {
   kafka_unreachable: dependency('No Kafka broker answers.', 'Check the addresses, the network and the brokers.'),
   kafka_authentication: usage(
     'Kafka refused the login, or the TLS handshake failed.',
-    'Check the mechanism, the name, the password and the certificates.',
+    'Check the mechanism, the name, the password or the token, and the certificates.',
   ),
   kafka_token_unavailable: dependency(
     'There is no token to log in to Kafka with now.',
