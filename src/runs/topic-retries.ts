@@ -33,7 +33,7 @@ export interface TopicRetriesOptions {
   postponed: () => number;
 }
 
-/** `start` reads on until `stop`; `finish` until nobody waits any more. */
+/** `prepare` first; then `start` reads on until `stop`, or `finish` until nobody waits any more. */
 export class TopicRetries {
   readonly #options: TopicRetriesOptions;
   #processor: TransactionalProcessor | null = null;
@@ -48,11 +48,27 @@ export class TopicRetries {
     return this.#processor;
   }
 
+  /** Looks at topic and group, before anything is begun. @throws SluiceError kafka_* */
+  async prepare(): Promise<void> {
+    const { policy, processor, places } = this.#options;
+    const directory = new TopicDirectory(processor.connection);
+    try {
+      await directory.offsets(processor.group, policy.topic);
+      if (!(await directory.compacted(policy.topic))) return;
+    } catch (error) {
+      throw inWords(error, places);
+    } finally {
+      await directory.close();
+    }
+    // Of letters with one key all but the last would be lost.
+    const why = `the retry topic ${policy.topic} is compacted: it needs cleanup.policy=delete`;
+    throw new SluiceError('kafka_config', why);
+  }
+
   /** Resolves when it is a member; the promise within it rejects with what ends it. @throws SluiceError kafka_* */
   async start(untilCaughtUp = false): Promise<{ done: Promise<void> }> {
     const { policy, processor, context, places } = this.#options;
     try {
-      await refuseCompacted(processor, policy.topic);
       const started = await TransactionalProcessor.start({
         ...processor,
         topic: policy.topic,
@@ -89,17 +105,6 @@ export class TopicRetries {
     this.#stopped = true;
     await this.#processor?.stop(deadlineMs);
   }
-}
-
-/** @throws SluiceError kafka_config: of letters with one key all but the last would be lost */
-async function refuseCompacted({ connection }: ProcessorOptions, topic: string): Promise<void> {
-  const directory = new TopicDirectory(connection);
-  try {
-    if (!(await directory.compacted(topic))) return;
-  } finally {
-    await directory.close();
-  }
-  throw new SluiceError('kafka_config', `the retry topic ${topic} is compacted: it needs cleanup.policy=delete`);
 }
 
 /** What waits has a metric of its own, because it is no lag that anybody should look after. */

@@ -87,11 +87,19 @@ class TopicRun {
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
     };
-    const processor = await TransactionalProcessor.start(options).catch((error: unknown) => {
+    const retries = this.#retry && this.#retriesOf(this.#retry, options, places);
+    this.#retries = retries;
+    await retries?.prepare();
+    const worded = (error: unknown) => {
       throw inWords(error, places);
-    });
+    };
+    const processor = await TransactionalProcessor.start(options).catch(worded);
     this.#processor = processor;
-    const { done } = this.#retry ? await this.#tryAgain(this.#retry, options, places) : processor;
+    let done = processor.done.catch(worded);
+    // Somebody listens later, when the retries have begun.
+    done.catch(() => {});
+    if (retries && source.untilCaughtUp) done = done.then(() => retries.finish());
+    else if (retries) done = Promise.race([done, (await this.#startRetries(retries, processor)).done]);
     const watch = watchOf(places, source, this.#context);
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
@@ -102,12 +110,7 @@ class TopicRun {
         lag: totalLag(processor.lag()),
       }),
       ready: () => watch.well && source.movement.ready,
-      done: done.then(
-        () => result,
-        (error: unknown) => {
-          throw inWords(error, places);
-        },
-      ),
+      done: done.then(() => result),
       stop: async (deadlineMs) => {
         await watch.stop();
         await Promise.all([processor.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
@@ -116,16 +119,10 @@ class TopicRun {
     };
   }
 
-  /** Reads the retry topic beside the pipeline's own; a run that ends with its input does so afterwards. `done`: of both. */
-  async #tryAgain(
-    policy: RetryPolicy,
-    options: ProcessorOptions,
-    places: KafkaPlaces,
-  ): Promise<{ done: Promise<void> }> {
-    const main = this.#processor!;
+  #retriesOf(policy: RetryPolicy, options: ProcessorOptions, places: KafkaPlaces): TopicRetries {
     const { dead_letter, kafka } = this.#spec;
     const group = retryGroupOf(dead_letter, options.group);
-    const retries = new TopicRetries({
+    return new TopicRetries({
       policy,
       places: { ...places, group, reads: policy.topic },
       context: this.#context,
@@ -137,11 +134,12 @@ class TopicRun {
         process: ({ records }, signal) => this.#process(records.map(originalOf), signal),
       },
     });
-    this.#retries = retries;
-    if (options.untilCaughtUp) return { done: main.done.then(() => retries.finish()) };
+  }
+
+  /** Their end, in words. @throws SluiceError kafka_* ; the pipeline's own member has left then */
+  async #startRetries(retries: TopicRetries, main: TransactionalProcessor): Promise<{ done: Promise<void> }> {
     try {
-      const { done } = await retries.start();
-      return { done: Promise.race([main.done, done]) };
+      return await retries.start();
     } catch (error) {
       await main.stop(0);
       throw error;

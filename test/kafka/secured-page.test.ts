@@ -104,7 +104,7 @@ await requireServer('the secured pipeline of the page', installApicurio, (instal
       await new FolderRegistry([path.join(folder, 'models')]).moveAlias('credit-default', 'champion', '1', 'test');
       const options = { cwd: folder, env: { KAFKA_PASSWORD: PASSWORD } };
       const dry = await sluice(['run', file, '--dry-run'], options);
-      expect([dry.code, dry.stderr, dry.stdout]).toEqual([0, '', expect.stringMatching(/10 records tried: [89]/)]);
+      expect([dry.code, dry.stderr, dry.stdout]).toEqual([0, '', expect.stringMatching(/10 records tried: 10 scored/)]);
       const running = start(['run', file], options);
       try {
         await until(async () => (await committed(cluster, 'scoring', TOPICS[0]).catch(() => 0)) > ROWS, 'all records');
