@@ -18,6 +18,8 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Share of a login's lifetime after which a new connection is made. */
 const RENEWED_AFTER = 0.8;
+/** Share of it for which the old one is used where no new one can be made: the broker's clock began earlier. */
+const USED_FOR = 0.95;
 
 /** @throws SluiceError kafka_config when a file or variable cannot be read */
 export function wireOf(connection: KafkaConnection): Wire {
@@ -60,7 +62,7 @@ export async function logIn(broker: BrokerConnection, login: KafkaLogin): Promis
     if (isTold(cause)) throw cause;
     throw new Refusal('SaslAuthenticate', ['SASL_AUTHENTICATION_FAILED']);
   }
-  if (lifetimeMs > 0) broker.lastsFor(lifetimeMs, lifetimeMs * RENEWED_AFTER);
+  if (lifetimeMs > 0) broker.lastsFor(lifetimeMs * USED_FOR, lifetimeMs * RENEWED_AFTER);
 }
 
 async function withPassword(login: PasswordLogin, shake: () => Promise<unknown>, exchange: Exchange): Promise<void> {
