@@ -101,17 +101,20 @@ schema_registry:
   tls: { ca_file: /etc/registry/ca.pem }
 \`\`\`
 
-- **Secrets** are never in the file: \`{ env: NAME }\` names a variable of the process, \`{ file: PATH }\` a file whose last line end does not count. Paths
-  are those of the machine, relative ones as seen from the folder that \`sluice\` is started in.
-- **TLS**: \`tls: true\` trusts the authorities of Node; \`ca_file\` (PEM) trusts those in it instead. The certificate has to carry the address that is
-  connected to, which for brokers is the one they advertise; \`server_name\` says another name. Brokers or registries that want a certificate of the client get \`certificate_file\`
-  and \`key_file\`. A registry whose address begins with https needs \`tls\` only for what is said there.
-- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\` at Apicurio. It is not needed for \`format: json\`.
-- **Avro**: each value begins with a zero byte and the four bytes of its schema's id. Fields of the record are the columns of the model by name; a union with
-  null stands for a missing value. Predictions get a schema of their own, registered at the start under \`loan-predictions-value\` unless \`subject\` or \`register\` say otherwise.
-- **Topics** have to be there; Sluice creates none. With as many partitions in the topic of predictions as in that of applications a prediction keeps its partition.
+- **Secrets** are never in the file: \`{ env: NAME }\` names a variable of the process, \`{ file: PATH }\` a file whose last line end does not
+  count. Paths are those of the machine, relative ones as seen from the folder that \`sluice\` is started in.
+- **TLS**: \`tls: true\` trusts the authorities of Node; \`ca_file\` (PEM) trusts those in it instead. The certificate has to carry the address that
+  is connected to, which for brokers is the one they advertise; \`server_name\` says another name. Brokers or registries that want a certificate of
+  the client get \`certificate_file\` and \`key_file\`. A registry whose address begins with https needs \`tls\` only for what is said there.
+- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\` at Apicurio. It is not
+  needed for \`format: json\`.
+- **Avro**: each value begins with a zero byte and the four bytes of its schema's id. Fields of the record are the columns of the model by name; a
+  union with null stands for a missing value. Predictions get a schema of their own, registered at the start under \`loan-predictions-value\` unless
+  \`subject\` or \`register\` say otherwise.
+- **Topics** have to be there; Sluice creates none. With as many partitions in the topic of predictions as in that of applications a prediction
+  keeps its partition.
 
-Brokers with an authorizer want these permissions for the user, and \`run --dry-run\` says which is missing:
+Brokers with an authorizer want these permissions for the user; \`run\` says which is missing:
 
 | on | permission |
 | --- | --- |
@@ -140,13 +143,16 @@ kafka:
     extensions: { logicalCluster: lkc-1234, identityPoolId: pool-5678 }
 \`\`\`
 
-or with one that somebody else renews, such as the service account token that Kubernetes projects into a pod: \`token: { file: /var/run/secrets/kafka/token }\`, which is read
-again for every login. Tokens of an endpoint are kept in memory, shared by all connections of the process, and renewed after 80 % of their life; while the endpoint is
-away the old one serves until it ends, and then the pipeline waits (\`kafka_token_unavailable\`) and tries again. An endpoint that refuses the client, and brokers that refuse the token, end the run
-at its start (\`kafka_authentication\`); brokers that refuse tokens of a pipeline they knew are asked again for a minute, because they learn of an issuer's new key a moment late.
+or with one that somebody else renews, such as the service account token that Kubernetes projects into a pod, which is read again for every login:
+\`token: { file: /var/run/secrets/kafka/token }\`. Tokens of an endpoint are kept in memory, shared by all connections of the
+process, and renewed after 80 % of their life; while the endpoint is away the old one serves until it ends, and then the pipeline waits
+(\`kafka_token_unavailable\`) and tries again. An endpoint that refuses the client, and brokers that refuse the token, end the run at its start
+(\`kafka_authentication\`); brokers that refuse tokens of a pipeline they knew are asked again for a minute, because they learn of an issuer's new
+key a moment late.
 
-Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires), each is renewed after 80 % of its time, with passwords as with tokens: nothing is lost, given up or logged. kafkajs
-logs in again on the connection it has, so that a refusal then costs that connection and the transaction that is open on it; the other client makes a new connection first.
+Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires), each is renewed after 80 % of its time, with passwords as with
+tokens: nothing is lost, given up or logged. kafkajs logs in again on the connection it has, so that a refusal then costs that connection and the
+transaction that is open on it; the other client makes a new connection first.
 
 ## Files
 

@@ -50,8 +50,8 @@ const TokenEndpointSchema = Type.Object(
 const SaslSchema = Type.Object(
   {
     mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
-    username: maybe('user of plain and scram'),
-    password: Type.Optional(secret('password of plain and scram')),
+    username: maybe('user; plain and scram need it'),
+    password: Type.Optional(secret('password; plain and scram need it')),
     token_endpoint: Type.Optional(TokenEndpointSchema),
     token: Type.Optional(secret('oauthbearer: a token that others renew, read again for every login')),
     extensions: Type.Optional(
