@@ -18,6 +18,8 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   judgeValues(pipeline, say);
   judgeEnds(pipeline, say);
   judgeDeadLetters(pipeline, say);
+  judgeRetry(pipeline, say);
+  judgeLogin(pipeline, say);
   return problems.sort((a, b) => a.line - b.line || a.column - b.column);
 }
 
@@ -122,4 +124,50 @@ function judgeDeadLetters({ source, dead_letter, on_invalid }: Pipeline, say: Sa
       say('dead_letter', 'dead letters would be read again: another topic is needed');
     }
   } else if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of files are listed in a file');
+}
+
+function judgeRetry({ source, sink, dead_letter, on_invalid }: Pipeline, say: Say): void {
+  const letters = dead_letter?.type === 'kafka' ? dead_letter : null;
+  const retry = letters?.retry;
+  if (!letters || !retry) return;
+  if (source.type !== 'kafka' || sink.type !== 'kafka') {
+    say('dead_letter.retry', 'retry: needs a topic as the source and as the sink');
+    return;
+  }
+  if (on_invalid !== 'dead_letter') say('dead_letter.retry', 'retry: needs on_invalid: dead_letter');
+  const others = [source.topic, sink.topic, ...(sink.routes ?? []).map((r) => r.topic), letters.topic];
+  if (others.includes(retry.topic)) say('dead_letter.retry.topic', 'retry: needs a topic of its own');
+  if (retry.group === source.group) say('dead_letter.retry.group', 'retry: needs a group of its own');
+}
+
+const PASSWORD_KEYS = ['username', 'password'] as const;
+const TOKEN_KEYS = ['token', 'token_endpoint', 'extensions'] as const;
+
+function judgeLogin({ kafka: { sasl } }: Pipeline, say: Say): void {
+  if (!sasl) return;
+  const bearer = sasl.mechanism === 'oauthbearer';
+  for (const key of bearer ? PASSWORD_KEYS : TOKEN_KEYS) {
+    if (sasl[key] !== undefined) say(`kafka.sasl.${key}`, `kafka.sasl.${key}: is not for mechanism: ${sasl.mechanism}`);
+  }
+  if (!bearer) {
+    for (const key of PASSWORD_KEYS) {
+      if (sasl[key] === undefined) say('kafka.sasl', `kafka.sasl: mechanism: ${sasl.mechanism} needs ${key}`);
+    }
+    return;
+  }
+  if ((sasl.token === undefined) === (sasl.token_endpoint === undefined)) {
+    say('kafka.sasl', 'kafka.sasl: mechanism: oauthbearer needs one of token_endpoint and token');
+  }
+  if (sasl.extensions?.auth !== undefined) {
+    say('kafka.sasl.extensions', 'kafka.sasl.extensions: auth is the token itself');
+  }
+  if (sasl.token_endpoint) judgeEndpoint(sasl.token_endpoint.url, say);
+}
+
+/** RFC 6749, 3.2: the secret of the client goes over TLS only. */
+function judgeEndpoint(url: string, say: Say): void {
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  const local = parsed !== null && /^(localhost|127(\.\d+){3}|\[::1\])$/.test(parsed.hostname);
+  if (parsed?.protocol === 'https:' || (parsed?.protocol === 'http:' && local)) return;
+  say('kafka.sasl.token_endpoint.url', 'kafka.sasl.token_endpoint.url: is an address of https');
 }

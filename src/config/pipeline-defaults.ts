@@ -17,6 +17,8 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["transaction_timeout_ms"],10000],
       [["kafka"],{}],
       [["kafka","client_id"],"sluice"],
+      [["kafka","sasl","token_endpoint","auth_method"],"client_secret_basic"],
+      [["kafka","sasl","token_endpoint","timeout_ms"],10000],
       [["kafka","session_timeout_ms"],30000],
       [["kafka","connect_timeout_ms"],10000],
       [["kafka","request_timeout_ms"],30000],
@@ -59,7 +61,10 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
     ],
   },
   dead_letter: {
-    kafka: [],
+    kafka: [
+      [["retry","delay_ms"],300000],
+      [["retry","attempts"],3],
+    ],
     file: [],
   },
 };

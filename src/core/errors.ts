@@ -189,7 +189,11 @@ export const ERRORS = {
   kafka_unreachable: dependency('No Kafka broker answers.', 'Check the addresses, the network and the brokers.'),
   kafka_authentication: usage(
     'Kafka refused the login, or the TLS handshake failed.',
-    'Check the mechanism, the name, the password and the certificates.',
+    'Check the mechanism, the name, the password or the token, and the certificates.',
+  ),
+  kafka_token_unavailable: dependency(
+    'There is no token to log in to Kafka with now.',
+    'Look at the token endpoint and at the brokers that check its tokens; it is tried again.',
   ),
   kafka_not_authorized: usage(
     'Kafka does not permit this.',
@@ -279,6 +283,11 @@ export const ERRORS = {
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+/** Codes of applications, as opposed to those that end a run. */
+export const ROW_CODES = Object.entries(ERRORS as Record<string, ErrorEntry>).flatMap(([code, entry]) =>
+  entry.row ? [code as ErrorCode] : [],
+);
 
 export interface ErrorDetail {
   code: ErrorCode;

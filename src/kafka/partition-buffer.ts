@@ -8,6 +8,8 @@ export interface BatchLimits {
   batchBytes: number;
   /** Longest time the first record waits for the batch to fill, ms. */
   batchWaitMs: number;
+  /** A record is handed out this long after its timestamp, or after it came, whichever is first, ms. */
+  delayMs: number;
 }
 
 interface Chunk {
@@ -18,7 +20,12 @@ interface Chunk {
   /** Offset behind the chunk, control records included. */
   next: bigint;
   arrived: number;
+  /** ms since 1970. */
+  came: number;
 }
+
+/** A timer takes no more than 24 days, and a clock may be set meanwhile. */
+const LONGEST_SLEEP_MS = 60_000;
 
 /** One reader at a time. Bytes count until they are released: what is being processed weighs as much as what waits. */
 export class PartitionBuffer {
@@ -50,7 +57,7 @@ export class PartitionBuffer {
       weights[i] = weightOf(records[i]!);
       this.#waitingBytes += weights[i]!;
     }
-    this.#chunks.push({ records, weights, taken: 0, next, arrived: performance.now() });
+    this.#chunks.push({ records, weights, taken: 0, next, arrived: performance.now(), came: Date.now() });
     this.#rows += records.length;
     this.#wake?.();
   }
@@ -60,6 +67,11 @@ export class PartitionBuffer {
     while (!this.#closed) {
       const first = this.#chunks[0];
       if (first) {
+        const early = this.#dueIn(first);
+        if (early > 0) {
+          await this.#sleep(Math.min(early, LONGEST_SLEEP_MS));
+          continue;
+        }
         const left = first.arrived + this.#limits.batchWaitMs - performance.now();
         const full = this.#rows >= this.#limits.batchRows || this.#waitingBytes >= this.#limits.batchBytes;
         if (full || left <= 0) return this.#cut();
@@ -90,7 +102,7 @@ export class PartitionBuffer {
     for (let chunk = this.#chunks[0]; chunk; chunk = this.#chunks[0]) {
       while (chunk.taken < chunk.records.length && records.length < this.#limits.batchRows) {
         const weight = chunk.weights[chunk.taken]!;
-        if (records.length > 0 && bytes + weight > this.#limits.batchBytes) break;
+        if (records.length > 0 && (bytes + weight > this.#limits.batchBytes || this.#dueIn(chunk) > 0)) break;
         bytes += weight;
         records.push(chunk.records[chunk.taken++]!);
       }
@@ -103,6 +115,12 @@ export class PartitionBuffer {
     this.#waitingBytes -= bytes;
     this.#heldBytes += bytes;
     return { topic: this.#topic, partition: this.#partition, records, next, bytes };
+  }
+
+  /** Time until the next record of the chunk is due, ms; not above 0: it is. */
+  #dueIn({ records, taken, came }: Chunk): number {
+    const { delayMs } = this.#limits;
+    return delayMs === 0 ? 0 : Math.min(records[taken]!.timestamp, came) + delayMs - Date.now();
   }
 
   #sleep(ms?: number): Promise<void> {

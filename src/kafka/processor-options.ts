@@ -13,6 +13,10 @@ export interface ProcessorOptions extends ReadingOptions {
   routedTopics?: readonly string[];
   /** null: nothing may be rejected. */
   deadLetterTopic: string | null;
+  /** Further topics that rejected records name: they have to be there at the start. */
+  letterTopics?: readonly string[];
+  /** Topic that the records answered are of, where they come here by another. Default: `topic`. */
+  originTopic?: string;
   /** Which partition an answer goes to. Default: that of its application, if all topics have equally many. */
   partitioning?: Partitioning | null;
   /** Longest wait for an output topic that has to grow as its input did, ms. Default 600,000. */

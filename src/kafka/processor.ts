@@ -70,7 +70,7 @@ export class TransactionalProcessor {
     this.#directory = new TopicDirectory(options.connection);
     this.#partitions = new OutputPartitions({
       directory: this.#directory,
-      topic: options.topic,
+      topic: options.originTopic ?? options.topic,
       outputs: [options.outputTopic, ...(options.routedTopics ?? [])].filter((topic) => topic !== null),
       partitioning: options.partitioning ?? null,
       patienceMs: options.partitionPatienceMs,
@@ -107,6 +107,7 @@ export class TransactionalProcessor {
         options.outputTopic,
         options.deadLetterTopic,
         ...(options.routedTopics ?? []),
+        ...(options.letterTopics ?? []),
       ]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
@@ -271,7 +272,8 @@ export class TransactionalProcessor {
       ...this.#commitHost(),
       committer: this.#committer,
       process: async (batch, signal) => {
-        await this.#partitions.room(batch.partition, signal);
+        // What came by another topic had room when it was first read.
+        if (this.#options.originTopic === undefined) await this.#partitions.room(batch.partition, signal);
         return process(batch, signal);
       },
       ready: async (signal) => {

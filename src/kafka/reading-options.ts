@@ -35,6 +35,8 @@ export interface ReadingOptions {
   batchWaitMs?: number;
   /** Default 4 MiB. */
   batchBytes?: number;
+  /** Records are handed over this long after their timestamp, or after they came, whichever is first, ms. Default 0. */
+  delayMs?: number;
   /** Records in memory, all partitions together; each may exceed its share by one fetch. Default 32 MiB. */
   maxInFlightBytes?: number;
 }
@@ -63,6 +65,7 @@ export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   batchBytes: o.batchBytes ?? 4 * 1024 * 1024,
   // Records that come in batches have waited.
   batchWaitMs: kafkaClient().paced ? 0 : (o.batchWaitMs ?? DEFAULT_BATCH_WAIT_MS),
+  delayMs: o.delayMs ?? 0,
 });
 
 export const startPolicyOf = ({ topic, group, startAt, onOffsetLost }: ReadingOptions): StartPolicy => ({

@@ -69,6 +69,7 @@ export class SendPlanner {
       if (weight <= facts.maxBatchBytes || (await this.#fitsCompressed(record, facts.maxBatchBytes))) {
         this.#put(topic, facts, record, weight, as);
       } else if (as === 'output') await this.#refuse(topic, record);
+      else if (record.instead) await this.add([record.instead], as);
       else this.#put(topic, facts, this.#truncated(record, facts.maxBatchBytes), facts.maxBatchBytes, as);
     }
   }

@@ -93,6 +93,17 @@ export class TopicDirectory {
     return found;
   }
 
+  /** The same for every partition of the topic. */
+  async offsets(group: string, topic: string): Promise<ReadonlyMap<number, bigint | null>> {
+    const { partitions } = await this.facts(topic);
+    return this.#admin.committed(group, topic, [...Array(partitions).keys()]);
+  }
+
+  /** First and last offset of every partition. */
+  ranges(topic: string): Promise<ReadonlyMap<number, PartitionRange>> {
+    return this.#admin.ranges(topic);
+  }
+
   async range(topic: string, partition: number): Promise<PartitionRange> {
     const found = (await this.#admin.ranges(topic)).get(partition);
     if (!found) throw await this.#unknown(topic, partition);

@@ -82,6 +82,16 @@ export class Metrics {
     'records of the partition that are not committed yet, also while nothing is read',
     ['pipeline', 'partition'],
   );
+  readonly retried = this.#counter(
+    'sluice_kafka_retries_total',
+    'records put into the retry topic, by error code; they count as rows when they are answered or dead letters',
+    ['pipeline', 'code'],
+  );
+  readonly retryWaiting = this.#gauge(
+    'sluice_kafka_retry_waiting_records',
+    'records of the retry topic that wait for their next attempt, in the partitions of this member',
+    ['pipeline'],
+  );
   readonly paused = this.#gauge('sluice_kafka_paused', '1 while nothing is read', ['pipeline']);
   readonly modelUnavailable = this.#gauge(
     'sluice_pipeline_model_unavailable',

@@ -125,6 +125,21 @@ export class UnitAccount implements Account {
     }
   }
 
+  /** Takes `n` rejected rows out: they are tried again, and count when that is settled. Before the unit is live. */
+  postpone(n: number, code: ErrorCode): void {
+    for (const [tally] of this.#held) {
+      const moved = Math.min(n, tally.rejectedByCode[code] ?? 0);
+      n -= moved;
+      for (const counts of [this.counts, tally]) {
+        counts.rows -= moved;
+        counts.rejected -= moved;
+        const left = (counts.rejectedByCode[code] ?? 0) - moved;
+        const { [code]: _, ...others } = counts.rejectedByCode;
+        counts.rejectedByCode = left > 0 ? { ...others, [code]: left } : others;
+      }
+    }
+  }
+
   /** Reports parts to the metrics at once from now on. */
   live(): void {
     if (this.#live || this.#ended) return;

@@ -1,18 +1,24 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
-import { randomUUID } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
-import type { Pipeline } from '../config/pipeline-schema.ts';
+import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import { kafkaClient } from '../kafka/choose-client.ts';
+import type { KafkaConnection } from '../kafka/client/connection.ts';
+import type { IncomingRecord } from '../kafka/client/records.ts';
 import type { TopicDirectory } from '../kafka/topic-directory.ts';
-import { TopicReader } from '../kafka/topic-reader.ts';
 import type { RunContext } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
-import { recordFormat } from './record-format.ts';
+import { inWords } from './kafka-words.ts';
+import { recordFormat, topicsOf } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
 import { checkTopics } from './topic-checks.ts';
+import { kafkaPlacesOf } from './topic-source.ts';
 
 const RECORDS = 10;
-const PATIENCE_MS = 15_000;
+const FETCH_BYTES = 256 * 1024;
+/** A transaction that is open for longer hides what is behind it from this run, ms. */
+const OPEN_TRANSACTION_MS = 3_000;
+
+type FromTopic = Pipeline & { source: KafkaSource };
 
 /** Tells what it found, a line each. @throws SluiceError with what stands in the way */
 export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
@@ -22,62 +28,105 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
     `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
   );
   hosted.release();
-  const { source, sink } = pipeline;
-  if (source.type === 'kafka' || sink.type === 'kafka') {
-    const { topics, words } = await checkTopics(pipeline, async (directory) => {
-      if (source.type === 'kafka') await describeGroup(directory, source.topic, source.group, log);
-    });
-    for (const { role, topic, partitions, maxBatchBytes } of topics) {
-      log(`${role}: topic ${topic}, ${partitions} partitions, records up to ${maxBatchBytes} bytes`);
-    }
-    for (const word of words) log(word);
+  const { source, sink, dead_letter: letters } = pipeline;
+  if (source.type === 'kafka') await dryRunOfTopic({ ...pipeline, source }, context, log);
+  else {
+    if (sink.type === 'kafka' || letters?.type === 'kafka') await describeTopics(pipeline, log);
+    log(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
   }
-  if (source.type === 'kafka') await scoreSome(pipeline, context, log);
-  else log(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
   log('nothing was written or committed');
+}
+
+async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (line: string) => void): Promise<void> {
+  const { source, sink, dead_letter: letters } = pipeline;
+  const writes = [
+    ...(sink.type === 'kafka' ? topicsOf(sink) : []),
+    ...(letters?.type === 'kafka' ? [letters.topic] : []),
+  ];
+  let records: readonly IncomingRecord[];
+  try {
+    await describeTopics(pipeline, log, (directory) => describeGroup(directory, source, log));
+    records = await firstRecords(connectionOf(pipeline.kafka), source.topic, log);
+  } catch (error) {
+    throw inWords(error, kafkaPlacesOf(pipeline, writes));
+  }
+  await scoreSome(pipeline, records, context, log);
+}
+
+async function describeTopics(
+  pipeline: Pipeline,
+  log: (line: string) => void,
+  more?: (directory: TopicDirectory) => Promise<void>,
+): Promise<void> {
+  const { topics, words } = await checkTopics(pipeline, more);
+  for (const { role, topic, partitions, maxBatchBytes } of topics) {
+    log(`${role}: topic ${topic}, ${partitions} partitions, records up to ${maxBatchBytes} bytes`);
+  }
+  for (const word of words) log(word);
 }
 
 async function describeGroup(
   directory: TopicDirectory,
-  topic: string,
-  group: string,
+  { topic, group, start_at }: KafkaSource,
   log: (line: string) => void,
 ): Promise<void> {
-  const { partitions } = await directory.facts(topic);
+  const [offsets, ranges] = await Promise.all([directory.offsets(group, topic), directory.ranges(topic)]);
   let lag = 0n;
   let known = 0;
-  for (let p = 0; p < partitions; p++) {
-    const range = await directory.range(topic, p);
-    const committed = await directory.committed(group, topic, p);
+  for (const [partition, { low, high }] of ranges) {
+    const committed = offsets.get(partition) ?? null;
     if (committed !== null) known++;
-    lag += range.high - (committed ?? range.low);
+    lag += high - (committed ?? (start_at === 'earliest' ? low : high));
   }
-  log(`group ${group}: offsets for ${known} of ${partitions} partitions, ${lag} records to read`);
+  log(`group ${group}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`);
 }
 
-async function scoreSome(pipeline: Pipeline, context: RunContext, log: (line: string) => void): Promise<void> {
-  if (pipeline.source.type !== 'kafka') return;
-  const { topic } = pipeline.source;
-  // A separate group that never commits: the real one is not affected.
-  const reader = await TopicReader.start({
-    connection: connectionOf(pipeline.kafka),
-    topic,
-    group: `sluice-dry-run-${randomUUID()}`,
-    untilCaughtUp: true,
-    batchRows: RECORDS,
-  });
+/** Read without a group, because the user of a pipeline may join no other than its own, and that one must not notice. */
+async function firstRecords(
+  connection: KafkaConnection,
+  topic: string,
+  log: (line: string) => void,
+): Promise<readonly IncomingRecord[]> {
+  const scanner = kafkaClient().scanner(connection);
+  const found: IncomingRecord[] = [];
+  try {
+    for (const [partition, { low, end }] of await scanner.bounds(topic)) {
+      if (low >= end) continue;
+      const stop = new AbortController();
+      const onWait = (_: number, ms: number) => {
+        if (ms > OPEN_TRANSACTION_MS) stop.abort();
+      };
+      const options = { signal: stop.signal, fetchBytes: FETCH_BYTES, onWait };
+      try {
+        for await (const some of scanner.scan({ topic, partition, from: low, end }, options)) {
+          found.push(...some.slice(0, RECORDS - found.length));
+          if (found.length === RECORDS) return found;
+        }
+      } catch (error) {
+        if (!stop.signal.aborted) throw error;
+        log(`partition ${partition} of ${topic}: a transaction is open, what is behind it was not tried`);
+      }
+    }
+    return found;
+  } finally {
+    await scanner.close();
+  }
+}
+
+async function scoreSome(
+  pipeline: FromTopic,
+  records: readonly IncomingRecord[],
+  context: RunContext,
+  log: (line: string) => void,
+): Promise<void> {
+  if (records.length === 0) {
+    log(`the topic ${pipeline.source.topic} is empty: nothing could be scored`);
+    return;
+  }
   const scorer = recordScorer(pipeline, await context.host());
   try {
-    const iterator = reader[Symbol.asyncIterator]();
-    const first = await Promise.race([iterator.next(), sleep(PATIENCE_MS, null)]);
-    if (first === null || first.done) {
-      log(`the topic ${topic} is empty: nothing could be scored`);
-      return;
-    }
-    const records = first.value.records.slice(0, RECORDS);
-    const { answers } = await (
-      await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } })
-    ).score(
+    const format = await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } });
+    const { answers } = await format.score(
       scorer,
       records.map((r) => r.value),
     );
@@ -88,6 +137,5 @@ async function scoreSome(pipeline: Pipeline, context: RunContext, log: (line: st
       throw new SluiceError('nothing_scored', `none of ${records.length} records could be scored`);
   } finally {
     scorer.close();
-    await reader.stop();
   }
 }

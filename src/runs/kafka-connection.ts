@@ -1,7 +1,7 @@
 // The kafka section of a pipeline as connection settings.
 import type { KafkaConfig } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import type { KafkaConnection, KafkaTls } from '../kafka/client/connection.ts';
+import type { KafkaConnection, KafkaLogin, KafkaTls, TokenEndpoint } from '../kafka/client/connection.ts';
 
 /** Brokers come from the file or $SLUICE_KAFKA_BROKERS. @throws SluiceError kafka_config */
 export function connectionOf(kafka: KafkaConfig): KafkaConnection {
@@ -16,10 +16,39 @@ export function connectionOf(kafka: KafkaConfig): KafkaConnection {
     connectTimeoutMs: kafka.connect_timeout_ms,
     requestTimeoutMs: kafka.request_timeout_ms,
     ...(kafka.rack === undefined ? {} : { rack: kafka.rack }),
-    ...(sasl === undefined ? {} : { sasl }),
+    ...(sasl === undefined ? {} : { sasl: loginOf(sasl) }),
     ...(tls === undefined ? {} : { tls: typeof tls === 'boolean' ? tls : tlsSettings(tls) }),
   };
 }
+
+type SaslKeys = NonNullable<KafkaConfig['sasl']>;
+
+/** @throws SluiceError kafka_config: what a pipeline file may not leave out is not there */
+function loginOf({ mechanism, username, password, token, token_endpoint, extensions }: SaslKeys): KafkaLogin {
+  if (mechanism === 'oauthbearer') {
+    return {
+      mechanism,
+      ...(token === undefined ? {} : { token }),
+      ...(token_endpoint === undefined ? {} : { endpoint: endpointOf(token_endpoint) }),
+      ...(extensions === undefined ? {} : { extensions }),
+    };
+  }
+  if (username === undefined || password === undefined) {
+    throw new SluiceError('kafka_config', `kafka.sasl: mechanism: ${mechanism} needs username and password`);
+  }
+  return { mechanism, username, password };
+}
+
+const endpointOf = (e: NonNullable<SaslKeys['token_endpoint']>): TokenEndpoint => ({
+  url: e.url,
+  clientId: e.client_id,
+  clientSecret: e.client_secret,
+  authMethod: e.auth_method,
+  ...(e.scope === undefined ? {} : { scope: e.scope }),
+  ...(e.audience === undefined ? {} : { audience: e.audience }),
+  ...(e.tls === undefined ? {} : { tls: tlsSettings(e.tls) }),
+  timeoutMs: e.timeout_ms,
+});
 
 type TlsKeys = Exclude<KafkaConfig['tls'], boolean | undefined>;
 

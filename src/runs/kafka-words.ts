@@ -34,7 +34,7 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
     case 'GROUP_AUTHORIZATION_FAILED':
       return `this user may not read as the group ${group}: grant READ on the group ${group}`;
     case 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED':
-      return `this user may not open transactions: grant WRITE and DESCRIBE on the transactional ids of the group ${group} (see docs/pipelines.md: they begin with sluice- or ${group}-; a prefixed grant takes all of them)`;
+      return `this user may not open transactions: grant WRITE and DESCRIBE on the transactional ids that begin with ${group}- (a prefixed grant)`;
     case 'CLUSTER_AUTHORIZATION_FAILED':
       return 'this user may not write idempotently: grant IDEMPOTENT_WRITE on the cluster';
     case 'TOPIC_AUTHORIZATION_FAILED': {

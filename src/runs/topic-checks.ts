@@ -31,6 +31,7 @@ export async function checkTopics(
       ...(source.type === 'kafka' ? [['source', source.topic] as const] : []),
       ...(sink.type === 'kafka' ? topicsOf(sink).map((topic) => ['sink', topic] as const) : []),
       ...(letters?.type === 'kafka' ? [['dead letters', letters.topic] as const] : []),
+      ...(letters?.type === 'kafka' && letters.retry ? [['retries', letters.retry.topic] as const] : []),
     ]) {
       const { partitions, maxBatchBytes } = await directory.facts(topic);
       topics.push({ role, topic, partitions, maxBatchBytes });

@@ -4,19 +4,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
-import {
-  answerTo,
-  type BatchResult,
-  type IncomingRecord,
-  type MicroBatch,
-  type OutgoingRecord,
-} from '../kafka/client/records.ts';
-import { deadLetter } from '../kafka/dead-letters.ts';
+import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
+import { DEAD_LETTER_HEADERS, headerText } from '../kafka/dead-letters.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
+import type { ProcessorOptions } from '../kafka/processor-options.ts';
+import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-letters.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
-import { inWords, Teller } from './kafka-words.ts';
+import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -27,7 +23,8 @@ import {
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
 import { timeWords } from './topic-checks.ts';
-import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
+import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
+import { instanceIdOf, kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
@@ -59,7 +56,11 @@ class TopicRun {
   /** Topics of decisions that have one of their own. */
   readonly #routes: ReadonlyMap<string, string>;
   readonly #teller: Teller;
+  readonly #retry: RetryPolicy | null;
   #processor: TransactionalProcessor | null = null;
+  #retries: TopicRetries | null = null;
+  /** Records put into the retry topic. */
+  #postponed = 0;
   #waiting = false;
 
   constructor(spec: TopicRunSpec, context: RunContext, host: ModelHost, format: RecordFormat) {
@@ -68,6 +69,7 @@ class TopicRun {
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
     this.#teller = new Teller(context.log);
+    this.#retry = retryPolicyOf(spec.dead_letter);
     this.#routes = new Map((spec.sink.routes ?? []).map((r) => [r.decision, r.topic]));
   }
 
@@ -75,24 +77,37 @@ class TopicRun {
     const { sink, ...spec } = this.#spec;
     const letters = spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null;
     const source = topicSource(this.#spec, this.#context);
-    const places = kafkaPlacesOf(this.#spec, [...topicsOf(sink), ...(letters === null ? [] : [letters])]);
-    const processor = await TransactionalProcessor.start({
+    const retryTopics = this.#retry ? [this.#retry.topic] : [];
+    const writes = [...topicsOf(sink), ...(letters === null ? [] : [letters]), ...retryTopics];
+    const places = kafkaPlacesOf(this.#spec, writes);
+    const options: ProcessorOptions = {
       ...source,
       outputTopic: sink.topic,
       routedTopics: topicsOf(sink).slice(1),
+      letterTopics: retryTopics,
       partitioning: sink.partition ?? null,
       deadLetterTopic: letters,
-      process: (batch, signal) => this.#process(batch, signal),
+      process: ({ records }, signal) => this.#process(records, signal),
       delivery: spec.delivery,
       transactionRows: spec.transaction_rows,
       commitIntervalMs: spec.commit_interval_ms,
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
-    }).catch((error: unknown) => {
+    };
+    const retries = this.#retry && this.#retriesOf(this.#retry, options, places);
+    this.#retries = retries;
+    await retries?.prepare();
+    const worded = (error: unknown) => {
       throw inWords(error, places);
-    });
+    };
+    const processor = await TransactionalProcessor.start(options).catch(worded);
     this.#processor = processor;
     for (const word of await timeWords(this.#spec, (topic) => processor.facts(topic))) this.#context.log(word);
+    let done = processor.done.catch(worded);
+    // Somebody listens later, when the retries have begun.
+    done.catch(() => {});
+    if (retries && source.untilCaughtUp) done = done.then(() => retries.finish());
+    else if (retries) done = Promise.race([done, (await this.#startRetries(retries, processor)).done]);
     const watch = watchOf(places, source, this.#context);
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
@@ -103,32 +118,56 @@ class TopicRun {
         lag: totalLag(processor.lag()),
       }),
       ready: () => watch.well && source.movement.ready,
-      done: processor.done.then(
-        () => result,
-        (error: unknown) => {
-          throw inWords(error, places);
-        },
-      ),
+      done: done.then(() => result),
       stop: async (deadlineMs) => {
         await watch.stop();
-        await processor.stop(deadlineMs);
+        await Promise.all([processor.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
         this.#scorer.close();
       },
     };
   }
 
-  async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult> {
+  #retriesOf(policy: RetryPolicy, options: ProcessorOptions, places: KafkaPlaces): TopicRetries {
+    const { dead_letter, kafka } = this.#spec;
+    const group = retryGroupOf(dead_letter, options.group);
+    return new TopicRetries({
+      policy,
+      places: { ...places, group, reads: policy.topic },
+      context: this.#context,
+      postponed: () => this.#postponed,
+      processor: {
+        ...options,
+        group,
+        originTopic: options.topic,
+        instanceId: instanceIdOf(kafka.instance_id, policy.topic),
+        process: ({ records }, signal) => this.#process(records.map(originalOf), signal),
+      },
+    });
+  }
+
+  /** Their end, in words. @throws SluiceError kafka_* ; the pipeline's own member has left then */
+  async #startRetries(retries: TopicRetries, main: TransactionalProcessor): Promise<{ done: Promise<void> }> {
+    try {
+      return await retries.start();
+    } catch (error) {
+      await main.stop(0);
+      throw error;
+    }
+  }
+
+  async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
     const { tombstones } = this.#spec.source;
-    const asked = tombstones === 'reject' ? batch.records : batch.records.filter((r) => r.value !== null);
+    const asked = tombstones === 'reject' ? records : records.filter((r) => r.value !== null);
     const { model, answers, tallies } = await this.#scoreOrWait(
       asked.map((r) => r.value),
       signal,
     );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
-    const marks = marksOf(model, batch);
+    const marksOf = marksBy(model);
     let next = 0;
-    for (const record of batch.records) {
+    for (const record of records) {
+      const marks = marksOf(record);
       if (record.value === null && tombstones !== 'reject') {
         if (tombstones === 'forward') outputs.push(...this.#tombstonesOf(record, marks));
         continue;
@@ -137,6 +176,7 @@ class TopicRun {
       if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
       else outputs.push(this.#predictionOf(record, answer, model, marks));
     }
+    const postponed = this.#retry ? postponedOf(rejected) : null;
     return {
       outputs,
       rejected,
@@ -145,6 +185,11 @@ class TopicRun {
         const unit = this.#context.account.unit();
         for (const tally of tallies) unit.add(tally, model.ref);
         if (oversized > 0) unit.reject(oversized, 'output_too_large');
+        for (const [code, n] of postponed ?? []) {
+          unit.postpone(n, code);
+          this.#postponed += n;
+          this.#context.metrics?.retried.inc({ pipeline: this.#context.name, code }, n);
+        }
         unit.settle();
       },
     };
@@ -177,8 +222,10 @@ class TopicRun {
     this.#waiting = cause !== null;
     const { metrics, name, log } = this.#context;
     metrics?.modelUnavailable.set({ pipeline: name }, cause ? 1 : 0);
-    if (cause) this.#processor?.pause(`model: ${cause.code}`);
-    else this.#processor?.resume();
+    for (const processor of [this.#processor, this.#retries?.processor]) {
+      if (cause) processor?.pause(`model: ${cause.code}`);
+      else processor?.resume();
+    }
     const { model } = this.#spec;
     log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);
   }
@@ -220,7 +267,7 @@ class TopicRun {
 
   #reject(record: IncomingRecord, error: RecordError): OutgoingRecord {
     if (this.#spec.on_invalid === 'fail') throw invalidRecord(record, error);
-    return deadLetter(record, error, this.#context.name);
+    return rejectedRecord(record, error, this.#context.name, this.#retry);
   }
 }
 
@@ -232,11 +279,29 @@ const decisionOf = (json: Buffer): string =>
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
   new SluiceError('invalid_row', `partition ${partition}, offset ${offset}: ${column ?? ''} ${code}`);
 
-/** Headers that are the same for all predictions of a micro-batch. */
-const marksOf = ({ manifest }: ModelPackage, { topic, partition }: MicroBatch): Record<string, Buffer> => ({
-  'sluice-model-id': Buffer.from(manifest.id),
-  'sluice-model-version': Buffer.from(String(manifest.version)),
-  'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
-  'sluice-source-topic': Buffer.from(topic),
-  'sluice-source-partition': Buffer.from(String(partition)),
-});
+/** How many of these are tried again, by error code. */
+function postponedOf(rejected: readonly OutgoingRecord[]): Map<ErrorCode, number> {
+  const counts = new Map<ErrorCode, number>();
+  for (const { instead } of rejected) {
+    const code = instead && (headerText(instead.headers ?? {}, DEAD_LETTER_HEADERS.code) as ErrorCode);
+    if (code) counts.set(code, (counts.get(code) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** Headers that are the same for all predictions of one model and partition, made once for those that follow each other. */
+function marksBy({ manifest }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
+  let last: { topic: string; partition: number; marks: Record<string, Buffer> } | null = null;
+  return ({ topic, partition }) => {
+    if (last?.partition === partition && last.topic === topic) return last.marks;
+    const marks = {
+      'sluice-model-id': Buffer.from(manifest.id),
+      'sluice-model-version': Buffer.from(String(manifest.version)),
+      'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
+      'sluice-source-topic': Buffer.from(topic),
+      'sluice-source-partition': Buffer.from(String(partition)),
+    };
+    last = { topic, partition, marks };
+    return marks;
+  };
+}

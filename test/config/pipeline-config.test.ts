@@ -38,7 +38,14 @@ const FULL: Mapping = {
     client_id: 'x',
     rack: 'r',
     tls: { ca_file: 'ca.pem', key_passphrase: { env: 'SECRET' } },
-    sasl: { mechanism: 'plain', username: 'u', password: { file: 'p' } },
+    sasl: {
+      mechanism: 'plain',
+      username: 'u',
+      password: { file: 'p' },
+      token: { env: 'T' },
+      token_endpoint: { url: 'u', client_id: 'c', client_secret: { env: 'S' }, scope: 's', tls: { ca_file: 'c' } },
+      extensions: { logicalCluster: 'lkc-1' },
+    },
     session_timeout_ms: 5000,
     connect_timeout_ms: 1,
     request_timeout_ms: 1,
@@ -69,6 +76,7 @@ const ENDS: Record<'source' | 'sink' | 'dead_letter', Mapping[]> = {
   ],
   dead_letter: [
     { type: 'kafka', topic: 'c' },
+    { type: 'kafka', topic: 'c', retry: { topic: 'r', codes: ['unseen_category'], delay_ms: 1, attempts: 2 } },
     { type: 'file', path: 'd.csv' },
   ],
 };
@@ -297,6 +305,42 @@ score: { workers: 1 }
     for (const word of ['score', 'run']) expect(loaded([word, '--help'])).toEqual({ code: 0, modules: [] });
   });
 });
+
+const LOGIN = 'mechanism: oauthbearer';
+const ENDPOINT = 'token_endpoint: { url: "https://i/t", client_id: c, client_secret: { env: S } }';
+const RETRY = 'topic: r, codes: [unseen_category]';
+const TOPICS = (letters: string, rest = '') =>
+  `model: m\nsource: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b, routes: [{ decision: d, topic: b2 }] }\ndead_letter: { type: kafka, topic: c${letters} }\n${rest}`;
+const SASL = (keys: string) => TOPICS('', `kafka: { sasl: { ${keys} } }`);
+
+test.each([
+  [SASL(`${LOGIN}, ${ENDPOINT}`), null],
+  [SASL(`${LOGIN}, ${ENDPOINT.replace('https://i', 'http://127.0.0.1:8080')}`), null],
+  [SASL(`${LOGIN}, token: { file: f }, extensions: { logicalCluster: lkc-1 }`), null],
+  [SASL('mechanism: plain, username: u, password: { env: P }'), null],
+  [SASL('mechanism: plain, username: u'), '5:16 kafka.sasl: mechanism: plain needs password'],
+  [SASL(LOGIN), '5:16 kafka.sasl: mechanism: oauthbearer needs one of token_endpoint and token'],
+  [SASL(`${LOGIN}, token: { file: f }, ${ENDPOINT}`), '5:16 kafka.sasl: mechanism: oauthbearer needs one of token_endpoint and token'],
+  [SASL(`${LOGIN}, token: { file: f }, username: u`), '5:72 kafka.sasl.username: is not for mechanism: oauthbearer'],
+  [SASL('mechanism: plain, username: u, password: { env: P }, token: { env: T }'), '5:78 kafka.sasl.token: is not for mechanism: plain'],
+  [SASL(`${LOGIN}, ${ENDPOINT.replace('https:', 'http:')}`), '5:65 kafka.sasl.token_endpoint.url: is an address of https'],
+  [SASL(`${LOGIN}, ${ENDPOINT.replace('https://i/t', 'i')}`), '5:65 kafka.sasl.token_endpoint.url: is an address of https'],
+  [SASL(`${LOGIN}, token: { file: f }, extensions: { auth: x }`), '5:74 kafka.sasl.extensions: auth is the token itself'],
+  [SASL(`${LOGIN}, token: { file: f }, extensions: { a-b: x }`), '5:76 unknown key a-b'],
+  [TOPICS(`, retry: { ${RETRY}, delay_ms: 5, attempts: 2, group: h }`), null],
+  [TOPICS(`, retry: { ${RETRY}, attempts: 1 }`), '4:94 dead_letter.retry.attempts must be >= 2'],
+  [TOPICS(', retry: { topic: r, codes: [] }'), '4:65 dead_letter.retry.codes must not have fewer than 1 items'],
+  [TOPICS(', retry: { topic: r, codes: [output_too_large] }'), 'dead_letter.retry.codes.0 must be one of malformed_record'],
+  ...['a', 'b', 'b2', 'c'].map((topic) => [TOPICS(`, retry: { topic: ${topic}, codes: [empty_row] }`), '4:55 retry: needs a topic of its own'] as const),
+  [TOPICS(`, retry: { ${RETRY}, group: g }`), '4:91 retry: needs a group of its own'],
+  [TOPICS(`, retry: { ${RETRY} }`, 'on_invalid: report'), '4:46 retry: needs on_invalid: dead_letter'],
+  [TOPICS(`, retry: { ${RETRY} }`).replace(/sink: .*/, 'sink: { type: file, path: "{partition}-{offset}.ndjson" }'), '4:46 retry: needs a topic as the source and as the sink'],
+] as const)('logins and retries that contradict themselves', async (yaml, message) => {
+  const parsed = await parsePipeline('p.yaml', yaml);
+  const told = parsed.ok ? null : parsed.problems.map((p) => `${p.line}:${p.column} ${p.message}`);
+  if (message === null) expect(told).toBeNull();
+  else expect(told?.[0]).toContain(message);
+}); // biome-ignore format: a table
 
 test('every pipeline that comes with Sluice names its schema for editors, and fits it', async () => {
   const files = readdirSync('pipelines').filter((f) => f.endsWith('.yaml') && !f.endsWith('.test.yaml'));

@@ -90,7 +90,9 @@ const DRILLS: Drill[] = [
   { what: 'no WRITE on the output', denied: ([k, n, o]) => k === 'topic' && n === 'out' && o === 'WRITE', says: /WRITE\b.* on the topic .*-out/ },
   { what: 'no right on the output', denied: ([k, n]) => k === 'topic' && n === 'out', says: /WRITE\b.* on the topic .*-out/ },
   { what: 'no right on the dead letters', denied: ([k, n]) => k === 'topic' && n === 'dlq', says: /WRITE\b.* on the topic .*-dlq/ },
-  { what: 'no WRITE on the transactional id', denied: ([k]) => k === 'transactional_id', says: /WRITE\b.* on the transactional ids .*sluice/ },
+  { what: 'no WRITE on the transactional id', denied: ([k]) => k === 'transactional_id', says: /WRITE\b.* on the transactional ids that begin with drill-\d+-/ },
+  { what: 'no READ on the group of the retries', before: (p) => p.cluster.createTopic(`${p.name}-r`, 2), file: retrying, says: /READ on the group drill-\d+-retry/ },
+  { what: 'the retry topic is not there', file: retrying, says: /topic drill-.*-r does not exist/ },
   { what: 'the input is not there', file: (y, p) => y.replace(p.input, `${p.input}-x`), says: /topic .*-in-x does not exist/ },
   { what: 'the output is not there', file: (y, p) => y.replace(p.output, `${p.output}-x`), says: /topic .*-out-x does not exist/ },
   { what: 'the dead letter topic is not there', file: (y, p) => y.replace(p.letters, `${p.letters}-x`), says: /topic .*-dlq-x does not exist/ },
@@ -107,6 +109,13 @@ const DRILLS: Drill[] = [
   { what: 'the model is not there', file: (y) => y.replace('model: credit-default', 'model: nobody'), says: /nobody/ },
   { what: 'the model is damaged', before: (p) => damage(p), says: /model_hash_mismatch|not the one/ },
 ]; // biome-ignore format: a table
+
+function retrying(yaml: string, { name, letters }: Place): string {
+  return yaml.replace(
+    `topic: ${letters} }`,
+    `topic: ${letters}, retry: { topic: ${name}-r, codes: [unseen_category] } }`,
+  );
+}
 
 async function drop({ cluster, name, input }: Place, topic: string): Promise<void> {
   await (await cluster.admin()).deleteTopics({ topics: [topic] });
@@ -185,9 +194,10 @@ requireKafka('drills', () => {
       const grants: Grant[] = [
         ['topic', 'in', 'READ'], ['topic', 'in', 'DESCRIBE'],
         ...['out', 'dlq'].flatMap((end): Grant[] => [['topic', end, 'WRITE'], ['topic', end, 'DESCRIBE']]),
+        ['topic', 'r', 'READ'], ['topic', 'r', 'WRITE'],
         ...['in-x', 'out-x', 'dlq-x', 'b'].map((end): Grant => ['topic', end, 'DESCRIBE']),
         ['group', name, 'READ'],
-        ['transactional_id', 'sluice', 'WRITE'], ['transactional_id', name, 'WRITE'],
+        ['transactional_id', `${name}-`, 'WRITE'],
       ]; // biome-ignore format: a table
       const acl = grants
         .filter((grant) => !drill.denied?.(grant))

@@ -76,11 +76,83 @@ Under \`delivery: exactly_once\` predictions, dead letters and the offset are wr
 
 An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
 \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.
-After a fix, \`dlq replay\` puts them back, each once ([dead letters](dead-letters.md)). \`on_invalid: report\` writes the error as the prediction instead, \`fail\` ends the run.
+After a fix, \`dlq replay\` puts them back, each once; \`dead_letter.retry\` has the pipeline try some of them again by itself ([dead letters](dead-letters.md)). \`on_invalid: report\` writes the error as the prediction instead, \`fail\` ends the run.
 
 The model is looked up for every micro-batch: a moved alias takes effect within a second, and each prediction names the version it is of.
 A model that cannot be loaded, and never was, pauses the pipeline (\`sluice_pipeline_model_unavailable\` 1) until it is there; one that was
 loaded goes on when a newer version is damaged (\`sluice_model_stale\` 1).
+
+## Logins, TLS and a schema registry
+
+\`\`\`yaml
+# secured.yaml: brokers with TLS and SCRAM, Avro values whose schemas are in a registry with a login of its own.
+model: credit-default@champion
+source: { type: kafka, topic: loan-applications, group: scoring, format: avro }
+sink: { type: kafka, topic: loan-predictions, format: avro }
+dead_letter: { type: kafka, topic: loan-applications-rejected }
+kafka:
+  brokers: [kafka-1.example.com:9093, kafka-2.example.com:9093]
+  tls: { ca_file: /etc/kafka/ca.pem }
+  sasl: { mechanism: scram-sha-512, username: scoring, password: { env: KAFKA_PASSWORD } }
+schema_registry:
+  url: https://registry.example.com/apis/ccompat/v7
+  username: scoring
+  password: { file: /etc/registry/password }
+  tls: { ca_file: /etc/registry/ca.pem }
+\`\`\`
+
+- **Secrets** are never in the file: \`{ env: NAME }\` names a variable of the process, \`{ file: PATH }\` a file whose last line end does not
+  count. Paths are those of the machine, relative ones as seen from the folder that \`sluice\` is started in.
+- **TLS**: \`tls: true\` trusts the authorities of Node; \`ca_file\` (PEM) trusts those in it instead. The certificate has to carry the address that
+  is connected to, which for brokers is the one they advertise; \`server_name\` says another name. Brokers or registries that want a certificate of
+  the client get \`certificate_file\` and \`key_file\`. A registry whose address begins with https needs \`tls\` only for what is said there.
+- **The address of the registry** is that of its Confluent-compatible interface: often just the host, \`/apis/ccompat/v7\` at Apicurio. It is not
+  needed for \`format: json\`.
+- **Avro**: each value begins with a zero byte and the four bytes of its schema's id. Fields of the record are the columns of the model by name; a
+  union with null stands for a missing value. Predictions get a schema of their own, registered at the start under \`loan-predictions-value\` unless
+  \`subject\` or \`register\` say otherwise.
+- **Topics** have to be there; Sluice creates none. With as many partitions in the topic of predictions as in that of applications a prediction
+  keeps its partition.
+
+Brokers with an authorizer want these permissions for the user; \`run\` says which is missing:
+
+| on | permission |
+| --- | --- |
+| the source | READ (it implies DESCRIBE) |
+| topics of the sink, of dead letters and of retries | WRITE (it implies DESCRIBE); READ too for retries |
+| the group, and that of retries | READ |
+| transactional ids that begin with \`GROUP-\` (a prefixed grant): \`exactly_once\` only | WRITE |
+| the cluster: \`at_least_once\` with brokers before 2.8 only | IDEMPOTENT_WRITE |
+| all of the topics, so that limits of their records are read instead of tried | DESCRIBE_CONFIGS, if you like |
+
+### Tokens instead of passwords
+
+\`mechanism: oauthbearer\` logs in with a token (SASL OAUTHBEARER), either by the client credentials grant of a token endpoint
+
+\`\`\`yaml
+kafka:
+  brokers: [kafka-1.example.com:9093]
+  tls: true
+  sasl:
+    mechanism: oauthbearer
+    token_endpoint:
+      url: https://issuer.example.com/oauth2/token
+      client_id: scoring
+      client_secret: { env: KAFKA_CLIENT_SECRET }
+      scope: kafka
+    extensions: { logicalCluster: lkc-1234, identityPoolId: pool-5678 }
+\`\`\`
+
+or with one that somebody else renews, such as the service account token that Kubernetes projects into a pod, which is read again for every login:
+\`token: { file: /var/run/secrets/kafka/token }\`. Tokens of an endpoint are kept in memory, shared by all connections of the
+process, and renewed after 80 % of their life; while the endpoint is away the old one serves until it ends, and then the pipeline waits
+(\`kafka_token_unavailable\`) and tries again. An endpoint that refuses the client, and brokers that refuse the token, end the run at its start
+(\`kafka_authentication\`); brokers that refuse tokens of a pipeline they knew are asked again for a minute, because they learn of an issuer's new
+key a moment late.
+
+Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires), each is renewed after 80 % of its time, with passwords as with
+tokens: nothing is lost, given up or logged. kafkajs logs in again on the connection it has, so that a refusal then costs that connection and the
+transaction that is open on it; the other client makes a new connection first.
 
 ## Files
 

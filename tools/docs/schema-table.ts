@@ -29,17 +29,19 @@ export function keysOf(schema: object): string[] {
   return rows(schema as Node, '').map((line) => /^\| `([^`]+)`/.exec(line)![1]!);
 }
 
-function rows(node: Node, prefix: string): string[] {
+/** `needed`: what is said of a key that must be there. */
+function rows(node: Node, prefix: string, needed = 'yes'): string[] {
   return Object.entries(node.properties ?? {}).flatMap(([name, child]) => {
     const key = `${prefix}${name}`;
-    const required = node.required?.includes(name) && child.default === undefined ? 'yes' : '';
+    const required = node.required?.includes(name) && child.default === undefined ? needed : '';
+    const mappings = (child.anyOf ?? []).filter((alternative) => alternative.properties);
     const line = `| \`${key}\` | ${typeOf(child)} | ${required} | ${defaultOf(child)} | ${child.description ?? ''} |`;
     const inner = Array.isArray(child.items) ? undefined : child.items;
     const value = Object.values(child.patternProperties ?? {})[0];
     return [
       line,
       ...rows(child, `${key}.`),
-      ...(child.anyOf ?? []).flatMap((alternative) => rows(alternative, `${key}.`)),
+      ...mappings.flatMap((m) => rows(m, `${key}.`, mappings.length > 1 ? 'one of them' : 'yes')),
       ...(inner ? rows(inner, `${key}[].`) : []),
       ...(value ? rows(value, `${key}.*.`) : []),
     ];

@@ -26,13 +26,42 @@ const tlsKeys = (server: string) =>
 
 const TlsSchema = Type.Union([Type.Boolean(), tlsKeys('broker')], { description: 'TLS to the brokers: true, or how' });
 
+const TokenEndpointSchema = Type.Object(
+  {
+    url: text('address that gives tokens; https, but for this very machine'),
+    client_id: text('name of this client at the issuer'),
+    client_secret: secret('secret of this client'),
+    auth_method: choice(
+      'how the client says who it is: in the Authorization header, or in the form',
+      ['client_secret_basic', 'client_secret_post'],
+      { default: 'client_secret_basic' },
+    ),
+    scope: maybe('scope asked for; several are separated by a space'),
+    audience: maybe('audience asked for, where the issuer wants one'),
+    tls: Type.Optional({ ...tlsKeys('token endpoint'), description: 'TLS to the token endpoint' }),
+    timeout_ms: whole('longest wait for a token', [1], { default: 10_000 }),
+  },
+  {
+    ...closed,
+    description: 'oauthbearer: tokens by the client credentials grant, kept and renewed before they expire',
+  },
+);
+
 const SaslSchema = Type.Object(
   {
-    mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512']),
-    username: text('user'),
-    password: secret('password'),
+    mechanism: choice('how this client authenticates', ['plain', 'scram-sha-256', 'scram-sha-512', 'oauthbearer']),
+    username: maybe('user; plain and scram need it'),
+    password: Type.Optional(secret('password; plain and scram need it')),
+    token_endpoint: Type.Optional(TokenEndpointSchema),
+    token: Type.Optional(secret('oauthbearer: a token that others renew, read again for every login')),
+    extensions: Type.Optional(
+      Type.Record(Type.String({ pattern: '^[A-Za-z]+$' }), Type.String({ pattern: '^[\\x21-\\x7E \\t]+$' }), {
+        additionalProperties: false,
+        description: 'oauthbearer: SASL extensions sent with the token, such as logicalCluster and identityPoolId',
+      }),
+    ),
   },
-  { ...closed, description: 'SASL authentication' },
+  { ...closed, description: 'SASL authentication: username and password, or a token for oauthbearer' },
 );
 
 export const KafkaSchema = section(

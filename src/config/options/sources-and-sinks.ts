@@ -1,5 +1,6 @@
 // Sources, sinks and dead letters of a pipeline, by type.
 import { Type } from 'typebox';
+import { ROW_CODES } from '../../core/errors.ts';
 import { FILE_FORMATS, RECORD_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import { SCORING } from './scoring.ts';
@@ -143,8 +144,28 @@ export const SINKS = {
   ),
 } as const;
 
+/** An answer that is too large becomes a letter while it is written, which no other attempt changes. */
+const RETRYABLE = ROW_CODES.filter((code) => code !== 'output_too_large');
+const WEEK_MS = 7 * 24 * 3600 * 1000;
+const retry = Type.Object(
+  {
+    topic: text('topic where they wait, of this pipeline alone; cleanup.policy=delete'),
+    codes: Type.Array(choice('error code', RETRYABLE), {
+      minItems: 1,
+      description: 'error codes that are worth another attempt, because what is around the application may change',
+    }),
+    delay_ms: whole('wait before each attempt', [1, WEEK_MS], { default: 300_000 }),
+    attempts: whole('attempts in all, the first one included', [2, 1000], { default: 3 }),
+    group: maybe('consumer group of the attempts', { otherwise: 'that of the source with -retry behind it' }),
+  },
+  { ...closed, description: 'between topics: rejected applications are tried again before they are dead letters' },
+);
+
 /** Dead letters by type. */
 export const DEAD_LETTERS = {
-  kafka: Type.Object({ type: literal('kafka'), topic: text('topic of rejected applications') }, closed),
+  kafka: Type.Object(
+    { type: literal('kafka'), topic: text('topic of rejected applications'), retry: Type.Optional(retry) },
+    closed,
+  ),
   file: Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed),
 } as const;

@@ -17,11 +17,37 @@ export interface KafkaTls {
   serverName?: string;
 }
 
-export interface KafkaLogin {
+export interface PasswordLogin {
   mechanism: 'plain' | 'scram-sha-256' | 'scram-sha-512';
   username: string;
   password: SecretSource;
 }
+
+/** OAUTHBEARER (RFC 7628): with a token that somebody else renews, or with tokens of a token endpoint. */
+export interface BearerLogin {
+  mechanism: 'oauthbearer';
+  /** Read again for every login. */
+  token?: SecretSource;
+  endpoint?: TokenEndpoint;
+  /** Sent with the token, such as logicalCluster. */
+  extensions?: Readonly<Record<string, string>>;
+}
+
+/** Tokens by the client credentials grant (RFC 6749, 4.4). */
+export interface TokenEndpoint {
+  url: string;
+  clientId: string;
+  clientSecret: SecretSource;
+  /** Default: client_secret_basic. */
+  authMethod?: 'client_secret_basic' | 'client_secret_post';
+  scope?: string;
+  audience?: string;
+  tls?: KafkaTls;
+  /** Longest wait for an answer, ms. Default 10,000. */
+  timeoutMs?: number;
+}
+
+export type KafkaLogin = PasswordLogin | BearerLogin;
 
 export interface KafkaConnection {
   /** host:port, at least one; the others are discovered. */

@@ -27,6 +27,8 @@ export interface OutgoingRecord {
   readonly partition?: number;
   /** The record this one answers: its bytes become the dead letter when the answer is too large. */
   readonly origin?: IncomingRecord;
+  /** A dead letter in place of this one, where it is larger than its topic takes: it is never cut off. */
+  readonly instead?: OutgoingRecord;
 }
 
 /** Many records of one partition, in order: the unit of `process` and the least that a transaction holds. */

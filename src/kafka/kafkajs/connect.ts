@@ -1,10 +1,11 @@
 // From the connection settings to kafkajs, with a hold on every socket it opens.
 import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import { type ConnectionOptions, connect as connectTls } from 'node:tls';
-import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, LogEntry, SASLOptions } from 'kafkajs';
+import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, LogEntry, Mechanism, SASLOptions } from 'kafkajs';
 import { SluiceError } from '../../core/errors.ts';
 import { type KafkaConnection, type KafkaLogin, readSecret, tlsOptions } from '../client/connection.ts';
 import type { KafkaLogEntry } from '../client/kafka-client.ts';
+import { bearerMechanism } from './bearer-login.ts';
 import { registerCodecs } from './register-codecs.ts';
 import kafkajs, { type ApiVersions, apiVersionsOf, closedClients } from './repairs.ts';
 
@@ -62,11 +63,11 @@ export function openKafkajs(connection: KafkaConnection, onLog?: (entry: KafkaLo
   };
 }
 
-const saslOptions = ({ mechanism, username, password }: KafkaLogin): SASLOptions => ({
-  mechanism,
-  username,
-  password: readSecret(password),
-});
+function saslOptions(login: KafkaLogin): SASLOptions | Mechanism {
+  if (login.mechanism === 'oauthbearer') return bearerMechanism(login);
+  const { mechanism, username, password } = login;
+  return { mechanism, username, password: readSecret(password) } as SASLOptions;
+}
 
 function openSocket({ host, port, ssl, onConnect }: ISocketFactoryArgs): Socket {
   const options = ssl as ConnectionOptions | boolean | undefined;

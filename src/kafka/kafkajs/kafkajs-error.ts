@@ -45,7 +45,8 @@ function codeOf(error: unknown): ErrorCode {
 
 /** The SluiceError for anything kafkajs threw. Its message is that of the client: addresses and names, no contents. */
 export function kafkajsError(error: unknown, during: string): SluiceError {
-  if (error instanceof SluiceError) return error;
+  const told = causesOf(error).find((e) => e instanceof SluiceError);
+  if (told) return told;
   const message = causesOf(error).at(-1)?.message ?? String(error);
   return new SluiceError(codeOf(error), `${during}: ${message}`, { cause: error });
 }

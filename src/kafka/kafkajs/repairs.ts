@@ -7,6 +7,7 @@ import { type BatchHead, type BatchRecord, encodeRecordBatch, MAGIC } from '../c
 import { withoutAborted } from './aborted.ts';
 import { flexible } from './flexible-requests.ts';
 import { repairCoordinator } from './repair-coordinator.ts';
+import { repairLogin } from './repair-login.ts';
 
 interface RequestQueue {
   throttledUntil: number;
@@ -91,6 +92,7 @@ const require = createRequire(import.meta.url);
  *    because those of others are hardly ever without an open transaction.
  * 7. Of several aborted transactions that began before a fetch only one a record is noticed, so that records of the others are
  *    handed out as if they were committed; and a record whose key is four zero bytes ends one. Here by `aborted.ts`.
+ * 8. Logins are renewed too late for short sessions, and requests get in between their messages. Here by `repair-login.ts`.
  */
 function load(): typeof Kafkajs {
   // Modules whose functions others import must be patched before those are loaded.
@@ -112,6 +114,7 @@ function load(): typeof Kafkajs {
   repairBroker();
   repairOffsetReset(kafkajs);
   const { KafkaJSGroupCoordinatorNotFound } = require('kafkajs/src/errors');
+  repairLogin(kafkajs.KafkaJSConnectionError as unknown as new (message: string) => Error);
   repairCoordinator(require('kafkajs/src/cluster').prototype, KafkaJSGroupCoordinatorNotFound);
   return kafkajs;
 }

@@ -56,7 +56,7 @@ export class BrokerCluster {
     for (const [key, open] of this.#open) {
       if (!key.startsWith('main ')) continue;
       const broker = await open.catch(() => null);
-      if (broker?.alive) return broker;
+      if (broker?.alive && broker.renewAt > Date.now()) return broker;
     }
     let last: unknown = new NoConnection('no broker is known');
     for (const endpoint of this.#candidates()) {
@@ -173,13 +173,24 @@ export class BrokerCluster {
     const known = this.#open.get(key);
     if (!known) return this.#renew(key, endpoint);
     return known.then((broker) => {
-      if (broker.alive && broker.expires > Date.now()) return broker;
-      return this.#open.get(key) === known ? this.#renew(key, endpoint) : this.#connect(endpoint, lane);
+      if (broker.alive && broker.renewAt > Date.now()) return broker;
+      return this.#open.get(key) === known ? this.#renew(key, endpoint, broker) : this.#connect(endpoint, lane);
     });
   }
 
-  #renew(key: string, endpoint: BrokerAddress): Promise<BrokerConnection> {
-    const opening = this.#dial(endpoint);
+  /** Instead of `old`, whose login is about to be over; it goes on until then where no other can be made now. */
+  #renew(key: string, endpoint: BrokerAddress, old: BrokerConnection | null = null): Promise<BrokerConnection> {
+    const opening = this.#dial(endpoint).then(
+      (fresh) => {
+        old?.retire();
+        return fresh;
+      },
+      (error: unknown) => {
+        if (!old?.alive || old.expires <= Date.now() || !isPassing(error)) throw error;
+        old.renewAt = Date.now() + MAX_PAUSE_MS;
+        return old;
+      },
+    );
     this.#open.set(key, opening);
     const drop = () => {
       if (this.#open.get(key) === opening) this.#open.delete(key);

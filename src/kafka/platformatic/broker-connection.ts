@@ -42,13 +42,17 @@ interface Pending {
 }
 
 const LENGTH_BYTES = 4;
+/** Whoever was just given a connection that is replaced still gets to ask, ms. */
+const RETIRED_MS = 2_000;
 const NO_TAGS = Buffer.from([0]);
 /** First bytes of a TLS alert or handshake, where the length of an answer should be. */
 const isTls = (size: number): boolean => size >>> 16 === 0x1503 || size >>> 16 === 0x1603;
 
 export class BrokerConnection {
   readonly endpoint: BrokerAddress;
-  /** ms since 1970 after which the login is over. */
+  /** ms since 1970 after which a new connection is to be made. */
+  renewAt = Number.POSITIVE_INFINITY;
+  /** ms since 1970 after which the login is over: the broker ends the connection at the next request. */
   expires = Number.POSITIVE_INFINITY;
   readonly #wire: Wire;
   readonly #socket: Socket;
@@ -99,6 +103,22 @@ export class BrokerConnection {
     signal.addEventListener('abort', onAbort);
     socket.once('error', onError).once('close', onClose).once(ready, onReady);
     return promise;
+  }
+
+  /** The login is over `lifetimeMs` from now. */
+  lastsFor(lifetimeMs: number, renewedAfterMs: number): void {
+    const now = Date.now();
+    this.renewAt = now + renewedAfterMs;
+    this.expires = now + lifetimeMs;
+  }
+
+  /** A newer connection does its work: it ends once nothing is asked of it. */
+  retire(): void {
+    const timer = setInterval(() => {
+      if (this.#pending.size === 0) this.destroy(null);
+    }, RETIRED_MS);
+    timer.unref();
+    this.whenClosed(() => clearInterval(timer));
   }
 
   get alive(): boolean {

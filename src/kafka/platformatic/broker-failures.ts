@@ -89,7 +89,9 @@ const WORDS: Readonly<Record<string, string>> = {
 export const isPassing = (error: unknown): boolean =>
   error instanceof NoConnection
     ? codeOf(error) === 'kafka_unreachable'
-    : error instanceof Refusal && PASSING.has(error.type);
+    : error instanceof SluiceError
+      ? error.code === 'kafka_token_unavailable'
+      : error instanceof Refusal && PASSING.has(error.type);
 export const hasMoved = (error: unknown): boolean => error instanceof Refusal && MOVED.has(error.type);
 export const isRebalanced = (error: unknown): boolean => error instanceof Refusal && REBALANCED.has(error.type);
 export const isFenced = (error: unknown): boolean => error instanceof Refusal && FENCED.has(error.type);

@@ -1,7 +1,7 @@
 // A client of the Confluent schema registry API: schemas by id and by version, with what they refer to, and the id of our own.
 import type { ConnectionOptions } from 'node:tls';
 import { SluiceError } from '../../core/errors.ts';
-import { type RegistryAnswer, requestRegistry } from './registry-request.ts';
+import { type JsonAnswer, requestJson } from '../../core/http-json.ts';
 
 export type SchemaType = 'AVRO' | 'JSON' | 'PROTOBUF';
 
@@ -100,7 +100,7 @@ export class SchemaRegistry {
     return { type: (body.schemaType ?? 'AVRO') as SchemaType, text: body.schema, references };
   }
 
-  async #ask(method: 'GET' | 'POST', path: string, body?: object): Promise<RegistryAnswer> {
+  async #ask(method: 'GET' | 'POST', path: string, body?: object): Promise<JsonAnswer> {
     let reason = '';
     for (let attempt = 0; attempt < TRIES; attempt++) {
       if (attempt > 0) await new Promise((resolve) => setTimeout(resolve, 100 * 2 ** attempt));
@@ -117,7 +117,7 @@ export class SchemaRegistry {
     throw new SluiceError('schema_registry_unavailable', `the schema registry does not answer: ${reason}`);
   }
 
-  async #once(method: 'GET' | 'POST', path: string, body: object | undefined): Promise<RegistryAnswer> {
+  async #once(method: 'GET' | 'POST', path: string, body: object | undefined): Promise<JsonAnswer> {
     const { url, authorization, tls = {}, timeoutMs = 5000 } = this.#options;
     const login = (await authorization?.()) ?? null;
     const headers = {
@@ -125,7 +125,8 @@ export class SchemaRegistry {
       ...(body ? { 'content-type': MEDIA_TYPE } : {}),
       ...(login === null ? {} : { authorization: login }),
     };
-    return requestRegistry({ method, url: `${url.replace(/\/$/, '')}${path}`, headers, body, tls, timeoutMs });
+    const target = `${url.replace(/\/$/, '')}${path}`;
+    return requestJson({ method, url: target, headers, body: body && JSON.stringify(body), tls, timeoutMs });
   }
 }
 
@@ -134,7 +135,7 @@ const bodyOf = ({ type, text }: NewSchema): object =>
   type === 'AVRO' ? { schema: text } : { schema: text, schemaType: type };
 
 /** @throws SluiceError kafka_config for what no repetition mends */
-function refuse({ status, body }: RegistryAnswer): void {
+function refuse({ status, body }: JsonAnswer): void {
   if (status === 401 || status === 403) {
     throw new SluiceError('kafka_config', `the schema registry refuses the login (${status})`);
   }

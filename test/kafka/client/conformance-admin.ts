@@ -29,7 +29,7 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
     expect(await codeOf(away.partitions('any'))).toBe('kafka_unreachable');
     await away.close();
     const cases = [
-      { ...secured, sasl: { ...secured.sasl!, username: 'nobody' } },
+      { ...secured, sasl: { ...secured.sasl, username: 'nobody' } },
       { ...secured, tls: true },
     ];
     for (const connection of cases) {
@@ -37,7 +37,7 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
       expect(await codeOf(admin.partitions('any'))).toBe('kafka_authentication');
       await admin.close();
     }
-    const admin = client.admin({ ...secured, sasl: { ...secured.sasl!, password: { env: 'SLUICE_TEST_UNSET' } } });
+    const admin = client.admin({ ...secured, sasl: { ...secured.sasl, password: { env: 'SLUICE_TEST_UNSET' } } });
     expect(await codeOf(admin.partitions('any'))).toBe('kafka_config');
     await admin.close();
   });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { generate } from 'selfsigned';
 import { expect } from 'vitest';
 import { type ErrorCode, SluiceError } from '../../../src/core/errors.ts';
-import type { KafkaConnection } from '../../../src/kafka/client/connection.ts';
+import type { KafkaConnection, PasswordLogin } from '../../../src/kafka/client/connection.ts';
 import type {
   GroupMember,
   KafkaClient,
@@ -24,17 +24,19 @@ const PASSWORD = 'pass-word-of-the-test';
 /** Declares one behaviour of the suite. */
 export type Behaves = (name: string, run: () => Promise<void>) => void;
 
+type SecuredConnection = KafkaConnection & { sasl: PasswordLogin };
+
 /** A client and the broker it is held against. */
 export class Bench {
   readonly client: KafkaClient;
   readonly cluster: KafkaCluster;
   /** Over TLS, with a login by SCRAM. */
-  readonly secured: KafkaConnection;
+  readonly secured: SecuredConnection;
   /** A way to the broker on which answers can be lost. */
   readonly link: CutLink;
   #names = 0;
 
-  private constructor(client: KafkaClient, cluster: KafkaCluster, secured: KafkaConnection, link: CutLink) {
+  private constructor(client: KafkaClient, cluster: KafkaCluster, secured: SecuredConnection, link: CutLink) {
     this.link = link;
     this.client = client;
     this.cluster = cluster;
@@ -71,7 +73,7 @@ export class Bench {
       ...['--bootstrap-server', cluster.brokers[0]!, '--alter', '--entity-type', 'users', '--entity-name', 'reader'],
       ...['--add-config', `SCRAM-SHA-256=[iterations=4096,password=${PASSWORD}]`],
     ]);
-    const connection: KafkaConnection = {
+    const connection: SecuredConnection = {
       brokers: [login],
       tls: { caFile: pem, serverName: 'broker.test' },
       sasl: { mechanism: 'scram-sha-256', username: 'reader', password: { file: password } },

@@ -23,6 +23,8 @@ export interface ClusterOptions {
   /** Port of the first broker; default: any free one. */
   port?: number;
   settings?: ExtraSettings;
+  /** Further flags of the Java machine, such as system properties. */
+  javaFlags?: readonly string[];
 }
 
 interface Node {
@@ -38,13 +40,15 @@ export class KafkaCluster implements AsyncDisposable {
   readonly #home: KafkaHome;
   readonly #ports: readonly NodePorts[];
   readonly #settings: ExtraSettings | undefined;
+  readonly #javaFlags: readonly string[];
   readonly #nodes = new Map<number, Node>();
   #admin: Admin | null = null;
 
-  private constructor(home: KafkaHome, ports: readonly NodePorts[], settings: ExtraSettings | undefined) {
+  private constructor(home: KafkaHome, ports: readonly NodePorts[], options: ClusterOptions) {
     this.#home = home;
     this.#ports = ports;
-    this.#settings = settings;
+    this.#settings = options.settings;
+    this.#javaFlags = options.javaFlags ?? [];
     this.brokers = ports.map((p) => `127.0.0.1:${p.broker}`);
     this.folder = mkdtempSync(path.join(tmpdir(), 'sluice-kafka-'));
   }
@@ -55,7 +59,7 @@ export class KafkaCluster implements AsyncDisposable {
     const free = await freePorts(count * 2);
     const ports = Array.from({ length: count }, (_, i) => ({ broker: free[i * 2]!, controller: free[i * 2 + 1]! }));
     if (options.port !== undefined) for (const [i, p] of ports.entries()) p.broker = options.port + i;
-    const cluster = new KafkaCluster(home, ports, options.settings);
+    const cluster = new KafkaCluster(home, ports, options);
     try {
       for (let node = 1; node <= count; node++) {
         cpSync(home.formatted(node), cluster.#data(node), { recursive: true });
@@ -102,7 +106,8 @@ export class KafkaCluster implements AsyncDisposable {
     writeFileSync(config, serverProperties(settings));
     const log = path.join(this.folder, `server-${id}.log`);
     openSync(log, 'a');
-    const java = ['java', ...this.#home.javaFlags, '-cp', this.#home.classPath, 'kafka.Kafka', config];
+    const flags = [...this.#home.javaFlags, ...this.#javaFlags];
+    const java = ['java', ...flags, '-cp', this.#home.classPath, 'kafka.Kafka', config];
     const guard = spawn('sh', ['-c', GUARD, 'sh', ...java], {
       cwd: this.#home.folder,
       stdio: ['pipe', 'pipe', 'ignore'],

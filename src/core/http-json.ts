@@ -1,30 +1,30 @@
-// One request to a schema registry over HTTP or HTTPS: fetch cannot be given authorities or a certificate of one's own.
+// One request over HTTP or HTTPS that is answered in JSON: fetch cannot be given authorities or a certificate of one's own.
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
 import type { ConnectionOptions } from 'node:tls';
 
-export interface RegistryRequest {
+export interface JsonRequest {
   method: 'GET' | 'POST';
   url: string;
   headers: Readonly<Record<string, string>>;
-  body?: object | undefined;
+  body?: string | undefined;
   tls: ConnectionOptions;
   /** Longest wait for the whole answer, ms. */
   timeoutMs: number;
 }
 
-export interface RegistryAnswer {
+export interface JsonAnswer {
   status: number;
   /** null: the body is no JSON object. */
   body: Record<string, unknown> | null;
 }
 
-/** Largest answer, bytes: a schema is text that people write. */
+/** Largest answer, bytes: schemas and tokens are small. */
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** @throws Error of the network, of TLS, or of time */
-export async function requestRegistry(request: RegistryRequest): Promise<RegistryAnswer> {
+export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
   const { method, url, headers, body, tls, timeoutMs } = request;
   const signal = AbortSignal.timeout(timeoutMs);
   const options = { method, headers, signal };
@@ -32,7 +32,7 @@ export async function requestRegistry(request: RegistryRequest): Promise<Registr
   const sent = url.startsWith('https:') ? https.request(url, { ...options, ...tls }) : http.request(url, options);
   sent.on('response', resolve);
   sent.on('error', reject);
-  sent.end(body && JSON.stringify(body));
+  sent.end(body);
   const response = await promise;
   let bytes = 0;
   response.on('data', (part: Buffer) => {

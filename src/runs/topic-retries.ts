@@ -1,0 +1,131 @@
+// The retry topic of a pipeline: a member of its own that reads it with a delay, and answers into the same topics as the pipeline does.
+import type { DeadLetter } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
+import { TransactionalProcessor } from '../kafka/processor.ts';
+import type { ProcessorOptions } from '../kafka/processor-options.ts';
+import type { RetryPolicy } from '../kafka/retry-letters.ts';
+import { TopicDirectory } from '../kafka/topic-directory.ts';
+import type { RunContext } from './context.ts';
+import { observerOf } from './kafka-metrics.ts';
+import { inWords, type KafkaPlaces } from './kafka-words.ts';
+
+/** Bytes of records that wait in memory: they are there for minutes, and the topic has the others. */
+const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
+
+/** null: nothing is tried again. */
+export function retryPolicyOf(letters: DeadLetter | undefined): RetryPolicy | null {
+  const retry = letters?.type === 'kafka' ? letters.retry : undefined;
+  if (!retry) return null;
+  const { topic, codes, delay_ms, attempts } = retry;
+  return { topic, codes: new Set(codes), delayMs: delay_ms, attempts };
+}
+
+export const retryGroupOf = (letters: DeadLetter | undefined, group: string): string =>
+  (letters?.type === 'kafka' ? letters.retry?.group : undefined) ?? `${group}-retry`;
+
+export interface TopicRetriesOptions {
+  policy: RetryPolicy;
+  /** As for the pipeline's own topic, with the group of the attempts. */
+  processor: ProcessorOptions;
+  places: KafkaPlaces;
+  context: RunContext;
+  /** Records put into the retry topic so far. */
+  postponed: () => number;
+}
+
+/** `prepare` first; then `start` reads on until `stop`, or `finish` until nobody waits any more. */
+export class TopicRetries {
+  readonly #options: TopicRetriesOptions;
+  #processor: TransactionalProcessor | null = null;
+  #stopped = false;
+
+  constructor(options: TopicRetriesOptions) {
+    this.#options = options;
+  }
+
+  /** The member now. */
+  get processor(): TransactionalProcessor | null {
+    return this.#processor;
+  }
+
+  /** Looks at topic and group, before anything is begun. @throws SluiceError kafka_* */
+  async prepare(): Promise<void> {
+    const { policy, processor, places } = this.#options;
+    const directory = new TopicDirectory(processor.connection);
+    try {
+      await directory.offsets(processor.group, policy.topic);
+      if (!(await directory.compacted(policy.topic))) return;
+    } catch (error) {
+      throw inWords(error, places);
+    } finally {
+      await directory.close();
+    }
+    // Of letters with one key all but the last would be lost.
+    const why = `the retry topic ${policy.topic} is compacted: it needs cleanup.policy=delete`;
+    throw new SluiceError('kafka_config', why);
+  }
+
+  /** Resolves when it is a member; the promise within it rejects with what ends it. @throws SluiceError kafka_* */
+  async start(untilCaughtUp = false): Promise<{ done: Promise<void> }> {
+    const { policy, processor, context, places } = this.#options;
+    try {
+      const started = await TransactionalProcessor.start({
+        ...processor,
+        topic: policy.topic,
+        delayMs: policy.delayMs,
+        startAt: 'earliest',
+        onOffsetLost: 'stop',
+        untilCaughtUp,
+        maxInFlightBytes: IN_FLIGHT_BYTES,
+        observer: observerOfRetries(context),
+      });
+      this.#processor = started;
+      if (this.#stopped) await started.stop(0);
+      const done = started.done.catch((error: unknown) => {
+        throw inWords(error, places);
+      });
+      done.catch(() => {});
+      return { done };
+    } catch (error) {
+      throw inWords(error, places);
+    }
+  }
+
+  /** One round after the other, because what fails again waits again. @throws SluiceError kafka_* */
+  async finish(): Promise<void> {
+    for (let before = -1; before !== this.#options.postponed() && !this.#stopped; ) {
+      before = this.#options.postponed();
+      const { done } = await this.start(true);
+      await done;
+      await this.#processor?.stop(0);
+    }
+  }
+
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopped = true;
+    await this.#processor?.stop(deadlineMs);
+  }
+}
+
+/** What waits has a metric of its own, because it is no lag that anybody should look after. */
+function observerOfRetries(context: RunContext): ReturnType<typeof observerOf> {
+  const { metrics, name } = context;
+  const waiting = new Map<number, number>();
+  const tell = () =>
+    metrics?.retryWaiting.set(
+      { pipeline: name },
+      [...waiting.values()].reduce((a, b) => a + b, 0),
+    );
+  return {
+    ...observerOf(context),
+    onAssigned() {
+      waiting.clear();
+      tell();
+    },
+    onLag({ partition, lag }) {
+      waiting.set(partition, lag);
+      tell();
+    },
+    onPaused() {},
+  };
+}
