@@ -14,7 +14,7 @@ const list = (topics: readonly string[]): string => topics.join(' and ');
 
 /** The topic that a message names, if one of the pipeline's is named in it alone. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
-  const found = [reads, ...writes].filter((topic) => topic !== null && isNamed(message, topic));
+  const found = [...new Set([reads, ...writes])].filter((topic) => topic !== null && isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
