@@ -52,17 +52,16 @@ export class TopicRetries {
   async prepare(): Promise<void> {
     const { policy, processor, places } = this.#options;
     const directory = new TopicDirectory(processor.connection);
+    let fault: string | null;
     try {
       await directory.offsets(processor.group, policy.topic);
-      if (!(await directory.compacted(policy.topic))) return;
+      fault = await wouldLose(directory, policy);
     } catch (error) {
       throw inWords(error, places);
     } finally {
       await directory.close();
     }
-    // Of letters with one key all but the last would be lost.
-    const why = `the retry topic ${policy.topic} is compacted: it needs cleanup.policy=delete`;
-    throw new SluiceError('kafka_config', why);
+    if (fault !== null) throw new SluiceError('kafka_config', `the retry topic ${policy.topic} ${fault}`);
   }
 
   /** Resolves when it is a member; the promise within it rejects with what ends it. @throws SluiceError kafka_* */
@@ -105,6 +104,14 @@ export class TopicRetries {
     this.#stopped = true;
     await this.#processor?.stop(deadlineMs);
   }
+}
+
+/** Why letters could be gone before they are tried again; null: they are kept. */
+async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPolicy): Promise<string | null> {
+  if (await directory.compacted(topic)) return 'is compacted: it needs cleanup.policy=delete';
+  const { times, settingsKnown } = await directory.facts(topic);
+  if (!settingsKnown || times.retentionMs >= 2 * delayMs) return null;
+  return `keeps records for ${times.retentionMs} ms, and each waits ${delayMs} ms: raise its retention.ms`;
 }
 
 /** What waits has a metric of its own, because it is no lag that anybody should look after. */

@@ -186,7 +186,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     expect(retries).toHaveLength(records);
   });
 
-  test('a record that is too large for the retry topic is a dead letter as it is; a compacted retry topic is refused', async () => {
+  test('a record that is too large for the retry topic is a dead letter as it is; a retry topic that would lose letters is refused', async () => {
     const t = await setUp('delay_ms: 100', {
       retryTopic: { 'max.message.bytes': '1500' },
       yaml: (y) => y.replace('group:', 'until_caught_up: true, group:'),
@@ -196,13 +196,17 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     expect((await sluice(['run', t.file], { cwd: t.folder })).code).toBe(0);
     const [letter, ...others] = await read(t.letters);
     expect([others, letter!.value === value, letter!.headers['sluice-attempt']]).toEqual([[], true, '1']);
-    const compacted = await setUp('delay_ms: 100', { retryTopic: { 'cleanup.policy': 'compact' } });
-    const refused = await sluice(['run', compacted.file], { cwd: compacted.folder });
-    expect([refused.code, refused.stderr]).toEqual([
-      expect.any(Number),
-      expect.stringMatching(/retry topic \S+ is compacted.*\[kafka_config\]/),
-    ]);
-    expect(refused.code).not.toBe(0);
+    for (const [settings, words] of [
+      [{ 'cleanup.policy': 'compact' }, /retry topic \S+ is compacted.*\[kafka_config\]/],
+      [
+        { 'retention.ms': '1000' },
+        /retry topic \S+ keeps records for 1000 ms, and each waits 600 ms.*\[kafka_config\]/,
+      ],
+    ] as const) {
+      const losing = await setUp('delay_ms: 600', { retryTopic: settings });
+      const refused = await sluice(['run', losing.file], { cwd: losing.folder });
+      expect([refused.code > 0, refused.stderr]).toEqual([true, expect.stringMatching(words)]);
+    }
     writeFileSync(t.file, readFileSync(t.file, 'utf8').replace(t.retries, `${t.retries}-x`));
     const missing = await sluice(['run', t.file], { cwd: t.folder });
     expect([missing.code, missing.stderr]).toEqual([
