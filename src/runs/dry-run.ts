@@ -45,7 +45,9 @@ async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (lin
   ];
   let records: readonly IncomingRecord[];
   try {
-    await describeTopics(pipeline, log, (directory) => describeGroup(directory, source, log));
+    const group: string[] = [];
+    await describeTopics(pipeline, log, (directory) => describeGroup(directory, source, (line) => group.push(line)));
+    for (const line of group) log(line);
     records = await firstRecords(connectionOf(pipeline.kafka), source.topic, log);
   } catch (error) {
     throw inWords(error, kafkaPlacesOf(pipeline, writes));
