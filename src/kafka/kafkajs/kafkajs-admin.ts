@@ -20,6 +20,7 @@ const UNSTABLE_PAUSE_MS = 20;
 const UNSTABLE_MS = 15_000;
 /** Attempts of one question whose connection somebody else gives up. */
 const ATTEMPTS = 3;
+const TRIPPED_PAUSE_MS = 100;
 /** Wait for kafkajs to end its connections, ms: what is open then is cut. */
 const CLOSING_MS = 500;
 
@@ -114,6 +115,11 @@ export class KafkajsAdmin implements TopicAdmin {
         // Another question failed and took the connection with it: this one is asked again over the next.
         if (this.#opened !== asked && !this.#closed && attempt < ATTEMPTS) continue;
         if (this.#opened === asked) inBackground('closing an admin', () => this.#drop());
+        // kafkajs trips over answers that lack a topic it has only just heard of.
+        if (error instanceof TypeError && !this.#closed && attempt < ATTEMPTS) {
+          await sleep(TRIPPED_PAUSE_MS);
+          continue;
+        }
         throw kafkajsError(error, during);
       }
     }
