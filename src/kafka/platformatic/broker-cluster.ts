@@ -31,6 +31,8 @@ export class BrokerCluster {
   readonly #live = new Set<BrokerConnection>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #coordinators = new Map<string, number>();
+  /** Some broker has taken a connection, and the login where there is one. */
+  reached = false;
   #nodes = new Map<number, BrokerAddress>();
 
   /** @throws SluiceError kafka_config */
@@ -194,6 +196,7 @@ export class BrokerCluster {
     broker.whenClosed(() => this.#live.delete(broker));
     if (this.signal.aborted) broker.destroy(new NoConnection('the client is closed'));
     if (this.#connection.sasl) await logIn(broker, this.#connection.sasl);
+    this.reached = true;
     return broker;
   }
 }
