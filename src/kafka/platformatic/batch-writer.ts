@@ -17,6 +17,7 @@ import {
   addOffsetsToTxnV3,
   addPartitionsToTxnV3,
   endTxnV3,
+  errorName,
   initProducerIdV3,
   produceV8,
   txnOffsetCommitV3,
@@ -153,7 +154,17 @@ export class PlatformaticWriter implements BatchWriter {
     const topics = [...wanted].map(([name, partitions]) => ({ name, partitions: [...partitions] }));
     const transactionalId = this.#settings.transactionalId!;
     const transaction = { transactionalId, producerId: id, producerEpoch: epoch, verifyOnly: false, topics };
-    await this.#transactional(PATIENCE_MS, (broker) => broker.call(addPartitionsToTxnV3.api, [[transaction]]));
+    await this.#transactional(PATIENCE_MS, async (broker) => {
+      try {
+        await broker.call(addPartitionsToTxnV3.api, [[transaction]]);
+      } catch (error) {
+        throw aboutTopics(error, ({ resultsByTransaction }: AddedPartitions) =>
+          resultsByTransaction.flatMap(({ topicResults }) =>
+            topicResults.map((t) => [t.name, t.resultsByPartition.map((p) => p.partitionErrorCode)] as const),
+          ),
+        );
+      }
+    });
   }
 
   async #addOffsets({ group, topic, next, member }: OffsetsToCommit, { id, epoch }: Producer): Promise<void> {
@@ -225,8 +236,8 @@ export class PlatformaticWriter implements BatchWriter {
     for (const one of waiting.values()) {
       const { leaders } = await this.#cluster.layout(one.topic);
       const leader = leaders[one.partition];
-      if (leader === undefined) throw new Refusal('Produce', ['UNKNOWN_TOPIC_OR_PARTITION']);
-      if (leader < 0) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
+      if (leader === undefined) throw new Refusal('Produce', ['UNKNOWN_TOPIC_OR_PARTITION'], null, [one.topic]);
+      if (leader < 0) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE'], null, [one.topic]);
       const list = byLeader.get(leader);
       if (list) list.push(one);
       else byLeader.set(leader, [one]);
@@ -249,8 +260,10 @@ export class PlatformaticWriter implements BatchWriter {
       answer = (await broker.call(produceV8.api, [ALL_REPLICAS, PATIENCE_MS, [], {}], { payload })) as Answer;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused = error;
       answer = error.response as Answer | null;
+      refused = aboutTopics(error, ({ responses }: Answer) =>
+        responses.map((t) => [t.name, t.partitionResponses.map((p) => p.errorCode)] as const),
+      );
     }
     for (const { name, partitionResponses } of answer?.responses ?? []) {
       for (const p of partitionResponses) {
@@ -291,6 +304,15 @@ export class PlatformaticWriter implements BatchWriter {
 const wasAnswered = (error: unknown): boolean => !(error instanceof NoConnection);
 
 const DUPLICATE_SEQUENCE_NUMBER = 46;
+
+type AddedPartitions = Awaited<ReturnType<typeof addPartitionsToTxnV3.api.async>>;
+
+/** Names the topics that were refused, of all that were asked for; any other error as it is. */
+function aboutTopics<E, A>(error: E, codesOf: (answer: A) => readonly (readonly [string, readonly number[]])[]): E {
+  if (!(error instanceof Refusal) || !error.response) return error;
+  const refused = codesOf(error.response as A).filter(([, codes]) => codes.some((c) => errorName(c) === error.type));
+  return error.about(refused.map(([topic]) => topic)) as Refusal & E;
+}
 
 interface Encoded {
   topic: string;

@@ -227,7 +227,22 @@ async function outage(cluster: KafkaCluster, group: string, topic: string, ms: n
     before ??= now;
     if (now > before) return performance.now() - back;
   }
-  throw new Error('nobody goes on after the broker is back');
+  throw new Error(`nobody goes on after the broker is back: ${await whereItStands(cluster, group, topic)}`);
+}
+
+/** Whether records are missing, or those who answer them. */
+async function whereItStands(cluster: KafkaCluster, group: string, topic: string): Promise<string> {
+  const admin = cluster.client().admin();
+  await admin.connect();
+  const [offsets, ends, { groups }] = await Promise.all([
+    admin.fetchOffsets({ groupId: group, topics: [topic] }),
+    admin.fetchTopicOffsets(topic),
+    admin.describeGroups([group]),
+  ]);
+  await admin.disconnect();
+  const committed = offsets[0]!.partitions.map((p) => `${p.partition}:${p.offset}`);
+  const [{ state, members }] = groups as [(typeof groups)[number]];
+  return `committed ${committed}; ends ${ends.map((p) => `${p.partition}:${p.offset}`)}; group ${state} of ${members.length}`;
 }
 
 /** Records the group has committed, all partitions together. */
