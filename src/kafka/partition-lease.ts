@@ -4,8 +4,9 @@
 //  1. `transactionalId` of group, topic and partition: whoever works on a partition, on whatever machine, uses the same.
 //  2. Every assignment (one generation of the group) starts with a new producer. The partition stays paused.
 //  3. Fence: an empty transaction is opened and aborted. The coordinator raises the epoch, aborts what an older producer
-//     had open, finishes what it had decided to commit, and refuses that producer from now on. The same for the name that
-//     earlier releases gave it, because one of them may be in the group during a rolling update.
+//     had open, finishes what it had decided to commit, and refuses that producer from now on. What a restarted broker ended
+//     without telling the partitions is ended there, as it was decided. The same for the name that earlier releases gave
+//     it, because one of them may be in the group during a rolling update.
 //  4. Only then the committed offset is read: nobody can move it any more without fencing this producer.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
 //     topic has no longer, `start_at` and `on_offset_lost` decide.
@@ -44,6 +45,8 @@ export interface LeaseOptions extends BatchLimits, StartPolicy {
   connection: KafkaConnection;
   outputTopic: string | null;
   deadLetterTopic: string | null;
+  /** All topics that answers and dead letters may go to. */
+  writes: readonly string[];
   delivery: 'exactly_once' | 'at_least_once';
   compression: BatchCompression;
   transactionTimeoutMs: number;
@@ -149,7 +152,7 @@ export class PartitionLease {
 
   /** Steps 1 to 5. */
   async #takeOver(): Promise<BatchWriter> {
-    const { connection, group, topic, delivery, compression, transactionTimeoutMs, fencing } = this.#options;
+    const { connection, group, topic, writes, delivery, compression, transactionTimeoutMs, fencing } = this.#options;
     const began = performance.now();
     const transactional = delivery === 'exactly_once';
     const id = transactionalId(group, topic, this.partition);
@@ -162,7 +165,10 @@ export class PartitionLease {
     try {
       await producer.connect();
       if (transactional && fencing) {
-        await Promise.all([producer.fence(), this.#fenceEarlierReleases()]);
+        await Promise.all([
+          producer.fence({ group, topic, partition: this.partition, writes }),
+          this.#fenceEarlierReleases(),
+        ]);
         this.#host.fenced(this.partition, performance.now() - began);
       }
       const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);

@@ -95,6 +95,7 @@ export class TransactionalProcessor {
       ...batchLimitsOf(options),
       outputTopic: options.outputTopic,
       deadLetterTopic: options.deadLetterTopic,
+      writes: [options.outputTopic, options.deadLetterTopic, ...(options.routedTopics ?? [])].filter((t) => t !== null),
       delivery: options.delivery ?? 'exactly_once',
       compression: options.compression ?? 'none',
       transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
