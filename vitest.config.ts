@@ -9,6 +9,7 @@ const CAMPAIGNS = [
   'test/inference/hostile.test.ts',
   'test/io/decode/*.test.ts',
   'test/kafka/chaos.test.ts',
+  'test/kafka/endurance.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/mutations.test.ts',
   'test/runs/{containers,commit}.test.ts',

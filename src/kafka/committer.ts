@@ -20,6 +20,10 @@ export interface CommitterOptions extends Omit<PlanOptions, 'directory'> {
   topic: string;
   /** null: at least once, without transactions. */
   transactionalId: string | null;
+  /** Partitions whose offsets it commits; null: any of the topic. */
+  of: readonly number[] | null;
+  /** All topics that answers and dead letters may go to. */
+  writes: readonly string[];
   compression: BatchCompression;
   transactionTimeoutMs: number;
   /** Most records a transaction, unless one micro-batch has more. */
@@ -197,13 +201,14 @@ export class Committer {
 
   async #takeOver(): Promise<BatchWriter> {
     const { connection, compression, transactionTimeoutMs, transactionalId, fencing } = this.#options;
+    const { group, topic, of, writes } = this.#options;
     if (this.#closed) throw new SluiceError('kafka_failed', 'the committer is closed');
     const began = performance.now();
     const writer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId });
     try {
       await writer.connect();
       if (transactionalId !== null && fencing) {
-        await writer.fence();
+        await writer.fence({ group, topic, partitions: of, writes });
         this.#host.fenced(performance.now() - began);
       }
       return writer;

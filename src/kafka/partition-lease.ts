@@ -8,8 +8,9 @@
 //  2. A committer (committer.ts) has a producer of that id; after a failure, and where the id is a partition's with every
 //     assignment, a new one. The partition stays paused.
 //  3. Fence: the coordinator raises the epoch, aborts what an older producer of the id had open, finishes what it had
-//     decided to commit, and refuses that producer from now on. The same for the name that earlier releases gave the
-//     partition, because one of them may be in the group during a rolling update.
+//     decided to commit, and refuses that producer from now on. What a restarted broker ended without telling the
+//     partitions is ended there, as it was decided. The same for the name that earlier releases gave the partition,
+//     because one of them may be in the group during a rolling update.
 //  4. Only then the committed offset is read, once no open transaction can move it: nobody else can any more, because
 //     the generation, or the epoch, of whoever had the partition before is over.
 //  5. Reading starts at that offset; records fetched before are dropped. Without a committed offset, or with one that the
@@ -45,7 +46,7 @@ import { type StartPolicy, startOffset } from './start-offset.ts';
 export interface LeaseOptions extends BatchLimits, StartPolicy {
   delivery: 'exactly_once' | 'at_least_once';
   /** Of a committer of the lease's own; its transactional id is made here. */
-  commits: Omit<CommitterOptions, 'transactionalId'>;
+  commits: Omit<CommitterOptions, 'transactionalId' | 'of'>;
   /** Attempts of `process` on one batch when its error is a retryable one. */
   processAttempts: number;
 }
@@ -140,9 +141,9 @@ export class PartitionLease {
 
   #ownCommitter(): Committer {
     const { group, topic, delivery, commits } = this.#options;
-    const id = transactionalId(group, topic, this.partition);
-    const transactional = commits.fencing ? id : `${id}-${crypto.randomUUID()}`;
-    const options = { ...commits, transactionalId: delivery === 'exactly_once' ? transactional : null };
+    const own = transactionalId(group, topic, this.partition);
+    const id = commits.fencing ? own : `${own}-${crypto.randomUUID()}`;
+    const options = { ...commits, of: [this.partition], transactionalId: delivery === 'exactly_once' ? id : null };
     return new Committer(options, this.#host);
   }
 

@@ -47,7 +47,7 @@ export interface ProcessorOptions extends ReadingOptions {
 
 /** Of every lease of the processor. */
 export function leaseOptionsOf(options: ProcessorOptions, partitions: OutputPartitions): LeaseOptions {
-  const { connection, group, topic, outputTopic, deadLetterTopic } = options;
+  const { connection, group, topic, outputTopic, deadLetterTopic, routedTopics = [], letterTopics = [] } = options;
   return {
     ...startPolicyOf(options),
     ...batchLimitsOf(options),
@@ -60,6 +60,7 @@ export function leaseOptionsOf(options: ProcessorOptions, partitions: OutputPart
       outputTopic,
       deadLetterTopic,
       partitions,
+      writes: [outputTopic, deadLetterTopic, ...routedTopics, ...letterTopics].filter((t) => t !== null),
       compression: options.compression ?? 'none',
       transactionTimeoutMs: options.transactionTimeoutMs ?? 10_000,
       transactionRows: options.transactionRows ?? 4096,

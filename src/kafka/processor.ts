@@ -134,7 +134,7 @@ export class TransactionalProcessor {
     if (transactionOf === 'partition' || (delivery === 'exactly_once' && !this.#byGeneration)) return;
     // Who comes back under its name ends what it had open itself; for all others the time-out does.
     const id = transactionalId(group, topic, instanceId ?? crypto.randomUUID());
-    const options = { ...commits, transactionalId: delivery === 'exactly_once' ? id : null };
+    const options = { ...commits, of: null, transactionalId: delivery === 'exactly_once' ? id : null };
     this.#committer = new Committer(options, this.#commitHost());
   }
 

@@ -67,7 +67,7 @@ function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
     }
     case 'kafka_unreachable': {
       // What a listener does to those who do not speak as it expects.
-      const hint = /closed connection/i.test(error.message)
+      const hint = /closed (the )?connection/i.test(error.message)
         ? '; it closes connections: does it expect TLS (kafka.tls) or a login (kafka.sasl)?'
         : '';
       return `no broker answers at ${places.brokers.join(', ')}: ${error.message}${hint}`;

@@ -23,6 +23,10 @@ class Worker {
   get rebalances(): number {
     return this.counters.rebalances ?? 0;
   }
+
+  get fences(): number {
+    return this.counters.fences ?? 0;
+  }
 }
 
 requireKafka('static membership', () => {
@@ -48,7 +52,8 @@ requireKafka('static membership', () => {
       let dying = hire('dying');
       await until(async () => dying.rebalances > 0, 'the first member');
       const staying = hire('staying');
-      await until(async () => staying.rebalances > 0 && dying.rebalances > 1, 'both members');
+      // Cooperative members share in two steps: it is over when the newcomer works on its share.
+      await until(async () => staying.fences >= 2 && dying.rebalances > 1, 'both members');
       const before = staying.rebalances;
       let sent = 0;
       for (let round = 0; round < rounds; round++) {

@@ -218,14 +218,26 @@ export interface OffsetsToCommit {
   readonly member: MemberIdentity | null;
 }
 
+/** What a transaction of an id may be about, beside its records. */
+export interface TransactionPlaces {
+  readonly group: string;
+  /** Of the offsets that are committed with it. */
+  readonly topic: string;
+  /** null: any of the topic. */
+  readonly partitions: readonly number[] | null;
+  /** Topics that it writes to. */
+  readonly writes: readonly string[];
+}
+
 /** Used until its first failure and thrown away then: what a library believes about a failed transaction is no guide. */
 export interface BatchWriter {
   connect(): Promise<void>;
   /**
    * Refuses every older writer of this transactional id from now on. The broker finishes or aborts what they had open before it answers,
-   * so offsets read afterwards are final.
+   * so offsets read afterwards are final. A broker that was restarted may have ended the last one without telling the partitions; where
+   * the client can find that out, those of `places` are told.
    */
-  fence(): Promise<void>;
+  fence(places?: TransactionPlaces): Promise<void>;
   /** Records and offsets, all or nothing. @throws SluiceError kafka_* ; the transaction is aborted if that can be done */
   writeTransaction(rounds: Rounds, offsets: OffsetsToCommit | null): Promise<void>;
   /** Without a transaction: resolves when every batch is acknowledged by all replicas in sync. */

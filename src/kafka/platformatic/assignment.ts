@@ -1,8 +1,10 @@
 // Who reads what: the messages of the consumer protocol and the cooperative-sticky assignment, as Java's clients know them (KIP-429).
-// The leader of a group computes it; a partition that moves is given to nobody until its owner has let it go.
+// The leader of a group computes it; a partition that moves is given to nobody until its owner has let it go. Beside it the eager one of
+// kafkajs, for as long as a member that knows no other is in the group.
 
 export const PROTOCOL_TYPE = 'consumer';
 export const PROTOCOL = 'cooperative-sticky';
+export const EAGER_PROTOCOL = 'RoundRobinAssigner';
 
 export interface Subscription {
   readonly topics: readonly string[];
@@ -20,6 +22,11 @@ export function encodeSubscription({ topics, owned, generation }: Subscription):
   const parts = [int16(VERSION), int32(topics.length), ...topics.map(string), int32(-1)];
   parts.push(...encodeMap(owned), int32(generation));
   return Buffer.concat(parts);
+}
+
+/** As kafkajs writes it: no word of what is held. */
+export function encodeEagerSubscription(topics: readonly string[]): Buffer {
+  return Buffer.concat([int16(0), int32(topics.length), ...topics.map(string), int32(0)]);
 }
 
 export function decodeSubscription(bytes: Buffer): Subscription {
@@ -62,6 +69,34 @@ export function assign(
       load.set(id, load.get(id)! + partitions.length);
       const given = partitions.filter((p) => (owners.get(p) ?? id) === id).sort((a, b) => a - b);
       if (given.length > 0) result.get(id)!.set(topic, given);
+    }
+  }
+  return result;
+}
+
+export interface EagerMember {
+  readonly memberId: string;
+  readonly groupInstanceId?: string | null | undefined;
+  readonly topics: readonly string[];
+}
+
+/**
+ * Partitions in turn, to members in the order of their instance names, those without one last, by their ids: the same as
+ * kafkajs/assigner.ts gives, whichever member leads.
+ */
+export function assignInTurn(
+  members: readonly EagerMember[],
+  partitionsOf: (topic: string) => number,
+): Map<string, Map<string, number[]>> {
+  const rank = (m: EagerMember) => (m.groupInstanceId ? `0${m.groupInstanceId}` : `1${m.memberId}`);
+  const order = [...members].sort((a, b) => (rank(a) < rank(b) ? -1 : 1));
+  const result = new Map(order.map((m) => [m.memberId, new Map<string, number[]>()]));
+  let turn = 0;
+  for (const topic of new Set(order.flatMap((m) => m.topics))) {
+    const readers = order.filter((m) => m.topics.includes(topic));
+    for (let partition = 0; partition < partitionsOf(topic); partition++) {
+      const share = result.get(readers[turn++ % readers.length]!.memberId)!;
+      share.set(topic, [...(share.get(topic) ?? []), partition]);
     }
   }
   return result;

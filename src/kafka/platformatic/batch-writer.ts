@@ -8,15 +8,18 @@ import type {
   PlannedBatch,
   PlannedRecord,
   Rounds,
+  TransactionPlaces,
   WriterSettings,
 } from '../client/kafka-client.ts';
 import { type BatchRecord, encodeRecordBatch } from '../client/record-batch.ts';
 import { BrokerCluster } from './broker-cluster.ts';
 import { failure, hasMoved, NoConnection, Refusal } from './broker-failures.ts';
+import { isPending, lastDecision, unfinished } from './forgotten-markers.ts';
 import {
   addOffsetsToTxnV3,
   addPartitionsToTxnV3,
   endTxnV3,
+  errorName,
   initProducerIdV3,
   produceV8,
   txnOffsetCommitV3,
@@ -41,6 +44,9 @@ export class PlatformaticWriter implements BatchWriter {
   readonly #sequences = new Map<string, number>();
   #producer: Promise<Producer> | null = null;
   #failed: SluiceError | null = null;
+  /** How the last transaction ended is asked for before it is forgotten. */
+  #looksBack = false;
+  #decided: boolean | null = null;
 
   constructor(settings: WriterSettings) {
     this.#settings = settings;
@@ -51,8 +57,23 @@ export class PlatformaticWriter implements BatchWriter {
     await this.#guarded('connecting a writer failed', () => this.#cluster.any());
   }
 
-  async fence(): Promise<void> {
-    await this.#guarded(`taking over ${this.#name} failed`, () => this.#identity());
+  async fence(places?: TransactionPlaces): Promise<void> {
+    await this.#guarded(`taking over ${this.#name} failed`, async () => {
+      this.#looksBack = places !== undefined;
+      const producer = await this.#identity();
+      if (places && this.#decided !== null) await this.#settle(places, producer, this.#decided);
+    });
+  }
+
+  /** Ends what hangs as it was decided: markers of this producer go to whoever may have missed them. */
+  async #settle(places: TransactionPlaces, producer: Producer, committed: boolean): Promise<void> {
+    const [hanging, pending] = await this.#cluster.patiently(PATIENCE_MS, () =>
+      Promise.all([unfinished(this.#cluster, places.writes), isPending(this.#cluster, places)]),
+    );
+    if (hanging.size === 0 && !pending) return;
+    await this.#addPartitions(hanging, producer);
+    if (pending) await this.#addGroup(places.group, producer);
+    await this.#end(producer, committed, PATIENCE_MS);
   }
 
   async write(rounds: Rounds): Promise<void> {
@@ -71,7 +92,7 @@ export class PlatformaticWriter implements BatchWriter {
       await this.#guarded(`the transaction ${transaction} failed`, async () => {
         const producer = await this.#identity();
         open = producer;
-        await this.#addPartitions(rounds, producer);
+        await this.#addPartitions(partitionsOf(rounds), producer);
         // Other brokers' work, at the same time. Nothing is sent any more when this is over, not even by the one that did not fail.
         const parts = [this.#produceAll(rounds, producer), offsets && this.#addOffsets(offsets, producer)];
         for (const part of await Promise.allSettled(parts)) if (part.status === 'rejected') throw part.reason;
@@ -121,7 +142,10 @@ export class PlatformaticWriter implements BatchWriter {
           )
         : await this.#transactional(
             transactionTimeoutMs + PATIENCE_MS,
-            (broker) => broker.call(initProducerIdV3.api, args),
+            async (broker) => {
+              if (this.#looksBack) this.#decided = await lastDecision(broker, transactionalId);
+              return await broker.call(initProducerIdV3.api, args);
+            },
             () => true,
           );
     return { id: answer.producerId, epoch: answer.producerEpoch };
@@ -143,25 +167,36 @@ export class PlatformaticWriter implements BatchWriter {
     );
   }
 
-  async #addPartitions(rounds: Rounds, { id, epoch }: Producer): Promise<void> {
-    const wanted = new Map<string, Set<number>>();
-    for (const { topic, partition } of rounds.flat()) {
-      const partitions = wanted.get(topic);
-      if (partitions) partitions.add(partition);
-      else wanted.set(topic, new Set([partition]));
-    }
+  async #addPartitions(wanted: ReadonlyMap<string, Iterable<number>>, { id, epoch }: Producer): Promise<void> {
     if (wanted.size === 0) return;
     const topics = [...wanted].map(([name, partitions]) => ({ name, partitions: [...partitions] }));
     const transactionalId = this.#settings.transactionalId!;
     const transaction = { transactionalId, producerId: id, producerEpoch: epoch, verifyOnly: false, topics };
-    await this.#transactional(PATIENCE_MS, (broker) => broker.call(addPartitionsToTxnV3.api, [[transaction]]));
+    await this.#transactional(PATIENCE_MS, async (broker) => {
+      try {
+        await broker.call(addPartitionsToTxnV3.api, [[transaction]]);
+      } catch (error) {
+        throw aboutTopics(error, ({ resultsByTransaction }: AddedPartitions) =>
+          resultsByTransaction.flatMap(({ topicResults }) =>
+            topicResults.map((t) => [t.name, t.resultsByPartition.map((p) => p.partitionErrorCode)] as const),
+          ),
+        );
+      }
+    });
   }
 
-  async #addOffsets({ group, topic, next, member }: OffsetsToCommit, { id, epoch }: Producer): Promise<void> {
+  async #addGroup(group: string, { id, epoch }: Producer): Promise<void> {
     const transaction = this.#settings.transactionalId!;
     await this.#transactional(PATIENCE_MS, (broker) =>
       broker.call(addOffsetsToTxnV3.api, [transaction, id, epoch, group]),
     );
+  }
+
+  async #addOffsets(offsets: OffsetsToCommit, producer: Producer): Promise<void> {
+    const { group, topic, next, member } = offsets;
+    const { id, epoch } = producer;
+    const transaction = this.#settings.transactionalId!;
+    await this.#addGroup(group, producer);
     const partitions = [...next].map(([partitionIndex, committedOffset]) => ({
       partitionIndex,
       committedOffset,
@@ -230,8 +265,8 @@ export class PlatformaticWriter implements BatchWriter {
     for (const one of waiting.values()) {
       const { leaders } = await this.#cluster.layout(one.topic);
       const leader = leaders[one.partition];
-      if (leader === undefined) throw new Refusal('Produce', ['UNKNOWN_TOPIC_OR_PARTITION']);
-      if (leader < 0) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE']);
+      if (leader === undefined) throw new Refusal('Produce', ['UNKNOWN_TOPIC_OR_PARTITION'], null, [one.topic]);
+      if (leader < 0) throw new Refusal('Metadata', ['LEADER_NOT_AVAILABLE'], null, [one.topic]);
       const list = byLeader.get(leader);
       if (list) list.push(one);
       else byLeader.set(leader, [one]);
@@ -254,8 +289,10 @@ export class PlatformaticWriter implements BatchWriter {
       answer = (await broker.call(produceV8.api, [ALL_REPLICAS, PATIENCE_MS, [], {}], { payload })) as Answer;
     } catch (error) {
       if (!(error instanceof Refusal)) throw error;
-      refused = error;
       answer = error.response as Answer | null;
+      refused = aboutTopics(error, ({ responses }: Answer) =>
+        responses.map((t) => [t.name, t.partitionResponses.map((p) => p.errorCode)] as const),
+      );
     }
     for (const { name, partitionResponses } of answer?.responses ?? []) {
       for (const p of partitionResponses) {
@@ -296,6 +333,25 @@ export class PlatformaticWriter implements BatchWriter {
 const wasAnswered = (error: unknown): boolean => !(error instanceof NoConnection);
 
 const DUPLICATE_SEQUENCE_NUMBER = 46;
+
+type AddedPartitions = Awaited<ReturnType<typeof addPartitionsToTxnV3.api.async>>;
+
+function partitionsOf(rounds: Rounds): Map<string, Set<number>> {
+  const partitions = new Map<string, Set<number>>();
+  for (const { topic, partition } of rounds.flat()) {
+    const known = partitions.get(topic);
+    if (known) known.add(partition);
+    else partitions.set(topic, new Set([partition]));
+  }
+  return partitions;
+}
+
+/** Names the topics that were refused, of all that were asked for; any other error as it is. */
+function aboutTopics<E, A>(error: E, codesOf: (answer: A) => readonly (readonly [string, readonly number[]])[]): E {
+  if (!(error instanceof Refusal) || !error.response) return error;
+  const refused = codesOf(error.response as A).filter(([, codes]) => codes.some((c) => errorName(c) === error.type));
+  return error.about(refused.map(([topic]) => topic)) as Refusal & E;
+}
 
 interface Encoded {
   topic: string;

@@ -31,6 +31,8 @@ export class BrokerCluster {
   readonly #live = new Set<BrokerConnection>();
   readonly #layouts = new Map<string, TopicLayout>();
   readonly #coordinators = new Map<string, number>();
+  /** Some broker has taken a connection, and the login where there is one. */
+  reached = false;
   #nodes = new Map<number, BrokerAddress>();
 
   /** @throws SluiceError kafka_config */
@@ -145,7 +147,7 @@ export class BrokerCluster {
       // One partition without a leader does not make the others unknown.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
       const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
-      if (!answer) throw error;
+      if (!answer) throw error instanceof Refusal ? error.about(topics) : error;
       return answer;
     });
     this.#nodes = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
@@ -205,6 +207,7 @@ export class BrokerCluster {
     broker.whenClosed(() => this.#live.delete(broker));
     if (this.signal.aborted) broker.destroy(new NoConnection('the client is closed'));
     if (this.#connection.sasl) await logIn(broker, this.#connection.sasl);
+    this.reached = true;
     return broker;
   }
 }

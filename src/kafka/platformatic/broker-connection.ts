@@ -170,11 +170,9 @@ export class BrokerConnection {
   destroy(cause: Error | null): void {
     if (this.#end) return;
     const { host, port } = this.endpoint;
-    const why = (cause as NodeJS.ErrnoException | null)?.code ?? cause?.message ?? 'closed';
-    this.#end =
-      cause instanceof NoConnection
-        ? cause
-        : new NoConnection(`the connection to ${host}:${port} ended (${why})`, cause);
+    const why = (cause as NodeJS.ErrnoException | null)?.code ?? cause?.message;
+    const told = why === undefined ? 'closed the connection' : `broke the connection: ${why}`;
+    this.#end = cause instanceof NoConnection ? cause : new NoConnection(`${host}:${port} ${told}`, cause);
     this.#socket.destroy();
     this.#frame = null;
     for (const { fail, timer } of this.#pending.values()) {
@@ -237,9 +235,9 @@ export class BrokerConnection {
         this.#filled = 0;
         const size = this.#length.readInt32BE(0);
         if (size < LENGTH_BYTES || isTls(size)) {
-          this.destroy(
-            new NoConnection(isTls(size) ? 'SSL routines: the broker wants TLS' : 'this is no Kafka broker'),
-          );
+          const { host, port } = this.endpoint;
+          const what = isTls(size) ? 'answers in TLS: does it expect TLS (kafka.tls)?' : 'is no Kafka broker';
+          this.destroy(new NoConnection(`${host}:${port} ${what}`));
           return;
         }
         if (chunk.length - at >= size) {

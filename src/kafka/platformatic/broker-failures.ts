@@ -1,21 +1,31 @@
 // What can go wrong below the interface, and the code and words it gets above: nothing of the library goes further up.
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 
+/** What is said of the partitions beside the one that a request was refused for. */
+const NOT_THE_REASON = 'OPERATION_NOT_ATTEMPTED';
+
 /** The broker answered, and the answer is no. `ids` are the protocol's names of the errors, the first one counts. */
 export class Refusal extends Error {
-  /** The first of `ids`. */
+  /** The first of `ids` that says why. */
   readonly type: string;
   readonly ids: readonly string[];
   /** What was answered beside the error, as the library read it. */
   readonly response: unknown;
+  readonly #api: string;
 
-  constructor(api: string, ids: readonly string[], response: unknown = null) {
-    const type = ids[0] ?? 'UNKNOWN_SERVER_ERROR';
-    super(`${api}: ${type}`);
+  /** @param topics it is about, where the request named several things */
+  constructor(api: string, ids: readonly string[], response: unknown = null, topics: readonly string[] = []) {
+    const type = ids.find((id) => id !== NOT_THE_REASON) ?? ids[0] ?? 'UNKNOWN_SERVER_ERROR';
+    super(`${[api, ...topics.map((topic) => `the topic ${topic}`)].join(', ')}: ${type}`);
     this.name = 'Refusal';
     this.type = type;
     this.ids = ids;
     this.response = response;
+    this.#api = api;
+  }
+
+  about(topics: readonly string[]): Refusal {
+    return new Refusal(this.#api, this.ids, this.response, topics);
   }
 }
 
@@ -73,7 +83,7 @@ const MISSING = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'INVALID_TOPIC_EXCEPTION'
 const TOO_LARGE = new Set(['MESSAGE_TOO_LARGE', 'RECORD_LIST_TOO_LARGE']);
 const NO_LOGIN = new Set(['SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_SASL_MECHANISM', 'ILLEGAL_SASL_STATE']);
 const TLS_CODES =
-  /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number/i;
+  /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_|EPROTO)|self.signed|certificate|SSL routines|wrong version number|answers in TLS/i;
 
 /** What to grant or mend; the names of topics and groups are in what was tried. */
 const WORDS: Readonly<Record<string, string>> = {
@@ -82,7 +92,7 @@ const WORDS: Readonly<Record<string, string>> = {
   TRANSACTIONAL_ID_AUTHORIZATION_FAILED: 'it may not write with the transactional id',
   CLUSTER_AUTHORIZATION_FAILED: 'it may not write idempotently on the cluster',
   INCONSISTENT_GROUP_PROTOCOL:
-    'members of another client, or of an earlier release, are in the group: they have to leave it first',
+    'members of another program, with other assignments, are in the group: they have to leave it first',
 };
 
 /** Trying again may help, because of the cluster and not of what was asked. */

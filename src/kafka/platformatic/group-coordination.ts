@@ -4,9 +4,12 @@
 import type { MemberIdentity, MemberOptions } from '../client/kafka-client.ts';
 import {
   assign,
+  assignInTurn,
   decodeAssignment,
   decodeSubscription,
+  EAGER_PROTOCOL,
   encodeAssignment,
+  encodeEagerSubscription,
   encodeSubscription,
   PROTOCOL,
   PROTOCOL_TYPE,
@@ -26,6 +29,7 @@ export class GroupCoordination {
   #memberId = '';
   #generation = -1;
   #synced = false;
+  #eager = false;
   /** performance.now() of the last word of the coordinator that this member is one. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
@@ -52,15 +56,25 @@ export class GroupCoordination {
     return this.isKnown && this.#synced;
   }
 
+  /** The last generation was eager, because of a member that knows nothing else: whoever joins the next one holds nothing. */
+  get isEager(): boolean {
+    return this.#eager;
+  }
+
   /**
-   * Joins with what is held now; resolves when every member has, with the partitions of the new generation.
+   * Joins with what is held now; resolves when every member has, with the partitions of the new generation. Where that is the first
+   * eager one, `giveUp` is called before anybody can be told what is theirs.
    * @throws Refusal | NoConnection
    */
-  async join(owned: readonly number[]): Promise<readonly number[]> {
+  async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
     const { group, topic, instanceId, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const held = new Map(owned.length > 0 ? [[topic, owned] as const] : []);
     const metadata = encodeSubscription({ topics: [topic], owned: held, generation: this.#generation });
-    const protocols = [{ name: PROTOCOL, metadata }];
+    // The first one that every member knows is taken.
+    const protocols = [
+      { name: PROTOCOL, metadata },
+      { name: EAGER_PROTOCOL, metadata: encodeEagerSubscription([topic]) },
+    ];
     const ask = async () => {
       const broker = await this.#coordinator('group');
       const timeoutMs = rebalanceTimeoutMs + ANSWER_MARGIN_MS;
@@ -84,9 +98,12 @@ export class GroupCoordination {
     this.#memberId = joined.memberId;
     this.#generation = joined.generationId;
     this.confirmed = performance.now();
+    const protocol = joined.protocolName ?? PROTOCOL;
+    this.#eager = protocol === EAGER_PROTOCOL;
+    if (this.#eager) giveUp();
     const assignments = joined.leader === joined.memberId ? await this.#assignAll(joined.members) : [];
     const { memberId, generation } = this.identity;
-    const args = [group, generation, memberId, instanceId, PROTOCOL_TYPE, PROTOCOL, assignments] as const;
+    const args = [group, generation, memberId, instanceId, PROTOCOL_TYPE, protocol, assignments] as const;
     const synced = await broker.call(syncGroupV5.api, [...args], { timeoutMs: rebalanceTimeoutMs + ANSWER_MARGIN_MS });
     this.confirmed = performance.now();
     this.#synced = true;
@@ -151,7 +168,7 @@ export class GroupCoordination {
   }
 
   async #assignAll(
-    members: readonly { memberId: string; metadata: Buffer }[],
+    members: readonly { memberId: string; groupInstanceId?: string | null | undefined; metadata: Buffer }[],
   ): Promise<{ memberId: string; assignment: Buffer }[]> {
     const subscriptions = new Map(members.map((m) => [m.memberId, decodeSubscription(m.metadata)]));
     const counts = new Map<string, number>();
@@ -168,7 +185,9 @@ export class GroupCoordination {
             ),
       );
     }
-    const assigned = assign(subscriptions, (topic) => counts.get(topic) ?? 0);
+    const partitionsOf = (topic: string) => counts.get(topic) ?? 0;
+    const named = members.map((m) => ({ ...m, topics: subscriptions.get(m.memberId)!.topics }));
+    const assigned = this.#eager ? assignInTurn(named, partitionsOf) : assign(subscriptions, partitionsOf);
     return [...assigned].map(([memberId, assignment]) => ({ memberId, assignment: encodeAssignment(assignment) }));
   }
 }

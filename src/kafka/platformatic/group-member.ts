@@ -15,12 +15,14 @@ const MAX_PAUSE_MS = 1_000;
 const LEAVE_MS = 1_000;
 /** A topic is believed to be gone when the brokers say so for this long, ms. */
 const MISSING_MS = 5_000;
+/** How long the first join is tried while some brokers answer and others do not, ms: another one becomes the coordinator meanwhile. */
+const FIRST_JOIN_MS = 60_000;
 
 /**
  * | state | what happens | then |
  * | --- | --- | --- |
  * | connecting | looks for the coordinator; a generation from before is confirmed by a heartbeat | joined, else joining |
- * | joining | JoinGroup and SyncGroup with what is held, which is read on | joined |
+ * | joining | JoinGroup and SyncGroup with what is held, which is read on; with nothing while the group is eager | joined |
  * | joined | heartbeats; looks for new partitions | joining when the group changes or partitions were let go |
  * | gone | nothing is held; a pause that grows | connecting |
  * | failed, stopped | every connection is closed | — |
@@ -45,6 +47,7 @@ export class PlatformaticMember implements GroupMember {
   /** What the last generation gave, while it is in doubt. */
   #held: readonly number[] = [];
   #partitions = 0;
+  #began = 0;
   #joinAgain = false;
   #everJoined = false;
   #failures = 0;
@@ -79,7 +82,10 @@ export class PlatformaticMember implements GroupMember {
 
   start(): Promise<void> {
     if (this.#stopping) return Promise.reject(new SluiceError('kafka_failed', 'the member is stopped'));
-    this.#running ??= this.#run();
+    if (!this.#running) {
+      this.#began = performance.now();
+      this.#running = this.#run();
+    }
     return this.#first.promise;
   }
 
@@ -140,9 +146,8 @@ export class PlatformaticMember implements GroupMember {
     this.#enter('stopped', null);
   }
 
-  /** A static member keeps its place for the session, as Kafka's own clients do. Never rejects. */
+  /** Never rejects. */
   async #leave(): Promise<void> {
-    if (this.#options.instanceId !== null) return;
     const late = new AbortController();
     const left = this.#membership.leave(LEAVE_MS).catch(() => {});
     await Promise.race([left, sleep(LEAVE_MS, undefined, { signal: late.signal }).catch(() => {})]);
@@ -171,7 +176,8 @@ export class PlatformaticMember implements GroupMember {
     this.#enter('joining', null);
     // Partitions are counted anew, so that nobody notices later what the leader knew when it assigned them.
     this.#partitions = (await this.#cluster.layout(topic, 0)).leaders.length;
-    const given = await this.#membership.join(this.#owned);
+    if (this.#membership.isEager) this.#letGo();
+    const given = await this.#membership.join(this.#owned, () => this.#letGo());
     if (this.#over) return;
     const revoked = this.#owned.filter((p) => !given.includes(p));
     this.#joinAgain = revoked.length > 0;
@@ -241,6 +247,10 @@ export class PlatformaticMember implements GroupMember {
     }
   }
 
+  get #mayStillJoin(): boolean {
+    return this.#cluster.reached && performance.now() - this.#began < FIRST_JOIN_MS;
+  }
+
   #unlooked(error: unknown): null {
     if (isPassing(error)) return null;
     throw error;
@@ -260,7 +270,7 @@ export class PlatformaticMember implements GroupMember {
     const told = failure(error, `reading the topic ${topic} in the group ${group} failed`);
     this.#missingSince = isMissing(error) ? (this.#missingSince ?? performance.now()) : null;
     const patient = isMissing(error) && this.#everJoined && performance.now() - this.#missingSince! < MISSING_MS;
-    const early = !this.#everJoined && error instanceof NoConnection;
+    const early = !this.#everJoined && error instanceof NoConnection && !this.#mayStillJoin;
     if ((isHopeless(told) && !patient) || early) return this.#fail(told);
     this.#joinAgain = false;
     this.#letGo();

@@ -22,6 +22,9 @@ export const apiVersionsV3 = await part<typeof Library.apiVersionsV3>('apis/meta
 export const metadataV9 = await part<typeof Library.metadataV9>('apis/metadata/metadata-v9.js');
 export const findCoordinatorV3 = await part<typeof Library.findCoordinatorV3>('apis/metadata/find-coordinator-v3.js');
 export const describeConfigsV2 = await part<typeof Library.describeConfigsV2>('apis/admin/describe-configs-v2.js');
+export const describeTransactionsV0 = await part<typeof Library.describeTransactionsV0>(
+  'apis/admin/describe-transactions-v0.js',
+);
 export const listOffsetsV5 = await part<typeof Library.listOffsetsV5>('apis/consumer/list-offsets-v5.js');
 export const offsetFetchV6 = await part<typeof Library.offsetFetchV6>('apis/consumer/offset-fetch-v6.js');
 export const offsetFetchV7 = await part<typeof Library.offsetFetchV7>('apis/consumer/offset-fetch-v7.js');

@@ -1,15 +1,15 @@
 // Drives two members of a group through kills, stops and broken brokers while records flow, then counts every record.
-import { type ChildProcess, fork } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Message } from 'kafkajs';
 import type { KafkaCounters } from '../../../src/kafka/observer.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import type { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { addPartitions } from '../../support/kafka/topics.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
+import { Crew } from './crew.ts';
+import { feed } from './feed.ts';
 import { countAnswers, type Tally } from './tally.ts';
 import type { WorkerSettings } from './worker.ts';
 
@@ -22,6 +22,8 @@ export interface ChaosOptions {
   stops?: number;
   /** Members that join, work for a moment and leave again. */
   visits?: number;
+  /** A member told to end, and one of the other client in its place, as a deployment rolls; every second one goes back. */
+  rolls?: number;
   /** Brokers killed and started again, in turn. Wants three. */
   brokerKills?: number;
   /** The only broker killed under load and started again after 0.2 to 10 s. Wants one. */
@@ -38,6 +40,10 @@ export interface ChaosOptions {
   fencing?: boolean;
   /** The processor with an echo (default), or `sluice run` with a model: each record is then an application. */
   member?: 'echo' | 'pipeline';
+  /** Which Kafka client the members begin with; default: the one of this process. */
+  client?: string;
+  /** Static members, each with a name of its own. */
+  named?: boolean;
   delivery?: 'exactly_once' | 'at_least_once';
   /** Longest time for the group to finish after the last event, ms. */
   patienceMs?: number;
@@ -49,19 +55,22 @@ export interface ChaosReport extends Tally {
   kills: number;
   stops: number;
   visits: number;
+  rolls: number;
   brokerKills: number;
   outages: number;
-  /** Longest time from the broker's return to the next committed offset, ms. */
+  /** Longest time from the broker's return until every partition was answered again, ms. */
   slowestReturnMs: number;
   /** Members that ended without being told to. */
   exits: number;
+  /** Longest time a member took to end after SIGTERM, ms. */
+  slowestEndMs: number;
   /** Summed over all members that lived long enough to tell. */
   counters: Partial<KafkaCounters>;
   seconds: number;
   finished: boolean;
 }
 
-type Event = 'kill' | 'stop' | 'visit' | 'broker' | 'outage' | 'partitions';
+type Event = 'kill' | 'stop' | 'visit' | 'roll' | 'broker' | 'outage' | 'partitions';
 
 /** mulberry32: the same moments for the same seed. */
 function randomOf(seed: number): () => number {
@@ -78,8 +87,9 @@ const MEAN_MS: Record<Event, number> = {
   kill: 1_700,
   stop: 6_000,
   visit: 1_500,
+  roll: 2_500,
   broker: 9_000,
-  outage: 14_000,
+  outage: 16_000,
   partitions: 3_000,
 };
 const WARM_UP_MS = 2_500;
@@ -117,6 +127,7 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     ...Array<Event>(options.kills ?? 0).fill('kill'),
     ...Array<Event>(options.stops ?? 0).fill('stop'),
     ...Array<Event>(options.visits ?? 0).fill('visit'),
+    ...Array<Event>(options.rolls ?? 0).fill('roll'),
     ...Array<Event>(options.brokerKills ?? 0).fill('broker'),
     ...Array<Event>(options.outages ?? 0).fill('outage'),
     ...(options.addPartitions ? (['partitions'] as const) : []),
@@ -127,16 +138,9 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
   }
 
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-chaos-'));
-  const crew = new Crew(
-    options.member === 'pipeline'
-      ? () =>
-          fork(path.resolve(import.meta.dirname, '../../../src/main.ts'), ['run', pipelineFile(folder, settings)], {
-            stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-          })
-      : () => fork(path.join(import.meta.dirname, 'worker.ts'), [JSON.stringify(settings)]),
-  );
-  crew.hire('A');
-  crew.hire('B');
+  const { member = 'echo', named = false } = options;
+  const crew = new Crew({ settings, member, named, folder });
+  for (const name of ['A', 'B']) crew.hire(name, options.client);
   const feedMs = warmUpMs + events.reduce((sum, event) => sum + meanMs[event], 0);
   const fed = feed(cluster, input, applications, records, feedMs, () => partitions);
   fed.catch(() => {});
@@ -158,10 +162,15 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
       await sleep(800 + random() * 800);
     } else if (event === 'visit') {
       const visitor = `visitor-${i}`;
-      crew.hire(visitor);
+      crew.hire(visitor, options.client);
       await sleep(600 + random() * 1_200);
       await crew.dismiss(visitor);
       await sleep(random() * 400);
+    } else if (event === 'roll') {
+      const other = crew.clientOf(who) === 'platformatic' ? 'kafkajs' : 'platformatic';
+      await crew.dismiss(who);
+      crew.hire(who, other);
+      await sleep(1_500 + random() * 1_500);
     } else if (event === 'broker') {
       const node = (brokers++ % cluster.brokers.length) + 1;
       await cluster.killNode(node);
@@ -192,109 +201,63 @@ export async function runChaos(cluster: KafkaCluster, options: ChaosOptions): Pr
     kills: count('kill'),
     stops: count('stop'),
     visits: count('visit'),
+    rolls: count('roll'),
     brokerKills: count('broker'),
     outages: count('outage'),
     slowestReturnMs: Math.round(slowestReturnMs),
     exits: crew.exits,
+    slowestEndMs: crew.slowestEndMs,
     counters: crew.counters(),
     seconds: Math.round((performance.now() - began) / 100) / 10,
     finished,
   };
 }
 
-/** Puts the records into the topic, spread over `ms`; record n of partition p says so. */
-async function feed(
-  cluster: KafkaCluster,
-  topic: string,
-  applications: readonly object[],
-  records: number,
-  ms: number,
-  partitions: () => number,
-): Promise<void> {
-  const producer = cluster.client().producer({
-    idempotent: true,
-    maxInFlightRequests: 1,
-    metadataMaxAge: 1_000,
-    retry: { retries: 200, maxRetryTime: 500 },
-  });
-  await producer.connect();
-  const sequence = Array<number>(partitions()).fill(0);
-  const began = performance.now();
-  try {
-    for (let id = 0; id < records; ) {
-      const due = Math.min(records, Math.ceil((records * (performance.now() - began + 50)) / ms));
-      const messages = sequence.map((): Message[] => []);
-      for (; id < due; id++) {
-        const partition = id % sequence.length;
-        const value = JSON.stringify({
-          ...applications[id % applications.length],
-          id,
-          p: partition,
-          n: sequence[partition]!++,
-        });
-        messages[partition]!.push({ key: String(id), value, partition, headers: { id: String(id) } });
-      }
-      // One partition a request: kafkajs forgets some of several when a leader moves in between.
-      for (const some of messages) {
-        // The same producer again: the broker knows the records it has by their sequence.
-        while (some.length > 0) {
-          const sent = await producer.send({ topic, messages: some }).catch((error: Error) => error);
-          if (!(sent instanceof Error)) break;
-          if (performance.now() > began + ms + PATIENCE_MS) throw sent;
-          await sleep(200);
-        }
-      }
-      if (partitions() > sequence.length) {
-        // New partitions get their share when this producer has heard of them.
-        await sleep(1_500);
-        while (sequence.length < partitions()) sequence.push(0);
-      }
-      await sleep(50);
-    }
-  } finally {
-    await producer.disconnect();
-  }
-}
-
-/** A pipeline that does what the echo does, with a model in between. */
-function pipelineFile(folder: string, s: WorkerSettings): string {
-  const file = path.join(folder, 'chaos.yaml');
-  writeFileSync(
-    file,
-    `model: credit-default
-source: { type: kafka, topic: ${s.topic}, group: ${s.group} }
-score: { batch_rows: ${s.batchRows}, batch_wait_ms: 10, workers: 1, passthrough: [id, p, n] }
-sink: { type: kafka, topic: ${s.outputTopic} }
-delivery: ${s.delivery}
-transaction_rows: ${s.transactionRows}
-transaction_timeout_ms: ${s.transactionTimeoutMs}
-kafka: { brokers: ["${s.connection.brokers.join('","')}"], session_timeout_ms: ${s.sessionTimeoutMs} }
-`,
-  );
-  return file;
-}
-
-/** The broker is gone for `ms`; gives the time from its return to the group's next commit, ms. */
+/** The broker is gone for `ms`; gives the time from its return until every partition was answered again, ms. */
 async function outage(cluster: KafkaCluster, group: string, topic: string, ms: number): Promise<number> {
   await cluster.killNode(1);
   await sleep(ms);
   await cluster.startNode(1);
   await cluster.ready();
   const back = performance.now();
-  let before: number | null = null;
+  let before: readonly number[] | null = null;
   for (const end = back + PATIENCE_MS; performance.now() < end; await sleep(100)) {
     const now = await committedOf(cluster, group, topic).catch(() => null);
     if (now === null) continue;
     before ??= now;
-    if (now > before) return performance.now() - back;
+    const open = now.flatMap((offset, partition) => (offset > (before![partition] ?? 0) ? [] : [partition]));
+    if (open.length === 0) return performance.now() - back;
+    const ends = await (await cluster.admin()).fetchTopicOffsets(topic).catch(() => []);
+    // On a busy machine the last outages may come when every record is answered.
+    const answered = (partition: number) => ends.some((e) => e.partition === partition && +e.high <= now[partition]!);
+    if (ends.length > 0 && now.length === ends.length && open.every(answered)) return performance.now() - back;
   }
-  throw new Error('nobody goes on after the broker is back');
+  throw new Error(
+    `not every partition goes on after the broker is back: ${await whereItStands(cluster, group, topic)}`,
+  );
 }
 
-/** Records the group has committed, all partitions together. */
-async function committedOf(cluster: KafkaCluster, group: string, topic: string): Promise<number> {
+/** Whether records are missing, or those who answer them. */
+async function whereItStands(cluster: KafkaCluster, group: string, topic: string): Promise<string> {
+  const admin = cluster.client().admin();
+  await admin.connect();
+  const [offsets, ends, { groups }] = await Promise.all([
+    admin.fetchOffsets({ groupId: group, topics: [topic] }),
+    admin.fetchTopicOffsets(topic),
+    admin.describeGroups([group]),
+  ]);
+  await admin.disconnect();
+  const committed = offsets[0]!.partitions.map((p) => `${p.partition}:${p.offset}`);
+  const [{ state, members }] = groups as [(typeof groups)[number]];
+  return `committed ${committed}; ends ${ends.map((p) => `${p.partition}:${p.offset}`)}; group ${state} of ${members.length}`;
+}
+
+/** Records the group has committed, by partition. */
+async function committedOf(cluster: KafkaCluster, group: string, topic: string): Promise<number[]> {
   const [answer] = await (await cluster.admin()).fetchOffsets({ groupId: group, topics: [topic] });
-  return answer!.partitions.reduce((sum, p) => sum + Math.max(0, Number(p.offset)), 0);
+  const offsets: number[] = [];
+  for (const { partition, offset } of answer!.partitions) offsets[partition] = Math.max(0, Number(offset));
+  return offsets;
 }
 
 /** Whether the group has committed everything within `ms`. */
@@ -307,68 +270,11 @@ async function untilRead(
 ): Promise<boolean> {
   for (const end = performance.now() + ms; performance.now() < end; await sleep(300)) {
     try {
-      if ((await committedOf(cluster, group, topic)) >= records) return true;
+      const committed = await committedOf(cluster, group, topic);
+      if (committed.reduce((a, b) => a + b, 0) >= records) return true;
     } catch {
       // A broker is on its way back.
     }
   }
   return false;
-}
-
-/** The worker processes by name; who dies by itself is replaced. */
-class Crew {
-  exits = 0;
-  readonly #begin: () => ChildProcess;
-  readonly #workers = new Map<string, ChildProcess>();
-  readonly #reports = new Map<number, KafkaCounters>();
-
-  constructor(begin: () => ChildProcess) {
-    this.#begin = begin;
-  }
-
-  hire(name: string): void {
-    const worker = this.#begin();
-    this.#workers.set(name, worker);
-    worker.on('message', (counters) => this.#reports.set(worker.pid!, counters as KafkaCounters));
-    worker.once('exit', () => {
-      if (this.#workers.get(name) !== worker) return;
-      this.exits++;
-      this.hire(name);
-    });
-  }
-
-  signal(name: string, signal: NodeJS.Signals): void {
-    this.#workers.get(name)?.kill(signal);
-  }
-
-  kill(name: string): void {
-    const worker = this.#workers.get(name);
-    this.#workers.delete(name);
-    worker?.kill('SIGKILL');
-  }
-
-  async dismiss(name: string): Promise<void> {
-    const worker = this.#workers.get(name);
-    this.#workers.delete(name);
-    if (!worker || worker.exitCode !== null) return;
-    const gone = new Promise((resolve) => worker.once('exit', resolve));
-    worker.kill('SIGTERM');
-    const timer = setTimeout(() => worker.kill('SIGKILL'), 12_000);
-    await gone;
-    clearTimeout(timer);
-  }
-
-  async dismissAll(): Promise<void> {
-    await Promise.all([...this.#workers.keys()].map((name) => this.dismiss(name)));
-  }
-
-  counters(): Partial<KafkaCounters> {
-    const sum: Partial<KafkaCounters> = {};
-    for (const report of this.#reports.values()) {
-      for (const [name, value] of Object.entries(report) as [keyof KafkaCounters, number][]) {
-        sum[name] = (sum[name] ?? 0) + value;
-      }
-    }
-    return sum;
-  }
 }

@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { freePorts } from '../../support/kafka/settings.ts';
 import { until } from '../../support/kafka/topics.ts';
-import { type Behaves, type Bench, codeOf, counted } from './harness.ts';
+import { type Behaves, type Bench, codeOf, counted, failureOf } from './harness.ts';
 
 export function admins(bench: () => Bench, behaves: Behaves): void {
   behaves('a topic has its partitions and its settings; one that is not there is named', async () => {
@@ -40,6 +40,16 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
     const admin = client.admin({ ...secured, sasl: { ...secured.sasl, password: { env: 'SLUICE_TEST_UNSET' } } });
     expect(await codeOf(admin.partitions('any'))).toBe('kafka_config');
     await admin.close();
+  });
+
+  behaves('a listener that wants TLS or a login and gets none is said to, or to close the connection', async () => {
+    const { client, secured } = bench();
+    for (const connection of [{ brokers: secured.brokers }, { brokers: secured.brokers, tls: secured.tls! }]) {
+      const admin = client.admin(connection);
+      const { message } = await failureOf(admin.partitions('any'));
+      expect(message).toMatch(/closed (the )?connection|expect TLS/i);
+      await admin.close();
+    }
   });
 
   behaves('a secured broker answers', async () => {

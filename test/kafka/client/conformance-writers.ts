@@ -4,7 +4,7 @@ import { SluiceError } from '../../../src/core/errors.ts';
 import type { BatchCompression } from '../../../src/kafka/client/codecs.ts';
 import type { PlannedRecord } from '../../../src/kafka/client/kafka-client.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
-import { type Behaves, type Bench, codeOf, counted, valuesOf } from './harness.ts';
+import { type Behaves, type Bench, codeOf, counted, failureOf, valuesOf } from './harness.ts';
 
 const TIME = 1_700_000_000_000;
 
@@ -212,6 +212,26 @@ export function writers(bench: () => Bench, behaves: Behaves): void {
     expect(await codeOf(bench().write(small, 0, large, { transactionalId }))).toBe('kafka_record_too_large');
     expect(await codeOf(bench().write('not-there', 0, counted(1)))).toBe('kafka_topic_missing');
     expect(await codeOf(bench().write(small, 7, counted(1)))).toBe('kafka_topic_missing');
+  });
+
+  behaves('of several topics the one that is not there is named, and only that', async () => {
+    const [first, last] = [await bench().topic(3), await bench().topic(3)];
+    const batches = [first, 'gone-from-here', last].flatMap((topic) =>
+      [0, 1].map((partition) => ({ topic, partition, records: counted(1) })),
+    );
+    const writers = [bench().name('several'), null].map((transactionalId) =>
+      bench().client.writer(bench().writerSettings({ transactionalId })),
+    );
+    const [transactional, idempotent] = writers;
+    const failures = [
+      await failureOf(transactional!.writeTransaction([batches], null)),
+      await failureOf(idempotent!.write([batches])),
+    ];
+    for (const { code, message } of failures) {
+      expect([code, message]).toEqual(['kafka_topic_missing', expect.stringMatching(/topic gone-from-here\b/)]);
+      for (const topic of [first, last]) expect(message).not.toContain(topic);
+    }
+    for (const writer of writers) await writer.discard();
   });
 
   behaves('aborted records are never delivered, and what readers may not see is skipped', async () => {

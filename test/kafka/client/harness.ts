@@ -1,10 +1,7 @@
 // What the conformance suite shares: one broker with a secured listener, and a member that writes down everything it is told.
-import { writeFileSync } from 'node:fs';
-import path from 'node:path';
-import { generate } from 'selfsigned';
 import { expect } from 'vitest';
 import { type ErrorCode, SluiceError } from '../../../src/core/errors.ts';
-import type { KafkaConnection, PasswordLogin } from '../../../src/kafka/client/connection.ts';
+import type { KafkaConnection } from '../../../src/kafka/client/connection.ts';
 import type {
   GroupMember,
   KafkaClient,
@@ -16,15 +13,11 @@ import type {
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { CutLink } from '../../support/kafka/cut-link.ts';
-import { type ExtraSettings, freePorts } from '../../support/kafka/settings.ts';
+import { PASSWORD, type SecuredConnection, SecuredListener } from '../../support/kafka/secured.ts';
 import { until } from '../../support/kafka/topics.ts';
-
-const PASSWORD = 'pass-word-of-the-test';
 
 /** Declares one behaviour of the suite. */
 export type Behaves = (name: string, run: () => Promise<void>) => void;
-
-type SecuredConnection = KafkaConnection & { sasl: PasswordLogin };
 
 /** A client and the broker it is held against. */
 export class Bench {
@@ -44,41 +37,15 @@ export class Bench {
   }
 
   static async open(client: KafkaClient): Promise<Bench> {
-    const [port] = await freePorts(1);
-    const login = `127.0.0.1:${port}`;
-    const cert = await generate([{ name: 'commonName', value: 'broker.test' }], {
-      extensions: [{ name: 'subjectAltName', altNames: [{ type: 2, value: 'broker.test' }] }],
-    });
-    const oneLine = (text: string) => text.trim().replaceAll(/\r?\n/g, '\\n');
-    const secured: ExtraSettings = (own) => ({
-      listeners: `${own.listeners},LOGIN://${login}`,
-      'advertised.listeners': `${own['advertised.listeners']},LOGIN://${login}`,
-      'listener.security.protocol.map': 'CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,LOGIN:SASL_SSL',
-      'sasl.enabled.mechanisms': 'SCRAM-SHA-256',
-      'listener.name.login.scram-sha-256.sasl.jaas.config':
-        'org.apache.kafka.common.security.scram.ScramLoginModule required;',
-      'ssl.keystore.type': 'PEM',
-      'ssl.keystore.certificate.chain': oneLine(cert.cert),
-      'ssl.keystore.key': oneLine(cert.private),
-    });
+    const listener = await SecuredListener.open();
     const link = await CutLink.open();
     const cluster = await KafkaCluster.start({
-      settings: (own) => ({ ...secured(own), ...link.settings({ ...own, ...secured(own) }) }),
+      settings: (own) => {
+        const secured = listener.settings(own);
+        return { ...secured, ...link.settings({ ...own, ...secured }) };
+      },
     });
-    const pem = path.join(cluster.folder, 'ca.pem');
-    const password = path.join(cluster.folder, 'password');
-    writeFileSync(pem, cert.cert);
-    writeFileSync(password, `${PASSWORD}\n`);
-    await cluster.tool('kafka.admin.ConfigCommand', [
-      ...['--bootstrap-server', cluster.brokers[0]!, '--alter', '--entity-type', 'users', '--entity-name', 'reader'],
-      ...['--add-config', `SCRAM-SHA-256=[iterations=4096,password=${PASSWORD}]`],
-    ]);
-    const connection: SecuredConnection = {
-      brokers: [login],
-      tls: { caFile: pem, serverName: 'broker.test' },
-      sasl: { mechanism: 'scram-sha-256', username: 'reader', password: { file: password } },
-    };
-    return new Bench(client, cluster, connection, link);
+    return new Bench(client, cluster, await listener.connection(cluster), link);
   }
 
   /** Ends the broker and the link. */
@@ -102,7 +69,11 @@ export class Bench {
 
   watch(topic: string, more: Partial<MemberOptions> & { from?: bigint | null } = {}): WatchedMember {
     const { from = 0n, ...options } = more;
-    return new WatchedMember(this.client, from, {
+    return new WatchedMember(this.client, from, { ...this.memberOptions(topic), ...options });
+  }
+
+  memberOptions(topic: string): MemberOptions {
+    return {
       connection: this.connection,
       topic,
       group: `g-${topic}`,
@@ -114,8 +85,7 @@ export class Bench {
       fetchWaitMs: 100,
       fetchPaceMs: 0,
       metadataMaxAgeMs: 1_000,
-      ...options,
-    });
+    };
   }
 
   writerSettings(more: Partial<WriterSettings> = {}): WriterSettings {

@@ -6,8 +6,6 @@ conformance(kafkajsClient, {
   known: {
     'a topic that is not there and a batch that is too large are named':
       'a partition that is not there is kafka_failed, because kafkajs leaves it out without a word',
-    'a static member that comes back gets the same partitions, and the other one does not notice':
-      'a member that is stopped leaves, static or not; only one that is killed keeps its place (static-membership.test.ts)',
     'a member whose sync is not answered in the midst of a rebalance holds nothing that others hold':
       'the lost answer is waited for until the request times out',
     'a member whose heartbeat is not answered in the midst of a rebalance holds nothing that others hold':

@@ -1,11 +1,15 @@
 // The cooperative assignment: even, faithful to who holds what, and never of two members at once.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { assignerOf } from '../../../src/kafka/kafkajs/assigner.ts';
 import {
   assign,
+  assignInTurn,
   decodeAssignment,
   decodeSubscription,
+  EAGER_PROTOCOL,
   encodeAssignment,
+  encodeEagerSubscription,
   encodeSubscription,
   type Subscription,
 } from '../../../src/kafka/platformatic/assignment.ts';
@@ -113,4 +117,41 @@ test('subscriptions and assignments come back as they were sent', () => {
     }),
   );
   expect(decodeAssignment(Buffer.alloc(0))).toEqual(new Map());
+});
+
+test('the eager assignment is the one of kafkajs, in its bytes', async () => {
+  const membership = { instanceId: null, memberId: null, group: null, onJoining() {}, onCrash() {} };
+  const membersOf = fc.uniqueArray(
+    fc.record({
+      memberId: fc.string({ minLength: 1, maxLength: 4 }),
+      groupInstanceId: fc.option(fc.string({ maxLength: 4 })),
+    }),
+    { minLength: 1, maxLength: 6, selector: (m) => m.memberId, comparator: 'SameValue' },
+  );
+  const distinct = membersOf.filter((members) => {
+    const names = members.flatMap((m) => (m.groupInstanceId ? [m.groupInstanceId] : []));
+    return new Set(names).size === names.length;
+  });
+  await fc.assert(
+    fc.asyncProperty(distinct, fc.integer({ min: 1, max: 20 }), async (members, count) => {
+      const partitions = Array.from({ length: count }, (_, partitionId) => ({ partitionId }));
+      const cluster = { findTopicPartitionMetadata: () => partitions };
+      const assigner = assignerOf(membership)({ cluster } as never);
+      const theirs = await assigner.assign({ members: members as never, topics: [TOPIC] });
+      const ours = assignInTurn(
+        members.map((m) => ({ ...m, topics: [TOPIC] })),
+        () => count,
+      );
+      for (const { memberId, memberAssignment } of theirs) {
+        expect(encodeAssignment(ours.get(memberId)!)).toHaveLength(memberAssignment.length);
+        expect(decodeAssignment(memberAssignment)).toEqual(ours.get(memberId));
+      }
+      const given = [...ours.values()].filter((share) => share.size > 0);
+      expect(given).toHaveLength(theirs.length);
+      const { name, metadata } = assigner.protocol({ topics: [TOPIC] });
+      expect(name).toBe(EAGER_PROTOCOL);
+      expect(encodeEagerSubscription([TOPIC])).toEqual(metadata);
+      expect(decodeSubscription(metadata)).toEqual({ topics: [TOPIC], owned: new Map(), generation: -1 });
+    }),
+  );
 });

@@ -14,6 +14,7 @@ export class CutLink implements AsyncDisposable {
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
   #armed: number | null = null;
+  #down = false;
 
   private constructor(port: number, brokerPort: number) {
     this.address = `127.0.0.1:${port}`;
@@ -36,7 +37,22 @@ export class CutLink implements AsyncDisposable {
     this.#armed = apiKey;
   }
 
+  /** Nothing passes any more, and who connects is cut off: to the broker it is as if those behind the link had been killed. */
+  down(): void {
+    this.#down = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  up(): void {
+    this.#down = false;
+  }
+
   #join(client: Socket, broker: Socket): void {
+    if (this.#down) {
+      client.on('error', () => {}).destroy();
+      broker.on('error', () => {}).destroy();
+      return;
+    }
     for (const socket of [client, broker]) {
       this.#sockets.add(socket);
       socket.setNoDelay(true);

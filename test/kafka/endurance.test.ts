@@ -1,0 +1,52 @@
+// What an operator asks of both Kafka clients: outages are survived, a restart is not heard elsewhere, an end is soon, a roll loses nothing.
+// `npm run chaos` and its sisters do the same by hand, and hold it against seconds; here nothing depends on how busy the machine is.
+import { expect, test } from 'vitest';
+import { KafkaCluster } from '../support/kafka/cluster.ts';
+import { requireKafka } from '../support/kafka/require.ts';
+import { SecuredListener } from '../support/kafka/secured.ts';
+import { times } from '../support/tiers.ts';
+import { runChaos } from './chaos/driver.ts';
+import { runEndings } from './chaos/endings.ts';
+import { runSilences } from './chaos/silences.ts';
+
+const CLIENTS = ['platformatic', 'kafkajs'] as const;
+const WHOLE = { lost: 0, doubled: 0, disordered: 0 };
+/** Without names it would be the session, 30 s. */
+const HEARD_MS = 15_000;
+
+requireKafka('endurance', () => {
+  for (const client of CLIENTS) {
+    const outages = times('SLUICE_OUTAGES', { quick: 0, check: client === 'platformatic' ? 2 : 1, campaigns: 100 });
+    test(`${client}: the only broker is gone ${outages} times under load`, async () => {
+      await using cluster = await KafkaCluster.start();
+      const report = await runChaos(cluster, { client, outages, records: 400 * outages, seed: 11 });
+      expect(report).toMatchObject({ ...WHOLE, finished: true, exits: 0 });
+    });
+
+    const restarts = times('SLUICE_RESTARTS', { quick: 0, check: 2, campaigns: 20 });
+    test(`${client}: a static member that is killed and restarted ${restarts} times is not heard elsewhere`, async () => {
+      await using cluster = await KafkaCluster.start();
+      const report = await runSilences(cluster, { client, kills: restarts });
+      expect(report).toMatchObject({ ...WHOLE, exits: 0 });
+      expect(Math.max(...report.own, ...report.others)).toBeLessThan(HEARD_MS);
+    });
+  }
+
+  const endings = times('SLUICE_ENDINGS', { quick: 0, check: 2, campaigns: 100 });
+  test(`over TLS with a login ${endings} of ${endings} runs end by themselves after SIGTERM under load`, async () => {
+    const listener = await SecuredListener.open();
+    await using cluster = await KafkaCluster.start({ settings: listener.settings });
+    const connection = await listener.connection(cluster);
+    for (const client of CLIENTS) {
+      expect(await runEndings(cluster, connection, { client, times: endings })).toMatchObject({ ...WHOLE, failed: 0 });
+    }
+  });
+
+  const rolls = times('SLUICE_ROLLS', { quick: 0, check: 4, campaigns: 60 });
+  test(`a group rolls ${rolls} times between the clients, with members killed meanwhile`, async () => {
+    await using cluster = await KafkaCluster.start();
+    const records = 800 * rolls;
+    const report = await runChaos(cluster, { client: 'kafkajs', rolls, kills: rolls / 2, records, seed: 12 });
+    expect(report).toMatchObject({ ...WHOLE, finished: true, exits: 0 });
+  });
+});
