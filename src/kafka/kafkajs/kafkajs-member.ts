@@ -326,7 +326,7 @@ async function close({ handle, consumer }: Attempt): Promise<void> {
 
 /** kafkajs cannot write null header values, so they become empty ones. */
 export function headersOf(headers: Record<string, unknown> | undefined): RecordHeaders {
-  const clean: Record<string, Buffer | Buffer[]> = {};
+  const clean: Record<string, Buffer | Buffer[]> = Object.create(null);
   for (const name in headers) {
     const value = headers[name];
     if (Array.isArray(value)) clean[name] = value.map((v: Buffer | null) => v ?? Buffer.alloc(0));

@@ -234,7 +234,8 @@ class Cursor {
   headers(): RecordHeaders {
     const count = this.varint();
     if (count === 0) return NO_HEADERS;
-    const headers: Record<string, Buffer | Buffer[]> = {};
+    // Without a prototype: a header may be called `valueOf` or `__proto__`.
+    const headers: Record<string, Buffer | Buffer[]> = Object.create(null);
     for (let i = 0; i < count; i++) {
       const name = this.bytes()?.toString() ?? '';
       const value = this.bytes() ?? EMPTY;

@@ -13,7 +13,7 @@ const record = fc.record({
   key: fc.option(bytes),
   value: fc.option(bytes),
   headers: fc.dictionary(
-    fc.string({ minLength: 1 }),
+    fc.oneof(fc.string({ minLength: 1 }), fc.constantFrom('valueOf', '__proto__', 'constructor')),
     fc.oneof(bytes, fc.array(bytes, { minLength: 2, maxLength: 3 })),
     { maxKeys: 3 },
   ),
