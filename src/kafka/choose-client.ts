@@ -1,13 +1,13 @@
-// Which library speaks to the brokers: kafkajs, unless SLUICE_KAFKA_CLIENT names another. Only that one is loaded.
+// Which library speaks to the brokers: @platformatic/kafka's protocol, unless SLUICE_KAFKA_CLIENT names another. Only that one is loaded.
 import { SluiceError } from '../core/errors.ts';
 import type { KafkaClient } from './client/kafka-client.ts';
 
 const LIBRARIES: Readonly<Record<string, () => Promise<KafkaClient>>> = {
-  kafkajs: async () => (await import('./kafkajs/kafkajs-client.ts')).kafkajsClient,
   platformatic: async () => (await import('./platformatic/platformatic-client.ts')).platformaticClient,
+  kafkajs: async () => (await import('./kafkajs/kafkajs-client.ts')).kafkajsClient,
 };
 
-const chosen = await LIBRARIES[process.env.SLUICE_KAFKA_CLIENT || 'kafkajs']?.();
+const chosen = await LIBRARIES[process.env.SLUICE_KAFKA_CLIENT || 'platformatic']?.();
 
 /** @throws SluiceError kafka_config SLUICE_KAFKA_CLIENT names none */
 export function kafkaClient(): KafkaClient {

@@ -71,8 +71,11 @@ timestamp, partition and order of its application and adds the headers \`sluice-
 
 Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
 \`isolation.level=read_committed\`. It holds under kill -9, SIGSTOP beyond the session time, rebalances and restarts of brokers;
-\`src/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\` tries it. A transaction has about 30 ms of fixed cost: under load it holds up to
+\`src/kafka/partition-lease.ts\` has the protocol, \`npm run chaos\`, \`chaos:silences\` and \`chaos:endings\` try it. A transaction has about 30 ms of fixed cost: under load it holds up to
 \`transaction_rows\`.
+
+\`SLUICE_KAFKA_CLIENT=kafkajs\` takes the earlier Kafka client; members of both may be in one group, so a deployment rolls from one to the other and
+back ([why](decisions/0012-kafka-behind-an-interface.md)).
 
 An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
 \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.

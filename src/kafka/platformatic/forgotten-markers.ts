@@ -1,6 +1,6 @@
-// A broker that starts takes partitions whose leader it does not know yet for deleted: a transaction decided before it went down is ended
-// without the markers that tell its partitions so (seen with 4.3.1, every fifth time). Its records and offsets then hang: readers stop
-// before them for good, and what the next transaction of the same producer becomes, they become too. Here they are found.
+// A broker that is restarted may call a transaction ended that was decided before, and write no markers to its partitions (4.3.1: its log
+// has PrepareCommit, CompleteCommit and nothing else; leaders it does not know yet seem to pass for partitions that were deleted). Records
+// and offsets then hang: readers stop before them for good, and what the next transaction of the same producer becomes, they become too.
 import type { BrokerCluster } from './broker-cluster.ts';
 import type { BrokerConnection } from './broker-connection.ts';
 import { hasMoved, isPassing, Refusal, refusedAs } from './broker-failures.ts';

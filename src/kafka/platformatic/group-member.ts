@@ -272,7 +272,6 @@ export class PlatformaticMember implements GroupMember {
     const patient = isMissing(error) && this.#everJoined && performance.now() - this.#missingSince! < MISSING_MS;
     const early = !this.#everJoined && error instanceof NoConnection && !this.#mayStillJoin;
     if ((isHopeless(told) && !patient) || early) return this.#fail(told);
-    this.#joinAgain = false;
     this.#letGo();
     if (isRebalanced(error)) {
       this.#events.restarting(told);

@@ -167,6 +167,27 @@ export function members(bench: () => Bench, behaves: Behaves): void {
     );
   }
 
+  behaves(
+    'a member that is cut off when it has given partitions up lets the other one have them nevertheless',
+    async () => {
+      const { link } = bench();
+      const topic = await bench().topic(4);
+      await using first = await bench()
+        .watch(topic, { connection: { brokers: [link.address] }, sessionTimeoutMs: 60_000 })
+        .joined(4);
+      first.onRevoked = () => {
+        first.onRevoked = null;
+        link.down();
+        setTimeout(() => link.up(), 200);
+      };
+      await using second = bench().watch(topic, { sessionTimeoutMs: 60_000 });
+      await second.joined(2);
+      await first.owns(2);
+      expect(first.revoked.length).toBeGreaterThan(0);
+      expect(new Set([...first.owned, ...second.owned])).toEqual(new Set([0, 1, 2, 3]));
+    },
+  );
+
   behaves('of two members with one instance name the older ends, in words', async () => {
     const topic = await bench().topic();
     const older = await bench().watch(topic, { instanceId: 'name' }).joined(1);

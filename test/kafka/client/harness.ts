@@ -139,6 +139,8 @@ export class WatchedMember implements AsyncDisposable {
   /** Partitions of each event, to be counted. */
   readonly assigned: { added: readonly number[]; kept: readonly number[] }[] = [];
   readonly revoked: (readonly number[] | null)[] = [];
+  /** Called when partitions are taken away, before the member goes on. */
+  onRevoked: (() => void) | null = null;
   readonly owned = new Set<number>();
   /** Behind the last record or control record. */
   readonly positions = new Map<number, bigint>();
@@ -159,6 +161,7 @@ export class WatchedMember implements AsyncDisposable {
       },
       revoked: (partitions) => {
         this.revoked.push(partitions);
+        this.onRevoked?.();
         for (const p of partitions ?? [...this.owned]) this.owned.delete(p);
       },
       records: (partition, records, next) => {

@@ -3,6 +3,7 @@ import { kafkajsClient } from '../../../src/kafka/kafkajs/kafkajs-client.ts';
 import { conformance } from './conformance.ts';
 
 conformance(kafkajsClient, {
+  outagesInCampaigns: true,
   known: {
     'a topic that is not there and a batch that is too large are named':
       'a partition that is not there is kafka_failed, because kafkajs leaves it out without a word',

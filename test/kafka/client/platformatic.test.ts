@@ -2,4 +2,4 @@
 import { platformaticClient } from '../../../src/kafka/platformatic/platformatic-client.ts';
 import { conformance } from './conformance.ts';
 
-conformance(platformaticClient, { outagesInCampaigns: true });
+conformance(platformaticClient);
