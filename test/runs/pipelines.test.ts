@@ -101,6 +101,11 @@ sink: { type: file, path: x.csv, roll_rows: many }
       /a single topic goes to files/,
     ],
     [
+      'a retry topic of several topics',
+      'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c }\ndead_letter: { type: kafka, topic: d, retry: { topic: r, codes: [bad_number] } }',
+      /retry: needs a single topic/,
+    ],
+    [
       'partitions of a file',
       'source: { type: file, path: a.csv }\nsink: { type: kafka, topic: b, partition: source }',
       /needs a topic as the source/,

@@ -16,7 +16,7 @@ Records without a key stay together under \`key\`, too: those of one partition o
 
 The order that is kept is that of a partition of the input: its predictions are in its order in every partition of the output. When an input
 grows, its producers send some keys to other partitions, and what was before in the old one and what comes in the new one are answered side by
-side.
+side. Partitions that come while a run goes on are read from their beginning, whatever \`start_at\` says.
 
 Dead letters go to the partition of their application where their topic has as many partitions, else to that of their key.
 
@@ -31,7 +31,7 @@ pipeline writes itself (sink, routes, dead letters) is never read: named in \`to
 out in words.
 
 \`in_flight_bytes\` is divided among the topics there are when each is joined. With a \`kafka.instance_id\` the members are \`ID.TOPIC\`. Metrics that
-name partitions name the topic. From several topics only a topic is written, no files. Before a second topic is added every member of the group
+name partitions name the topic. From several topics only a topic is written, no files, and \`dead_letter.retry\` needs a single topic. Before a second topic is added every member of the group
 has to run a release that knows several: an older one that leads the group gives its topic's partitions to members that do not read it, and they
 stand still until it has gone.
 
