@@ -16,6 +16,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   if (sink.type === 'file') judgeFile(sink, 'sink', say);
   judgeFormats(pipeline, say);
   judgeValues(pipeline, say);
+  judgeTopics(pipeline, say);
   judgeEnds(pipeline, say);
   judgeDeadLetters(pipeline, say);
   judgeRetry(pipeline, say);
@@ -54,9 +55,6 @@ function judgeValues({ source, sink }: Pipeline, say: Say): void {
   const decisions = sink.routes.map((r) => r.decision);
   const twice = decisions.find((d, i) => decisions.indexOf(d) !== i);
   if (twice !== undefined) say('sink', `routes: the decision ${twice} has two topics`);
-  if (source.type === 'kafka' && sink.routes.some((r) => r.topic === source.topic)) {
-    say('sink', 'routes: a topic is the source itself');
-  }
 }
 
 function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: Say): void {
@@ -82,6 +80,39 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
   }
 }
 
+/** What a topic is read from, and that nothing the pipeline writes is among it. */
+function judgeTopics({ source, sink, dead_letter: letters }: Pipeline, say: Say): void {
+  if (source.type !== 'kafka') return;
+  const { topic, topics, topic_pattern: pattern } = source;
+  if ([topic, topics, pattern].filter((said) => said !== undefined).length !== 1) {
+    say('source', 'source: needs one of topic, topics and topic_pattern');
+  }
+  if (pattern !== undefined && !isRegExp(pattern))
+    say('source.topic_pattern', 'topic_pattern: is no regular expression');
+  if (topics && new Set(topics).size < topics.length) say('source.topics', 'topics: one is there twice');
+  if (topic === undefined && sink.type === 'file') say('source', 'topics: a single topic goes to files');
+  if (topic === undefined && letters?.type === 'kafka' && letters.retry) {
+    say('dead_letter', 'retry: needs a single topic as the source');
+  }
+  const read = topic === undefined ? (topics ?? []) : [topic];
+  if (sink.type === 'kafka') {
+    if (read.includes(sink.topic)) say('sink', 'source and sink are the same topic');
+    if (sink.routes?.some((r) => read.includes(r.topic))) say('sink', 'routes: a topic is the source itself');
+  }
+  if (letters?.type === 'kafka' && read.includes(letters.topic)) {
+    say('dead_letter', 'dead letters would be read again: another topic is needed');
+  }
+}
+
+function isRegExp(pattern: string): boolean {
+  try {
+    new RegExp(pattern, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 function judgeEnds({ source, sink, delivery, allow_empty }: Pipeline, say: Say): void {
   if (allow_empty !== undefined && source.type !== 'file' && source.type !== 'stdio') {
     say('allow_empty', 'allow_empty: is for files and standard input');
@@ -90,7 +121,6 @@ function judgeEnds({ source, sink, delivery, allow_empty }: Pipeline, say: Say):
   if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {
     say('delivery', 'delivery: exactly_once needs a topic on both sides, or an upload as the source');
   }
-  if (topics && source.topic === sink.topic) say('sink', 'source and sink are the same topic');
   if (source.type === 'upload' && sink.type === 'stdio') say('sink', 'an upload goes to a file or a topic');
   if (source.type === 'kafka') {
     if (sink.type === 'stdio') say('sink', 'a topic goes to a topic or to files');
@@ -120,9 +150,6 @@ function judgeDeadLetters({ source, dead_letter, on_invalid }: Pipeline, say: Sa
     else if (!dead_letter.path.includes('{name}')) say('dead_letter', 'path of dead letters of uploads needs {name}');
   } else if (source.type === 'kafka') {
     if (dead_letter.type === 'file') say('dead_letter', 'dead letters of a topic go to a topic');
-    else if (dead_letter.topic === source.topic) {
-      say('dead_letter', 'dead letters would be read again: another topic is needed');
-    }
   } else if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of files are listed in a file');
 }
 

@@ -164,7 +164,7 @@ export class PartitionLease {
     });
     const fencing = delivery === 'exactly_once' && commits.fencing;
     const [queue] = await Promise.all([opening, fencing ? this.#fenceEarlierReleases() : null]);
-    const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition);
+    const { offset, end } = await startOffset(this.#host.directory, this.#options, this.partition, this.#host);
     if (this.#closing.signal.aborted) return queue;
     this.#buffer = new PartitionBuffer(topic, this.partition, this.#options);
     this.#queue = queue;

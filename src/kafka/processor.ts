@@ -58,6 +58,8 @@ export class TransactionalProcessor {
   #identity: MemberIdentity | null = null;
   #committer: Committer | null = null;
   #byGeneration = false;
+  /** Partitions of the input at the start: nothing of a later one was ever to be skipped. */
+  #known = Infinity;
   readonly #finish = Promise.withResolvers<void>();
   #gate: PromiseWithResolvers<void> | null = null;
   #refresher: NodeJS.Timeout | undefined;
@@ -111,6 +113,7 @@ export class TransactionalProcessor {
       ]) {
         if (topic !== null) await processor.#directory.facts(topic);
       }
+      processor.#known = (await processor.#directory.facts(options.topic)).partitions;
       await processor.#partitions.decide();
       await processor.#consumer.start();
     } catch (error) {
@@ -322,7 +325,8 @@ export class TransactionalProcessor {
     for (const partition of partitions) {
       if (this.#leases.has(partition)) continue;
       const before = this.#ending.get(partition) ?? Promise.resolve();
-      this.#leases.set(partition, new PartitionLease(partition, this.#lease, this.#leaseHost(), before));
+      const lease: LeaseOptions = partition < this.#known ? this.#lease : { ...this.#lease, startAt: 'earliest' };
+      this.#leases.set(partition, new PartitionLease(partition, lease, this.#leaseHost(), before));
     }
   }
 

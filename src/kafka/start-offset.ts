@@ -1,6 +1,7 @@
 // Where reading a partition starts: at the committed offset, unless there is none or the topic has it no longer.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
+import type { GroupMember } from './client/kafka-client.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
 export interface StartPolicy {
@@ -22,8 +23,16 @@ export interface Start {
 const SHORT_LOOKS = 5;
 const SHORT_LOOK_MS = 1_000;
 
-/** @throws SluiceError kafka_offset_lost */
-export async function startOffset(directory: TopicDirectory, policy: StartPolicy, partition: number): Promise<Start> {
+/**
+ * Where `latest` lies is committed at once: whoever begins again before a first answer must not skip what has come meanwhile.
+ * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
+ */
+export async function startOffset(
+  directory: TopicDirectory,
+  policy: StartPolicy,
+  partition: number,
+  member: Pick<GroupMember, 'commit'>,
+): Promise<Start> {
   const { group, topic, startAt, onOffsetLost } = policy;
   const committed = await directory.committed(group, topic, partition);
   let { low, high } = await directory.range(topic, partition);
@@ -31,6 +40,7 @@ export async function startOffset(directory: TopicDirectory, policy: StartPolicy
     await sleep(SHORT_LOOK_MS);
     ({ low, high } = await directory.range(topic, partition));
   }
+  if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
   if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
   if (committed >= low && committed <= high) return { offset: committed, end: high };
   if (onOffsetLost !== 'stop') return { offset: onOffsetLost === 'earliest' ? low : high, end: high };

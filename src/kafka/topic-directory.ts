@@ -59,6 +59,11 @@ export class TopicDirectory {
     return facts;
   }
 
+  /** Names of all topics but the brokers' own. */
+  async topics(): Promise<readonly string[]> {
+    return (await this.#admin.topics()).filter((topic) => !topic.startsWith('__'));
+  }
+
   /** Asks again for every topic known; true when the number of partitions of one has changed. */
   async refresh(): Promise<boolean> {
     let changed = false;

@@ -166,7 +166,12 @@ export class TopicReader implements AsyncDisposable {
     const { topic } = this.#options;
     for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
       try {
-        const { offset, end } = await startOffset(this.#directory, startPolicyOf(this.#options), partition);
+        const { offset, end } = await startOffset(
+          this.#directory,
+          startPolicyOf(this.#options),
+          partition,
+          this.#consumer,
+        );
         if (generation !== this.#generation || this.#ended) return;
         const buffer = new PartitionBuffer(topic, partition, batchLimitsOf(this.#options));
         this.#inFlight.forget(partition);

@@ -76,11 +76,11 @@ export class Metrics {
     'predictions with the time of now, because their topic would have refused or soon removed them with that of their application',
     ['pipeline'],
   );
-  readonly partitions = this.#gauge('sluice_kafka_partitions', 'partitions this member has', ['pipeline']);
+  readonly partitions = this.#gauge('sluice_kafka_partitions', 'partitions this member has', ['pipeline', 'topic']);
   readonly lag = this.#gauge(
     'sluice_kafka_lag_records',
     'records of the partition that are not committed yet, also while nothing is read',
-    ['pipeline', 'partition'],
+    ['pipeline', 'topic', 'partition'],
   );
   readonly retried = this.#counter(
     'sluice_kafka_retries_total',

@@ -3,6 +3,7 @@ import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { kafkaClient } from '../kafka/choose-client.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
+import type { PartitionScanner } from '../kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../kafka/client/records.ts';
 import type { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { RunContext } from './context.ts';
@@ -11,7 +12,7 @@ import { inWords } from './kafka-words.ts';
 import { recordFormat, topicsOf } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
 import { checkTopics } from './topic-checks.ts';
-import { kafkaPlacesOf } from './topic-source.ts';
+import { kafkaPlacesOf, namedTopics } from './topic-source.ts';
 
 const RECORDS = 10;
 const FETCH_BYTES = 256 * 1024;
@@ -43,14 +44,20 @@ async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (lin
     ...(sink.type === 'kafka' ? topicsOf(sink) : []),
     ...(letters?.type === 'kafka' ? [letters.topic] : []),
   ];
+  let reads = namedTopics(source);
   let records: readonly IncomingRecord[];
   try {
     const group: string[] = [];
-    await describeTopics(pipeline, log, (directory) => describeGroup(directory, source, (line) => group.push(line)));
+    await describeTopics(pipeline, log, async (directory, found) => {
+      reads = found;
+      for (const topic of found) {
+        await describeGroup(directory, source, topic, found.length > 1, (line) => group.push(line));
+      }
+    });
     for (const line of group) log(line);
-    records = await firstRecords(connectionOf(pipeline.kafka), source.topic, log);
+    records = await firstRecords(connectionOf(pipeline.kafka), reads, log);
   } catch (error) {
-    throw inWords(error, kafkaPlacesOf(pipeline, writes));
+    throw inWords(error, kafkaPlacesOf(pipeline, reads, writes));
   }
   await scoreSome(pipeline, records, context, log);
 }
@@ -58,7 +65,7 @@ async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (lin
 async function describeTopics(
   pipeline: Pipeline,
   log: (line: string) => void,
-  more?: (directory: TopicDirectory) => Promise<void>,
+  more?: (directory: TopicDirectory, reads: readonly string[]) => Promise<void>,
 ): Promise<void> {
   const { topics, words } = await checkTopics(pipeline, more);
   for (const { role, topic, partitions, maxBatchBytes } of topics) {
@@ -69,7 +76,9 @@ async function describeTopics(
 
 async function describeGroup(
   directory: TopicDirectory,
-  { topic, group, start_at }: KafkaSource,
+  { group, start_at }: KafkaSource,
+  topic: string,
+  named: boolean,
   log: (line: string) => void,
 ): Promise<void> {
   const [offsets, ranges] = await Promise.all([directory.offsets(group, topic), directory.ranges(topic)]);
@@ -80,39 +89,54 @@ async function describeGroup(
     if (committed !== null) known++;
     lag += high - (committed ?? (start_at === 'earliest' ? low : high));
   }
-  log(`group ${group}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`);
+  log(
+    `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`,
+  );
 }
 
 /** Read without a group, because the user of a pipeline may join no other than its own, and that one must not notice. */
 async function firstRecords(
   connection: KafkaConnection,
-  topic: string,
+  topics: readonly string[],
   log: (line: string) => void,
 ): Promise<readonly IncomingRecord[]> {
   const scanner = kafkaClient().scanner(connection);
-  const found: IncomingRecord[] = [];
   try {
-    for (const [partition, { low, end }] of await scanner.bounds(topic)) {
-      if (low >= end) continue;
-      const stop = new AbortController();
-      const onWait = (_: number, ms: number) => {
-        if (ms > OPEN_TRANSACTION_MS) stop.abort();
-      };
-      const options = { signal: stop.signal, fetchBytes: FETCH_BYTES, onWait };
-      try {
-        for await (const some of scanner.scan({ topic, partition, from: low, end }, options)) {
-          found.push(...some.slice(0, RECORDS - found.length));
-          if (found.length === RECORDS) return found;
-        }
-      } catch (error) {
-        if (!stop.signal.aborted) throw error;
-        log(`partition ${partition} of ${topic}: a transaction is open, what is behind it was not tried`);
-      }
+    for (const topic of topics) {
+      const found = await firstRecordsOf(scanner, topic, log);
+      if (found.length > 0) return found;
+      log(`the topic ${topic} is empty: nothing could be scored`);
     }
-    return found;
+    return [];
   } finally {
     await scanner.close();
   }
+}
+
+async function firstRecordsOf(
+  scanner: PartitionScanner,
+  topic: string,
+  log: (line: string) => void,
+): Promise<readonly IncomingRecord[]> {
+  const found: IncomingRecord[] = [];
+  for (const [partition, { low, end }] of await scanner.bounds(topic)) {
+    if (low >= end) continue;
+    const stop = new AbortController();
+    const onWait = (_: number, ms: number) => {
+      if (ms > OPEN_TRANSACTION_MS) stop.abort();
+    };
+    const options = { signal: stop.signal, fetchBytes: FETCH_BYTES, onWait };
+    try {
+      for await (const some of scanner.scan({ topic, partition, from: low, end }, options)) {
+        found.push(...some.slice(0, RECORDS - found.length));
+        if (found.length === RECORDS) return found;
+      }
+    } catch (error) {
+      if (!stop.signal.aborted) throw error;
+      log(`partition ${partition} of ${topic}: a transaction is open, what is behind it was not tried`);
+    }
+  }
+  return found;
 }
 
 async function scoreSome(
@@ -121,10 +145,7 @@ async function scoreSome(
   context: RunContext,
   log: (line: string) => void,
 ): Promise<void> {
-  if (records.length === 0) {
-    log(`the topic ${pipeline.source.topic} is empty: nothing could be scored`);
-    return;
-  }
+  if (records.length === 0) return;
   const scorer = recordScorer(pipeline, await context.host());
   try {
     const format = await recordFormat({ ...pipeline, sink: { type: 'stdio', format: 'ndjson', compression: 'none' } });

@@ -4,8 +4,11 @@ import { TIME_HEADER } from '../kafka/send-plan.ts';
 import type { RunContext } from './context.ts';
 import { Teller } from './kafka-words.ts';
 
-export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
+/** Of one topic. `alone`: it is the only one, and need not be named in the log. */
+export function observerOf({ metrics, name, log }: RunContext, topic: string, alone: boolean): KafkaObserver {
   const labels = { pipeline: name };
+  const ofTopic = { pipeline: name, topic };
+  let assigned: readonly number[] = [];
   const teller = new Teller(log);
   return {
     onTransaction({ ms, partitions, retimed }) {
@@ -26,21 +29,22 @@ export function observerOf({ metrics, name, log }: RunContext): KafkaObserver {
       metrics?.aborts.inc({ ...labels, reason });
       teller.tell(
         `abort ${reason}`,
-        `partition ${partition}: a transaction was given up, its records are read again: ${message}`,
+        `${alone ? '' : `${topic}, `}partition ${partition}: a transaction was given up, its records are read again: ${message}`,
       );
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
     onAssigned({ partitions }) {
-      metrics?.partitions.set(labels, partitions.length);
-      metrics?.lag.reset();
-      log(`partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
+      metrics?.partitions.set(ofTopic, partitions.length);
+      for (const p of assigned) metrics?.lag.remove({ ...ofTopic, partition: String(p) });
+      assigned = partitions;
+      log(`${alone ? '' : `${topic}, `}partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
     },
     onRestart({ reason }) {
       metrics?.restarts.inc(labels);
       teller.tell(`restart ${reason}`, `the consumer starts again: ${reason}`);
     },
-    onLag: ({ partition, lag }) => metrics?.lag.set({ ...labels, partition: String(partition) }, lag),
+    onLag: ({ partition, lag }) => metrics?.lag.set({ ...ofTopic, partition: String(partition) }, lag),
     onNotice: ({ about, message }) => teller.tell(about, message),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };

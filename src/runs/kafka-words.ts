@@ -6,7 +6,8 @@ import { reasonOf } from '../kafka/client/failures.ts';
 export interface KafkaPlaces {
   brokers: readonly string[];
   group: string | null;
-  reads: string | null;
+  /** May grow while the pipeline runs. */
+  reads: readonly string[];
   writes: readonly string[];
 }
 
@@ -14,7 +15,7 @@ const list = (topics: readonly string[]): string => topics.join(' and ');
 
 /** The topic that a message names, if one of the pipeline's is named in it alone. */
 function named(message: string, { reads, writes }: KafkaPlaces): string | null {
-  const found = [...new Set([reads, ...writes])].filter((topic) => topic !== null && isNamed(message, topic));
+  const found = [...new Set([...reads, ...writes])].filter((topic) => isNamed(message, topic));
   return found.length === 1 ? found[0]! : null;
 }
 
@@ -39,7 +40,7 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
       return 'this user may not write idempotently: grant IDEMPOTENT_WRITE on the cluster';
     case 'TOPIC_AUTHORIZATION_FAILED': {
       const topic = named(message, places);
-      if (topic !== null && topic === reads) {
+      if (topic !== null && reads.includes(topic)) {
         return `this user may not read the topic ${topic}: grant READ and DESCRIBE on the topic ${topic}`;
       }
       const topics = topic === null ? writes : [topic];

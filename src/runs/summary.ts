@@ -1,5 +1,6 @@
 // The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
 
+import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/process-link.ts';
 import { count } from '../monitor/progress.ts';
@@ -113,7 +114,12 @@ export const rate = (rows: number, seconds: number): number => Math.round(rows /
 const listOf = (spec: RunSpec, counts: Readonly<RunCounts>): string | null =>
   counts.rejected > 0 && spec.dead_letter?.type === 'file' ? spec.dead_letter.path : null;
 
+const topicText = (end: KafkaSource | KafkaSink): string => {
+  if ('group' in end) return end.topic ?? end.topics?.join(',') ?? end.topic_pattern!;
+  return end.topic;
+};
+
 const placeOf = (end: RunSpec['source'] | RunSpec['sink']): string =>
-  end.type === 'kafka' ? end.topic : end.type === 'file' ? end.path : STDIO;
+  end.type === 'kafka' ? topicText(end) : end.type === 'file' ? end.path : STDIO;
 
 const round = (n: number): number => Number(n.toFixed(3));

@@ -4,12 +4,20 @@ import { decidePartitioning } from '../kafka/output-partitions.ts';
 import { TopicDirectory, type TopicFacts } from '../kafka/topic-directory.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { topicsOf } from './record-format.ts';
+import { type TopicsRead, topicsRead } from './topic-source.ts';
 
 export interface CheckedTopic {
   role: string;
   topic: string;
   partitions: number;
   maxBatchBytes: number;
+}
+
+export interface CheckedTopics {
+  /** Those of the source first. */
+  topics: CheckedTopic[];
+  /** What an operator should know. */
+  words: string[];
 }
 
 type Ends = Pick<Pipeline, 'source' | 'sink' | 'dead_letter'>;
@@ -20,15 +28,17 @@ type Ends = Pick<Pipeline, 'source' | 'sink' | 'dead_letter'>;
  */
 export async function checkTopics(
   pipeline: Ends & Pick<Pipeline, 'kafka'>,
-  more: (directory: TopicDirectory) => Promise<void> = async () => {},
-): Promise<{ topics: CheckedTopic[]; words: string[] }> {
+  more: (directory: TopicDirectory, reads: readonly string[]) => Promise<void> = async () => {},
+): Promise<CheckedTopics> {
   const { source, sink, dead_letter: letters } = pipeline;
   const directory = new TopicDirectory(connectionOf(pipeline.kafka));
   try {
     await directory.connect();
+    const read =
+      source.type === 'kafka' ? await topicsRead({ ...pipeline, source }, directory) : { topics: [], own: [] };
     const topics: CheckedTopic[] = [];
     for (const [role, topic] of [
-      ...(source.type === 'kafka' ? [['source', source.topic] as const] : []),
+      ...read.topics.map((topic) => ['source', topic] as const),
       ...(sink.type === 'kafka' ? topicsOf(sink).map((topic) => ['sink', topic] as const) : []),
       ...(letters?.type === 'kafka' ? [['dead letters', letters.topic] as const] : []),
       ...(letters?.type === 'kafka' && letters.retry ? [['retries', letters.retry.topic] as const] : []),
@@ -36,35 +46,48 @@ export async function checkTopics(
       const { partitions, maxBatchBytes } = await directory.facts(topic);
       topics.push({ role, topic, partitions, maxBatchBytes });
     }
-    if (source.type === 'kafka' && sink.type === 'kafka') {
+    const words = patternWords(pipeline, read);
+    for (const topic of read.topics) {
+      if (sink.type !== 'kafka') continue;
       const partitioning = sink.partition ?? null;
-      await decidePartitioning({ directory, topic: source.topic, outputs: topicsOf(sink), partitioning });
+      await decidePartitioning({ directory, topic, outputs: topicsOf(sink), partitioning });
+      words.push(...(await timeWords(pipeline, topic, (name) => directory.facts(name))));
     }
-    await more(directory);
-    return { topics, words: await timeWords(pipeline, (topic) => directory.facts(topic)) };
+    await more(directory, read.topics);
+    return { topics, words };
   } finally {
     await directory.close();
   }
 }
 
-/** What becomes of answers to old records: a line for each topic that does not keep them as long as the source keeps the records. */
+/** What a pattern leaves out, or that it matches nothing. */
+export function patternWords({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): string[] {
+  if (source.type !== 'kafka' || source.topic_pattern === undefined) return [];
+  const words = own.map(
+    (topic) => `the topic ${topic} matches topic_pattern and is left out, because the pipeline writes it`,
+  );
+  return topics.length > 0 ? words : [...words, 'no topic matches topic_pattern now'];
+}
+
+/** What becomes of answers to old records of `topic`: a line for each sink that does not keep them as long as it keeps the records. */
 export async function timeWords(
   { source, sink }: Ends,
+  topic: string,
   factsOf: (topic: string) => Promise<TopicFacts>,
 ): Promise<string[]> {
   if (source.type !== 'kafka' || sink.type !== 'kafka' || sink.timestamp !== 'input') return [];
-  const { retentionMs: kept } = (await factsOf(source.topic)).times;
+  const { retentionMs: kept } = (await factsOf(topic)).times;
   const words: string[] = [];
-  for (const topic of topicsOf(sink)) {
-    const { times, settingsKnown } = await factsOf(topic);
+  for (const output of topicsOf(sink)) {
+    const { times, settingsKnown } = await factsOf(output);
     if (!settingsKnown) {
       words.push(
-        `the settings of ${topic} may not be read (DESCRIBE_CONFIGS): its retention is taken to be ${spanOf(times.retentionMs)}, the default of brokers`,
+        `the settings of ${output} may not be read (DESCRIBE_CONFIGS): its retention is taken to be ${spanOf(times.retentionMs)}, the default of brokers`,
       );
     }
     if (times.maxAgeMs >= kept || times.retentionMs >= kept) continue;
     words.push(
-      `${topic} removes records ${spanOf(times.retentionMs)} after the time they have, earlier than ${source.topic}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the time of now; with timestamp: now all of them do`,
+      `${output} removes records ${spanOf(times.retentionMs)} after the time they have, earlier than ${topic}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the time of now; with timestamp: now all of them do`,
     );
   }
   return words;

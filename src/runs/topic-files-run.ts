@@ -77,9 +77,12 @@ class TopicFilesRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const source = topicSource(this.#spec, this.#context);
+    // A pipeline into files reads one topic.
+    const topic = this.#spec.source.topic!;
+    const source = topicSource(this.#spec, this.#context, topic);
     const places = kafkaPlacesOf(
       this.#spec,
+      [topic],
       this.#spec.dead_letter?.type === 'kafka' ? [this.#spec.dead_letter.topic] : [],
     );
     const inPlaces = (error: unknown) => {
@@ -87,7 +90,7 @@ class TopicFilesRun {
     };
     const reader = await TopicReader.start(source).catch(inPlaces);
     this.#reader = reader;
-    const watch = watchOf(places, source, this.#context);
+    const watch = watchOf(places, source.connection, this.#context);
     const done = this.#run(reader).catch(inPlaces);
     done.catch(() => {});
     return {

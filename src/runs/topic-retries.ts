@@ -76,7 +76,7 @@ export class TopicRetries {
         onOffsetLost: 'stop',
         untilCaughtUp,
         maxInFlightBytes: IN_FLIGHT_BYTES,
-        observer: observerOfRetries(context),
+        observer: observerOfRetries(context, policy.topic),
       });
       this.#processor = started;
       if (this.#stopped) await started.stop(0);
@@ -115,7 +115,7 @@ async function wouldLose(directory: TopicDirectory, { topic, delayMs }: RetryPol
 }
 
 /** What waits has a metric of its own, because it is no lag that anybody should look after. */
-function observerOfRetries(context: RunContext): ReturnType<typeof observerOf> {
+function observerOfRetries(context: RunContext, topic: string): ReturnType<typeof observerOf> {
   const { metrics, name } = context;
   const waiting = new Map<number, number>();
   const tell = () =>
@@ -124,7 +124,7 @@ function observerOfRetries(context: RunContext): ReturnType<typeof observerOf> {
       [...waiting.values()].reduce((a, b) => a + b, 0),
     );
   return {
-    ...observerOf(context),
+    ...observerOf(context, topic, true),
     onAssigned() {
       waiting.clear();
       tell();

@@ -6,13 +6,18 @@ import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
 import { DEAD_LETTER_HEADERS, headerText } from '../kafka/dead-letters.ts';
+import type { KafkaObserver } from '../kafka/observer.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ProcessorOptions } from '../kafka/processor-options.ts';
 import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-letters.ts';
+import { TopicDirectory } from '../kafka/topic-directory.ts';
+import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { connectionOf } from './kafka-connection.ts';
 import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
+import type { Movement } from './movement.ts';
 import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -22,9 +27,9 @@ import {
   type ScoredRecords,
 } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
-import { timeWords } from './topic-checks.ts';
+import { patternWords, timeWords } from './topic-checks.ts';
 import { retryGroupOf, retryPolicyOf, TopicRetries } from './topic-retries.ts';
-import { instanceIdOf, kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
+import { instanceIdOf, kafkaPlacesOf, topicSource, topicsRead, watchOf } from './topic-source.ts';
 
 /** Faults of the model, not of an application: processing is paused until they are gone. */
 const MODEL_FAULTS = new Set<ErrorCode>([
@@ -57,7 +62,9 @@ class TopicRun {
   readonly #routes: ReadonlyMap<string, string>;
   readonly #teller: Teller;
   readonly #retry: RetryPolicy | null;
-  #processor: TransactionalProcessor | null = null;
+  /** Of each topic: whether it gets on, and who is told of it. */
+  readonly #sources = new Map<string, { movement: Movement; observer: KafkaObserver }>();
+  #members: TopicMembers | null = null;
   #retries: TopicRetries | null = null;
   /** Records put into the retry topic. */
   #postponed = 0;
@@ -74,19 +81,115 @@ class TopicRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const { sink, ...spec } = this.#spec;
-    const letters = spec.dead_letter?.type === 'kafka' ? spec.dead_letter.topic : null;
-    const source = topicSource(this.#spec, this.#context);
-    const retryTopics = this.#retry ? [this.#retry.topic] : [];
-    const writes = [...topicsOf(sink), ...(letters === null ? [] : [letters]), ...retryTopics];
-    const places = kafkaPlacesOf(this.#spec, writes);
-    const options: ProcessorOptions = {
+    const { sink, source, dead_letter: letters, kafka } = this.#spec;
+    const directory = new TopicDirectory(connectionOf(kafka));
+    const reads: string[] = [];
+    const places = kafkaPlacesOf(this.#spec, reads, [
+      ...topicsOf(sink),
+      ...(letters?.type === 'kafka' ? [letters.topic] : []),
+      ...(this.#retry ? [this.#retry.topic] : []),
+    ]);
+    const worded = (error: unknown): never => {
+      throw inWords(error, places);
+    };
+    let done: Promise<void>;
+    try {
+      const found = await topicsRead(this.#spec, directory).catch(worded);
+      for (const word of patternWords(this.#spec, found)) this.#context.log(word);
+      reads.push(...found.topics);
+      const members = this.#openMembers(reads, directory);
+      this.#members = members;
+      const retries = this.#retry && this.#retriesOf(this.#retry, places);
+      this.#retries = retries;
+      await retries?.prepare();
+      await members.start().catch(worded);
+      done = members.done.catch(worded);
+      // Somebody listens later, when the retries have begun.
+      done.catch(() => {});
+      if (retries && source.until_caught_up) done = done.then(() => retries.finish());
+      else if (retries) done = Promise.race([done, (await retries.start()).done]);
+    } catch (error) {
+      await this.#members?.stop(0);
+      await directory.close();
+      throw error;
+    }
+    const members = this.#members;
+    const watch = watchOf(places, connectionOf(kafka), this.#context);
+    const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+    return {
+      progress: () => ({ counts: this.#context.account.totals, bytesRead: 0, totalBytes: null, lag: members.lag() }),
+      ready: () => watch.well && [...this.#sources.values()].every((s) => s.movement.ready),
+      done: done.then(() => result),
+      stop: async (deadlineMs) => {
+        await watch.stop();
+        await Promise.all([members.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
+        await directory.close();
+        this.#scorer.close();
+      },
+    };
+  }
+
+  /** Lint has seen to it that there is one topic. */
+  #retriesOf(policy: RetryPolicy, places: KafkaPlaces): TopicRetries {
+    const { dead_letter, kafka, source } = this.#spec;
+    const options = this.#processorOptions(source.topic!, topicSource(this.#spec, this.#context, source.topic!));
+    const group = retryGroupOf(dead_letter, options.group);
+    return new TopicRetries({
+      policy,
+      places: { ...places, group, reads: [policy.topic] },
+      context: this.#context,
+      postponed: () => this.#postponed,
+      processor: {
+        ...options,
+        group,
+        originTopic: options.topic,
+        instanceId: instanceIdOf(kafka.instance_id, policy.topic, true),
+        process: ({ records }, signal) => this.#process(records.map(originalOf), signal),
+      },
+    });
+  }
+
+  #openMembers(reads: string[], directory: TopicDirectory): TopicMembers {
+    const { source } = this.#spec;
+    const looks = source.topic_pattern !== undefined && !source.until_caught_up;
+    return new TopicMembers({
+      topics: [...reads],
+      look: looks ? async () => (await topicsRead(this.#spec, directory)).topics : null,
+      open: async (topic, late) => {
+        const member = await this.#openMember(topic, late, reads.length + Number(late));
+        if (late) reads.push(topic);
+        return member;
+      },
+      onLeft: (topic) => {
+        reads.splice(reads.indexOf(topic), 1);
+        this.#sources.get(topic)?.observer.onAssigned?.({ partitions: [] });
+        this.#sources.delete(topic);
+      },
+      onNotice: ({ about, message }) => this.#teller.tell(about, message),
+    });
+  }
+
+  async #openMember(topic: string, late: boolean, of: number): Promise<TransactionalProcessor> {
+    const source = topicSource(this.#spec, this.#context, topic, of);
+    const processor = await TransactionalProcessor.start({
+      ...this.#processorOptions(topic, source),
+      ...(late ? { startAt: 'earliest' } : {}),
+    });
+    this.#sources.set(topic, source);
+    for (const word of await timeWords(this.#spec, topic, (name) => processor.facts(name))) this.#context.log(word);
+    return processor;
+  }
+
+  #processorOptions(topic: string, source: ReturnType<typeof topicSource>): ProcessorOptions {
+    const { sink, dead_letter: letters, ...spec } = this.#spec;
+    return {
       ...source,
+      topic,
       outputTopic: sink.topic,
       routedTopics: topicsOf(sink).slice(1),
-      letterTopics: retryTopics,
+      letterTopics: this.#retry ? [this.#retry.topic] : [],
       partitioning: sink.partition ?? null,
-      deadLetterTopic: letters,
+      deadLetterTopic: letters?.type === 'kafka' ? letters.topic : null,
       process: ({ records }, signal) => this.#process(records, signal),
       delivery: spec.delivery,
       transactionRows: spec.transaction_rows,
@@ -94,65 +197,6 @@ class TopicRun {
       transactionTimeoutMs: spec.transaction_timeout_ms,
       compression: sink.compression,
     };
-    const retries = this.#retry && this.#retriesOf(this.#retry, options, places);
-    this.#retries = retries;
-    await retries?.prepare();
-    const worded = (error: unknown) => {
-      throw inWords(error, places);
-    };
-    const processor = await TransactionalProcessor.start(options).catch(worded);
-    this.#processor = processor;
-    for (const word of await timeWords(this.#spec, (topic) => processor.facts(topic))) this.#context.log(word);
-    let done = processor.done.catch(worded);
-    // Somebody listens later, when the retries have begun.
-    done.catch(() => {});
-    if (retries && source.untilCaughtUp) done = done.then(() => retries.finish());
-    else if (retries) done = Promise.race([done, (await this.#startRetries(retries, processor)).done]);
-    const watch = watchOf(places, source, this.#context);
-    const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
-    return {
-      progress: () => ({
-        counts: this.#context.account.totals,
-        bytesRead: 0,
-        totalBytes: null,
-        lag: totalLag(processor.lag()),
-      }),
-      ready: () => watch.well && source.movement.ready,
-      done: done.then(() => result),
-      stop: async (deadlineMs) => {
-        await watch.stop();
-        await Promise.all([processor.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
-        this.#scorer.close();
-      },
-    };
-  }
-
-  #retriesOf(policy: RetryPolicy, options: ProcessorOptions, places: KafkaPlaces): TopicRetries {
-    const { dead_letter, kafka } = this.#spec;
-    const group = retryGroupOf(dead_letter, options.group);
-    return new TopicRetries({
-      policy,
-      places: { ...places, group, reads: policy.topic },
-      context: this.#context,
-      postponed: () => this.#postponed,
-      processor: {
-        ...options,
-        group,
-        originTopic: options.topic,
-        instanceId: instanceIdOf(kafka.instance_id, policy.topic),
-        process: ({ records }, signal) => this.#process(records.map(originalOf), signal),
-      },
-    });
-  }
-
-  /** Their end, in words. @throws SluiceError kafka_* ; the pipeline's own member has left then */
-  async #startRetries(retries: TopicRetries, main: TransactionalProcessor): Promise<{ done: Promise<void> }> {
-    try {
-      return await retries.start();
-    } catch (error) {
-      await main.stop(0);
-      throw error;
-    }
   }
 
   async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
@@ -222,9 +266,9 @@ class TopicRun {
     this.#waiting = cause !== null;
     const { metrics, name, log } = this.#context;
     metrics?.modelUnavailable.set({ pipeline: name }, cause ? 1 : 0);
-    for (const processor of [this.#processor, this.#retries?.processor]) {
-      if (cause) processor?.pause(`model: ${cause.code}`);
-      else processor?.resume();
+    for (const reading of [this.#members, this.#retries?.processor]) {
+      if (cause) reading?.pause(`model: ${cause.code}`);
+      else reading?.resume();
     }
     const { model } = this.#spec;
     log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);

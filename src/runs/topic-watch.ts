@@ -57,7 +57,7 @@ export class TopicWatch {
   async #look(): Promise<void> {
     const { reads, writes } = this.#options.places;
     const seen = new Map<string, SluiceError>();
-    for (const topic of [...(reads === null ? [] : [reads]), ...writes]) {
+    for (const topic of [...reads, ...writes]) {
       try {
         await this.#admin.partitions(topic);
       } catch (error) {

@@ -176,6 +176,33 @@ requireKafka('topics that grow', () => {
     expect(await readTopic(cluster, t.outputTopic)).toHaveLength(KEYS * ROUNDS);
   });
 
+  test('start_at latest skips what was there, and nothing that comes into partitions nobody has noticed yet', async () => {
+    const t = await setUp(FEW, MANY);
+    await t.feed(FEW);
+    const processor = await t.start({ partitioning: 'source', startAt: 'latest', metadataMaxAgeMs: 4_000 });
+    await until(() => processor.lag().size === FEW, 'the places to start at');
+    await addPartitions(cluster, [t.topic], MANY);
+    await t.feed(MANY);
+    await until(() => processor.counters.records >= KEYS * ROUNDS, 'all answers');
+    const seen = await readTopic(cluster, t.outputTopic);
+    expect(seen).toHaveLength(KEYS * ROUNDS);
+    expect(Math.min(...seen.map((s) => Number(s.value)))).toBe(KEYS * ROUNDS);
+  });
+
+  test('start_at latest means one moment: whoever begins again before a first answer goes on from there', async () => {
+    const t = await setUp(FEW, FEW);
+    await t.feed(FEW);
+    const first = await t.start({ startAt: 'latest' });
+    await until(() => first.lag().size === FEW, 'the places to start at');
+    await first.stop(2_000);
+    await t.feed(FEW);
+    const second = await t.start({ startAt: 'latest' });
+    await until(() => second.counters.records >= KEYS * ROUNDS, 'what came in between');
+    const seen = await readTopic(cluster, t.outputTopic);
+    expect(seen).toHaveLength(KEYS * ROUNDS);
+    expect(Math.min(...seen.map((s) => Number(s.value)))).toBe(KEYS * ROUNDS);
+  });
+
   test('nothing said and numbers that differ, or source and an output with fewer: refused at the start', async () => {
     const wider = await setUp(FEW, MANY);
     await expect(wider.start({})).rejects.toMatchObject({

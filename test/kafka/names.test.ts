@@ -29,7 +29,7 @@ test.each([
   [undefined, { ...IN_KUBERNETES, HOSTNAME: 'not a name' }, null],
   [undefined, { ...IN_KUBERNETES, HOSTNAME: 'p'.repeat(250) }, null],
 ] as const)('instance_id %s in %j is %s', (configured, env, expected) => {
-  expect(instanceIdOf(configured, 'loans', env)).toBe(expected);
+  expect(instanceIdOf(configured, 'loans', true, env)).toBe(expected);
 });
 
 test('members get their partitions in the order of their names, whatever ids the coordinator gives them', () => {

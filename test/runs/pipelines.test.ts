@@ -74,6 +74,42 @@ sink: { type: file, path: x.csv, roll_rows: many }
       'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: a }',
       /same topic/,
     ],
+    ['no topic', 'source: { type: kafka, group: g }\nsink: { type: kafka, topic: b }', /one of topic, topics and/],
+    [
+      'a topic and a pattern',
+      'source: { type: kafka, topic: a, topic_pattern: a.*, group: g }\nsink: { type: kafka, topic: b }',
+      /one of topic, topics and/,
+    ],
+    [
+      'a pattern that is none',
+      'source: { type: kafka, topic_pattern: "a(", group: g }\nsink: { type: kafka, topic: b }',
+      /topic_pattern: is no regular expression/,
+    ],
+    [
+      'one of several topics written',
+      'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c, routes: [{ decision: d, topic: b }] }',
+      /a topic is the source itself/,
+    ],
+    [
+      'one of several topics as dead letters',
+      'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c }\ndead_letter: { type: kafka, topic: a }',
+      /would be read again/,
+    ],
+    [
+      'several topics into files',
+      'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: file, path: "{partition}-{offset}.ndjson" }',
+      /a single topic goes to files/,
+    ],
+    [
+      'a retry topic of several topics',
+      'source: { type: kafka, topics: [a, b], group: g }\nsink: { type: kafka, topic: c }\ndead_letter: { type: kafka, topic: d, retry: { topic: r, codes: [bad_number] } }',
+      /retry: needs a single topic/,
+    ],
+    [
+      'partitions of a file',
+      'source: { type: file, path: a.csv }\nsink: { type: kafka, topic: b, partition: source }',
+      /needs a topic as the source/,
+    ],
     [
       'exactly once from a file',
       'source: { type: file, path: a.csv }\nsink: { type: kafka, topic: a }\ndelivery: exactly_once',

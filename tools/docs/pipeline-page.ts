@@ -1,9 +1,11 @@
 // Writes docs/pipelines.md and the JSON Schema for editors from the schemas of pipelines; a test compares them with it.
+
 import { type TSchema, Type } from 'typebox';
 import { KafkaSchema, SchemaRegistrySchema } from '../../src/config/options/kafka.ts';
 import { DEAD_LETTERS, SINKS, SOURCES } from '../../src/config/options/sources-and-sinks.ts';
 import { pipelineSchema, ScoreSchema } from '../../src/config/pipeline-schema.ts';
 import { editorSchema } from './editor-schema.ts';
+import { TOPICS } from './pipeline-topics.ts';
 import { schemaTable } from './schema-table.ts';
 
 const byType = (end: string, schemas: Readonly<Record<string, TSchema>>) =>
@@ -65,8 +67,9 @@ More processes of the same pipeline share the partitions; growing means more of 
 ## Topic to topic
 
 Applications are JSON objects, one a record. A prediction is the JSON object of the answer with \`modelId\` and \`modelVersion\` in front and
-the columns outside the model echoed (\`passthrough\`, here all by default). It keeps key, headers (and with them the trace context),
-timestamp, partition and order of its application and adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`,
+the columns outside the model echoed (\`passthrough\`, here all by default). It keeps key, headers (and with them the trace context)
+and order of its application, and its [partition](#partitions-and-growing-topics) and [timestamp](#timestamps-and-retention) as told below, and
+adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`,
 \`sluice-source-topic\`, \`sluice-source-partition\`, \`sluice-source-offset\`.
 
 Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
@@ -157,7 +160,7 @@ Where brokers end logins (\`connections.max.reauth.ms\`, or a token that expires
 tokens: nothing is lost, given up or logged. kafkajs logs in again on the connection it has, so that a refusal then costs that connection and the
 transaction that is open on it; the other client makes a new connection first.
 
-## Files
+${TOPICS}## Files
 
 A path with \`*\` takes all files that match, each into an output of its own (\`{name}\`). Formats and compression go by the name of the
 file; an ending that stands for no known format is a fault of the pipeline file unless \`format\` says what it is.

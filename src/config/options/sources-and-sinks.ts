@@ -39,7 +39,14 @@ export const SOURCES = {
   kafka: Type.Object(
     {
       type: literal('kafka'),
-      topic: text('topic of applications, one per record'),
+      topic: maybe('topic of applications, one per record'),
+      topics: Type.Optional(
+        Type.Array(Type.String({ minLength: 1 }), {
+          minItems: 1,
+          description: 'instead of `topic`: several topics',
+        }),
+      ),
+      topic_pattern: maybe('instead of `topic`: a regular expression that whole names of topics match'),
       group: text('consumer group'),
       format: recordFormat(),
       reader_schema: readerSchema(),

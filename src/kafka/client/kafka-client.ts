@@ -39,6 +39,8 @@ export interface PartitionRange {
 
 /** One administrative connection, opened by the first question and again after a failure. `close` is idempotent. */
 export interface TopicAdmin {
+  /** Names of the topics this user may see, the brokers' own among them. */
+  topics(): Promise<readonly string[]>;
   /** Number of partitions. @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | kafka_authentication */
   partitions(topic: string): Promise<number>;
   /** Settings of the topic by name, defaults included, those left out that the broker does not know; null: they may not be read. */

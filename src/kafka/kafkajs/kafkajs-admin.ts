@@ -38,6 +38,10 @@ export class KafkajsAdmin implements TopicAdmin {
     this.#connection = connection;
   }
 
+  topics(): Promise<readonly string[]> {
+    return this.#ask('asking for the topics failed', ({ admin }) => admin.listTopics());
+  }
+
   partitions(topic: string): Promise<number> {
     return this.#ask(`asking for the topic ${topic} failed`, async ({ admin }) => {
       const { topics } = await admin.fetchTopicMetadata({ topics: [topic] });

@@ -50,6 +50,17 @@ export interface Membership {
   onCrash(error: unknown): void;
 }
 
+/** The brokers of a client of kafkajs, where one can be asked beside what kafkajs keeps of its own questions. */
+export interface MetadataPool {
+  withBroker<T>(
+    ask: (of: { broker: { metadata(topics: string[]): Promise<TopicsMetadata> } }) => Promise<T>,
+  ): Promise<T>;
+}
+
+interface TopicsMetadata {
+  topicMetadata: { partitionMetadata: { partitionId: number }[] }[];
+}
+
 export interface Cluster {
   findGroupCoordinator(of: { groupId: string }): Promise<{
     offsetFetch(of: { groupId: string; topics: { topic: string; partitions: { partition: number }[] }[] }): Promise<{

@@ -113,6 +113,11 @@ export class BrokerCluster {
     return this.#layouts.get(topic)!;
   }
 
+  /** All there are. @throws NoConnection | Refusal */
+  async topics(): Promise<readonly string[]> {
+    return await this.#metadata(null);
+  }
+
   known(topic: string): TopicLayout | null {
     return this.#layouts.get(topic) ?? null;
   }
@@ -140,7 +145,8 @@ export class BrokerCluster {
     }
   }
 
-  async #metadata(topics: string[]): Promise<void> {
+  /** null: of all. Gives the names of those it found. */
+  async #metadata(topics: string[] | null): Promise<string[]> {
     const any = await this.any();
     const asked = performance.now();
     const { brokers, topics: found } = await any.call(metadataV9.api, [topics, false]).catch((error: unknown) => {
@@ -156,6 +162,7 @@ export class BrokerCluster {
       for (const p of partitions) leaders[p.partitionIndex] = p.leaderId;
       if (name !== null) this.#layouts.set(name, { leaders, asked });
     }
+    return found.flatMap(({ name }) => name ?? []);
   }
 
   #candidates(): BrokerAddress[] {

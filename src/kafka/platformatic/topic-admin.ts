@@ -24,6 +24,10 @@ export class PlatformaticAdmin implements TopicAdmin {
     this.#connection = connection;
   }
 
+  async topics(): Promise<readonly string[]> {
+    return await this.#ask('asking for the topics failed', (cluster) => cluster.topics());
+  }
+
   async partitions(topic: string): Promise<number> {
     return await this.#ask(`looking for the topic ${topic} failed`, async (cluster) => {
       cluster.forget(topic);

@@ -16,6 +16,9 @@ export function admins(bench: () => Bench, behaves: Behaves): void {
       'retention.ms': '604800000',
     });
     expect(await codeOf(admin.partitions('not-there'))).toBe('kafka_topic_missing');
+    const all = await admin.topics();
+    expect(all.filter((name) => name === topic)).toEqual([topic]);
+    expect(all).not.toContain('not-there');
     await (await cluster.admin()).createPartitions({ topicPartitions: [{ topic, count: 5 }] });
     await until(async () => (await admin.partitions(topic)) === 5, 'the new partitions are told');
     await admin.close();
