@@ -1,6 +1,7 @@
 // What the schema of a pipeline cannot say: keys that exclude or need each other, and files whose names contradict their format.
 import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
+import { topicPattern } from './topic-pattern.ts';
 import type { YamlDocument, YamlProblem } from './yaml.ts';
 
 type Say = (path: string, message: string) => void;
@@ -106,7 +107,7 @@ function judgeTopics({ source, sink, dead_letter: letters }: Pipeline, say: Say)
 
 function isRegExp(pattern: string): boolean {
   try {
-    new RegExp(pattern, 'u');
+    topicPattern(pattern);
     return true;
   } catch {
     return false;

@@ -1,5 +1,6 @@
 // The kafka source of a pipeline as options of whoever reads the topic.
 import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
+import { topicPattern } from '../config/topic-pattern.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { KafkaObserver } from '../kafka/observer.ts';
 import type { ReadingOptions } from '../kafka/reading-options.ts';
@@ -30,7 +31,7 @@ export async function topicsRead(
 ): Promise<TopicsRead> {
   const { topic_pattern: pattern } = source;
   if (pattern === undefined) return { topics: namedTopics(source), own: [] };
-  const whole = new RegExp(`^(?:${pattern})$`, 'u');
+  const whole = topicPattern(pattern);
   const written = [
     ...(sink.type === 'kafka' ? topicsOf(sink) : []),
     ...(letters?.type === 'kafka' ? [letters.topic, letters.retry?.topic] : []),

@@ -153,7 +153,7 @@ export class BrokerCluster {
       // One partition without a leader does not make the others unknown.
       const leaderless = error instanceof Refusal && error.ids.every((id) => id === 'LEADER_NOT_AVAILABLE');
       const answer = leaderless ? (error.response as Awaited<ReturnType<typeof metadataV9.api.async>> | null) : null;
-      if (!answer) throw error instanceof Refusal ? error.about(topics) : error;
+      if (!answer) throw error instanceof Refusal ? error.about(topics ?? []) : error;
       return answer;
     });
     this.#nodes = new Map(brokers.map(({ nodeId, host, port }) => [nodeId, { host, port }]));
