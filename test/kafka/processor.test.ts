@@ -135,6 +135,27 @@ requireKafka('the transactional processor', () => {
     expect(processor.counters.records / processor.counters.transactions).toBeGreaterThan(1_000);
   });
 
+  test.each(['member', 'partition'] as const)(
+    'pipelines whose names run into each other do not fence each other, a transaction a %s',
+    async (transactionOf) => {
+      const outputTopic = await cluster.createTopic(`names-${transactionOf}-out`, 1);
+      const some = await Promise.all(
+        [
+          ['score-eu', 'loan'],
+          ['score', 'eu-loan'],
+        ].map(async ([group, name]) => {
+          const topic = await cluster.createTopic(`${name}-${transactionOf}`, 1);
+          return start({ topic, outputTopic, deadLetterTopic: null, group: group!, transactionOf });
+        }),
+      );
+      for (let n = 1; n <= 5; n++) {
+        await Promise.all(['loan', 'eu-loan'].map((t) => produce(cluster, `${t}-${transactionOf}`, numbered(10))));
+        await until(() => some.every((p) => p.counters.records === n * 10), 'both have answered');
+      }
+      for (const { counters } of some) expect(counters).toMatchObject({ fences: 1, aborts: 0 });
+    },
+  );
+
   test('the partitions of a member share a transaction', async () => {
     const t = await topics(4);
     const reports: TransactionReport[] = [];
