@@ -130,6 +130,8 @@ export class PartitionLease {
         if (this.#closing.signal.aborted) return;
         await this.#work(queue, session.signal);
       } catch (error) {
+        // It was to end before it had anything in hand: nothing failed that anybody could look into.
+        if (this.#closing.signal.aborted && this.#queue === null) return;
         if (!(await this.#survive(error))) return;
       } finally {
         this.#buffer?.close();
