@@ -90,6 +90,7 @@ requireKafka('failures of Kafka', () => {
     group: `g-${topic}`,
     outputTopic: 'there',
     deadLetterTopic: null,
+    partitioning: 'key',
     process: async ({ records }) => ({ outputs: records.map((r) => answerTo(r, r.value)), rejected: [] }),
     ...more,
   });
