@@ -23,6 +23,12 @@ export function checkTest(name: string, run: TestFunction): void {
   else test(name, run);
 }
 
+/** `test` for what only the campaigns do. */
+export function campaignTest(name: string, run: TestFunction): void {
+  if (TIER === 'campaigns') test(name, run);
+  else test.skip(`${name}${SKIPPED}\`npm run test:campaigns\` runs it`, run);
+}
+
 /** `test` for one of many: `npm test` runs every `step`th. */
 export const testOfMany = (index: number, step: number): typeof checkTest =>
   index % step === 0 ? (name, run) => void test(name, run) : checkTest;

@@ -1,9 +1,9 @@
-// kafkajs keeps what the interface of a Kafka client promises, but for what is named here.
+// Of the fallback, in campaigns: kafkajs keeps what the interface of a Kafka client promises, but for what is named here.
 import { kafkajsClient } from '../../../src/kafka/kafkajs/kafkajs-client.ts';
 import { conformance } from './conformance.ts';
 
 conformance(kafkajsClient, {
-  outagesInCampaigns: true,
+  inCampaigns: 'all',
   known: {
     'a topic that is not there and a batch that is too large are named':
       'a partition that is not there is kafka_failed, because kafkajs leaves it out without a word',

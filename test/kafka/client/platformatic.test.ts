@@ -2,4 +2,4 @@
 import { platformaticClient } from '../../../src/kafka/platformatic/platformatic-client.ts';
 import { conformance } from './conformance.ts';
 
-conformance(platformaticClient);
+conformance(platformaticClient, { inCampaigns: 'outages' });
