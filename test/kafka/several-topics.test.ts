@@ -7,6 +7,7 @@ import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { committed, produce, readTopic, until } from '../support/kafka/topics.ts';
+import { campaignTest } from '../support/tiers.ts';
 
 const PARTITIONS = 3;
 
@@ -107,39 +108,43 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000, instance_
     expect([await ended(right), await ended(third)]).toEqual([0, 0]);
   });
 
-  test('a pattern: what the pipeline writes is left out, a topic made while it runs is read, one that goes is left in words', async () => {
-    const name = 'pattern';
-    for (const end of ['a', 'out']) await cluster.createTopic(`${name}-${end}`, PARTITIONS);
-    await cluster.createTopic(`${name}-dlq`);
-    await cluster.createTopic(`other-${name}-a`, PARTITIONS);
-    const file = pipeline(name, `topic_pattern: "${name}-.*", start_at: latest`);
-    const running = run(file, 'one');
-    const says = running.words;
-    await until(() => /pattern-a, partitions: 0, 1, 2/.test(says()), 'the first topic');
-    expect(says()).toMatch(/pattern-out matches topic_pattern and is left out/);
-    expect(says()).toMatch(/pattern-dlq matches topic_pattern and is left out/);
-    // Where "latest" lies is committed once it is known.
-    const admin = await cluster.admin();
-    const begun = async () => {
-      const [of] = await admin.fetchOffsets({ groupId: name, topics: [`${name}-a`] });
-      return of!.partitions.filter((p) => p.offset !== '-1').length === PARTITIONS;
-    };
-    await until(begun, 'the places to start at');
-    await feed(`${name}-a`, 30);
-    await answered(name, `${name}-a`, 30, says);
-    await cluster.createTopic(`${name}-b`, PARTITIONS);
-    // Before anybody has noticed: nothing of it is skipped, whatever start_at says.
-    await feed(`${name}-b`, 30);
-    await answered(name, `${name}-b`, 30, says);
-    await admin.deleteTopics({ topics: [`${name}-a`] });
-    await until(() => /the topic pattern-a is gone/.test(says()), 'the words');
-    await feed(`${name}-b`, 30, 30);
-    await answered(name, `${name}-b`, 60, says);
-    const seen = await readTopic(cluster, `${name}-out`);
-    expect(seen).toHaveLength(90);
-    expect(new Set(seen.map((s) => s.key)).size).toBe(90);
-    expect(await ended(running)).toBe(0);
-  });
+  // Topics are looked for every half minute.
+  campaignTest(
+    'a pattern: what the pipeline writes is left out, a topic made while it runs is read, one that goes is left in words',
+    async () => {
+      const name = 'pattern';
+      for (const end of ['a', 'out']) await cluster.createTopic(`${name}-${end}`, PARTITIONS);
+      await cluster.createTopic(`${name}-dlq`);
+      await cluster.createTopic(`other-${name}-a`, PARTITIONS);
+      const file = pipeline(name, `topic_pattern: "${name}-.*", start_at: latest`);
+      const running = run(file, 'one');
+      const says = running.words;
+      await until(() => /pattern-a, partitions: 0, 1, 2/.test(says()), 'the first topic');
+      expect(says()).toMatch(/pattern-out matches topic_pattern and is left out/);
+      expect(says()).toMatch(/pattern-dlq matches topic_pattern and is left out/);
+      // Where "latest" lies is committed once it is known.
+      const admin = await cluster.admin();
+      const begun = async () => {
+        const [of] = await admin.fetchOffsets({ groupId: name, topics: [`${name}-a`] });
+        return of!.partitions.filter((p) => p.offset !== '-1').length === PARTITIONS;
+      };
+      await until(begun, 'the places to start at');
+      await feed(`${name}-a`, 30);
+      await answered(name, `${name}-a`, 30, says);
+      await cluster.createTopic(`${name}-b`, PARTITIONS);
+      // Before anybody has noticed: nothing of it is skipped, whatever start_at says.
+      await feed(`${name}-b`, 30);
+      await answered(name, `${name}-b`, 30, says);
+      await admin.deleteTopics({ topics: [`${name}-a`] });
+      await until(() => /the topic pattern-a is gone/.test(says()), 'the words');
+      await feed(`${name}-b`, 30, 30);
+      await answered(name, `${name}-b`, 60, says);
+      const seen = await readTopic(cluster, `${name}-out`);
+      expect(seen).toHaveLength(90);
+      expect(new Set(seen.map((s) => s.key)).size).toBe(90);
+      expect(await ended(running)).toBe(0);
+    },
+  );
 
   test('caught up, and a dry run, over all topics', async () => {
     const name = 'nightly';

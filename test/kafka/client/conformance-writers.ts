@@ -222,6 +222,7 @@ export function writers(bench: () => Bench, behaves: Behaves): void {
     const writers = [bench().name('several'), null].map((transactionalId) =>
       bench().client.writer(bench().writerSettings({ transactionalId })),
     );
+    for (const writer of writers) await writer.connect();
     const [transactional, idempotent] = writers;
     const failures = [
       await failureOf(transactional!.writeTransaction([batches], null)),
