@@ -27,6 +27,7 @@ export class CommitQueue {
   #waitingRows = 0;
   #takenRows = 0;
   #urgent = false;
+  /** Nothing of it will be committed any more. */
   #dropped = false;
   #failure: { error: unknown } | null = null;
   #wake: (() => void)[] = [];
@@ -48,18 +49,18 @@ export class CommitQueue {
 
   /** Resolves when there is room for more, or the queue is over. */
   async put(item: Answered): Promise<void> {
-    if (this.#over) return;
+    if (this.#dropped) return;
     this.#waiting.push(item);
     this.#waitingRows += item.batch.records.length;
     this.#options.onWork();
-    while (!this.#over && this.#waitingRows + this.#takenRows >= this.#options.maxRows) await this.#change();
+    while (!this.#dropped && this.#waitingRows + this.#takenRows >= this.#options.maxRows) await this.#change();
   }
 
   /** Resolves when all is committed, or the queue is over. @throws what the transaction failed of */
   async flush(): Promise<void> {
     this.#urgent = true;
     if (this.#waiting.length > 0) this.#options.onWork();
-    while (!this.#over && this.#waiting.length + this.#taken.length > 0) await this.#change();
+    while (!this.#dropped && this.#waiting.length + this.#taken.length > 0) await this.#change();
     if (this.#failure) throw this.#failure.error;
   }
 
@@ -105,10 +106,6 @@ export class CommitQueue {
       this.#options.onCommitted(items);
       this.#changed();
     }
-  }
-
-  get #over(): boolean {
-    return this.#dropped || this.#failure !== null;
   }
 
   #change(): Promise<void> {

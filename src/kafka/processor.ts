@@ -104,16 +104,8 @@ export class TransactionalProcessor {
     const processor = new TransactionalProcessor(options);
     try {
       await processor.#chooseCommitter();
-      for (const topic of [
-        options.topic,
-        options.outputTopic,
-        options.deadLetterTopic,
-        ...(options.routedTopics ?? []),
-        ...(options.letterTopics ?? []),
-      ]) {
-        if (topic !== null) await processor.#directory.facts(topic);
-      }
       processor.#known = (await processor.#directory.facts(options.topic)).partitions;
+      for (const topic of processor.#lease.commits.writes) await processor.#directory.facts(topic);
       await processor.#partitions.decide();
       await processor.#consumer.start();
     } catch (error) {

@@ -9,7 +9,7 @@ import type { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { RunContext } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { inWords } from './kafka-words.ts';
-import { recordFormat, topicsOf } from './record-format.ts';
+import { recordFormat, topicsWritten } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
 import { checkTopics } from './topic-checks.ts';
 import { kafkaPlacesOf, namedTopics } from './topic-source.ts';
@@ -39,11 +39,7 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
 }
 
 async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (line: string) => void): Promise<void> {
-  const { source, sink, dead_letter: letters } = pipeline;
-  const writes = [
-    ...(sink.type === 'kafka' ? topicsOf(sink) : []),
-    ...(letters?.type === 'kafka' ? [letters.topic] : []),
-  ];
+  const { source } = pipeline;
   let reads = namedTopics(source);
   let records: readonly IncomingRecord[];
   try {
@@ -51,13 +47,13 @@ async function dryRunOfTopic(pipeline: FromTopic, context: RunContext, log: (lin
     await describeTopics(pipeline, log, async (directory, found) => {
       reads = found;
       for (const topic of found) {
-        await describeGroup(directory, source, topic, found.length > 1, (line) => group.push(line));
+        group.push(await describeGroup(directory, source, topic, found.length > 1));
       }
     });
     for (const line of group) log(line);
     records = await firstRecords(connectionOf(pipeline.kafka), reads, log);
   } catch (error) {
-    throw inWords(error, kafkaPlacesOf(pipeline, reads, writes));
+    throw inWords(error, kafkaPlacesOf(pipeline, reads, topicsWritten(pipeline)));
   }
   await scoreSome(pipeline, records, context, log);
 }
@@ -79,8 +75,7 @@ async function describeGroup(
   { group, start_at }: KafkaSource,
   topic: string,
   named: boolean,
-  log: (line: string) => void,
-): Promise<void> {
+): Promise<string> {
   const [offsets, ranges] = await Promise.all([directory.offsets(group, topic), directory.ranges(topic)]);
   let lag = 0n;
   let known = 0;
@@ -89,9 +84,7 @@ async function describeGroup(
     if (committed !== null) known++;
     lag += high - (committed ?? (start_at === 'earliest' ? low : high));
   }
-  log(
-    `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`,
-  );
+  return `group ${group}${named ? ` on ${topic}` : ''}: offsets for ${known} of ${ranges.size} partitions, ${lag} records to read`;
 }
 
 /** Read without a group, because the user of a pipeline may join no other than its own, and that one must not notice. */

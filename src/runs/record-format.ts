@@ -53,6 +53,12 @@ export const topicsOf = ({ topic, routes = [] }: KafkaSink): string[] => [
   ...new Set([topic, ...routes.map((r) => r.topic)]),
 ];
 
+/** All topics that a pipeline writes: predictions, dead letters, and what is tried again. */
+export const topicsWritten = ({ sink, dead_letter: letters }: Pick<Pipeline, 'sink' | 'dead_letter'>): string[] => [
+  ...(sink.type === 'kafka' ? topicsOf(sink) : []),
+  ...(letters?.type === 'kafka' ? [letters.topic, ...(letters.retry ? [letters.retry.topic] : [])] : []),
+];
+
 function openRegistryOf({ url, username, password, token, tls, timeout_ms }: SchemaRegistryConfig): SchemaRegistry {
   const basic = (): string =>
     `Basic ${Buffer.from(`${username}:${password === undefined ? '' : readSecret(password)}`).toString('base64')}`;

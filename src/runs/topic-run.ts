@@ -18,7 +18,7 @@ import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
 import type { Movement } from './movement.ts';
-import { type RecordFormat, recordFormat, topicsOf } from './record-format.ts';
+import { type RecordFormat, recordFormat, topicsOf, topicsWritten } from './record-format.ts';
 import {
   type RecordAnswer,
   type RecordError,
@@ -81,14 +81,10 @@ class TopicRun {
   }
 
   async start(): Promise<RunningPipeline> {
-    const { sink, source, dead_letter: letters, kafka } = this.#spec;
+    const { source, kafka } = this.#spec;
     const directory = new TopicDirectory(connectionOf(kafka));
     const reads: string[] = [];
-    const places = kafkaPlacesOf(this.#spec, reads, [
-      ...topicsOf(sink),
-      ...(letters?.type === 'kafka' ? [letters.topic] : []),
-      ...(this.#retry ? [this.#retry.topic] : []),
-    ]);
+    const places = kafkaPlacesOf(this.#spec, reads, topicsWritten(this.#spec));
     const worded = (error: unknown): never => {
       throw inWords(error, places);
     };

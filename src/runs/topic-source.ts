@@ -10,7 +10,7 @@ import { connectionOf } from './kafka-connection.ts';
 import { observerOf } from './kafka-metrics.ts';
 import { type KafkaPlaces, Teller } from './kafka-words.ts';
 import { Movement } from './movement.ts';
-import { topicsOf } from './record-format.ts';
+import { topicsWritten } from './record-format.ts';
 import type { RunSpec } from './spec.ts';
 import { TopicWatch } from './topic-watch.ts';
 
@@ -26,16 +26,14 @@ export interface TopicsRead {
 
 /** What the source reads now: those it names, or those there are that its pattern matches. @throws SluiceError kafka_* */
 export async function topicsRead(
-  { source, sink, dead_letter: letters }: Pick<Pipeline, 'sink' | 'dead_letter'> & { source: KafkaSource },
+  pipeline: Pick<Pipeline, 'sink' | 'dead_letter'> & { source: KafkaSource },
   directory: Pick<TopicDirectory, 'topics'>,
 ): Promise<TopicsRead> {
+  const { source } = pipeline;
   const { topic_pattern: pattern } = source;
   if (pattern === undefined) return { topics: namedTopics(source), own: [] };
   const whole = topicPattern(pattern);
-  const written = [
-    ...(sink.type === 'kafka' ? topicsOf(sink) : []),
-    ...(letters?.type === 'kafka' ? [letters.topic, letters.retry?.topic] : []),
-  ];
+  const written = topicsWritten(pipeline);
   const matching = (await directory.topics()).filter((name) => whole.test(name)).toSorted();
   return {
     topics: matching.filter((name) => !written.includes(name)),

@@ -6,8 +6,8 @@ import { parseArgs } from 'node:util';
 import { kafkaClient } from '../../../src/kafka/choose-client.ts';
 import type { MemberEvents, PlannedBatch } from '../../../src/kafka/client/kafka-client.ts';
 import type { IncomingRecord } from '../../../src/kafka/client/records.ts';
-import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { fill } from './fill.ts';
 
 const { values } = parseArgs({
   options: {
@@ -25,24 +25,6 @@ const INPUT = 'clients-in';
 const MAX_BATCH = 4_000;
 const records = Number(values.records);
 const connection = { brokers: [values.broker] };
-
-async function fill(cluster: KafkaCluster): Promise<void> {
-  await cluster.createTopic(INPUT, PARTITIONS);
-  const producer = cluster.client().producer();
-  await producer.connect();
-  const applications = someApplications().map((a) => JSON.stringify(a));
-  for (let i = 0; i < records; i += 1000) {
-    const partition = (i / 1000) % PARTITIONS;
-    const messages = applications.map((value, j) => ({
-      key: String(i + j),
-      value,
-      headers: { id: String(i + j) },
-      partition,
-    }));
-    await producer.send({ topic: INPUT, messages });
-  }
-  await producer.disconnect();
-}
 
 /** A member that gives what it reads to `take`. */
 async function join(take: MemberEvents['records']) {
@@ -150,7 +132,7 @@ if (values.measure) {
 }
 
 await using cluster = await KafkaCluster.start();
-await fill(cluster);
+await fill(cluster, { name: INPUT, partitions: PARTITIONS, records });
 for (let round = 1; round <= Number(values.rounds); round++) {
   for (const measure of Object.keys(MEASURES)) {
     if (measure === 'idle' && round > 1) continue;

@@ -10,6 +10,7 @@ import { parseArgs, promisify } from 'node:util';
 import { environment } from '../../../bench/prepare.ts';
 import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { fill } from './fill.ts';
 
 const { values } = parseArgs({
   options: {
@@ -124,21 +125,8 @@ async function drain(begin: Begin, name: string, filled: string, records: number
   return { recordsPerSecond, seconds: Math.round((done - began) / 100) / 10, cpuSeconds, peakMb };
 }
 
-async function fill(records: number): Promise<string> {
-  const topic = await cluster.createTopic('drain-in', partitions);
-  const producer = cluster.client().producer();
-  await producer.connect();
-  const some = someApplications().map((a) => JSON.stringify(a));
-  for (let i = 0; i < records; i += some.length) {
-    const messages = some.map((value, j) => ({ key: String(i + j), value, partition: (i / some.length) % partitions }));
-    await producer.send({ topic, messages });
-  }
-  await producer.disconnect();
-  return topic;
-}
-
 const records = Number(values.records);
-const filled = records > 0 ? await fill(records) : null;
+const filled = records > 0 ? await fill(cluster, { name: 'drain-in', partitions, records }) : null;
 const say = (name: string, round: number, what: string, result: object) =>
   console.log(JSON.stringify({ name, round, what, ...result }));
 for (let round = 1; round <= Number(values.rounds); round++) {

@@ -12,8 +12,8 @@ import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { RunAccount } from '../../../src/runs/account.ts';
 import { startRun } from '../../../src/runs/start-run.ts';
-import { someApplications } from '../../support/kafka/applications.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
+import { fill } from './fill.ts';
 import { measure } from './measure.ts';
 
 const { values } = parseArgs({
@@ -34,26 +34,6 @@ const records = Number(values.records);
 const PARTITIONS = 4;
 const input = values.topic ?? '';
 const connection = { brokers: [values.broker ?? ''] };
-
-/** Applications of about 500 bytes, over all partitions. */
-async function fill(cluster: KafkaCluster): Promise<string> {
-  const topic = await cluster.createTopic('bench-in', PARTITIONS);
-  const producer = cluster.client().producer();
-  await producer.connect();
-  const applications = someApplications().map((a) => JSON.stringify(a));
-  for (let i = 0; i < records; i += 1000) {
-    const partition = (i / 1000) % PARTITIONS;
-    const messages = applications.map((value, j) => ({
-      key: String(i + j),
-      value,
-      headers: { id: String(i + j) },
-      partition,
-    }));
-    await producer.send({ topic, messages });
-  }
-  await producer.disconnect();
-  return topic;
-}
 
 const ours = (output: string) => async (through: () => void) => {
   const processor = await TransactionalProcessor.start({
@@ -137,7 +117,7 @@ const MEASURES: Readonly<Record<string, (output: string) => Promise<object>>> = 
 if (values.measure) console.log(JSON.stringify(await MEASURES[values.measure]!(values.output!)));
 else {
   await using cluster = await KafkaCluster.start();
-  const filled = await fill(cluster);
+  const filled = await fill(cluster, { name: 'bench-in', partitions: PARTITIONS, records });
   const empty = await cluster.createTopic('bench-idle', PARTITIONS);
   const once = (name: string, round: number, output: string, topic: string): void => {
     const names = { measure: name, broker: cluster.brokers[0]!, topic, output, records: String(records) };
