@@ -30,6 +30,8 @@ export class GroupCoordination {
   #generation = -1;
   #synced = false;
   #eager = false;
+  /** Joins that are not answered: a broker answers nothing else on their connection meanwhile. */
+  #joins = 0;
   /** performance.now() of the last word of the coordinator that this member is one. */
   confirmed = Number.NEGATIVE_INFINITY;
   readonly #onNews: () => void;
@@ -67,6 +69,15 @@ export class GroupCoordination {
    * @throws Refusal | NoConnection
    */
   async join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
+    this.#joins += 1;
+    try {
+      return await this.#join(owned, giveUp);
+    } finally {
+      this.#joins -= 1;
+    }
+  }
+
+  async #join(owned: readonly number[], giveUp: () => void): Promise<readonly number[]> {
     const { group, topic, instanceId, sessionTimeoutMs, rebalanceTimeoutMs } = this.#options;
     const held = new Map(owned.length > 0 ? [[topic, owned] as const] : []);
     const metadata = encodeSubscription({ topics: [topic], owned: held, generation: this.#generation });
@@ -147,7 +158,8 @@ export class GroupCoordination {
   async leave(timeoutMs: number): Promise<void> {
     if (this.#memberId === '') return;
     const member = { memberId: this.#memberId, groupInstanceId: this.#options.instanceId, reason: null };
-    const broker = await this.#coordinator('aside');
+    // The connection that is open, because one of its own would cost a TLS handshake and a login at the very end.
+    const broker = await this.#coordinator(this.#joins > 0 ? 'aside' : 'group');
     await broker.call(leaveGroupV4.api, [this.#options.group, [member]], { timeoutMs });
   }
 

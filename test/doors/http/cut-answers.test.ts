@@ -77,9 +77,11 @@ describe.each(ALL)('$name', ({ needs, command, nginx }) => {
     expect([told[0], told.at(-1)]).toEqual([{ status: 200, rows: 12_000 }, { status: 200, rows: 12_000 }]);
     const cut = told.slice(1, -1);
     expect(cut.filter((t) => t.status === 200)).toEqual([]);
-    // Most are cut behind their head; where the answer has a length, all are refused in words.
+    // Most are cut behind their head, but a quick one of a sample may have arrived whole before it; where the answer has a length, all
+    // are refused in words.
+    expect(cut.filter((t) => t.status !== null && t.status !== 400)).toEqual([]);
     if (nginx) expect(cut.every((t) => t.status === 400)).toBe(true);
-    else expect(cut.some((t) => t.status === null)).toBe(true);
+    else if (EACH >= 10) expect(cut.some((t) => t.status === null)).toBe(true);
   }); // biome-ignore format: one case
 });
 
