@@ -13,7 +13,7 @@ import { inChunks } from '../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
-const ENDS = times('SLUICE_ENDS', { quick: 4, check: 12, campaigns: 1000 });
+const ENDS = times('SLUICE_ENDS', { quick: 4, check: 6, campaigns: 1000 });
 const SEED = process.env.SLUICE_SEED ?? '1';
 
 describe.each(['auto', 'onnxruntime'])('evaluator %s', (engine) => {
