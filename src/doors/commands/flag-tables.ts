@@ -62,6 +62,7 @@ export const COMMAND_TABLES = {
       {"name":"outcome","description":"add the outcome column ok, for training"},
       {"name":"ids","description":"add a leading column application_id"},
       {"name":"clean","description":"no unseen categories"},
+      {"name":"drift","description":"a portfolio that drifted away from the one the bundled model was trained on"},
     ],
   },
   "demo": {
@@ -350,6 +351,7 @@ export interface GenerateFlags {
   outcome?: boolean;
   ids?: boolean;
   clean?: boolean;
+  drift?: boolean;
 }
 
 export interface DemoFlags {
