@@ -54,6 +54,17 @@ export const PRODUCTS = ids(['0101', '0102', '0105', '0110', '0201', '0202', '02
 export const VERIFICATORS = ids(numbered(25, 3), 0.28);
 export const PARTNERS = ids(numbered(30, 4, 'P'), 0.42);
 
+/** What differs between a portfolio like the one models are trained on and one that drifted away from it. */
+export interface Tendency {
+  /** Shares of SOURCE, added up. */
+  source: readonly number[];
+  /** Factor on incomes; the amounts asked for stay what they are. */
+  income: number;
+  /** Shares of applications without an occupation, and with an unseen category. */
+  noOccupation: number;
+  unseen: number;
+}
+
 /** Values that no training sample holds: another spelling, another script, delimiters, quotes and a line break. */
 export const UNSEEN_CATEGORIES = {
   source_type: ['TELEGRAM_BOT'],
@@ -69,4 +80,13 @@ export const cumulative = (levels: readonly { share: number }[]): number[] => {
     sum += l.share;
     return sum;
   });
+};
+
+export const STABLE: Tendency = { source: cumulative(SOURCE), income: 1, noOccupation: 0.05, unseen: 0.005 };
+/** Applications move from branches and the web to agents and partners, and incomes fall. */
+export const DRIFTED: Tendency = {
+  source: cumulative([0.18, 0.1, 0.4, 0.12, 0.2].map((share) => ({ share }))),
+  income: 0.6,
+  noOccupation: 0.3,
+  unseen: 0.08,
 };

@@ -16,6 +16,8 @@ export interface GenerateOptions {
   ids?: boolean;
   /** Unseen categories; default true. Missing values are there in any case. */
   dirty?: boolean;
+  /** A portfolio that drifted away from the one models are trained on: see `DRIFTED`. Default: no. */
+  drift?: boolean;
 }
 
 export interface PlantedFault {
@@ -60,7 +62,6 @@ const CHUNK_CHARACTERS = 128 * 1024;
 const NOT_UTF8 = '\u0080';
 
 const SHARES = {
-  source: population.cumulative(population.SOURCE),
   remittance: population.cumulative(population.REMITTANCE),
   occupation: population.cumulative(population.OCCUPATION),
   marital: population.cumulative(population.MARITAL),
@@ -94,7 +95,12 @@ export function* generatePortfolio(
   for (let row = 1; row <= options.rows; row++) {
     random.seed(options.seed, row);
     fields.length = 0;
-    const ok = application(random, fields, options.dirty ?? true);
+    const ok = application(
+      random,
+      fields,
+      options.drift ? population.DRIFTED : population.STABLE,
+      options.dirty ?? true,
+    );
     let lines = 1;
     for (const c of CATEGORIES) {
       const value = fields[c]!;
@@ -148,17 +154,18 @@ function money(v: number): string {
 }
 
 /** Writes one application into `fields` (unquoted) and returns whether it was repaid. */
-function application(r: Random, fields: string[], dirty: boolean): boolean {
+function application(r: Random, fields: string[], tendency: population.Tendency, dirty: boolean): boolean {
   const { SOURCE, REMITTANCE, OCCUPATION, MARITAL, TERM, PRODUCTS, VERIFICATORS, PARTNERS } = population;
-  const source = SOURCE[r.pick(SHARES.source)]!;
+  const source = SOURCE[r.pick(tendency.source)]!;
   const remittance = REMITTANCE[r.pick(SHARES.remittance)]!;
   const occupation = OCCUPATION[r.pick(SHARES.occupation)]!;
   const marital = MARITAL[r.pick(SHARES.marital)]!;
   const product = PRODUCTS[Math.floor(r.uniform() * PRODUCTS.length)]!;
   const verificator = VERIFICATORS[Math.min(r.geometric(0.12), VERIFICATORS.length - 1)]!;
   const partner = PARTNERS[Math.min(r.geometric(0.1), PARTNERS.length - 1)]!;
-  const income = Math.round(Math.exp(occupation.income + 0.45 * r.normal()) * 100) / 100;
-  const wish = Math.exp(Math.log(income) + 0.35 + 0.7 * r.normal());
+  const usual = Math.round(Math.exp(occupation.income + 0.45 * r.normal()) * 100) / 100;
+  const income = tendency.income * usual;
+  const wish = Math.exp(Math.log(usual) + 0.35 + 0.7 * r.normal());
   const amount = Math.min(500_000, Math.max(1000, Math.round(wish / 100) * 100));
   const term = TERM[r.pick(SHARES.term)]!.months;
   const rate = 0.12 + 0.33 * r.uniform();
@@ -195,7 +202,7 @@ function application(r: Random, fields: string[], dirty: boolean): boolean {
     remittance.name,
     r.chance(0.01) ? '' : String(term),
     noIncome ? '' : money(income),
-    r.chance(0.05) ? '' : occupation.name,
+    r.chance(tendency.noOccupation) ? '' : occupation.name,
     r.chance(0.03) ? '' : String(contributions),
     String(criminal),
     r.chance(0.03) ? '' : marital.name,
@@ -214,7 +221,7 @@ function application(r: Random, fields: string[], dirty: boolean): boolean {
     r.chance(0.1) ? '' : money(partTime),
     String(banned),
   );
-  if (dirty && r.chance(0.005)) writeUnseen(r, fields);
+  if (dirty && r.chance(tendency.unseen)) writeUnseen(r, fields);
   return ok;
 }
 

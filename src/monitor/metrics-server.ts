@@ -8,13 +8,14 @@ export interface MetricsServer {
   close(): Promise<void>;
 }
 
-/** Serves /metrics, /livez and /readyz. `ready`: whether the process is working. */
+/** Serves /metrics, /metrics/columns, /livez and /readyz. `ready`: whether the process is working. */
 export async function serveMetrics(
   metrics: Metrics,
   host: string,
   port: number,
   ready: () => boolean,
 ): Promise<MetricsServer> {
+  const unfill = metrics.onScrape(() => metrics.ready.set(ready() ? 1 : 0));
   const server = createServer((request, response) => {
     const path = new URL(request.url ?? '/', 'http://localhost').pathname;
     const answer = (status: number, text: string, type = 'text/plain; charset=utf-8') => {
@@ -23,12 +24,12 @@ export async function serveMetrics(
     if (request.method !== 'GET' && request.method !== 'HEAD') answer(405, 'only GET\n');
     else if (path === '/livez') answer(200, 'alive\n');
     else if (path === '/readyz') answer(ready() ? 200 : 503, ready() ? 'ready\n' : 'not ready\n');
-    else if (path === '/metrics') {
-      metrics.text().then(
+    else if (path === '/metrics' || path === '/metrics/columns') {
+      (path === '/metrics' ? metrics.text() : metrics.columnsText()).then(
         (text) => answer(200, text, metrics.registry.contentType),
         () => answer(500, 'metrics failed\n'),
       );
-    } else answer(404, 'there are /metrics, /livez and /readyz\n');
+    } else answer(404, 'there are /metrics, /metrics/columns, /livez and /readyz\n');
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
@@ -38,6 +39,7 @@ export async function serveMetrics(
     port: (server.address() as AddressInfo).port,
     close: () =>
       new Promise((resolve) => {
+        unfill();
         server.close(() => resolve());
         server.closeAllConnections();
       }),

@@ -1,12 +1,27 @@
 // The one table of metrics: names, units, labels and buckets; nothing is measured that is not in it.
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { VERSION } from '../core/version.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+/** Of histograms by model: each bucket is a series of every model. */
+const FEW_SECONDS = [0.001, 0.01, 0.1, 1];
+/** Loading tries a model in a process of its own: a fast one takes a second. */
+const LOAD_SECONDS = [0.5, 1, 2, 5, 15, 60];
 
-/** Metrics of one server. Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns. */
+/** Brings what is measured only when it is asked for; called before every scrape. */
+export type Filler = () => void | Promise<void>;
+
+/**
+ * Metrics of one process. Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns, columns by the
+ * models. What there is by column is in a registry of its own (`columns`), because it is a hundred times as much.
+ */
 export class Metrics {
   readonly registry = new Registry();
+  readonly columns = new Registry();
+  readonly #fillers = new Set<Filler>();
 
+  readonly buildInfo = this.#gauge('sluice_build_info', '1 for the version that runs', ['version', 'node']);
+  readonly ready = this.#gauge('sluice_ready', 'what /readyz says: 1 ready, 0 not', []);
   readonly rows = this.#counter('sluice_rows_total', 'applications by outcome', ['model', 'outcome']);
   readonly rejected = this.#counter('sluice_rows_rejected_total', 'rejected applications by error code', [
     'model',
@@ -17,7 +32,29 @@ export class Metrics {
     'applications interpreted (explained), or left without because effects did not add up (inexact)',
     ['model', 'outcome'],
   );
-  readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time of scoring a block', ['model']);
+  readonly columnRejected = this.#counter(
+    'sluice_column_rejected_total',
+    'applications rejected because of a column, by error code',
+    ['model', 'column', 'code'],
+    this.columns,
+  );
+  readonly scoring = this.#histogram('sluice_block_scoring_seconds', 'time of scoring a block', ['model'], FEW_SECONDS);
+  readonly workers = this.#gauge('sluice_workers', 'workers (threads or processes) that take blocks', []);
+  readonly workerBusy = this.#counter('sluice_worker_busy_seconds_total', 'time workers spent on blocks', []);
+  readonly waited = this.#counter(
+    'sluice_wait_seconds_total',
+    'time spent waiting for the source, for the workers or for the sink: the largest is the bottleneck',
+    ['pipeline', 'for'],
+  );
+  readonly inFlight = this.#gauge('sluice_in_flight_bytes', 'bytes of applications in memory', ['pipeline']);
+  readonly inFlightBudget = this.#gauge('sluice_in_flight_budget_bytes', 'bytes of applications there may be', [
+    'pipeline',
+  ]);
+  readonly lastAnswer = this.#gauge(
+    'sluice_pipeline_last_answer_timestamp_seconds',
+    'when the last application was answered for good',
+    ['pipeline'],
+  );
   readonly queueWait = this.#histogram('sluice_request_queue_seconds', 'time a predict request waits for its turn', []);
   readonly requests = this.#histogram('sluice_http_request_seconds', 'time to the end of the answer', [
     'route',
@@ -25,6 +62,28 @@ export class Metrics {
   ]);
   readonly uploads = this.#gauge('sluice_http_uploads_in_flight', 'predict requests being answered', []);
   readonly waiting = this.#gauge('sluice_http_requests_queued', 'predict requests waiting for their turn', []);
+  readonly httpErrors = this.#counter('sluice_http_errors_total', 'requests answered with an error, by its code', [
+    'code',
+  ]);
+  readonly cutAnswers = this.#counter(
+    'sluice_http_cut_answers_total',
+    'answers that were broken off after their head, because of an error or because the client went',
+    [],
+  );
+  readonly failedLogins = this.#counter(
+    'sluice_logins_failed_total',
+    'requests refused because of their key: none, unknown, expired, without the scope or not for the model',
+    ['key', 'reason'],
+  );
+  readonly keyExpiry = this.#gauge('sluice_key_expiry_timestamp_seconds', 'when a key expires, for those that do', [
+    'key',
+  ]);
+  readonly certificateExpiry = this.#gauge(
+    'sluice_certificate_expiry_timestamp_seconds',
+    'when the first certificate of a chain in use expires',
+    ['use'],
+  );
+  readonly diskFree = this.#gauge('sluice_disk_free_bytes', 'space left where files are written', ['use']);
   readonly bytesIn = this.#counter('sluice_http_request_body_bytes_total', 'bytes of bodies read', []);
   readonly bytesOut = this.#counter('sluice_http_answer_bytes_total', 'bytes of answers written', []);
   readonly spilled = this.#gauge('sluice_http_spilled_bytes', 'answer bytes waiting in files for their reader', []);
@@ -33,6 +92,18 @@ export class Metrics {
     'sluice_model_load_failures_total',
     'versions that could not be loaded, by the id of their model',
     ['model', 'code'],
+  );
+  readonly modelLoad = this.#histogram(
+    'sluice_model_load_seconds',
+    'time from asking for a version to its workers being ready',
+    [],
+    LOAD_SECONDS,
+  );
+  readonly modelsLoaded = this.#gauge('sluice_models_loaded', 'versions whose workers are open', []);
+  readonly evictions = this.#counter(
+    'sluice_model_evictions_total',
+    'versions closed to make room for others (models_max)',
+    [],
   );
   readonly stale = this.#gauge(
     'sluice_model_stale',
@@ -82,6 +153,16 @@ export class Metrics {
     'records of the partition that are not committed yet, also while nothing is read',
     ['pipeline', 'topic', 'partition'],
   );
+  readonly lagSeconds = this.#gauge(
+    'sluice_kafka_lag_seconds',
+    'age of the oldest record of the partition that is not committed, also while nothing is read; 0 when none waits',
+    ['pipeline', 'topic', 'partition'],
+  );
+  readonly deadLetters = this.#counter(
+    'sluice_dead_letters_total',
+    'records put into the dead letter topic and committed, by error code',
+    ['pipeline', 'code'],
+  );
   readonly retried = this.#counter(
     'sluice_kafka_retries_total',
     'records put into the retry topic, by error code; they count as rows when they are answered or dead letters',
@@ -105,28 +186,58 @@ export class Metrics {
   );
   readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
 
+  readonly runLastSuccess = this.#gauge(
+    'sluice_run_last_success_timestamp_seconds',
+    'when a run last ended with exit code 0 or 3 (some rows rejected)',
+    ['pipeline'],
+  );
+  readonly runLastEnd = this.#gauge('sluice_run_last_end_timestamp_seconds', 'when a run last ended', ['pipeline']);
+  readonly runExitCode = this.#gauge('sluice_run_last_exit_code', 'exit code of the last run', ['pipeline']);
+  readonly runSeconds = this.#gauge('sluice_run_last_duration_seconds', 'how long the last run took', ['pipeline']);
+  readonly runRows = this.#gauge('sluice_run_rows', 'applications of the last run by outcome', ['pipeline', 'outcome']);
+  readonly runSlack = this.#gauge(
+    'sluice_run_deadline_slack_seconds',
+    'time from the end of the run, or the one foreseen, to its deadline; below 0: late',
+    ['pipeline'],
+  );
+
   constructor() {
-    this.#gauge('process_resident_memory_bytes', 'resident memory of the process', []).inc(0);
-    const memory = this.registry.getSingleMetric('process_resident_memory_bytes') as Gauge;
-    memory.set(process.memoryUsage.rss());
-    this.collectMemory = () => memory.set(process.memoryUsage.rss());
+    // Event-loop delay, heap, garbage collection, CPU, descriptors.
+    collectDefaultMetrics({ register: this.registry });
+    this.buildInfo.set({ version: VERSION, node: process.version }, 1);
   }
 
-  readonly collectMemory: () => void;
+  /** Has `fill` called before every scrape, until the function given back is. One that fails leaves what it fills as it was. */
+  onScrape(fill: Filler): () => void {
+    this.#fillers.add(fill);
+    return () => this.#fillers.delete(fill);
+  }
 
-  /** The text exposition format. */
+  /** The text exposition format, of all but what there is by column. */
   async text(): Promise<string> {
-    this.collectMemory();
+    await this.#fill();
     return this.registry.metrics();
   }
 
-  #counter<L extends string>(name: string, help: string, labelNames: L[]): Counter<L> {
-    return new Counter({ name, help, labelNames, registers: [this.registry] });
+  /** The same for what there is by column. */
+  async columnsText(): Promise<string> {
+    await this.#fill();
+    return this.columns.metrics();
+  }
+
+  async #fill(): Promise<void> {
+    // Not `all`: what can be measured is worth having while something else cannot.
+    const filled = await Promise.allSettled([...this.#fillers].map(async (fill) => fill()));
+    for (const { status } of filled) if (status === 'rejected') this.background.inc({ task: 'measuring' });
+  }
+
+  #counter<L extends string>(name: string, help: string, labelNames: L[], registry = this.registry): Counter<L> {
+    return new Counter({ name, help, labelNames, registers: [registry] });
   }
   #gauge<L extends string>(name: string, help: string, labelNames: L[]): Gauge<L> {
     return new Gauge({ name, help, labelNames, registers: [this.registry] });
   }
-  #histogram<L extends string>(name: string, help: string, labelNames: L[]): Histogram<L> {
-    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.registry] });
+  #histogram<L extends string>(name: string, help: string, labelNames: L[], buckets = SECONDS): Histogram<L> {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
 }

@@ -33,6 +33,31 @@ test('23 columns that csv-parse reads, with gaps, unseen categories and a plausi
   expect(rows.some((r) => r.occupation_type === 'FREELANCE, "OTHER"')).toBe(true);
 });
 
+test('a drifted portfolio: lower incomes, other sources, missing occupations, unseen categories, fewer repaid', () => {
+  const of = (drift: boolean): Record<string, string>[] =>
+    parse(bytes({ rows: 5000, seed: 5, outcome: true, drift }), { columns: true });
+  const [stable, drifted] = [of(false), of(true)];
+  const ratio = (test: (r: Record<string, string>) => boolean): number[] =>
+    [stable, drifted].map((rows) => rows.filter(test).length / rows.length);
+  const differs = (column: string): number =>
+    stable.filter((row, i) => row[column] !== '' && row[column] !== drifted[i]![column]).length;
+  for (const [i, row] of stable.entries()) {
+    const income = drifted[i]!.income!;
+    if (row.income === '') expect(income).toBe('');
+    else expect(Math.abs(Number(income) - 0.6 * Number(row.income))).toBeLessThan(0.0051);
+  }
+  expect(differs('amount')).toBe(0);
+  expect(differs('term')).toBe(0);
+  const [agentsBefore, agents] = ratio((r) => r.source_type === 'AGENT');
+  expect([agentsBefore! < 0.2, agents! > 0.35]).toEqual([true, true]);
+  const [missingBefore, missing] = ratio((r) => r.occupation_type === '');
+  expect([missingBefore! < 0.07, missing! > 0.25]).toEqual([true, true]);
+  const [unseenBefore, unseen] = ratio((r) => r.partner_id === 'P9999');
+  expect(unseen! > 5 * unseenBefore!).toBe(true);
+  const [repaidBefore, repaid] = ratio((r) => r.ok === 'true');
+  expect(repaid! < repaidBefore! - 0.02).toBe(true);
+});
+
 test('faults stand on the lines that are named, and the other rows are as without them', () => {
   const planted: PlantedFault[] = [];
   const options = { rows: 5000, seed: 6, ids: true };

@@ -3,25 +3,31 @@ import { Metrics } from '../../src/monitor/metrics.ts';
 
 /** The page as Markdown. */
 export async function metricsPage(): Promise<string> {
-  const list = await new Metrics().registry.getMetricsAsJSON();
-  const lines = list
-    .map((m) => {
-      const names = (m as unknown as { labelNames?: string[] }).labelNames ?? labelsOf(m.name);
-      return `| \`${m.name}\` | ${m.type} | ${names.map((n) => `\`${n}\``).join(', ')} | ${m.help} |`;
-    })
-    .sort();
+  const metrics = new Metrics();
   return `# Metrics
-Served by \`sluice serve\` under \`/metrics\` (scope \`metrics\`) and by \`sluice run --metrics-port\`. Generated from
-\`src/monitor/metrics.ts\` by \`npm run docs\`. Labels are bounded: models by the registry, codes by the catalogue, routes by their patterns.
+Generated from \`src/monitor/metrics.ts\` by \`npm run docs\`. Labels are bounded: models by the registry, codes by the catalogue, routes
+by their patterns, columns by the models.
 
-| metric | type | labels | |
-| --- | --- | --- | --- |
-${lines.join('\n')}
+## /metrics
+Served by \`sluice serve\` (scope \`metrics\`) and by \`sluice run --metrics-port\`, beside what prom-client measures of a process
+(\`process_*\`, \`nodejs_*\`: event-loop delay, heap, garbage collection, CPU, descriptors). \`sluice_run_*\` is left behind by runs of files.
+
+${await table(metrics.registry)}
+
+## /metrics/columns
+What there is by column; a job of its own scrapes it once a minute.
+
+${await table(metrics.columns)}
 `;
 }
 
-/** Labels of a metric, as its table says. */
-function labelsOf(name: string): string[] {
-  const metric = new Metrics().registry.getSingleMetric(name) as unknown as { labelNames?: string[] } | undefined;
-  return metric?.labelNames ?? [];
+/** Of our own metrics: those of prom-client depend on the platform. */
+async function table(registry: Metrics['registry']): Promise<string> {
+  const all = await registry.getMetricsAsJSON();
+  const own = all.filter(({ name }) => name.startsWith('sluice_'));
+  const lines = own.map(({ name, type, help }) => {
+    const { labelNames } = registry.getSingleMetric(name) as unknown as { labelNames: string[] };
+    return `| \`${name}\` | ${type} | ${labelNames.map((n) => `\`${n}\``).join(', ')} | ${help} |`;
+  });
+  return `| metric | type | labels | |\n| --- | --- | --- | --- |\n${lines.sort().join('\n')}`;
 }

@@ -10,7 +10,9 @@ export const PIPELINE_COMMANDS = {
     arguments: [{ name: 'pipeline', description: 'YAML file; see docs/pipelines.md', complete: 'file' }],
     flags: {
       dry_run: switchFlag('check everything, score ten applications, write and commit nothing'),
-      metrics_port: { schema: whole('serve /metrics, /livez and /readyz over plain HTTP at this port', [0, 65_535]) },
+      metrics_port: {
+        schema: whole('serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP at this port', [0, 65_535]),
+      },
       metrics_host: { schema: text('address for --metrics-port', { default: '127.0.0.1' }), value: 'address' },
       metrics_file: {
         schema: text('leave the metrics there at the end, for a collector of text files'),

@@ -95,6 +95,7 @@ export const SCORE_COMMANDS = {
       outcome: switchFlag('add the outcome column ok, for training'),
       ids: switchFlag('add a leading column application_id'),
       clean: switchFlag('no unseen categories'),
+      drift: switchFlag('a portfolio that drifted away from the one the bundled model was trained on'),
     },
   },
   demo: {

@@ -62,6 +62,7 @@ export const COMMAND_TABLES = {
       {"name":"outcome","description":"add the outcome column ok, for training"},
       {"name":"ids","description":"add a leading column application_id"},
       {"name":"clean","description":"no unseen categories"},
+      {"name":"drift","description":"a portfolio that drifted away from the one the bundled model was trained on"},
     ],
   },
   "demo": {
@@ -77,7 +78,7 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<pipeline>","description":"YAML file; see docs/pipelines.md","complete":"file"}],
     flags: [
       {"name":"dry-run","description":"check everything, score ten applications, write and commit nothing"},
-      {"name":"metrics-port","value":"n","description":"serve /metrics, /livez and /readyz over plain HTTP at this port","number":{"whole":true,"min":0,"max":65535}},
+      {"name":"metrics-port","value":"n","description":"serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP at this port","number":{"whole":true,"min":0,"max":65535}},
       {"name":"metrics-host","value":"address","description":"address for --metrics-port","default":"127.0.0.1"},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"stop-ms","value":"n","description":"work in progress may finish within this after SIGTERM","number":{"whole":true,"min":0,"max":3600000},"default":25000},
@@ -350,6 +351,7 @@ export interface GenerateFlags {
   outcome?: boolean;
   ids?: boolean;
   clean?: boolean;
+  drift?: boolean;
 }
 
 export interface DemoFlags {

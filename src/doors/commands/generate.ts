@@ -43,6 +43,7 @@ export async function generate(flags: GenerateFlags): Promise<void> {
       outcome: flags.outcome === true,
       ids: flags.ids === true,
       dirty: flags.clean !== true,
+      drift: flags.drift === true,
     };
     for (const chunk of generatePortfolio(options, (fault) => planted.push(fault))) {
       signal.throwIfAborted();

@@ -18,11 +18,19 @@ export function addServiceRoutes(app: FastifyInstance, { services, ready }: Serv
     if (!ready()) reply.code(503);
     return { status: ready() ? 'ready' : 'not ready' };
   });
-  app.get('/metrics', { config: { scope: 'metrics' } }, async (_request, reply) => {
+  metrics.onScrape(() => {
     metrics.waiting.set(admission.waiting);
-    reply.type(metrics.registry.contentType);
-    return metrics.text();
+    metrics.ready.set(ready() ? 1 : 0);
   });
+  for (const [path, text] of [
+    ['/metrics', () => metrics.text()],
+    ['/metrics/columns', () => metrics.columnsText()],
+  ] as const) {
+    app.get(path, { config: { scope: 'metrics' } }, async (_request, reply) => {
+      reply.type(metrics.registry.contentType);
+      return text();
+    });
+  }
   app.get('/openapi.json', async () => openApi());
   app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
 }
