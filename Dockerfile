@@ -10,8 +10,7 @@ RUN npm run build && npm prune --omit=dev
 RUN node -e "const fs=require('node:fs'),os=require('node:os'),p='node_modules/onnxruntime-node/bin/napi-v6';for(const s of fs.readdirSync(p))if(s!==process.platform)fs.rmSync(p+'/'+s,{recursive:true});else for(const a of fs.readdirSync(p+'/'+s))if(a!==os.arch())fs.rmSync(p+'/'+s+'/'+a,{recursive:true})"
 
 FROM node:24-bookworm-slim
-# glibc would keep arenas of memory for threads that are idle.
-ENV NODE_ENV=production MALLOC_ARENA_MAX=2
+ENV NODE_ENV=production
 WORKDIR /app
 COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
