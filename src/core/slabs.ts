@@ -1,4 +1,5 @@
 // The fixed budget of blocks in flight: who wants to read more must wait until a written block gives its slab back.
+import type { Held } from './flow.ts';
 import { PAGE } from './wasm-page.ts';
 
 /** A piece of shared memory for the bytes of one block. */
@@ -21,6 +22,7 @@ export class SlabPool {
   readonly #waiting: ((slab: Slab) => void)[] = [];
   #made = 0;
   #out = 0;
+  #bytes = 0;
 
   /**
    * `together`: all slabs in one memory that WebAssembly can see, where there is one to be had. Not for a service: each takes
@@ -35,6 +37,11 @@ export class SlabPool {
   /** Slabs handed out and not yet given back. */
   get inFlight(): number {
     return this.#out;
+  }
+
+  /** Bytes of the slabs handed out, and of all there may be. A larger slab counts with what it has. */
+  get held(): Held {
+    return { bytes: this.#bytes, budget: this.budget * this.slabBytes };
   }
 
   /** Resolves with a slab as soon as the budget allows; rejects when `signal` is aborted. */
@@ -61,6 +68,7 @@ export class SlabPool {
 
   /** Releases a slab. A larger one that stood in for it is left to the garbage collector. */
   release(slab: Slab): void {
+    this.#bytes -= slab.bytes;
     if (this.holds(slab)) this.#free.push(slab);
     const next = this.#waiting.shift();
     if (next) next(this.#next());
@@ -75,10 +83,12 @@ export class SlabPool {
   /** A larger stand-in for a slab, for a record that does not fit; allocated outside the memory of the pool. */
   larger(slab: Slab, bytes: number): Slab {
     if (this.holds(slab)) this.#free.push(slab);
+    this.#bytes += bytes - slab.bytes;
     return { buffer: new SharedArrayBuffer(bytes), at: 0, bytes };
   }
 
   #next(): Slab {
+    this.#bytes += this.slabBytes;
     const known = this.#free.pop();
     if (known) return known;
     const bytes = this.slabBytes;

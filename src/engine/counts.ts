@@ -1,5 +1,6 @@
 // How a stream is counted: the engine reports every part to an account, once and in order, and keeps no counts of its own.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
+import type { Flow } from '../core/flow.ts';
 
 /** Counts of a run, of a unit of it or of a part; rows = scored + rejected always holds when it ends well. */
 export interface RunCounts {
@@ -14,8 +15,17 @@ export interface RunCounts {
   details: ErrorDetail[];
 }
 
+/** Rows rejected because of one column of the model. */
+export interface ColumnRejects {
+  column: string;
+  code: ErrorCode;
+  rows: number;
+}
+
 /** What the rows of a part add up to: all that an account is told of them. */
 export interface Tally extends RunCounts {
+  /** Of the rejected rows, those that are so because of a column of the model. Absent: none. */
+  rejectedByColumn?: readonly ColumnRejects[];
   /** Milliseconds of work in the worker; waiting for it is not part of them. */
   workMs: number;
 }
@@ -23,6 +33,10 @@ export interface Tally extends RunCounts {
 export interface Account {
   /** Totals so far. */
   readonly counts: Readonly<RunCounts>;
+  /** Of the pipeline it belongs to. */
+  readonly flow: Flow;
   /** `model`: reference `id:version` of the model that scored the part. */
   add(tally: Tally, model: string): void;
+  /** A part was written to its sink. */
+  written(): void;
 }

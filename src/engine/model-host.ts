@@ -16,6 +16,8 @@ interface Entry {
   key: string;
   model: ModelPackage;
   pool: Promise<WorkerPool>;
+  /** The same once it takes jobs. */
+  open: WorkerPool | null;
   users: number;
   lastUse: number;
   /** References that currently resolve to this version. */
@@ -24,6 +26,12 @@ interface Entry {
 
 export interface ModelHostEvents {
   onWorkerDeath?: (model: ModelPackage, reason: string) => void;
+  /** A worker has worked on a block for so long, ms. */
+  onWork?: (ms: number) => void;
+  /** A version is loaded, that long after it was asked for, ms. */
+  onLoaded?: (ms: number) => void;
+  /** A version that nobody uses was closed to make room for others. */
+  onEvicted?: (model: ModelPackage) => void;
   /** The version a reference resolves to could not be loaded; `serving`: the version that goes on serving, if any. */
   onLoadFailure?: (reference: string, error: SluiceError, serving: ModelPackage | null) => void;
   /** A reference has moved to another version. */
@@ -38,6 +46,8 @@ export interface ModelHostOptions extends ModelHostEvents {
   engine?: EnginePolicy;
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
+  /** References whose models stay loaded, whoever else asks for what. */
+  keep?: readonly string[];
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
   tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
   /** Milliseconds before a version that failed is tried again unchanged; default 30,000. */
@@ -104,6 +114,18 @@ export class ModelHost {
     this.#drop(entry);
     this.#leave(entry);
     throw pool.failed;
+  }
+
+  /** Whether a request for the model that a reference means is answered without waiting for it to be loaded. */
+  serves(reference: string): boolean {
+    const open = this.#current.get(reference)?.open;
+    return open !== undefined && open !== null && open.failed === null;
+  }
+
+  /** Versions whose workers are open, and those workers. */
+  get loaded(): { models: number; workers: number } {
+    const open = [...this.#entries.values()].flatMap((e) => e.open ?? []);
+    return { models: open.length, workers: open.reduce((n, pool) => n + pool.ready, 0) };
   }
 
   /** Ends the workers and whatever is loading. */
@@ -183,6 +205,7 @@ export class ModelHost {
       await known.pool;
       return known;
     }
+    const asked = performance.now();
     let tried = this.#tried.get(key);
     if (!tried) {
       tried = this.#options.tryOut?.(model, this.#stop.signal) ?? Promise.resolve();
@@ -199,15 +222,19 @@ export class ModelHost {
         inline: true,
         ...(this.#options.engine ? { engine: this.#options.engine } : {}),
       },
-      { onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason) },
+      {
+        onWorkerDeath: (reason) => this.#options.onWorkerDeath?.(model, reason),
+        ...(this.#options.onWork ? { onWork: this.#options.onWork } : {}),
+      },
       this.#stop.signal,
     );
-    const entry: Entry = { key, model, pool, users: 0, lastUse: Date.now(), references: new Set() };
+    const entry: Entry = { key, model, pool, open: null, users: 0, lastUse: Date.now(), references: new Set() };
     this.#entries.set(key, entry);
-    await pool.catch((error: unknown) => {
+    entry.open = await pool.catch((error: unknown) => {
       this.#drop(entry);
       throw error;
     });
+    this.#options.onLoaded?.(performance.now() - asked);
     return entry;
   }
 
@@ -251,10 +278,15 @@ export class ModelHost {
   }
 
   #evict(): void {
-    const idle = [...this.#entries.values()].filter((e) => e.users === 0).sort((a, b) => a.lastUse - b.lastUse);
+    const { keep = [], onEvicted } = this.#options;
+    const kept = (e: Entry) => keep.some((reference) => e.references.has(reference));
+    const idle = [...this.#entries.values()]
+      .filter((e) => e.users === 0 && !kept(e))
+      .sort((a, b) => a.lastUse - b.lastUse);
     for (const entry of idle.slice(0, Math.max(0, this.#entries.size - this.#options.max))) {
       this.#drop(entry);
       this.#closeIfDone(entry);
+      onEvicted?.(entry.model);
     }
   }
 }

@@ -46,6 +46,7 @@ class PartWriter {
   async write(part: ScoredPart): Promise<void> {
     const { account, model, frame, write } = this.#options;
     account.add(part, model);
+    const began = performance.now();
     if (this.#options.failOnInvalid && part.rejected > 0) {
       const first = part.details[0];
       throw new SluiceError('invalid_row', `row ${first?.row} is invalid: ${first?.code}`, { details: part.details });
@@ -57,6 +58,8 @@ class PartWriter {
       await write(new Uint8Array(part.output, 0, part.length));
     }
     if (part.rejects !== '') await this.#options.writeRejects?.(part.rejects);
+    account.flow.waited('sink', performance.now() - began);
+    account.written();
     this.#options.onPart?.(part);
     this.#options.recycle?.(part.output);
   }
@@ -96,10 +99,12 @@ export async function runBlock(
     // A client that has left frees its worker: what is queued is dropped, what is worked on is given up.
     const onAbort = () => stream.close();
     signal?.addEventListener('abort', onAbort, { once: true });
+    const began = performance.now();
     const scored = stream.score(block).finally(() => signal?.removeEventListener('abort', onAbort));
     const parts = await scored.catch((error: unknown) => {
       throw signal?.aborted ? cancelled(signal) : error;
     });
+    options.account.flow.waited('workers', performance.now() - began);
     if (signal?.aborted) throw cancelled(signal);
     for (const part of parts) await writer.write(part);
   }
@@ -112,6 +117,7 @@ export async function runBlock(
  */
 export async function runStream(options: RunOptions): Promise<Readonly<RunCounts>> {
   const { stream, slabs } = options;
+  const { flow } = options.account;
   const writer = new PartWriter(options);
   const stop = new AbortController();
   let failure: unknown = null;
@@ -136,7 +142,9 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
       scored.catch(() => {});
       tail = tail.then(async () => {
         try {
+          const began = performance.now();
           const parts = await scored;
+          flow.waited('workers', performance.now() - began);
           if (!stop.signal.aborted) for (const part of parts) await writer.write(part);
         } catch (error) {
           fail(error);

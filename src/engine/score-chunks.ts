@@ -85,11 +85,13 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   const onAbort = () => stop.abort(options.signal?.reason);
   options.signal?.addEventListener('abort', onAbort, { once: true });
   if (options.signal?.aborted) onAbort();
+  const release = options.account.flow.hold(() => slabs.held);
   const header = new HeaderTaker(options);
   const cut = cutBlocks(options.chunks, {
     scanner: scannerFor(options),
     slabs,
     signal: stop.signal,
+    flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
     ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
   });
@@ -124,6 +126,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   } finally {
     options.signal?.removeEventListener('abort', onAbort);
     stop.abort(OVER);
+    release();
     await cut.return();
   }
 }

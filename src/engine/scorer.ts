@@ -1,6 +1,6 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
-import { type ErrorDetail, SluiceError } from '../core/errors.ts';
+import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { Encoder } from '../inference/encode/encoder.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -17,6 +17,7 @@ import { passthroughText } from '../io/format/delimited.ts';
 import type { Formatter } from '../io/format/formatter.ts';
 import { rejectLine } from '../io/format/rejects.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
+import type { ColumnRejects } from './counts.ts';
 import { MAX_DETAILS, type ScoredPart, type ScoreJob, type StreamSpec } from './protocol.ts';
 
 /** Decoder and formatter, kept for all streams of a kind. */
@@ -29,6 +30,8 @@ interface Kind {
   records: boolean;
   /** Gives the texts of the passthrough columns that lines of the rejects file have, for a row of the batch. */
   echoed: (row: number) => (string | null)[];
+  /** Whether a name is that of a column of the model. */
+  isColumn: (name: string) => boolean;
 }
 
 /** A job in progress, one micro-batch at a time: `next` decodes it, `write` formats it. */
@@ -47,6 +50,8 @@ class JobRun {
   #rejected = 0;
   #interpreted = 0;
   #inexact = 0;
+  /** Rows rejected because of a column of the model, by code and column; null: none. */
+  #byColumn: Map<string, ColumnRejects> | null = null;
 
   constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number) {
     this.kind = kind;
@@ -85,6 +90,7 @@ class JobRun {
       const row = job.firstRow + i;
       this.#rejected++;
       this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
+      if (r.column !== null && this.kind.isColumn(r.column)) this.#countByColumn(r.column, r.code);
       if (this.kind.records) this.#rejections.push({ ...r, index: i });
       else {
         const byteOffset = job.firstByte + job.spans[i * 2]!;
@@ -95,6 +101,14 @@ class JobRun {
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
+  }
+
+  #countByColumn(column: string, code: ErrorCode): void {
+    this.#byColumn ??= new Map();
+    const key = `${code} ${column}`;
+    const known = this.#byColumn.get(key);
+    if (known) known.rows++;
+    else this.#byColumn.set(key, { column, code, rows: 1 });
   }
 
   end(): ScoredPart {
@@ -113,6 +127,7 @@ class JobRun {
       inexact: this.#inexact,
       details: this.#details,
       workMs: performance.now() - this.#began,
+      ...(this.#byColumn === null ? {} : { rejectedByColumn: [...this.#byColumn.values()] }),
     };
   }
 }
@@ -133,6 +148,7 @@ export class Scorer {
   readonly model: ModelPackage;
   readonly evaluator: Evaluator;
   readonly #readers: ColumnReader[];
+  readonly #names: ReadonlySet<string>;
   readonly #encoder: Encoder;
   readonly #interpreter: Interpreter;
   readonly #columns: ColumnData[];
@@ -148,6 +164,7 @@ export class Scorer {
     this.evaluator = evaluator;
     this.#capacity = batchRows;
     this.#readers = columnReaders(model.manifest);
+    this.#names = new Set(model.manifest.columns.map(({ name }) => name));
     const kinds = this.#readers.map((r) => r.kind);
     this.#encoder = new Encoder(model.manifest, kinds, batchRows);
     this.#interpreter = new Interpreter(model.manifest);
@@ -302,6 +319,7 @@ export class Scorer {
       formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
       interpretation: output.interpretation,
       records,
+      isColumn: (name) => this.#names.has(name),
       echoed: (row) => at.map((column) => passthroughText(batch, column, row, output.passthroughIsJson)),
       batch,
     };

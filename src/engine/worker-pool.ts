@@ -38,6 +38,8 @@ export interface PoolOptions {
 export interface PoolEvents {
   /** A worker died and is being replaced. */
   onWorkerDeath?: (reason: string) => void;
+  /** A worker has worked on a block for so long, ms. */
+  onWork?: (ms: number) => void;
 }
 
 export const DEFAULT_BATCH_ROWS = 512;
@@ -69,6 +71,7 @@ export class WorkerPool {
   readonly #supervisor: WorkerSupervisor;
   readonly #kinds = new StreamKinds((id) => this.#forget(id));
   readonly #free: ArrayBuffer[] = [];
+  readonly #onWork: PoolEvents['onWork'];
   #failure: SluiceError | null = null;
   #closing = false;
   evaluator = '';
@@ -85,7 +88,8 @@ export class WorkerPool {
   /** Rejects when the pool is closed. */
   readonly #closed = Promise.withResolvers<never>();
 
-  private constructor(options: PoolOptions, { onWorkerDeath }: PoolEvents) {
+  private constructor(options: PoolOptions, { onWorkerDeath, onWork }: PoolEvents) {
+    this.#onWork = onWork;
     const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
     this.#options = {
       engine: 'auto',
@@ -157,6 +161,11 @@ export class WorkerPool {
 
   get workers(): number {
     return this.#options.workers;
+  }
+
+  /** Workers that take jobs now. */
+  get ready(): number {
+    return this.#supervisor.ready;
   }
 
   /** Why the pool takes no more jobs, or null. */
@@ -242,8 +251,10 @@ export class WorkerPool {
   }
 
   #answered(job: BlockJob, message: JobAnswer): void {
-    if (message.type === 'scored') job.resolve([message.part]);
-    else if (job.stream.closed) job.reject(new SluiceError(message.code, message.message));
+    if (message.type === 'scored') {
+      this.#onWork?.(message.part.workMs);
+      job.resolve([message.part]);
+    } else if (job.stream.closed) job.reject(new SluiceError(message.code, message.message));
     else this.#bisect(job, RECORD_MODEL_FAILED, new SluiceError(message.code as 'model_failed', message.message));
   }
 

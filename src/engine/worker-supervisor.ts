@@ -167,6 +167,11 @@ export class WorkerSupervisor {
     return promise;
   }
 
+  /** Workers that take jobs. */
+  get ready(): number {
+    return this.#workers.reduce((n, w) => n + Number(w.ready), 0);
+  }
+
   /** The worker with the fewest jobs, or null when none takes another. */
   idlest(): SupervisedWorker | null {
     let idlest: SupervisedWorker | null = null;

@@ -42,6 +42,8 @@ export interface CommitterHost {
   commit(offsets: ReadonlyMap<number, bigint>): Promise<void>;
   /** A writer took over; every older one of its transactional id is refused from now on. */
   fenced(ms: number): void;
+  /** A transaction begins, or is over, however it ended. */
+  committing(begun: boolean): void;
   written(report: TransactionReport): void;
 }
 
@@ -109,10 +111,12 @@ export class Committer {
         const taken = this.#take();
         if (taken.size === 0) return;
         this.#begun = performance.now();
+        this.#host.committing(true);
         const failure = await this.#commit(taken).then(
           () => null,
           (error: unknown) => ({ error }),
         );
+        this.#host.committing(false);
         if (failure) this.#giveUp();
         for (const queue of taken.keys()) queue.settle(failure);
       }

@@ -1,4 +1,5 @@
 // A record that could not be answered, as it goes to the dead letter topic: its original bytes and why.
+import type { ErrorCode } from '../core/errors.ts';
 import type { IncomingRecord, LetterReason, OutgoingRecord, RecordHeaders } from './client/records.ts';
 
 export const DEAD_LETTER_HEADERS = {
@@ -48,6 +49,12 @@ export function deadLetter(
       [ATTEMPT_HEADER]: Buffer.from(String(attemptOf(record.headers))),
     },
   };
+}
+
+/** Why a record that `deadLetter` made became one. */
+export function letterReasonOf({ headers = {} }: OutgoingRecord): { code: ErrorCode; column: string | null } {
+  const { code, column } = DEAD_LETTER_HEADERS;
+  return { code: headerText(headers, code) as ErrorCode, column: headerText(headers, column) ?? null };
 }
 
 /** Headers without what `deadLetter` added. */

@@ -18,9 +18,14 @@ export class InFlight {
     this.#options = options;
   }
 
+  /** Bytes there may be, all partitions together. */
+  get budget(): number {
+    return this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES;
+  }
+
   /** Pauses a partition whose `bytes` reach its share, and goes on when half of the share is free. */
   update(partition: number, bytes: number, partitions: number): void {
-    const share = (this.#options.maxBytes ?? DEFAULT_IN_FLIGHT_BYTES) / partitions;
+    const share = this.budget / partitions;
     if (bytes >= share && !this.#full.has(partition)) {
       this.#full.add(partition);
       this.#options.pause(partition);

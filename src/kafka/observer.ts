@@ -29,6 +29,8 @@ export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
   /** A transaction (or, under at_least_once, a send with its commit) is done. */
   onTransaction?(report: TransactionReport): void;
+  /** A transaction begins, or is over, however it ended. */
+  onCommitting?(event: { begun: boolean }): void;
   /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
   onAbort?(event: { partition: number; reason: string; message: string }): void;
   /** A producer took over: every older one of its transactional id is fenced from now on. */

@@ -1,6 +1,7 @@
 // From one topic to another through `process`, exactly once: a member of a group with a lease for each of its partitions.
 
 import { SluiceError } from '../core/errors.ts';
+import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
 import { within } from '../core/within.ts';
 import { kafkaClient } from './choose-client.ts';
@@ -138,6 +139,11 @@ export class TransactionalProcessor {
     return this.#lag.lags;
   }
 
+  /** Records in memory, and how much they may be. */
+  get held(): Held {
+    return { bytes: [...this.#leases.values()].reduce((sum, l) => sum + l.bytes, 0), budget: this.#inFlight.budget };
+  }
+
   /** Facts of one of its topics. @throws SluiceError kafka_topic_missing */
   facts(topic: string): Promise<TopicFacts> {
     return this.#directory.facts(topic);
@@ -241,6 +247,7 @@ export class TransactionalProcessor {
         this.counters.fences++;
         observer?.onFence?.({ ms });
       },
+      committing: (begun) => observer?.onCommitting?.({ begun }),
       written: (report) => this.#written(report),
     };
   }

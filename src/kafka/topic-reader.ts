@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
+import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
@@ -136,6 +137,14 @@ export class TopicReader implements AsyncDisposable {
   /** Records not yet committed, by partition of this member. */
   lag(): ReadonlyMap<number, number> {
     return this.#lag.lags;
+  }
+
+  /** Records in memory, and how much they may be. */
+  get held(): Held {
+    return {
+      bytes: [...this.#slots.values()].reduce((sum, { buffer }) => sum + buffer.bytes, 0),
+      budget: this.#inFlight.budget,
+    };
   }
 
   /** Leaves the group; ends the iteration. Idempotent. */

@@ -1,5 +1,6 @@
 // The only place where a run counts the rows it read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
 import type { ErrorCode } from '../core/errors.ts';
+import { Flow, WAITED_FOR } from '../core/flow.ts';
 import type { Account, RunCounts, Tally } from '../engine/counts.ts';
 import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Metrics } from '../monitor/metrics.ts';
@@ -38,18 +39,41 @@ export class RunAccount {
   readonly #metrics: Metrics | null;
   readonly #totals = newCounts();
   readonly #open = new Set<UnitAccount>();
+  readonly #pipeline: string;
+  readonly #flows = new Map<string, PipelineFlow>();
   /** Made once for all units: a service has one a request. */
   readonly #events: UnitEvents = {
     measure: (tally, model) => this.#measure(tally, model),
+    answered: ({ pipeline }) => {
+      this.#flowOf(pipeline).answered = Date.now();
+    },
     close: (unit, settled) => {
       this.#open.delete(unit);
       if (settled) addTo(this.#totals, unit.counts);
     },
   };
 
-  /** `metrics`: null where none are served. */
-  constructor(metrics: Metrics | null = null) {
+  /** `metrics`: null where none are served. `pipeline`: what its units belong to where they do not say it. */
+  constructor(metrics: Metrics | null = null, pipeline = '') {
     this.#metrics = metrics;
+    this.#pipeline = pipeline;
+    metrics?.onScrape(() => {
+      for (const [name, flow] of this.#flows) flow.fill(metrics, name);
+    });
+  }
+
+  /** How the work of a pipeline flows; default: that of the units that do not say theirs. */
+  flow(pipeline = this.#pipeline): Flow {
+    return this.#flowOf(pipeline).flow;
+  }
+
+  #flowOf(pipeline: string): PipelineFlow {
+    let known = this.#flows.get(pipeline);
+    if (!known) {
+      known = new PipelineFlow();
+      this.#flows.set(pipeline, known);
+    }
+    return known;
   }
 
   /** Counts of settled units. */
@@ -65,9 +89,12 @@ export class RunAccount {
     return counts;
   }
 
-  /** `live`: parts are reported to the metrics at once; default: when the unit is settled. */
-  unit({ live = false } = {}): UnitAccount {
-    const unit = new UnitAccount(live, this.#events);
+  /**
+   * `live`: parts are reported to the metrics at once; default: when the unit is settled. `sent`: whoever asked reads what is written at
+   * once, so that rows are answered before the unit is settled; default: if it is live.
+   */
+  unit({ live = false, sent, pipeline = this.#pipeline }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
+    const unit = new UnitAccount({ live, sent: sent ?? live, pipeline, flow: this.flow(pipeline) }, this.#events);
     this.#open.add(unit);
     return unit;
   }
@@ -80,28 +107,66 @@ export class RunAccount {
     for (const code in tally.rejectedByCode) {
       metrics.rejected.inc({ model, code }, tally.rejectedByCode[code as ErrorCode]!);
     }
+    for (const { column, code, rows } of tally.rejectedByColumn ?? []) {
+      if (rows > 0) metrics.columnRejected.inc({ model, column, code }, rows);
+    }
     if (tally.workMs > 0) metrics.scoring.observe({ model }, tally.workMs / 1000);
     if (tally.interpreted > 0) metrics.interpreted.inc({ model, outcome: 'explained' }, tally.interpreted);
     if (tally.inexact > 0) metrics.interpreted.inc({ model, outcome: 'inexact' }, tally.inexact);
   }
 }
 
+/** The flow of one pipeline, and what of it the metrics have been told. */
+class PipelineFlow {
+  readonly flow = new Flow();
+  /** When the last row was answered, ms since 1970; 0: none was. */
+  answered = 0;
+  readonly #told = { source: 0, workers: 0, sink: 0 };
+
+  fill(metrics: Metrics, pipeline: string): void {
+    const { waits } = this.flow;
+    for (const what of WAITED_FOR) {
+      metrics.waited.inc({ pipeline, for: what }, (waits[what] - this.#told[what]) / 1000);
+      this.#told[what] = waits[what];
+    }
+    const { bytes, budget } = this.flow.held;
+    metrics.inFlight.set({ pipeline }, bytes);
+    metrics.inFlightBudget.set({ pipeline }, budget);
+    if (this.answered > 0) metrics.lastAnswer.set({ pipeline }, this.answered / 1000);
+  }
+}
+
 interface UnitEvents {
   measure(tally: Tally, model: string): void;
+  /** Rows of it were answered for good. */
+  answered(unit: UnitAccount): void;
   close(unit: UnitAccount, settled: boolean): void;
+}
+
+interface UnitOptions {
+  live: boolean;
+  sent: boolean;
+  pipeline: string;
+  flow: Flow;
 }
 
 /** One unit of a run. `settle` or `drop` ends it; whichever comes first counts. */
 export class UnitAccount implements Account {
   readonly counts = newCounts();
+  readonly pipeline: string;
+  readonly flow: Flow;
   readonly #events: UnitEvents;
+  readonly #sent: boolean;
   #live: boolean;
   #ended = false;
   /** Parts not yet reported to the metrics. */
   #held: [Tally, string][] = [];
 
-  constructor(live: boolean, events: UnitEvents) {
+  constructor({ live, sent, pipeline, flow }: UnitOptions, events: UnitEvents) {
     this.#live = live;
+    this.#sent = sent;
+    this.pipeline = pipeline;
+    this.flow = flow;
     this.#events = events;
   }
 
@@ -109,6 +174,10 @@ export class UnitAccount implements Account {
     addTo(this.counts, tally);
     if (this.#live) this.#events.measure(tally, model);
     else this.#held.push([tallyOnly(tally), model]);
+  }
+
+  written(): void {
+    if (this.#sent) this.#events.answered(this);
   }
 
   /** Turns `n` scored rows into rejected ones, because their answers are too large for the sink. Before the unit is live. */
@@ -125,8 +194,9 @@ export class UnitAccount implements Account {
     }
   }
 
-  /** Takes `n` rejected rows out: they are tried again, and count when that is settled. Before the unit is live. */
-  postpone(n: number, code: ErrorCode): void {
+  /** Takes `n` rows that were rejected because of `column` out: they are tried again, and count when that is settled. Before the unit is live. */
+  postpone(n: number, code: ErrorCode, column: string | null = null): void {
+    if (column !== null) this.#postponeOf(column, n, code);
     for (const [tally] of this.#held) {
       const moved = Math.min(n, tally.rejectedByCode[code] ?? 0);
       n -= moved;
@@ -137,6 +207,18 @@ export class UnitAccount implements Account {
         const { [code]: _, ...others } = counts.rejectedByCode;
         counts.rejectedByCode = left > 0 ? { ...others, [code]: left } : others;
       }
+    }
+  }
+
+  #postponeOf(column: string, n: number, code: ErrorCode): void {
+    for (const [tally] of this.#held) {
+      tally.rejectedByColumn =
+        tally.rejectedByColumn?.map((rejects) => {
+          if (rejects.column !== column || rejects.code !== code) return rejects;
+          const moved = Math.min(n, rejects.rows);
+          n -= moved;
+          return { ...rejects, rows: rejects.rows - moved };
+        }) ?? [];
     }
   }
 
@@ -151,6 +233,7 @@ export class UnitAccount implements Account {
     if (this.#ended) return;
     this.live();
     this.#ended = true;
+    if (this.counts.rows > 0) this.#events.answered(this);
     this.#events.close(this, true);
   }
 
@@ -164,7 +247,8 @@ export class UnitAccount implements Account {
 
 /** A copy without what a part has beside its numbers: its bytes must not be kept alive. */
 function tallyOnly(tally: Tally): Tally {
-  const copy = { ...newCounts(), workMs: tally.workMs };
+  const { workMs, rejectedByColumn } = tally;
+  const copy = { ...newCounts(), workMs, ...(rejectedByColumn ? { rejectedByColumn } : {}) };
   addTo(copy, tally);
   return copy;
 }

@@ -133,9 +133,19 @@ class FileRun {
         context.metrics?.workerDeaths.inc({ model: model.ref });
         context.log(`a worker died and is replaced: ${reason}`);
       },
+      onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),
     });
+    this.#measure();
     this.done = this.#run();
     this.done.catch(() => {});
+  }
+
+  #measure(): void {
+    const { metrics } = this.#parts.context;
+    metrics?.onScrape(() => {
+      metrics.workers.set(this.#scorer.ready);
+      metrics.modelsLoaded.set(this.#scorer.ready > 0 ? 1 : 0);
+    });
   }
 
   progress(): RunProgress {

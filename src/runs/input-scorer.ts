@@ -23,6 +23,8 @@ export interface InputScorerOptions {
   blockBytes?: number | undefined;
   pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
   onWorkerDeath?: (reason: string) => void;
+  /** As in `PoolEvents`. */
+  onWork?: (ms: number) => void;
 }
 
 export interface InputRun {
@@ -55,6 +57,11 @@ export class InputScorer {
 
   get workers(): number {
     return this.#options.workers ?? defaultWorkers();
+  }
+
+  /** Workers that take blocks now. */
+  get ready(): number {
+    return this.#pool?.ready ?? 0;
   }
 
   /** Name of the evaluator that serves; empty before the first input. */
@@ -134,10 +141,14 @@ export class InputScorer {
   }
 
   #start(ahead: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
-    const { model, engine, batchRows, pool, onWorkerDeath } = this.#options;
+    const { model, engine, batchRows, pool, onWorkerDeath, onWork } = this.#options;
     const options: PoolOptions = { model, workers: this.workers, ahead, ...pool };
     if (engine !== undefined) options.engine = engine;
     if (batchRows !== undefined) options.batchRows = batchRows;
-    return WorkerPool.start(options, onWorkerDeath ? { onWorkerDeath } : {}, signal);
+    return WorkerPool.start(
+      options,
+      { ...(onWorkerDeath ? { onWorkerDeath } : {}), ...(onWork ? { onWork } : {}) },
+      signal,
+    );
   }
 }

@@ -5,7 +5,7 @@ import type { RunContext } from './context.ts';
 import { Teller } from './kafka-words.ts';
 
 /** Of one topic. `alone`: it is the only one, and need not be named in the log. */
-export function observerOf({ metrics, name, log }: RunContext, topic: string, alone: boolean): KafkaObserver {
+export function observerOf({ metrics, name, log, account }: RunContext, topic: string, alone: boolean): KafkaObserver {
   const labels = { pipeline: name };
   const ofTopic = { pipeline: name, topic };
   let assigned: readonly number[] = [];
@@ -24,6 +24,10 @@ export function observerOf({ metrics, name, log }: RunContext, topic: string, al
           `${count} predictions have the time of now and that of their application in the header ${TIME_HEADER}, because ${topic} would have refused or soon removed them`,
         );
       }
+    },
+    onCommitting({ begun }) {
+      if (begun) account.flow().begin('sink');
+      else account.flow().end('sink');
     },
     onAbort({ partition, reason, message }) {
       metrics?.aborts.inc({ ...labels, reason });

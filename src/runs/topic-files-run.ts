@@ -3,12 +3,13 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { Flow } from '../core/flow.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';
 import { openFileSink } from '../io/sink/file-sink.ts';
 import type { MicroBatch, OutgoingRecord } from '../kafka/client/records.ts';
-import { deadLetter } from '../kafka/dead-letters.ts';
+import { deadLetter, letterReasonOf } from '../kafka/dead-letters.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
 import type { UnitAccount } from './account.ts';
@@ -76,6 +77,10 @@ class TopicFilesRun {
     this.#letters = letters;
   }
 
+  get #flow(): Flow {
+    return this.#context.account.flow();
+  }
+
   async start(): Promise<RunningPipeline> {
     // A pipeline into files reads one topic.
     const topic = this.#spec.source.topic!;
@@ -116,14 +121,19 @@ class TopicFilesRun {
   async #run(reader: TopicReader): Promise<RunResult> {
     const { roll_ms } = this.#spec.sink;
     const timer = setInterval(() => this.#finishDue(), Math.min(1000, roll_ms));
+    const release = this.#flow.hold(() => reader.held);
     try {
+      let asked = performance.now();
       for await (const batch of reader) {
+        this.#flow.waited('source', performance.now() - asked);
         if (this.#stopping) break;
         await this.#inTurn(() => this.#take(batch));
+        asked = performance.now();
       }
       for (const partition of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(partition));
     } finally {
       clearInterval(timer);
+      release();
       for (const { sink, account } of this.#files.values()) {
         await sink.abort();
         account.drop();
@@ -151,8 +161,10 @@ class TopicFilesRun {
     const file = this.#files.get(partition);
     if (!file) return;
     this.#files.delete(partition);
+    const began = performance.now();
     await file.sink.commit();
     const lost = await this.#reader!.commit(new Map([[partition, file.next]]));
+    this.#flow.waited('sink', performance.now() - began);
     if (lost.length === 0) file.account.settle();
     else {
       file.account.drop();
@@ -164,7 +176,11 @@ class TopicFilesRun {
     const { on_invalid, sink, source } = this.#spec;
     const records = source.tombstones === 'skip' ? batch.records.filter((r) => r.value !== null) : batch.records;
     const values = records.map((r) => r.value);
+    const flow = this.#flow;
+    const began = performance.now();
     const { model, answers, tallies } = await this.#format.score(this.#scorer, values);
+    const scored = performance.now();
+    flow.waited('workers', scored - began);
     const lines: Buffer[] = [];
     const rejected: OutgoingRecord[] = [];
     answers.forEach(({ value, error }, i) => {
@@ -181,6 +197,9 @@ class TopicFilesRun {
     }
     await file.sink.write(Buffer.concat(lines));
     if (this.#letters && rejected.length > 0) await this.#letters.write(rejected);
+    flow.waited('sink', performance.now() - scored);
+    const { metrics, name: pipeline } = this.#context;
+    for (const { code } of rejected.map(letterReasonOf)) metrics?.deadLetters.inc({ pipeline, code });
     for (const tally of tallies) file.account.add(tally, model.ref);
     file.rows += batch.records.length;
     file.next = batch.next;

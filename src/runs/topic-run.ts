@@ -3,9 +3,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { Held } from '../core/flow.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
-import { DEAD_LETTER_HEADERS, headerText } from '../kafka/dead-letters.ts';
+import { letterReasonOf } from '../kafka/dead-letters.ts';
 import type { KafkaObserver } from '../kafka/observer.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ProcessorOptions } from '../kafka/processor-options.ts';
@@ -111,6 +112,9 @@ class TopicRun {
     }
     const members = this.#members;
     const watch = watchOf(places, connectionOf(kafka), this.#context);
+    const flow = this.#context.account.flow();
+    flow.open();
+    const release = flow.hold(() => heldBy([...members.members.values(), this.#retries?.processor]));
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
       progress: () => ({ counts: this.#context.account.totals, bytesRead: 0, totalBytes: null, lag: members.lag() }),
@@ -118,6 +122,7 @@ class TopicRun {
       done: done.then(() => result),
       stop: async (deadlineMs) => {
         await watch.stop();
+        release();
         await Promise.all([members.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
         await directory.close();
         this.#scorer.close();
@@ -196,6 +201,16 @@ class TopicRun {
   }
 
   async #process(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
+    const flow = this.#context.account.flow();
+    flow.begin('workers');
+    try {
+      return await this.#answer(records, signal);
+    } finally {
+      flow.end('workers');
+    }
+  }
+
+  async #answer(records: readonly IncomingRecord[], signal: AbortSignal): Promise<BatchResult> {
     const { tombstones } = this.#spec.source;
     const asked = tombstones === 'reject' ? records : records.filter((r) => r.value !== null);
     const { model, answers, tallies } = await this.#scoreOrWait(
@@ -216,7 +231,10 @@ class TopicRun {
       if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
       else outputs.push(this.#predictionOf(record, answer, model, marks));
     }
-    const postponed = this.#retry ? postponedOf(rejected) : null;
+    const postponed = rejected.filter((r) => r.instead).map(letterReasonOf);
+    const letters =
+      this.#spec.dead_letter?.type === 'kafka' ? rejected.filter((r) => !r.instead).map(letterReasonOf) : [];
+    const { metrics, name: pipeline } = this.#context;
     return {
       outputs,
       rejected,
@@ -225,11 +243,13 @@ class TopicRun {
         const unit = this.#context.account.unit();
         for (const tally of tallies) unit.add(tally, model.ref);
         if (oversized > 0) unit.reject(oversized, 'output_too_large');
-        for (const [code, n] of postponed ?? []) {
-          unit.postpone(n, code);
-          this.#postponed += n;
-          this.#context.metrics?.retried.inc({ pipeline: this.#context.name, code }, n);
+        for (const { code, column } of postponed) {
+          unit.postpone(1, code, column);
+          this.#postponed++;
+          metrics?.retried.inc({ pipeline, code });
         }
+        for (const { code } of letters) metrics?.deadLetters.inc({ pipeline, code });
+        if (oversized > 0) metrics?.deadLetters.inc({ pipeline, code: 'output_too_large' }, oversized);
         unit.settle();
       },
     };
@@ -319,14 +339,12 @@ const decisionOf = (json: Buffer): string =>
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
   new SluiceError('invalid_row', `partition ${partition}, offset ${offset}: ${column ?? ''} ${code}`);
 
-/** How many of these are tried again, by error code. */
-function postponedOf(rejected: readonly OutgoingRecord[]): Map<ErrorCode, number> {
-  const counts = new Map<ErrorCode, number>();
-  for (const { instead } of rejected) {
-    const code = instead && (headerText(instead.headers ?? {}, DEAD_LETTER_HEADERS.code) as ErrorCode);
-    if (code) counts.set(code, (counts.get(code) ?? 0) + 1);
-  }
-  return counts;
+function heldBy(processors: readonly (TransactionalProcessor | null | undefined)[]): Held {
+  const all = processors.flatMap((p) => (p ? [p.held] : []));
+  return {
+    bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
+    budget: all.reduce((sum, { budget }) => sum + budget, 0),
+  };
 }
 
 /** Headers that are the same for all predictions of one model and partition, made once for those that follow each other. */

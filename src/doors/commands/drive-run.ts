@@ -176,13 +176,13 @@ export async function contextFor(
   });
   let host: Promise<ModelHost> | null = null;
   const open = async (): Promise<ModelHost> => {
-    const [{ ModelHost }, { hostEvents }, { tryPackage }, { defaultWorkers }] = await Promise.all([
+    const [{ ModelHost }, { hostEvents, measureHost }, { tryPackage }, { defaultWorkers }] = await Promise.all([
       import('../../engine/model-host.ts'),
       import('../../engine/host-events.ts'),
       import('../../onboarding/verify.ts'),
       import('../../runs/input-scorer.ts'),
     ]);
-    return new ModelHost({
+    const opened = new ModelHost({
       registry,
       workers: spec.score.workers ?? defaultWorkers(),
       engine: spec.score.evaluator,
@@ -190,6 +190,8 @@ export async function contextFor(
       tryOut: tryPackage,
       ...(metrics ? hostEvents(metrics, log) : {}),
     });
+    if (metrics) measureHost(metrics, opened);
+    return opened;
   };
   return {
     name,
@@ -198,7 +200,7 @@ export async function contextFor(
       host ??= open();
       return host;
     },
-    account: new RunAccount(metrics),
+    account: new RunAccount(metrics, name),
     metrics,
     beside: metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }],
     log,

@@ -81,7 +81,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     for (const m of [method].flat()) known.add(m);
     methods.set(url, known);
   });
-  const services: PredictServices = { config, host, admission, metrics, log, account: new RunAccount(metrics) };
+  const services: PredictServices = { config, host, admission, metrics, log, account: new RunAccount(metrics, 'http') };
   const pipelines = await readUploadPipelines(config.pipelines);
   const jobs = await JobManager.open(services, pipelines, log);
   app.addHook('onClose', () => jobs.close());

@@ -7,7 +7,7 @@ import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { faultLine, onBackgroundFault } from '../../core/in-background.ts';
 import { assertUsable } from '../../core/usable-folder.ts';
-import { hostEvents } from '../../engine/host-events.ts';
+import { hostEvents, measureHost } from '../../engine/host-events.ts';
 import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { Metrics } from '../../monitor/metrics.ts';
@@ -92,10 +92,12 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
     workers: config.workers ?? Math.max(1, availableParallelism()),
     engine: config.evaluator,
     max: config.models_max,
+    keep: config.preload,
     tryOut: tryPackage,
     ...hostEvents(metrics, log),
   });
   undo.push(() => host.close());
+  measureHost(metrics, host);
   const keys = new KeyRing();
   undo.push(() => keys.close());
   const token = dev ? newToken() : null;

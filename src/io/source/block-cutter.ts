@@ -1,5 +1,6 @@
 // Cuts a stream of byte chunks into blocks of whole records, at most a slab at a time.
 import type { Block } from '../../core/block.ts';
+import type { Flow } from '../../core/flow.ts';
 import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
@@ -12,6 +13,8 @@ export interface CutOptions {
   scanner: RecordScanner;
   slabs: SlabPool;
   signal?: AbortSignal;
+  /** Told how long bytes were waited for. */
+  flow?: Flow;
   /** Take the first record as the header: it is handed over, not put into a block. */
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
   /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
@@ -99,7 +102,9 @@ class BlockCutter {
     for (let n = -1; n !== 0; ) {
       this.#options.signal?.throwIfAborted();
       if (this.#filled === this.#bytes.length) yield* this.#room();
+      const asked = performance.now();
       n = await chunks.readInto!(this.#bytes.subarray(this.#filled));
+      this.#options.flow?.waited('source', performance.now() - asked);
       this.#filled += n;
       if (n > 0) this.#scan(false);
     }
@@ -116,7 +121,9 @@ class BlockCutter {
         signal?.throwIfAborted();
         pending ??= input.next();
         const idleMs = this.#records.count > 0 ? this.#options.idleMs : undefined;
+        const asked = performance.now();
         const next = await firstOf(pending, signal, idleMs);
+        this.#options.flow?.waited('source', performance.now() - asked);
         if (next === IDLE) {
           yield* this.#handOver();
           continue;

@@ -47,7 +47,7 @@ export async function scoreJob(
   try {
     const result = await openFileSink(files.result);
     const { input, output, scoring } = askedOf(job.format, job.query, config);
-    const unit = account.unit({ live: true });
+    const unit = account.unit({ live: true, sent: false, pipeline: 'jobs' });
     const watch = watched(unit, onProgress);
     let grown = 0;
     const counts = await runOnce({
@@ -82,7 +82,7 @@ export async function scoreUpload(
 ): Promise<JobDone> {
   const hosted = await host.use(job.query.modelId);
   try {
-    const unit = account.unit({ live: true });
+    const unit = account.unit({ live: true, sent: false, pipeline: pipeline.name });
     const counts = await runUpload({
       ...pipeline,
       id: job.id,

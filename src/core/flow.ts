@@ -1,0 +1,77 @@
+// How the work of one pipeline flows: what it waits for, and how much of it is in memory.
+
+/** What a pipeline can wait for. The one that takes most of the time is its bottleneck. */
+export type WaitedFor = 'source' | 'workers' | 'sink';
+
+export const WAITED_FOR: readonly WaitedFor[] = ['source', 'workers', 'sink'];
+
+/** Bytes of applications in memory, and how many there may be. */
+export interface Held {
+  bytes: number;
+  budget: number;
+}
+
+/**
+ * Plain numbers, because they are added to with every block; whoever wants to see them asks. Streams say how long they waited (`waited`):
+ * they wait for several at once, so the sums may exceed the time that went by. A topic says what is going on (`begin`, `end`), and is
+ * waiting for its workers while any batch is with them, else for its sink while anything is being committed, else for its source.
+ */
+export class Flow {
+  readonly #ms: Record<WaitedFor, number> = { source: 0, workers: 0, sink: 0 };
+  readonly #holders = new Set<() => Held>();
+  readonly #busy = { workers: 0, sink: 0 };
+  /** Since when what is going on has been going on; null: nobody said that anything is. */
+  #since: number | null = null;
+
+  waited(what: WaitedFor, ms: number): void {
+    this.#ms[what] += ms;
+  }
+
+  /** The clock of `begin` and `end` starts: until something begins, the source is waited for. */
+  open(): void {
+    this.#turn();
+  }
+
+  begin(what: 'workers' | 'sink'): void {
+    this.#turn();
+    this.#busy[what]++;
+  }
+
+  end(what: 'workers' | 'sink'): void {
+    this.#turn();
+    this.#busy[what]--;
+  }
+
+  /** What holds bytes from now on, until the function given back is called. */
+  hold(held: () => Held): () => void {
+    this.#holders.add(held);
+    return () => {
+      this.#holders.delete(held);
+    };
+  }
+
+  /** Milliseconds so far. */
+  get waits(): Readonly<Record<WaitedFor, number>> {
+    if (this.#since !== null) this.#turn();
+    return this.#ms;
+  }
+
+  get held(): Held {
+    const sum = { bytes: 0, budget: 0 };
+    for (const holder of this.#holders) {
+      const { bytes, budget } = holder();
+      sum.bytes += bytes;
+      sum.budget += budget;
+    }
+    return sum;
+  }
+
+  #turn(): void {
+    const now = performance.now();
+    if (this.#since !== null) {
+      const { workers, sink } = this.#busy;
+      this.#ms[workers > 0 ? 'workers' : sink > 0 ? 'sink' : 'source'] += now - this.#since;
+    }
+    this.#since = now;
+  }
+}
