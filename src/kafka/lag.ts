@@ -1,13 +1,21 @@
-// Lag: records of a partition that are not committed yet, whatever the member does meanwhile (reads, waits, is paused, starts over).
+// Lag: records of a partition that are not committed yet, and how old the first of them is, whatever the member does meanwhile (reads,
+// waits, is paused, starts over).
 import { inBackground } from '../core/in-background.ts';
+import { kafkaClient } from './choose-client.ts';
+import type { KafkaConnection } from './client/connection.ts';
+import type { PartitionScanner } from './client/kafka-client.ts';
+import type { IncomingRecord } from './client/records.ts';
+import type { LagEvent } from './observer.ts';
+import { RecordTimes } from './record-times.ts';
 import type { TopicDirectory } from './topic-directory.ts';
 
 export interface LagMeterOptions {
+  connection: KafkaConnection;
   directory: Pick<TopicDirectory, 'ends' | 'committed' | 'range'>;
   topic: string;
   group: string;
-  /** Called on every change, in records. */
-  onLag?: ((event: { partition: number; lag: number }) => void) | undefined;
+  /** Called on every change. */
+  onLag?: ((event: LagEvent) => void) | undefined;
   /** Interval of looking up end offsets, ms: a partition that is not fetched does not report its end. Default 5,000. */
   everyMs?: number;
 }
@@ -17,13 +25,23 @@ interface Mark {
   committed: bigint;
   /** Offset behind the last record of the partition. */
   end: bigint;
+  /** Of what was fetched. */
+  times: RecordTimes;
+  /** The record behind `offset` that was looked up, because it was not fetched; `time`: null where there is none. */
+  looked: { offset: bigint; time: number | null } | null;
+  /** Since when records wait, as far as this member knows, ms since 1970; null: none do. */
+  since: number | null;
 }
+
+/** Longest time of looking up a record, ms. */
+const LOOK_MS = 4_000;
 
 /** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking. */
 export class LagMeter {
   readonly #options: LagMeterOptions;
   readonly #marks = new Map<number, Mark | null>();
   readonly #timer: NodeJS.Timeout;
+  #scanner: PartitionScanner | null = null;
   #asking = false;
 
   constructor(options: LagMeterOptions) {
@@ -37,12 +55,14 @@ export class LagMeter {
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
     for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
     for (const p of partitions) this.#publish(p);
+    if (partitions.length > 0) inBackground('asking for the lag', () => this.#ask());
   }
 
   /** Reading starts at `committed`. */
   start(partition: number, committed: bigint, end: bigint): void {
     if (!this.#marks.has(partition)) return;
-    this.#marks.set(partition, { committed, end });
+    const since = this.#marks.get(partition)?.since ?? null;
+    this.#marks.set(partition, { committed, end, times: new RecordTimes(), looked: null, since });
     this.#publish(partition);
   }
 
@@ -52,6 +72,12 @@ export class LagMeter {
     mark.committed = next;
     if (mark.end < next) mark.end = next;
     this.#publish(partition);
+  }
+
+  /** Records were fetched. `next`: offset behind them; `end`: of the partition, as the fetch has seen it. */
+  fetched(partition: number, records: readonly IncomingRecord[], next: bigint, end: bigint): void {
+    this.#marks.get(partition)?.times.add(records, next);
+    this.end(partition, end);
   }
 
   /** The end of the partition, as seen by a fetch or a lookup. */
@@ -71,6 +97,7 @@ export class LagMeter {
   stop(): void {
     clearInterval(this.#timer);
     this.#marks.clear();
+    this.#closeScanner();
   }
 
   async #ask(): Promise<void> {
@@ -90,6 +117,7 @@ export class LagMeter {
           if (this.#marks.get(partition) === null) this.start(partition, from, end);
         }
       }
+      for (const partition of [...this.#marks.keys()]) await this.#look(partition);
     } catch {
       // No answer: the last known values stand until the next lookup.
     } finally {
@@ -97,10 +125,50 @@ export class LagMeter {
     }
   }
 
+  /** How old the first record is that waits, where no fetch has brought it: nothing is read while a pipeline is paused. */
+  async #look(partition: number): Promise<void> {
+    const mark = this.#marks.get(partition);
+    if (!mark || lagOf(mark) === 0) return;
+    const { committed: from, end } = mark;
+    if (mark.times.from(from) !== null || mark.looked?.offset === from) return;
+    this.#scanner ??= kafkaClient().scanner(this.#options.connection);
+    const range = { topic: this.#options.topic, partition, from, end };
+    try {
+      for await (const [first] of this.#scanner.scan(range, { signal: AbortSignal.timeout(LOOK_MS), fetchBytes: 1 })) {
+        if (first) return this.#looked(mark, partition, from, first.timestamp > 0 ? first.timestamp : mark.since);
+      }
+      this.#looked(mark, partition, from, null);
+    } catch (error) {
+      this.#closeScanner();
+      throw error;
+    }
+  }
+
+  #looked(mark: Mark, partition: number, offset: bigint, time: number | null): void {
+    mark.looked = { offset, time };
+    this.#publish(partition);
+  }
+
+  #closeScanner(): void {
+    const scanner = this.#scanner;
+    this.#scanner = null;
+    if (scanner) inBackground('closing a scanner', () => scanner.close());
+  }
+
   #publish(partition: number): void {
     const mark = this.#marks.get(partition);
-    if (mark) this.#options.onLag?.({ partition, lag: lagOf(mark) });
+    if (!mark) return;
+    const lag = lagOf(mark);
+    mark.since = lag === 0 ? null : (mark.since ?? Date.now());
+    this.#options.onLag?.({ partition, lag, oldest: lag === 0 ? null : oldestOf(mark) });
   }
 }
 
 const lagOf = ({ committed, end }: Mark): number => Math.max(0, Number(end - committed));
+
+/** Time of the first record that is not committed; as long as nobody knows it, the time since when some wait. */
+function oldestOf({ committed, times, looked, since }: Mark): number | null {
+  const fetched = times.from(committed);
+  if (fetched !== null) return fetched;
+  return looked?.offset === committed ? looked.time : since;
+}

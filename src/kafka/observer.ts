@@ -24,6 +24,14 @@ export interface TransactionReport {
   ms: number;
 }
 
+export interface LagEvent {
+  partition: number;
+  /** Records that are not committed. */
+  lag: number;
+  /** Time of the first of them, ms since 1970; null: none waits. */
+  oldest: number | null;
+}
+
 /** All optional; called on the event loop, so they must be quick and must not throw. */
 export interface KafkaObserver {
   onLog?(entry: KafkaLogEntry): void;
@@ -41,8 +49,7 @@ export interface KafkaObserver {
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */
   onRestart?(event: { reason: string }): void;
-  /** Records of the partition that are not committed. */
-  onLag?(event: { partition: number; lag: number }): void;
+  onLag?(event: LagEvent): void;
   onPaused?(event: { reason: string | null }): void;
   /** Something an operator should know, and may have to mend. `about`: what counts as the same. */
   onNotice?(event: { about: string; message: string }): void;

@@ -81,6 +81,7 @@ export class TransactionalProcessor {
     });
     this.#lease = leaseOptionsOf(options, this.#partitions);
     this.#lag = new LagMeter({
+      connection: options.connection,
       directory: this.#directory,
       topic: options.topic,
       group: options.group,
@@ -207,7 +208,7 @@ export class TransactionalProcessor {
         const progress = this.#progress.get(partition);
         if (progress) Object.assign(progress, { fetched: next, offered: next });
         this.#leases.get(partition)?.offer(records, next);
-        this.#lag.end(partition, end);
+        this.#lag.fetched(partition, records, next, end);
         this.#limit(partition);
       },
       skipped: (partition, next) => {

@@ -54,6 +54,7 @@ export class TopicReader implements AsyncDisposable {
     this.#directory = new TopicDirectory(options.connection);
     const { observer } = options;
     this.#lag = new LagMeter({
+      connection: options.connection,
       directory: this.#directory,
       topic: options.topic,
       group: options.group,
@@ -63,7 +64,7 @@ export class TopicReader implements AsyncDisposable {
       assigned: ({ added, kept }) => this.#assign([...added, ...kept]),
       revoked: () => this.#drop(),
       records: (partition, records, next, highWatermark) => {
-        this.#lag.end(partition, highWatermark);
+        this.#lag.fetched(partition, records, next, highWatermark);
         this.#receive(partition, records, next);
       },
       skipped: (partition, next) => this.#receive(partition, [], next),

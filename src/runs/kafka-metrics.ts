@@ -9,6 +9,14 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
   const labels = { pipeline: name };
   const ofTopic = { pipeline: name, topic };
   let assigned: readonly number[] = [];
+  /** Times of the first records that are not committed, ms since 1970, by partition; null: none waits. */
+  const oldest = new Map<number, number | null>();
+  metrics?.onScrape(() => {
+    for (const [partition, since] of oldest) {
+      const seconds = since === null ? 0 : Math.max(0, (Date.now() - since) / 1000);
+      metrics.lagSeconds.set({ ...ofTopic, partition: String(partition) }, seconds);
+    }
+  });
   const teller = new Teller(log);
   return {
     onTransaction({ ms, partitions, retimed }) {
@@ -40,7 +48,11 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     onReset: () => metrics?.resets.inc(labels),
     onAssigned({ partitions }) {
       metrics?.partitions.set(ofTopic, partitions.length);
-      for (const p of assigned) metrics?.lag.remove({ ...ofTopic, partition: String(p) });
+      for (const p of assigned) {
+        metrics?.lag.remove({ ...ofTopic, partition: String(p) });
+        metrics?.lagSeconds.remove({ ...ofTopic, partition: String(p) });
+      }
+      oldest.clear();
       assigned = partitions;
       log(`${alone ? '' : `${topic}, `}partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
     },
@@ -48,7 +60,10 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       metrics?.restarts.inc(labels);
       teller.tell(`restart ${reason}`, `the consumer starts again: ${reason}`);
     },
-    onLag: ({ partition, lag }) => metrics?.lag.set({ ...ofTopic, partition: String(partition) }, lag),
+    onLag({ partition, lag, oldest: since }) {
+      metrics?.lag.set({ ...ofTopic, partition: String(partition) }, lag);
+      oldest.set(partition, since);
+    },
     onNotice: ({ about, message }) => teller.tell(about, message),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };

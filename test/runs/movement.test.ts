@@ -38,18 +38,18 @@ test('a place in the group, and every partition empty or answered a short while 
   vi.advanceTimersByTime(600_000);
   expect(movement.ready).toBe(true);
   // Records come after ten quiet minutes: they have their time from now.
-  events.onLag!({ partition: 1, lag: 5 });
+  events.onLag!({ partition: 1, lag: 5, oldest: 0 });
   expect(movement.ready).toBe(true);
   vi.advanceTimersByTime(29_000);
   expect(movement.ready).toBe(true);
   vi.advanceTimersByTime(2_000);
   expect(movement.ready).toBe(false);
-  events.onLag!({ partition: 1, lag: 9 });
+  events.onLag!({ partition: 1, lag: 9, oldest: 0 });
   expect(movement.ready).toBe(false);
   events.onTransaction!(written(1));
   expect(movement.ready).toBe(true);
   vi.advanceTimersByTime(31_000);
-  events.onLag!({ partition: 1, lag: 8 });
+  events.onLag!({ partition: 1, lag: 8, oldest: 0 });
   expect(movement.ready).toBe(true);
   events.onRestart!({ reason: 'gone' });
   expect(movement.ready).toBe(false);

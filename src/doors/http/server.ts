@@ -14,6 +14,7 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { ApiKey, KeyRing } from './access/api-keys.ts';
+import { assertScope, LoginRefused, login } from './access/permissions.ts';
 import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { addModelWrites } from './routes/model-writes.ts';
@@ -24,7 +25,7 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
-import { commonHeaders, refuseAddress, sendProblem } from './wire/send-problem.ts';
+import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -70,9 +71,12 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   const admission = new Admission(config.limits);
   const app = await newApp(options);
   checkEveryRequest(app, options);
-  app.setErrorHandler((error, request, reply) => sendProblem(error, request, reply, log));
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    countProblem(metrics, error, sendProblem(error, request, reply, log));
+  };
+  app.setErrorHandler(answer);
   app.setNotFoundHandler((request, reply) => {
-    sendProblem(new SluiceError('not_found', 'there is no such operation'), request, reply, log);
+    answer(new SluiceError('not_found', 'there is no such operation'), request, reply);
   });
 
   const methods = new Map<string, Set<string>>();
@@ -96,7 +100,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   return { app, state, busy: () => admission.inside };
 }
 
-async function newApp({ config, serverFactory }: ServerOptions): Promise<FastifyInstance> {
+async function newApp({ config, metrics, serverFactory }: ServerOptions): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: Number.MAX_SAFE_INTEGER,
@@ -107,7 +111,10 @@ async function newApp({ config, serverFactory }: ServerOptions): Promise<Fastify
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
     // The listener answers these: two handlers on one socket would cut each other off.
     clientErrorHandler: () => {},
-    frameworkErrors: (error, request, reply) => refuseAddress(error, request as FastifyRequest, reply as FastifyReply),
+    frameworkErrors: (error, request, reply) => {
+      const code = refuseAddress(error, request as FastifyRequest, reply as FastifyReply);
+      metrics.httpErrors.inc({ code });
+    },
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
   app.decorateRequest('apiKey', null);
@@ -116,6 +123,14 @@ async function newApp({ config, serverFactory }: ServerOptions): Promise<Fastify
   // Bodies are streams: nobody parses them before the operation that knows what they are.
   app.addContentTypeParser('*', (_request, _payload, done) => done(null));
   return app;
+}
+
+function countProblem(metrics: Metrics, error: unknown, { code, cut }: ProblemSent): void {
+  metrics.httpErrors.inc({ code });
+  if (cut) metrics.cutAnswers.inc();
+  if (error instanceof LoginRefused) {
+    metrics.failedLogins.inc({ key: error.key ?? 'unknown', reason: error.reason });
+  }
 }
 
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
@@ -127,9 +142,8 @@ function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
     if (scope === undefined) return;
-    request.apiKey = keys.find(request.headers.authorization);
-    if (!request.apiKey) throw new SluiceError('unauthorized', 'no valid API key');
-    if (!request.apiKey.scopes.includes(scope)) throw new SluiceError('forbidden', `the key lacks the scope ${scope}`);
+    request.apiKey = login(keys, request.headers.authorization);
+    assertScope(request, scope);
   });
   app.addHook('onSend', async (request, reply, payload) => {
     const digest = typeof payload === 'string' ? AnswerDigest.wantedBy(request.headers) : null;

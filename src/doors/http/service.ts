@@ -4,12 +4,14 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
-import { SluiceError } from '../../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { faultLine, onBackgroundFault } from '../../core/in-background.ts';
 import { assertUsable } from '../../core/usable-folder.ts';
 import { hostEvents, measureHost } from '../../engine/host-events.ts';
 import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
+import { expiryOf } from '../../monitor/certificates.ts';
+import { watchDisks } from '../../monitor/disks.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
 import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
@@ -51,7 +53,7 @@ interface Parts {
   keys: KeyRing;
   listener: Listener;
   server: SluiceServer;
-  /** Stops watching the files of the certificate. */
+  /** Stops watching the files of the certificate and the space left. */
   unfollow: () => void;
   /** Stops hearing of failures in the background. */
   unhear: () => void;
@@ -103,10 +105,13 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const token = dev ? newToken() : null;
   if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
   else await keys.follow(config.keys_file, (error) => log(`the keys stay as they are: ${(error as Error).message}`));
+  measureKeys(metrics, keys);
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
-  const listener = listenerOf(config, certificate);
+  const listener = listenerOf(config, certificate, (code) => metrics.httpErrors.inc({ code }));
+  const inUse = (c: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(c.cert) / 1000);
+  if (certificate) inUse(certificate);
   const server = await buildServer({
     config,
     host,
@@ -117,11 +122,24 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
     ...(behindProxy ? { assertSecure: proxyCheck(behindProxy) } : {}),
   });
   undo.push(() => server.app.close());
-  const unfollow =
+  const stopDisks = watchDisks(metrics, disksOf(config));
+  undo.push(stopDisks);
+  const unfollowCertificate =
     !dev && config.tls
-      ? followCertificate(config.tls, listener, (e) => log(`the certificate stays as it is: ${(e as Error).message}`))
+      ? followCertificate(
+          config.tls,
+          (c) => {
+            listener.replaceCertificate(c);
+            inUse(c);
+          },
+          (e) => log(`the certificate stays as it is: ${(e as Error).message}`),
+        )
       : () => {};
-  undo.push(unfollow);
+  undo.push(unfollowCertificate);
+  const unfollow = () => {
+    unfollowCertificate();
+    stopDisks();
+  };
   for (const ref of config.preload) (await host.use(ref)).release();
   const address = await listener.listen(config.listen.port, dev ? '127.0.0.1' : config.listen.host);
   server.state.ready = true;
@@ -137,12 +155,31 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   };
 }
 
+function measureKeys(metrics: Metrics, keys: KeyRing): void {
+  metrics.onScrape(() => {
+    metrics.keyExpiry.reset();
+    for (const [key, at] of keys.expiries) metrics.keyExpiry.set({ key }, at / 1000);
+  });
+}
+
+/** Folders that the service writes to. */
+const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
+  spill: spill.folder ?? tmpdir(),
+  jobs: jobs.folder,
+  ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
+});
+
 /** A host as an address has it (RFC 3986). */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
-const listenerOf = ({ timeouts, limits }: ServerConfig, certificate: Certificate | null) =>
+const listenerOf = (
+  { timeouts, limits }: ServerConfig,
+  certificate: Certificate | null,
+  onRefused: (code: ErrorCode) => void,
+) =>
   createListener({
     ...(certificate ? { certificate } : {}),
+    onRefused,
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,
     headerBytes: limits.header_bytes,

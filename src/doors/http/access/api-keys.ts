@@ -57,6 +57,9 @@ export const hashToken = (token: string): string => hash('sha256', token, 'hex')
 /** A new token: 32 random bytes with a prefix that secret scanners can look for. */
 export const newToken = (): string => `sluice_${randomBytes(32).toString('base64url')}`;
 
+/** A valid key, or why there is none; `name`: of the key that is no longer valid. */
+export type KeyFound = { key: ApiKey } | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
+
 export class KeyRing {
   #keys: { key: ApiKey; hash: Buffer }[] = [];
   #watcher: FSWatcher | null = null;
@@ -91,15 +94,30 @@ export class KeyRing {
    * The key of an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
    * Compares every key, so that timing reveals nothing about the keys.
    */
-  find(authorization: string | undefined, now = Date.now()): ApiKey | null {
-    if (!authorization) return null;
+  look(authorization: string | undefined, now = Date.now()): KeyFound {
+    if (!authorization) return { refused: 'none', name: null };
     const match = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i.exec(authorization.trim());
-    if (!match) return null;
+    if (!match) return { refused: 'unknown', name: null };
     const presented = hash('sha256', match[1]!, 'buffer');
     let found: ApiKey | null = null;
     for (const k of this.#keys) if (timingSafeEqual(k.hash, presented)) found = k.key;
-    if (found?.expires !== undefined && !(Date.parse(found.expires) > now)) return null;
-    return found;
+    if (!found) return { refused: 'unknown', name: null };
+    if (found.expires !== undefined && !(Date.parse(found.expires) > now)) {
+      return { refused: 'expired', name: found.name };
+    }
+    return { key: found };
+  }
+
+  /** The same; null where there is none that is valid. */
+  find(authorization: string | undefined, now = Date.now()): ApiKey | null {
+    const found = this.look(authorization, now);
+    return 'key' in found ? found.key : null;
+  }
+
+  /** When keys expire, ms since 1970, by name; those that do not are not there. */
+  get expiries(): ReadonlyMap<string, number> {
+    const known = this.#keys.map(({ key }) => [key.name, Date.parse(key.expires ?? '')] as const);
+    return new Map(known.filter(([, at]) => !Number.isNaN(at)));
   }
 }
 

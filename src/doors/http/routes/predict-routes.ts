@@ -4,7 +4,7 @@ import type { Scope } from '../../../config/scopes.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
-import { assertMayUse } from '../access/permissions.ts';
+import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl, wantsJob } from '../jobs/job-routes.ts';
 import { PREDICT_QUERY } from '../openapi/schemas.ts';
@@ -31,9 +31,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           assertMayUse(request, request.query.modelId);
           if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
           checkContentType(request, format);
-          if (wantsJob(request) && !request.apiKey!.scopes.includes('jobs')) {
-            throw new SluiceError('forbidden', 'the key lacks the scope jobs');
-          }
+          if (wantsJob(request)) assertScope(request, 'jobs');
           if (scope === 'interpret') {
             request.query.interpretation = true;
             assertExplainable(await host.registry.resolve(request.query.modelId));

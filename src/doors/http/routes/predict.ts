@@ -1,7 +1,7 @@
 // The predict operations: a body is scored while it arrives and answered while it is scored.
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
-import { SluiceError } from '../../../core/errors.ts';
+import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
@@ -236,6 +236,8 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     if (!held.started) throw error;
     const line = logLineOf(systemFault(error), request.id);
     if (line !== null) services.log(`an answer was cut: ${line}`);
+    services.metrics.httpErrors.inc({ code: asSluiceError(systemFault(error), 'internal_error').code });
+    services.metrics.cutAnswers.inc();
     reply.hijack();
     held.destroy();
   }

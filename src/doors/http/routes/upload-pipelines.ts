@@ -5,7 +5,7 @@ import { readPipeline } from '../../../config/pipeline-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
-import { assertMayUse } from '../access/permissions.ts';
+import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager, UploadPipeline } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl } from '../jobs/job-routes.ts';
 import { type BodyFormat, checkContentType, type PredictServices } from './predict.ts';
@@ -53,8 +53,7 @@ export function addUploadPipelines(
         if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
         const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
         checkContentType(request, format);
-        if (!request.apiKey!.scopes.includes('jobs'))
-          throw new SluiceError('forbidden', 'the key lacks the scope jobs');
+        assertScope(request, 'jobs');
         if (interpretation) assertExplainable(await services.host.registry.resolve(spec.model));
         const job = await jobs.create(request, { format, query: { modelId: spec.model }, pipeline: name });
         return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));

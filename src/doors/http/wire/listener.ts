@@ -7,7 +7,7 @@ import net from 'node:net';
 import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
-import { SluiceError } from '../../../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { problemOf } from './problem.ts';
 
@@ -71,6 +71,8 @@ export interface ListenerOptions {
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
+  /** A request was answered before anybody else has seen it. */
+  onRefused?: (code: ErrorCode) => void;
 }
 
 export function createListener(options: ListenerOptions): Listener {
@@ -212,13 +214,13 @@ function onClientError(error: NodeJS.ErrnoException, socket: net.Socket, options
   const known = heads.get(socket);
   const fault = headFault(error.code, options.headerBytes);
   if (error.code !== LATE_HEAD || !known || known.stalls === loopStalls()) {
-    refuse(socket, fault);
+    refuse(socket, fault, options);
     return;
   }
   // The rest of the head may lie unread since the event loop stood still. The server tells a late head once, so this asks from now on.
   const { requests } = known;
   const stop = clientTimer(options.headersTimeoutMs, () => {
-    if (known.requests === requests) refuse(socket, fault);
+    if (known.requests === requests) refuse(socket, fault, options);
   });
   socket.on('close', stop);
 }
@@ -232,7 +234,8 @@ function headFault(code: string | undefined, headerBytes: number): SluiceError {
   return new SluiceError('limit_exceeded', 'the request head is too large', { extra });
 }
 
-function refuse(socket: net.Socket, fault: SluiceError): void {
+function refuse(socket: net.Socket, fault: SluiceError, { onRefused }: ListenerOptions): void {
+  onRefused?.(fault.code);
   const { status, headers, body } = problemOf(fault, crypto.randomUUID());
   const head = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
   const text = JSON.stringify(body);
@@ -254,10 +257,13 @@ function sayLastWord(socket: net.Socket, text: string): void {
   setTimeout(() => socket.destroy(), 4 * LINGER_MS).unref();
 }
 
-/** Follows certificate files; an invalid version leaves the old one in use and is reported to `onError`. */
+/**
+ * Follows certificate files: `onCertificate` puts a new one in use. An invalid version leaves the old one in use and is reported to
+ * `onError`.
+ */
 export function followCertificate(
   files: { certificate: string; key: string },
-  listener: Listener,
+  onCertificate: (certificate: Certificate) => void,
   onError: (error: unknown) => void,
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
@@ -265,9 +271,7 @@ export function followCertificate(
     clearTimeout(timer);
     // Certificate and key are written one after the other.
     timer = setTimeout(() => {
-      readCertificate(files)
-        .then((c) => listener.replaceCertificate(c))
-        .catch(onError);
+      readCertificate(files).then(onCertificate).catch(onError);
     }, 200);
   };
   const folders = new Set([files.certificate, files.key].map((f) => path.dirname(path.resolve(f))));

@@ -1,7 +1,7 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { SluiceError } from '../../../core/errors.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
 import { logLineOf, problemOf, systemFault } from './problem.ts';
 
@@ -9,24 +9,33 @@ import { logLineOf, problemOf, systemFault } from './problem.ts';
 const LINGER_BYTES = 64 * 1024 * 1024;
 const LINGER_MS = 10_000;
 
+/** The code of a problem, and whether no answer could say it any more: the connection is cut instead. */
+export interface ProblemSent {
+  code: ErrorCode;
+  cut: boolean;
+}
+
 /** Answers with a problem; an error that is no client's fault leaves a line in the log, with the id of the request. */
 export function sendProblem(
   error: unknown,
   request: FastifyRequest,
   reply: FastifyReply,
   log: (text: string) => void,
-): void {
+): ProblemSent {
   const fault = inOurWords(systemFault(error));
+  const { code } = asSluiceError(fault, 'internal_error');
   const line = logLineOf(fault, request.id);
   if (line !== null) log(line);
   if (reply.raw.headersSent || reply.raw.destroyed) {
     reply.hijack();
+    const cut = reply.raw.headersSent && !reply.raw.writableFinished;
     reply.raw.destroy();
-    return;
+    return { code, cut };
   }
   const { status, headers, body } = problemOf(fault, request.id);
   if (isWhole(request.raw)) reply.code(status).headers(headers).send(body);
   else sendEarly(request, reply, status, { ...(reply.getHeaders() as Record<string, string>), ...headers }, body);
+  return { code, cut: false };
 }
 
 /** Whether nothing more comes of the body. */
@@ -69,13 +78,14 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
 }
 
 /** What the router itself refuses: an address that is none, or whose parts are too long. No hook is called for it. */
-export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ErrorCode {
   const tooLong = (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH';
   const e = tooLong
     ? new SluiceError('not_found', 'there is no such operation')
     : new SluiceError('bad_request', 'the address is malformed');
   const { status, headers, body } = problemOf(e, request.id);
   sendEarly(request, reply, status, { ...commonHeaders(request), ...headers }, body);
+  return e.code;
 }
 
 /** Errors of fastify itself as errors of the catalogue. */
