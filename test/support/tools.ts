@@ -52,6 +52,12 @@ const TOOLS = {
     install: 'apt-get install util-linux, and run as root',
     found: () => succeeds('unshare', '-pf', '--mount-proc', 'true'),
   },
+  promtool: { install: 'apt-get install prometheus', found: () => starts('promtool', '--version') },
+  Prometheus: { install: 'apt-get install prometheus', found: () => starts('prometheus', '--version') },
+  Alertmanager: {
+    install: 'apt-get install prometheus-alertmanager',
+    found: () => starts('prometheus-alertmanager', '--version'),
+  },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;
 

@@ -1,0 +1,84 @@
+// Alerts of models and of what is asked of them: stale, not loadable, rejects, drift.
+import { DRIFT_WINDOW } from './recordings.ts';
+import { type Alert, grown, INSTANCE, SCOPE } from './rule.ts';
+
+/** Where banks and the literature see a shift that has to be looked into. */
+const SIGNIFICANT_PSI = 0.25;
+const MUCH_UNSEEN = 0.05;
+const MUCH_MISSING = 0.1;
+/** So many rejects are worth a look if they are three times as many as within the last day; so many always. */
+const [SOME_REJECTS, MANY_REJECTS] = [0.02, 0.3];
+const SOME_INEXACT = 0.01;
+
+const bySeries = `${SCOPE}, model, column`;
+const shareOf = (bin: string) => `sum by (${bySeries}) (sluice:column_bin:ratio_rate1h{bin="${bin}"})`;
+
+export const MODEL_ALERTS: readonly Alert[] = [
+  {
+    name: 'SluiceModelStale',
+    severity: 'page',
+    for: '5m',
+    expr: () =>
+      `max by (${[SCOPE, ...INSTANCE].join(', ')}, model, reference) (label_replace(sluice_model_stale, "model", "$1", "reference", "([^:@]+).*")) == 1`,
+    summary: '{{ $labels.reference }} answers with an older version than the registry names',
+  },
+  {
+    name: 'SluiceModelNotLoadable',
+    severity: 'page',
+    expr: (t) => `${grown('sluice_model_load_failures_total', [...INSTANCE, 'model', 'code'], t)} > 0`,
+    summary: 'a version of {{ $labels.model }} cannot be loaded ({{ $labels.code }})',
+  },
+  {
+    name: 'SluiceRejectsAboveNormal',
+    severity: 'ticket',
+    for: '5m',
+    expr: () => {
+      const [now, normal] = ['sluice:rows_rejected:ratio_rate15m', 'sluice:rows_rejected:ratio_rate1d'];
+      return `(${now} > ${SOME_REJECTS} and ${now} > 3 * ${normal}) or ${now} > ${MANY_REJECTS}`;
+    },
+    summary: '{{ $value | humanizePercentage }} of the applications for {{ $labels.model }} are rejected',
+  },
+  {
+    name: 'SluiceScoreDrift',
+    severity: 'ticket',
+    for: '15m',
+    expr: () => `sluice:score_psi:1h > ${SIGNIFICANT_PSI}`,
+    summary: 'scores of {{ $labels.model }} are distributed otherwise than in training (PSI {{ $value | humanize }})',
+  },
+  {
+    name: 'SluiceColumnDrift',
+    severity: 'ticket',
+    for: '15m',
+    expr: () => `sluice:column_psi:1h > ${SIGNIFICANT_PSI}`,
+    summary:
+      '{{ $labels.column }} of {{ $labels.model }} is distributed otherwise than in training (PSI {{ $value | humanize }})',
+  },
+  {
+    name: 'SluiceUnseenCategories',
+    severity: 'ticket',
+    for: '5m',
+    expr: () => `${shareOf('unseen')} > ${MUCH_UNSEEN}`,
+    summary:
+      '{{ $value | humanizePercentage }} of the values of {{ $labels.column }} were never seen in the training of {{ $labels.model }}',
+  },
+  {
+    name: 'SluiceMissingValues',
+    severity: 'ticket',
+    for: '5m',
+    expr: () =>
+      `${shareOf('missing')} - max by (${bySeries}) (sluice_column_baseline_ratio{bin="missing"}) > ${MUCH_MISSING}`,
+    summary:
+      '{{ $labels.column }} of {{ $labels.model }} is missing {{ $value | humanizePercentage }} more often than in training',
+  },
+  {
+    name: 'SluiceInexactInterpretations',
+    severity: 'ticket',
+    for: '5m',
+    expr: (t) => {
+      const rate = (selector: string) =>
+        `sum by (${SCOPE}, model) (rate(sluice_rows_interpreted_total${selector}[${t.span(DRIFT_WINDOW)}]))`;
+      return `${rate('{outcome="inexact"}')} / ${rate('')} > ${SOME_INEXACT}`;
+    },
+    summary: '{{ $value | humanizePercentage }} of the interpretations of {{ $labels.model }} do not add up',
+  },
+];

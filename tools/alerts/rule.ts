@@ -1,0 +1,42 @@
+// What a rule is in the tables beside this file, and the expressions that several of them share.
+import type { Span, Times } from './times.ts';
+
+/** An alert. Its runbook is the section of docs/runbooks.md of the same name. */
+export interface Alert {
+  name: string;
+  /** It has to hold for so long; default: at once, because the window of the expression is the patience. */
+  for?: Span;
+  /** page: somebody gets up; ticket: somebody looks at it on the next working day. */
+  severity: 'page' | 'ticket';
+  expr(times: Times): string;
+  /** One line with the labels it is about; values only as numbers. */
+  summary: string;
+}
+
+/** An expression that is computed once for alerts and dashboards: `level:metric:operation`. */
+export interface Recording {
+  record: string;
+  expr(times: Times): string;
+}
+
+/** Kept in every sum, because staging and production are often scraped by one Prometheus; absent outside of Kubernetes. */
+export const SCOPE = 'namespace';
+
+/** What names a process. */
+export const INSTANCE = ['job', 'instance'] as const;
+
+/** The window in which rare events are counted. */
+export const RECENTLY: Span = '15m';
+
+/** The recording of instances whose counters were zero or seen when that window began. */
+export const WATCHED = 'sluice:instance_watched:15m';
+
+/**
+ * How much a counter of rare events grew recently, by these labels. A label that was never counted before appears with its first
+ * event, which increase() does not see; it is counted whole if the process was scraped before or is younger than the window.
+ */
+export function grown(counter: string, by: readonly string[], t: Times): string {
+  const window = t.span(RECENTLY);
+  const appeared = `(${counter} unless ${counter} offset ${window}) and on (job, instance) ${WATCHED}`;
+  return `sum by (${[SCOPE, ...by].join(', ')}) (${appeared} or increase(${counter}[${window}]))`;
+}

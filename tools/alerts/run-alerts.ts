@@ -1,0 +1,32 @@
+// Alerts of runs that end: the nightly one that did not come, failed, or will be late.
+import { type Alert, SCOPE } from './rule.ts';
+import { secondsOf } from './times.ts';
+
+/** Exit codes of a run that published what it made: all rows, or all but the rejected ones. */
+const DONE = [0, 3] as const;
+
+export const RUN_ALERTS: readonly Alert[] = [
+  {
+    name: 'SluiceNightlyRunMissing',
+    severity: 'page',
+    expr: () =>
+      `time() - max by (${SCOPE}, pipeline) (sluice_run_last_success_timestamp_seconds) > ${secondsOf('26h')}`,
+    summary: '{{ $labels.pipeline }} has not succeeded for {{ $value | humanizeDuration }}',
+  },
+  {
+    name: 'SluiceRunFailed',
+    severity: 'page',
+    expr: () => {
+      const code = `max by (${SCOPE}, pipeline) (sluice_run_last_exit_code)`;
+      return DONE.map((done) => `${code} != ${done}`).join(' and ');
+    },
+    summary: 'the last run of {{ $labels.pipeline }} ended with {{ $value }}',
+  },
+  {
+    name: 'SluiceDeadlineAtRisk',
+    severity: 'page',
+    for: '2m',
+    expr: () => `min by (${SCOPE}, pipeline) (sluice_run_deadline_slack_seconds) < 0`,
+    summary: '{{ $labels.pipeline }} will end {{ $value | humanizeDuration }} after its deadline',
+  },
+];

@@ -1,0 +1,130 @@
+// Alerts of processes and of the HTTP service: answers, workers, logins, certificates, disks.
+import { type Alert, grown, INSTANCE, RECENTLY, SCOPE } from './rule.ts';
+import { secondsOf } from './times.ts';
+
+/** Of requests, 99.9 % shall be answered. */
+const ERROR_BUDGET = 0.001;
+/** Times the budget: so the budget of 30 days is gone in two days, or in five. */
+const [FAST_BURN, SLOW_BURN] = [14.4, 6];
+const GIB = 2 ** 30;
+const MANY_LOGINS = 20;
+const MANY_DEATHS = 2;
+const [MANY_CUTS, CUT_SHARE] = [3, 0.01];
+const MANY_FAILURES = 5;
+
+const burns = (window: string, times: number) => `sluice:http_errors:ratio_rate${window} > ${times * ERROR_BUDGET}`;
+const byScopeAnd = (...labels: string[]) => `by (${[SCOPE, ...labels].join(', ')})`;
+const expiresWithin = (metric: string, label: string, days: number) =>
+  `min ${byScopeAnd(label)} (${metric}) - time() < ${days * secondsOf('1d')}`;
+
+export const SERVICE_ALERTS: readonly Alert[] = [
+  {
+    name: 'SluiceErrorBudgetBurnFast',
+    severity: 'page',
+    for: '2m',
+    expr: () => `${burns('1h', FAST_BURN)} and ${burns('5m', FAST_BURN)}`,
+    summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within two days',
+  },
+  {
+    name: 'SluiceErrorBudgetBurnSlow',
+    severity: 'ticket',
+    for: '15m',
+    expr: () => `${burns('6h', SLOW_BURN)} and ${burns('30m', SLOW_BURN)}`,
+    summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within five days',
+  },
+  {
+    name: 'SluiceAnswersCut',
+    severity: 'page',
+    // Clients that go are cut answers, too: some there always are.
+    expr: (t) =>
+      `(${grown('sluice_http_cut_answers_total', [], t)} > ${MANY_CUTS}) > ${CUT_SHARE} * sum ${byScopeAnd()} (increase(sluice_http_request_seconds_count{route=~"/api/.*"}[${t.span(RECENTLY)}]))`,
+    summary: '{{ $value | humanize }} answers were cut after they had begun',
+  },
+  {
+    name: 'SluiceRequestsWait',
+    severity: 'ticket',
+    for: '10m',
+    expr: (t) =>
+      `histogram_quantile(0.95, sum ${byScopeAnd('le')} (rate(sluice_request_queue_seconds_bucket[${t.span('5m')}]))) > 5`,
+    summary: 'one request in twenty waits {{ $value | humanizeDuration }} for its turn',
+  },
+  {
+    name: 'SluiceDown',
+    severity: 'page',
+    for: '5m',
+    expr: () => `max ${byScopeAnd(...INSTANCE)} (up{job=~".*sluice.*",job!~".*columns.*"}) == 0`,
+    summary: '{{ $labels.instance }} does not answer its scrapes',
+  },
+  {
+    name: 'SluiceNotReady',
+    severity: 'page',
+    for: '5m',
+    expr: () => `max ${byScopeAnd(...INSTANCE)} (sluice_ready) == 0`,
+    summary: '{{ $labels.instance }} is not ready: it gets no requests, or its partitions do not move',
+  },
+  {
+    name: 'SluiceWorkersDie',
+    severity: 'page',
+    expr: (t) => `${grown('sluice_worker_deaths_total', ['model'], t)} > ${MANY_DEATHS}`,
+    summary: '{{ $value | humanize }} workers of {{ $labels.model }} died',
+  },
+  {
+    name: 'SluiceProcessFault',
+    severity: 'ticket',
+    expr: (t) => `${grown('sluice_process_faults_total', [...INSTANCE, 'kind'], t)} > 0`,
+    summary: '{{ $labels.instance }} survived a fault that nobody caught ({{ $labels.kind }})',
+  },
+  {
+    name: 'SluiceBackgroundWorkFails',
+    severity: 'ticket',
+    expr: (t) => `${grown('sluice_background_failures_total', ['task'], t)} > ${MANY_FAILURES}`,
+    summary: '{{ $value | humanize }} failures of the background task {{ $labels.task }}',
+  },
+  {
+    name: 'SluiceEventLoopBlocked',
+    severity: 'ticket',
+    for: '10m',
+    expr: () => 'nodejs_eventloop_lag_p99_seconds * on (job, instance) group_left () sluice_build_info > 1',
+    summary: 'the event loop of {{ $labels.instance }} is late by {{ $value | humanizeDuration }}',
+  },
+  {
+    name: 'SluiceDiskLow',
+    severity: 'page',
+    for: '5m',
+    expr: (t) =>
+      `min ${byScopeAnd(...INSTANCE, 'use')} (sluice_disk_free_bytes < ${GIB} or (predict_linear(sluice_disk_free_bytes[${t.span('1h')}], ${t.seconds('4h')}) < 0 and sluice_disk_free_bytes < ${10 * GIB}))`,
+    summary: 'the disk for {{ $labels.use }} of {{ $labels.instance }} is full or will be within four hours',
+  },
+  {
+    name: 'SluiceCertificateExpiring',
+    severity: 'ticket',
+    expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 14),
+    summary: 'the certificate for {{ $labels.use }} expires in {{ $value | humanizeDuration }}',
+  },
+  {
+    name: 'SluiceCertificateExpiresSoon',
+    severity: 'page',
+    expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 2),
+    summary: 'the certificate for {{ $labels.use }} expires in {{ $value | humanizeDuration }}',
+  },
+  {
+    name: 'SluiceKeyExpiring',
+    severity: 'ticket',
+    // A key that expired days ago is one that nobody misses.
+    expr: () => `${expiresWithin('sluice_key_expiry_timestamp_seconds', 'key', 14)} > ${-secondsOf('3d')}`,
+    summary: 'the API key {{ $labels.key }} expires in {{ $value | humanizeDuration }}',
+  },
+  {
+    name: 'SluiceLoginsFail',
+    severity: 'ticket',
+    expr: (t) => `${grown('sluice_logins_failed_total', ['key', 'reason'], t)} > ${MANY_LOGINS}`,
+    summary: '{{ $value | humanize }} requests of the key {{ $labels.key }} were refused ({{ $labels.reason }})',
+  },
+  {
+    name: 'SluiceRegistryOutage',
+    severity: 'ticket',
+    for: '10m',
+    expr: (t) => `sum ${byScopeAnd()} (rate(sluice_registry_lookups_total{outcome="stale"}[${t.span(RECENTLY)}])) > 0`,
+    summary: 'the model registry does not answer; the last known versions go on',
+  },
+];
