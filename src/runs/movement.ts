@@ -7,17 +7,24 @@ const STILL_MS = 30_000;
 interface Partition {
   lag: number;
   moved: number;
+  /** Time of the first record that is not committed, ms since 1970; null: none waits. */
+  oldest: number | null;
 }
 
 /** Fed by the events of a topic run. */
 export class Movement {
+  readonly #delayMs: number;
   readonly #partitions = new Map<number, Partition>();
   #assigned = false;
 
+  /** `delayMs`: records wait so long on purpose before they are answered. */
+  constructor(delayMs = 0) {
+    this.#delayMs = delayMs;
+  }
+
   /** True as well where others of the group have all partitions. */
   get ready(): boolean {
-    const now = performance.now();
-    return this.#assigned && [...this.#partitions.values()].every((p) => p.lag === 0 || now - p.moved < STILL_MS);
+    return this.#assigned && ![...this.#partitions.values()].some((p) => this.#still(p));
   }
 
   /** An observer that tells `other` all it is told. */
@@ -27,7 +34,7 @@ export class Movement {
       onAssigned: (event) => {
         this.#assigned = true;
         this.#partitions.clear();
-        for (const p of event.partitions) this.#partitions.set(p, { lag: 0, moved: performance.now() });
+        for (const p of event.partitions) this.#partitions.set(p, { lag: 0, moved: performance.now(), oldest: null });
         other.onAssigned?.(event);
       },
       onRestart: (event) => {
@@ -44,10 +51,16 @@ export class Movement {
           // What comes after a time without anything to do has its time from now.
           if (partition.lag === 0 || event.lag < partition.lag) partition.moved = performance.now();
           partition.lag = event.lag;
+          partition.oldest = event.oldest;
         }
         other.onLag?.(event);
       },
     };
+  }
+
+  #still({ lag, moved, oldest }: Partition): boolean {
+    if (lag === 0 || performance.now() - moved < STILL_MS) return false;
+    return this.#delayMs === 0 || Date.now() - (oldest ?? 0) >= this.#delayMs + STILL_MS;
   }
 
   #moved(partition: number): void {

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
+import { keepLoaded } from '../engine/keep-loaded.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';
@@ -54,6 +55,7 @@ export async function startTopicFilesRun(spec: TopicFilesSpec, context: RunConte
 class TopicFilesRun {
   readonly #spec: TopicFilesSpec;
   readonly #context: RunContext;
+  readonly #host: ModelHost;
   readonly #scorer: RecordScorer;
   readonly #format: RecordFormat;
   readonly #letters: TopicWriter | null;
@@ -72,6 +74,7 @@ class TopicFilesRun {
   ) {
     this.#spec = spec;
     this.#context = context;
+    this.#host = host;
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
     this.#letters = letters;
@@ -96,6 +99,7 @@ class TopicFilesRun {
     const reader = await TopicReader.start(source).catch(inPlaces);
     this.#reader = reader;
     const watch = watchOf(places, source.connection, this.#context);
+    const model = keepLoaded(this.#host, [this.#spec.model]);
     const done = this.#run(reader).catch(inPlaces);
     done.catch(() => {});
     return {
@@ -105,10 +109,11 @@ class TopicFilesRun {
         totalBytes: null,
         lag: totalLag(reader.lag()),
       }),
-      ready: () => watch.well && source.movement.ready,
+      ready: () => watch.well && source.movement.ready && model.ready,
       done,
       stop: async () => {
         await watch.stop();
+        model.stop();
         this.#stopping = true;
         // Open files are finished before the group is left: `#finish` needs the membership.
         for (const p of [...this.#files.keys()]) await this.#inTurn(() => this.#finish(p)).catch(() => {});

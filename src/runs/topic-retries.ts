@@ -8,6 +8,7 @@ import { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { RunContext } from './context.ts';
 import { observerOf } from './kafka-metrics.ts';
 import { inWords, type KafkaPlaces } from './kafka-words.ts';
+import { Movement } from './movement.ts';
 
 /** Bytes of records that wait in memory: they are there for minutes, and the topic has the others. */
 const IN_FLIGHT_BYTES = 2 * 1024 * 1024;
@@ -36,11 +37,18 @@ export interface TopicRetriesOptions {
 /** `prepare` first; then `start` reads on until `stop`, or `finish` until nobody waits any more. */
 export class TopicRetries {
   readonly #options: TopicRetriesOptions;
+  readonly #movement: Movement;
   #processor: TransactionalProcessor | null = null;
   #stopped = false;
 
   constructor(options: TopicRetriesOptions) {
     this.#options = options;
+    this.#movement = new Movement(options.policy.delayMs);
+  }
+
+  /** Whether what is due gets on; true as long as nothing is read. */
+  get ready(): boolean {
+    return this.#processor === null || this.#movement.ready;
   }
 
   /** The member now. */
@@ -76,7 +84,7 @@ export class TopicRetries {
         onOffsetLost: 'stop',
         untilCaughtUp,
         maxInFlightBytes: IN_FLIGHT_BYTES,
-        observer: observerOfRetries(context, policy.topic),
+        observer: this.#movement.beside(observerOfRetries(context, policy.topic)),
       });
       this.#processor = started;
       if (this.#stopped) await started.stop(0);

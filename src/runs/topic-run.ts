@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
+import { keepLoaded } from '../engine/keep-loaded.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
 import { letterReasonOf } from '../kafka/dead-letters.ts';
@@ -57,6 +58,7 @@ export async function startTopicRun(spec: TopicRunSpec, context: RunContext): Pr
 class TopicRun {
   readonly #spec: TopicRunSpec;
   readonly #context: RunContext;
+  readonly #host: ModelHost;
   readonly #scorer: RecordScorer;
   readonly #format: RecordFormat;
   /** Topics of decisions that have one of their own. */
@@ -74,6 +76,7 @@ class TopicRun {
   constructor(spec: TopicRunSpec, context: RunContext, host: ModelHost, format: RecordFormat) {
     this.#spec = spec;
     this.#context = context;
+    this.#host = host;
     this.#scorer = recordScorer(spec, host);
     this.#format = format;
     this.#teller = new Teller(context.log);
@@ -112,22 +115,30 @@ class TopicRun {
     }
     const members = this.#members;
     const watch = watchOf(places, connectionOf(kafka), this.#context);
+    // Before the first record asks for it: a pipeline whose model cannot be had is not ready.
+    const model = keepLoaded(this.#host, [this.#spec.model]);
     const flow = this.#context.account.flow();
     flow.open();
     const release = flow.hold(() => heldBy([...members.members.values(), this.#retries?.processor]));
     const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
     return {
       progress: () => ({ counts: this.#context.account.totals, bytesRead: 0, totalBytes: null, lag: members.lag() }),
-      ready: () => watch.well && [...this.#sources.values()].every((s) => s.movement.ready),
+      ready: () => this.#gettingOn && watch.well && model.ready,
       done: done.then(() => result),
       stop: async (deadlineMs) => {
         await watch.stop();
+        model.stop();
         release();
         await Promise.all([members.stop(deadlineMs), this.#retries?.stop(deadlineMs)]);
         await directory.close();
         this.#scorer.close();
       },
     };
+  }
+
+  get #gettingOn(): boolean {
+    const moving = [...this.#sources.values()].every((s) => s.movement.ready);
+    return moving && !this.#waiting && (this.#retries?.ready ?? true);
   }
 
   /** Lint has seen to it that there is one topic. */

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { type Started, scratch, sluice, start } from '../support/cli.ts';
+import { sampleOf, samplesOf } from '../support/exposition.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { committed, eachRecord, produce, until } from '../support/kafka/topics.ts';
@@ -108,6 +109,10 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
     }));
     await produce(cluster, t.input, [...good.slice(0, 1000), ...bad, ...good.slice(1000)]);
     const running = run(t.file, '--metrics-port', '0');
+    let words = '';
+    running.child.stderr!.on('data', (d: string) => {
+      words += d;
+    });
     await caughtUp(t.name, t.input, 2000 + bad.length);
     const reference = (await scoreText(text, { output: { format: 'ndjson', delimiter: ',' } })).output
       .trim()
@@ -142,6 +147,12 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
       expect(message.value?.toString() ?? null).toBe(value);
       expect(header(message, 'sluice-error-topic')).toBe(t.input);
     }
+    const url = /http:\S+/.exec(words)![0];
+    const counted = expected.map(([, , code]) => code).sort();
+    const letterCounts = samplesOf(await get(url)).filter((m) => m.name === 'sluice_dead_letters_total');
+    expect(letterCounts.flatMap((m) => Array(m.value).fill(m.labels.code)).sort()).toEqual(counted);
+    const byColumn = await get(`${url}/columns`);
+    expect(sampleOf(byColumn, 'sluice_column_rejected_total', { column: 'amount', code: 'bad_number' })).toBe(1);
     expect(await running.stop()).toBe(0);
     const { stderr } = await running.done;
     expect(stderr).not.toContain('12 000');
@@ -216,9 +227,28 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
       async () => (await get(url)).includes(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 1`),
       'the pause',
     );
+    // Nothing is committed while it waits: that is a lag in records and in seconds, and it is not ready.
+    const sum = async (name: string) => sampleOf(await get(url), name, { pipeline: t.name }) ?? 0;
+    await until(async () => (await sum('sluice_kafka_lag_records')) === 200, 'a lag of all records');
+    const waited = await sum('sluice_kafka_lag_seconds');
+    expect(waited).toBeGreaterThan(0);
+    await until(async () => (await sum('sluice_kafka_lag_seconds')) > waited, 'records to become older');
+    expect(await sum('sluice_kafka_paused')).toBe(1);
+    expect(await sum('sluice_in_flight_bytes')).toBeGreaterThan(0);
+    expect(await sum('sluice_in_flight_budget_bytes')).toBeGreaterThan(0);
+    expect(await sampleOf(await get(url), 'sluice_ready')).toBe(0);
+    await expect(get(url.replace('/metrics', '/readyz'))).resolves.toContain('not ready');
+    expect(await sum('sluice_pipeline_last_answer_timestamp_seconds')).toBe(0);
     await registry.moveAlias('credit', 'live', '1', 'test');
     await caughtUp(t.name, t.input, 200);
     expect(await get(url)).toContain(`sluice_pipeline_model_unavailable{pipeline="${t.name}"} 0`);
+    await until(async () => (await sum('sluice_kafka_lag_records')) === 0, 'no lag');
+    expect(await sum('sluice_kafka_lag_seconds')).toBe(0);
+    await until(async () => sampleOf(await get(url), 'sluice_ready') === 1, 'the pipeline to be ready');
+    expect(await sum('sluice_pipeline_last_answer_timestamp_seconds')).toBeGreaterThan(0);
+    for (const what of ['source', 'workers', 'sink']) {
+      expect(sampleOf(await get(url), 'sluice_wait_seconds_total', { pipeline: t.name, for: what })).toBeGreaterThan(0);
+    }
     await registry.moveAlias('credit', 'live', '2', 'test');
     // The pipeline asks for the model with each micro-batch: the next ones bring the new version in, sooner or later.
     let sent = 200;

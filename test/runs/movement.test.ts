@@ -59,6 +59,21 @@ test('a place in the group, and every partition empty or answered a short while 
   expect(told).toEqual(['assigned 0,1', 'lag 5', 'lag 9', 'written', 'lag 8', 'restart', 'assigned ']);
 });
 
+test('what waits on purpose does not stand still, and what is due does', () => {
+  const movement = new Movement(600_000);
+  const events = movement.beside({});
+  events.onAssigned!({ partitions: [0] });
+  const put = Date.now();
+  events.onLag!({ partition: 0, lag: 3, oldest: put });
+  vi.advanceTimersByTime(500_000);
+  expect(movement.ready).toBe(true);
+  // Due for half a minute, and not tried again.
+  events.onLag!({ partition: 0, lag: 3, oldest: put - 640_000 });
+  expect(movement.ready).toBe(false);
+  events.onTransaction!(written(0));
+  expect(movement.ready).toBe(true);
+});
+
 test('the same words come once in half a minute, with how often they were left out', () => {
   const lines: string[] = [];
   const teller = new Teller((line) => lines.push(line));

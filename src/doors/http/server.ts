@@ -10,6 +10,7 @@ import Fastify, {
 import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
+import type { KeptModels } from '../../engine/keep-loaded.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
@@ -55,6 +56,8 @@ export interface ServerOptions {
 export interface ServerState {
   /** false: /readyz says 503 and no new predict request is taken. */
   ready: boolean;
+  /** While not all of them are loaded, /readyz says 503; requests are taken, and wait for theirs. */
+  kept: Pick<KeptModels, 'ready'>;
 }
 
 export interface SluiceServer {
@@ -66,7 +69,7 @@ export interface SluiceServer {
 
 export async function buildServer(options: ServerOptions): Promise<SluiceServer> {
   const { config, host, metrics, log = () => {} } = options;
-  const state: ServerState = { ready: false };
+  const state: ServerState = { ready: false, kept: { ready: true } };
   const ready = (): boolean => state.ready;
   const admission = new Admission(config.limits);
   const app = await newApp(options);
@@ -94,7 +97,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
-  addServiceRoutes(app, { services, ready });
+  addServiceRoutes(app, { services, ready: () => state.ready && state.kept.ready });
   refuseOtherMethods(app, methods);
   await app.ready();
   return { app, state, busy: () => admission.inside };

@@ -8,6 +8,7 @@ import { type ErrorCode, SluiceError } from '../../core/errors.ts';
 import { faultLine, onBackgroundFault } from '../../core/in-background.ts';
 import { assertUsable } from '../../core/usable-folder.ts';
 import { hostEvents, measureHost } from '../../engine/host-events.ts';
+import { keepLoaded } from '../../engine/keep-loaded.ts';
 import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { expiryOf } from '../../monitor/certificates.ts';
@@ -53,7 +54,7 @@ interface Parts {
   keys: KeyRing;
   listener: Listener;
   server: SluiceServer;
-  /** Stops watching the files of the certificate and the space left. */
+  /** Stops watching files, space left and models. */
   unfollow: () => void;
   /** Stops hearing of failures in the background. */
   unhear: () => void;
@@ -110,8 +111,6 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
   const listener = listenerOf(config, certificate, (code) => metrics.httpErrors.inc({ code }));
-  const inUse = (c: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(c.cert) / 1000);
-  if (certificate) inUse(certificate);
   const server = await buildServer({
     config,
     host,
@@ -124,23 +123,12 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   undo.push(() => server.app.close());
   const stopDisks = watchDisks(metrics, disksOf(config));
   undo.push(stopDisks);
-  const unfollowCertificate =
-    !dev && config.tls
-      ? followCertificate(
-          config.tls,
-          (c) => {
-            listener.replaceCertificate(c);
-            inUse(c);
-          },
-          (e) => log(`the certificate stays as it is: ${(e as Error).message}`),
-        )
-      : () => {};
+  const unfollowCertificate = certificate ? useCertificate(certificate, options, { metrics, listener }) : () => {};
   undo.push(unfollowCertificate);
-  const unfollow = () => {
-    unfollowCertificate();
-    stopDisks();
-  };
   for (const ref of config.preload) (await host.use(ref)).release();
+  const kept = keepLoaded(host, config.preload);
+  undo.push(() => kept.stop());
+  server.state.kept = kept;
   const address = await listener.listen(config.listen.port, dev ? '127.0.0.1' : config.listen.host);
   server.state.ready = true;
   let stopping: Promise<void> | null = null;
@@ -149,10 +137,33 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
     token,
     certificate: dev ? certificate!.cert : null,
     stop: () => {
+      const unfollow = () => {
+        unfollowCertificate();
+        stopDisks();
+        kept.stop();
+      };
       stopping ??= stop({ host, keys, listener, server, unfollow, unhear }, config.timeouts.stop_ms);
       return stopping;
     },
   };
+}
+
+/** Tells the metrics when it expires, and follows its files where there are any; gives what ends that. */
+function useCertificate(
+  certificate: Certificate,
+  { config: { tls }, dev = false, log = () => {} }: ServeOptions,
+  { metrics, listener }: { metrics: Metrics; listener: Listener },
+): () => void {
+  const measure = ({ cert }: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
+  measure(certificate);
+  if (dev || !tls) return () => {};
+  const onCertificate = (next: Certificate) => {
+    listener.replaceCertificate(next);
+    measure(next);
+  };
+  return followCertificate(tls, onCertificate, (e) => {
+    log(`the certificate stays as it is: ${(e as Error).message}`);
+  });
 }
 
 function measureKeys(metrics: Metrics, keys: KeyRing): void {

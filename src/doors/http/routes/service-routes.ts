@@ -7,7 +7,7 @@ import type { PredictServices } from './predict.ts';
 
 export interface ServiceRoutes {
   services: Pick<PredictServices, 'metrics' | 'admission'>;
-  /** Whether new work is taken. */
+  /** Whether new work is taken, and can be answered. */
   ready: () => boolean;
 }
 
