@@ -18,6 +18,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['model'], async () => (await import('./doors/commands/model.ts')).addModelCommand],
   [['run', 'lint', 'test'], async () => (await import('./doors/commands/run.ts')).addRunCommands],
   [['dlq'], async () => (await import('./doors/commands/dlq.ts')).addDeadLetterCommands],
+  [['outcomes'], async () => (await import('./doors/commands/outcomes.ts')).addOutcomesCommand],
   [['keys'], async () => (await import('./doors/commands/keys.ts')).addKeysCommand],
   [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],

@@ -154,6 +154,13 @@ export const ERRORS = {
     action: 'Send again: another instance will answer.',
   },
 
+  // --- outcomes
+  outcomes_invalid: input(
+    'Labels and predictions cannot be joined.',
+    'Do what the message says; nothing was reported.',
+  ),
+  bad_time: input('A month or a time is something else.', 'Write months as 2026-03 and times as 2026-03-09T17:04:05Z.'),
+
   // --- files and runs
   input_not_found: usage('The input cannot be opened.', 'Check the path and its permissions.'),
   input_unreadable: dependency('Reading the input failed.', 'Check the disk or the network file system.'),

@@ -7,7 +7,13 @@ import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { readSecret, tlsOf } from '../kafka/client/connection.ts';
 import type { PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
 import { SchemaRegistry, type SchemaType } from '../kafka/schemas/schema-registry.ts';
-import { type ReadValue, readJson, ValueDecoder, type ValueEncoder } from '../kafka/schemas/value-codec.ts';
+import {
+  type Decoded,
+  type ReadValue,
+  readJson,
+  ValueDecoder,
+  type ValueEncoder,
+} from '../kafka/schemas/value-codec.ts';
 import { tlsSettings } from './kafka-connection.ts';
 import type { RecordAnswer, RecordScorer, ScoredRecords } from './record-scorer.ts';
 
@@ -46,6 +52,18 @@ export async function recordFormat(
     encode = (json, topic = sink.topic) => encoders.get(topic)!.encode(json);
   }
   return { score, encode };
+}
+
+/** Reads values of a topic: JSON of each, or why there is none. @throws SluiceError schema_registry_unavailable | kafka_config */
+export async function valueReader(
+  format: RecordFormatName,
+  config: SchemaRegistryConfig | undefined,
+): Promise<(value: Buffer) => Promise<Decoded>> {
+  if (format === 'json') return async (json) => ({ json });
+  if (!config) throw new SluiceError('kafka_config', `values of the format ${format} need a schema_registry`);
+  const registry = openRegistryOf(config);
+  const decoder = new ValueDecoder(registry, FORMATS[format].type, await readerOf(format, {}, registry));
+  return (value) => decoder.decode(value);
 }
 
 /** All topics that predictions may go to. */

@@ -29,6 +29,10 @@ const TOOLS = {
     install: 'apt-get install python3-httpx',
     found: () => succeeds('python3', '-c', 'import httpx'),
   },
+  'Python 3 with scikit-learn': {
+    install: 'pip install scikit-learn',
+    found: () => succeeds('python3', '-c', 'import sklearn'),
+  },
   Go: { install: 'apt-get install golang-go', found: () => succeeds('go', 'version') },
   'a Java compiler': {
     install: 'apt-get install openjdk-17-jdk-headless',

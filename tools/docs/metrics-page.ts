@@ -1,5 +1,6 @@
 // Writes docs/metrics.md from the table of metrics; a test compares it with them.
 import { Metrics } from '../../src/monitor/metrics.ts';
+import { OutcomeMetrics } from '../../src/monitor/outcome-metrics.ts';
 
 /** The page as Markdown. */
 export async function metricsPage(): Promise<string> {
@@ -18,6 +19,11 @@ ${await table(metrics.registry)}
 What there is by column; a job of its own scrapes it once a minute.
 
 ${await table(metrics.columns)}
+
+## sluice outcomes --metrics-file
+Left behind for a collector of text files, of each model and month; what cannot be computed (one class only) is absent.
+
+${await table(new OutcomeMetrics().registry)}
 `;
 }
 

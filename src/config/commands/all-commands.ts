@@ -3,6 +3,7 @@
 import type { CommandSpecs } from './command-spec.ts';
 import { DEAD_LETTER_COMMANDS } from './dead-letter-flags.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
+import { OUTCOME_COMMANDS } from './outcome-flags.ts';
 import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
 import { SERVICE_COMMANDS } from './service-flags.ts';
@@ -12,6 +13,7 @@ export const COMMANDS: CommandSpecs = {
   ...PIPELINE_COMMANDS,
   ...DEAD_LETTER_COMMANDS,
   ...MODEL_COMMANDS,
+  ...OUTCOME_COMMANDS,
   ...SERVICE_COMMANDS,
 };
 

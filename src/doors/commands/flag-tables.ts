@@ -249,6 +249,33 @@ export const COMMAND_TABLES = {
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
     ],
   },
+  "outcomes": {
+    description: "compare predictions with what became of the applications: AUC, KS, Brier, calibration, what was approved and went bad",
+    arguments: [{"name":"[predictions...]","description":"files of predictions, or patterns of several; none: the output topics of --pipeline","complete":"file"}],
+    flags: [
+      {"name":"labels","value":"file","description":"file with the outcomes","complete":"file"},
+      {"name":"labels-topic","value":"topic","description":"topic with the outcomes, of the brokers of --pipeline"},
+      {"name":"pipeline","value":"file","description":"a pipeline: its brokers, its schema registry and its output topics","complete":"file"},
+      {"name":"key","value":"column","description":"column of the predictions that names the application; default: the keys of the records, for topics"},
+      {"name":"label-key","value":"column","description":"the same column of the labels; default: as --key"},
+      {"name":"outcome","value":"column","description":"column of the labels with the outcome","default":"ok"},
+      {"name":"positive","value":"words","description":"words for the class whose probability was predicted, comma-separated","default":"true,True,TRUE,1,1.0"},
+      {"name":"negative","value":"words","description":"words for the other outcomes, which count as bad","default":"false,False,FALSE,0,0.0"},
+      {"name":"month","value":"column","description":"column with the month of the application (2026-03), of the labels or else of the predictions"},
+      {"name":"time","value":"column","description":"column with its time in ISO 8601 instead; default: of topics, the time of the record"},
+      {"name":"model","value":"name","description":"model that made the predictions: id:version; default: they say it"},
+      {"name":"model-column","value":"column","description":"column of the predictions that holds id:version"},
+      {"name":"probability","value":"column","description":"column with the probability of the positive class","default":"probability"},
+      {"name":"on-duplicate","value":"what","description":"a key that is there twice ends the command, or the last row counts; default: refuse for files, last for topics","choices":["refuse","last"]},
+      {"name":"format","value":"name","description":"format of the predictions; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"labels-format","value":"name","description":"format of the labels; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"labels-delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"output","short":"o","value":"file","description":"where the report goes as JSON","complete":"file"},
+      {"name":"metrics-file","value":"file","description":"leave the metrics there, for a collector of text files","complete":"file"},
+      {"name":"json","description":"print the report as JSON instead of tables"},
+    ],
+  },
   "serve": {
     description: "serve predictions over HTTPS",
     arguments: [],
@@ -494,6 +521,30 @@ export interface ModelAliasFlags {
   remove?: boolean;
   who?: string;
   registry?: string;
+}
+
+export interface OutcomesFlags {
+  labels?: string;
+  labelsTopic?: string;
+  pipeline?: string;
+  key?: string;
+  labelKey?: string;
+  outcome: string;
+  positive: string;
+  negative: string;
+  month?: string;
+  time?: string;
+  model?: string;
+  modelColumn?: string;
+  probability: string;
+  onDuplicate?: 'refuse' | 'last';
+  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  labelsFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  labelsDelimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  output?: string;
+  metricsFile?: string;
+  json?: boolean;
 }
 
 export interface ServeFlags {

@@ -17,9 +17,9 @@ export function reportError(error: unknown, command = 'sluice'): number {
   return exitCodeOf(e);
 }
 
-/** The first rows of an input of which none could be scored, one a line: there is no list that says it. */
+/** The first rows at fault, one a line, of an input that cannot be used for them: there is no list that says it. */
 function rowsOf({ code, details }: SluiceError): string {
-  if (code !== 'nothing_scored') return '';
+  if (code !== 'nothing_scored' && code !== 'outcomes_invalid') return '';
   const lines = details
     .filter((d) => d.row !== undefined)
     .slice(0, TOLD_ROWS)

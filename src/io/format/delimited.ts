@@ -26,6 +26,12 @@ export function neutralField(text: string, delimiter: string): string {
   return quoteField(FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? `'${text}` : text, delimiter);
 }
 
+/** The text that `neutralField` was given, of a field without its quotes. */
+export function plainField(field: string): string {
+  const text = field.startsWith("'") ? field.slice(1) : field;
+  return FORMULA.test(text) && !PLAIN_NUMBER.test(text) ? text : field;
+}
+
 export class DelimitedFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;

@@ -1,0 +1,73 @@
+// Flags of `outcomes`, which compares predictions with what became of the applications.
+import { FILE_FORMATS } from '../../core/file-format.ts';
+import { choice, maybe, text } from '../options/describe-option.ts';
+import { SCORING } from '../options/scoring.ts';
+import { type CommandSpecs, switchFlag } from './command-spec.ts';
+
+const BY_NAME = { otherwise: 'by the name of the file' };
+const COMMA = { otherwise: 'tab for .tsv and .tab, else comma' };
+const file = (description: string) => ({ schema: text(description), value: 'file', complete: 'file' }) as const;
+const column = (description: string, otherwise?: string) =>
+  ({ schema: maybe(description, otherwise === undefined ? {} : { otherwise }), value: 'column' }) as const;
+
+export const OUTCOME_COMMANDS = {
+  outcomes: {
+    description:
+      'compare predictions with what became of the applications: AUC, KS, Brier, calibration, what was approved and went bad',
+    arguments: [
+      {
+        name: 'predictions',
+        description: 'files of predictions, or patterns of several; none: the output topics of --pipeline',
+        optional: true,
+        many: true,
+        complete: 'file',
+      },
+    ],
+    flags: {
+      labels: file('file with the outcomes'),
+      labels_topic: { schema: text('topic with the outcomes, of the brokers of --pipeline'), value: 'topic' },
+      pipeline: file('a pipeline: its brokers, its schema registry and its output topics'),
+      key: column('column of the predictions that names the application', 'the keys of the records, for topics'),
+      label_key: column('the same column of the labels', 'as --key'),
+      outcome: { schema: text('column of the labels with the outcome', { default: 'ok' }), value: 'column' },
+      positive: {
+        schema: text('words for the class whose probability was predicted, comma-separated', {
+          default: 'true,True,TRUE,1,1.0',
+        }),
+        value: 'words',
+      },
+      negative: {
+        schema: text('words for the other outcomes, which count as bad', { default: 'false,False,FALSE,0,0.0' }),
+        value: 'words',
+      },
+      month: column('column with the month of the application (2026-03), of the labels or else of the predictions'),
+      time: column('column with its time in ISO 8601 instead', 'of topics, the time of the record'),
+      model: {
+        schema: maybe('model that made the predictions: id:version', { otherwise: 'they say it' }),
+        value: 'name',
+      },
+      model_column: column('column of the predictions that holds id:version'),
+      probability: {
+        schema: text('column with the probability of the positive class', { default: 'probability' }),
+        value: 'column',
+      },
+      on_duplicate: {
+        schema: choice('a key that is there twice ends the command, or the last row counts', ['refuse', 'last'], {
+          otherwise: 'refuse for files, last for topics',
+        }),
+        value: 'what',
+      },
+      format: { schema: choice('format of the predictions', FILE_FORMATS, BY_NAME) },
+      delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
+      labels_format: { schema: choice('format of the labels', FILE_FORMATS, BY_NAME) },
+      labels_delimiter: { schema: SCORING.delimiter(COMMA), value: 'name' },
+      output: { schema: text('where the report goes as JSON'), short: 'o', value: 'file', complete: 'file' },
+      metrics_file: {
+        schema: text('leave the metrics there, for a collector of text files'),
+        value: 'file',
+        complete: 'file',
+      },
+      json: switchFlag('print the report as JSON instead of tables'),
+    },
+  },
+} as const satisfies CommandSpecs;

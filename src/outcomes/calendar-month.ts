@@ -1,0 +1,36 @@
+// Months as numbers that fit in two bytes, and what texts say which month it is; all times are UTC.
+
+/** No month is known. */
+export const NO_MONTH = 0xffff;
+
+const MONTH = /^(\d{4})-(\d\d)$/;
+/** ISO 8601 as programs write it: a date, or a date and a time with or without a zone. */
+const TIME = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:?\d\d)?)?$/;
+const LAST_YEAR = 5000;
+
+/** `2026-03`; NO_MONTH: it is none. */
+export function monthOfText(text: string): number {
+  const [, year, month] = MONTH.exec(text) ?? [];
+  return year === undefined ? NO_MONTH : monthOf(Number(year), Number(month));
+}
+
+/** The month of a time in ISO 8601, of UTC unless it names a zone; NO_MONTH: it is none. */
+export function monthOfTime(text: string): number {
+  const [, date, time = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
+  return date === undefined ? NO_MONTH : monthOfMs(Date.parse(`${date}T${time}${zone}`));
+}
+
+/** `ms` since 1970. */
+export function monthOfMs(ms: number): number {
+  const at = new Date(ms);
+  return Number.isNaN(at.getTime()) ? NO_MONTH : monthOf(at.getUTCFullYear(), at.getUTCMonth() + 1);
+}
+
+const monthOf = (year: number, month: number): number =>
+  year >= 0 && year <= LAST_YEAR && month >= 1 && month <= 12 ? year * 12 + month - 1 : NO_MONTH;
+
+/** `2026-03`; null for NO_MONTH. */
+export function monthText(month: number): string | null {
+  if (month === NO_MONTH) return null;
+  return `${String(Math.floor(month / 12)).padStart(4, '0')}-${String((month % 12) + 1).padStart(2, '0')}`;
+}

@@ -1,0 +1,76 @@
+// Named members of JSON objects as texts.
+import { membersOf } from '../io/decode/json-decoder.ts';
+import type { RowFault, WantedColumn } from './row-batch.ts';
+
+type Fault = Omit<RowFault, 'row'>;
+
+/** Of several classes, tables have a column for each where JSON has an object of them. */
+const OF_CLASS = 'probability.';
+
+const fault = (code: Fault['code'], column: string | null, message: string): Fault => ({ code, column, message });
+
+export class ObjectColumns {
+  readonly #columns: readonly WantedColumn[];
+  #has: boolean[] | null = null;
+
+  constructor(columns: readonly WantedColumn[]) {
+    this.#columns = columns;
+  }
+
+  /** Whether the first object had each column. */
+  get has(): readonly boolean[] {
+    return this.#has ?? this.#columns.map(() => false);
+  }
+
+  newTexts(rows: number): (string | null)[][] {
+    return this.#columns.map(() => new Array<string | null>(rows).fill(null));
+  }
+
+  /** Reads an object into row `row`; `otherwise`: members for objects that lack them. null: nothing is wrong with it. */
+  read(
+    json: string,
+    texts: readonly (string | null)[][],
+    row: number,
+    otherwise: Record<string, unknown>,
+  ): Fault | null {
+    let object: unknown;
+    try {
+      object = JSON.parse(json);
+    } catch {
+      return fault('malformed_json', null, 'the record is not valid JSON');
+    }
+    if (typeof object !== 'object' || object === null || Array.isArray(object)) {
+      return fault('not_an_object', null, 'the record is not a JSON object');
+    }
+    const values = this.#columns.map(
+      ({ name }) => memberOf(object as Record<string, unknown>, name) ?? otherwise[name],
+    );
+    this.#has ??= values.map((value) => value !== undefined);
+    for (const [c, column] of this.#columns.entries()) {
+      const value = values[c];
+      if (value === undefined || value === null) continue;
+      if (typeof value === 'object')
+        return fault('bad_type', column.name, 'a text, a number, true or false is expected');
+      const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name) : String(value);
+      // Two texts with halves of surrogate pairs would be the same bytes.
+      if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'holds half a surrogate pair');
+      texts[c]![row] = text;
+    }
+    return null;
+  }
+}
+
+function memberOf(object: Record<string, unknown>, name: string): unknown {
+  if (name === '') return undefined;
+  if (Object.hasOwn(object, name)) return object[name];
+  if (!name.startsWith(OF_CLASS)) return undefined;
+  const { probabilities } = object;
+  const of = name.slice(OF_CLASS.length);
+  if (typeof probabilities !== 'object' || probabilities === null || !Object.hasOwn(probabilities, of))
+    return undefined;
+  return (probabilities as Record<string, unknown>)[of];
+}
+
+/** The last member of that name, which is the one that JSON.parse takes. */
+const writtenIn = (json: string, name: string): string =>
+  membersOf(json.trim()).findLast((member) => member.key === name)!.token;

@@ -1,0 +1,211 @@
+// What came of each application beside what was predicted: memory is that of the labels, however many predictions there are.
+import { SluiceError } from '../core/errors.ts';
+import { NO_MONTH } from './calendar-month.ts';
+import type { ScoredOutcomes } from './discrimination.ts';
+import { KeyTable } from './key-table.ts';
+
+/** An outcome that is not known yet. */
+export const UNKNOWN = 2;
+/** 0 or 1 (the positive class), or UNKNOWN. */
+export type Outcome = 0 | 1 | typeof UNKNOWN;
+
+/** No model, no decision. */
+const NONE = 0xff;
+/** Models and decisions that are told apart; more are a sign of a wrong column. */
+const MAX_NAMES = 0xff;
+const FIRST_LABELS = 1 << 10;
+
+export interface PredictionEntry {
+  model: string;
+  probability: number;
+  /** NO_MONTH: that of the label, if it has one. */
+  month: number;
+  decision: string | null;
+}
+
+/** Predictions of one model for each label; a further model for the same application takes a further layer. */
+interface Layer {
+  readonly models: Uint8Array;
+  readonly probabilities: Float64Array;
+  readonly months: Uint16Array;
+  readonly decisions: Uint8Array;
+}
+
+export interface DecisionCount {
+  /** null: none was predicted. */
+  decision: string | null;
+  positives: number;
+  negatives: number;
+}
+
+/** Labelled predictions of one model and one month. */
+export interface LedgerMonth extends ScoredOutcomes {
+  readonly month: number;
+  readonly decisions: readonly DecisionCount[];
+}
+
+/** Labels first, then predictions: 3 bytes a label beside its key, and 12 for each model that predicted it. */
+export class OutcomeLedger {
+  readonly #keys = new KeyTable();
+  #outcomes = new Uint8Array(FIRST_LABELS);
+  #months = new Uint16Array(FIRST_LABELS);
+  readonly #layers: Layer[] = [];
+  readonly #models: string[] = [];
+  readonly #decisions: string[] = [];
+  #known = 0;
+
+  /** Different keys. */
+  get labels(): number {
+    return this.#keys.count;
+  }
+
+  /** Labels whose outcome is known. */
+  get known(): number {
+    return this.#known;
+  }
+
+  /** Names of the models in the order in which they came. */
+  get models(): readonly string[] {
+    return this.#models;
+  }
+
+  /** false: the key was there; the new label takes the place of the old one. */
+  label(key: string, outcome: Outcome, month: number): boolean {
+    const before = this.#keys.count;
+    const index = this.#keys.enter(key);
+    if (index === this.#outcomes.length) {
+      this.#outcomes = grown(this.#outcomes, new Uint8Array(index * 2));
+      this.#months = grown(this.#months, new Uint16Array(index * 2));
+    }
+    const fresh = index === before;
+    if (!fresh && this.#outcomes[index] !== UNKNOWN) this.#known--;
+    if (outcome !== UNKNOWN) this.#known++;
+    this.#outcomes[index] = outcome;
+    this.#months[index] = month;
+    return fresh;
+  }
+
+  /**
+   * `repeated`: the model predicted this application before; the new prediction takes the place of the old one.
+   * @throws SluiceError limit_exceeded: more models or decisions than can be
+   */
+  predict(
+    key: string,
+    { model, probability, month, decision }: PredictionEntry,
+  ): 'matched' | 'repeated' | 'unlabelled' {
+    const index = this.#keys.find(key);
+    if (index < 0 || this.#outcomes[index] === UNKNOWN) return 'unlabelled';
+    const number = numberOf(this.#models, model, 'models');
+    const { layer, free } = this.#layerOf(index, number);
+    layer.models[index] = number;
+    layer.probabilities[index] = probability;
+    layer.months[index] = month === NO_MONTH ? this.#months[index]! : month;
+    layer.decisions[index] = decision === null ? NONE : numberOf(this.#decisions, decision, 'decisions');
+    return free ? 'matched' : 'repeated';
+  }
+
+  /** Known labels that some prediction was found for. */
+  matched(): number {
+    const [first] = this.#layers;
+    return first === undefined ? 0 : first.models.reduce((n, model) => (model === NONE ? n : n + 1), 0);
+  }
+
+  /** What was predicted by a model and has a known outcome, by month in order; NO_MONTH is the last. */
+  months(model: string): LedgerMonth[] {
+    const wanted = this.#models.indexOf(model);
+    const months = new Map<number, MonthCounts>();
+    this.#each(wanted, (outcome, _, month, decision) => {
+      const counts = months.get(month) ?? new MonthCounts(this.#decisions.length);
+      months.set(month, counts);
+      counts.add(outcome, decision);
+    });
+    for (const counts of months.values()) counts.allocate();
+    this.#each(wanted, (outcome, probability, month) => months.get(month)!.put(outcome, probability));
+    return [...months]
+      .sort(([a], [b]) => a - b)
+      .map(([month, counts]) => ({ month, ...counts.sorted(), decisions: counts.decisions(this.#decisions) }));
+  }
+
+  #each(model: number, visit: (outcome: 0 | 1, probability: number, month: number, decision: number) => void): void {
+    const outcomes = this.#outcomes;
+    for (const { models, probabilities, months, decisions } of this.#layers) {
+      for (let i = 0; i < models.length; i++) {
+        if (models[i] === model) visit(outcomes[i] as 0 | 1, probabilities[i]!, months[i]!, decisions[i]!);
+      }
+    }
+  }
+
+  /** The layer that has the model's prediction of a label, else the first in which there is room. */
+  #layerOf(index: number, model: number): { layer: Layer; free: boolean } {
+    for (const layer of this.#layers) {
+      const there = layer.models[index]!;
+      if (there === model) return { layer, free: false };
+      if (there === NONE) return { layer, free: true };
+    }
+    const labels = this.labels;
+    const layer: Layer = {
+      models: new Uint8Array(labels).fill(NONE),
+      probabilities: new Float64Array(labels),
+      months: new Uint16Array(labels),
+      decisions: new Uint8Array(labels),
+    };
+    this.#layers.push(layer);
+    return { layer, free: true };
+  }
+}
+
+/** Of one month: first counted, then filled. */
+class MonthCounts implements ScoredOutcomes {
+  positives = new Float64Array(0);
+  negatives = new Float64Array(0);
+  #put: [negatives: number, positives: number] = [0, 0];
+  /** Negatives and positives of each decision; the last pair is of those without one. */
+  readonly #byDecision: Float64Array;
+
+  constructor(decisions: number) {
+    this.#byDecision = new Float64Array((decisions + 1) * 2);
+  }
+
+  add(outcome: 0 | 1, decision: number): void {
+    const at = decision === NONE ? this.#byDecision.length - 2 : decision * 2;
+    this.#byDecision[at + outcome]!++;
+  }
+
+  allocate(): void {
+    const total = (outcome: number) => this.#byDecision.reduce((n, c, i) => (i % 2 === outcome ? n + c : n), 0);
+    this.negatives = new Float64Array(total(0));
+    this.positives = new Float64Array(total(1));
+  }
+
+  put(outcome: 0 | 1, probability: number): void {
+    (outcome === 1 ? this.positives : this.negatives)[this.#put[outcome]++] = probability;
+  }
+
+  sorted(): ScoredOutcomes {
+    return { positives: this.positives.sort(), negatives: this.negatives.sort() };
+  }
+
+  decisions(names: readonly string[]): DecisionCount[] {
+    return [...names, null].flatMap((decision, i) => {
+      const [negatives, positives] = [this.#byDecision[i * 2]!, this.#byDecision[i * 2 + 1]!];
+      return negatives + positives === 0 ? [] : [{ decision, positives, negatives }];
+    });
+  }
+}
+
+/** The place of a name in its list, which it joins if it is new. */
+function numberOf(names: string[], name: string, what: string): number {
+  const at = names.indexOf(name);
+  if (at >= 0) return at;
+  if (names.length === MAX_NAMES) {
+    throw new SluiceError('limit_exceeded', `the predictions name more than ${MAX_NAMES} ${what}`, {
+      extra: { limit: what, value: MAX_NAMES, unit: what },
+    });
+  }
+  return names.push(name) - 1;
+}
+
+function grown<T extends Uint8Array | Uint16Array>(from: T, to: T): T {
+  to.set(from);
+  return to;
+}

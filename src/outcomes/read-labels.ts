@@ -1,0 +1,108 @@
+// Enters labels into a ledger: key, outcome and, where they say it, the month.
+import { SluiceError } from '../core/errors.ts';
+import { plainField } from '../io/format/delimited.ts';
+import { monthOfText, monthOfTime, NO_MONTH } from './calendar-month.ts';
+import { type Outcome, type OutcomeLedger, UNKNOWN } from './outcome-ledger.ts';
+import { RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';
+
+/** The column that says in which month an application belongs. */
+export interface MonthColumn {
+  readonly column: string;
+  /** `month`: 2026-03. `time`: ISO 8601. */
+  readonly kind: 'month' | 'time';
+}
+
+/** What happens to a key that is there twice. */
+export type OnDuplicate = 'refuse' | 'last';
+
+export interface LabelOptions {
+  /** Column of the keys; null: the keys of the records. */
+  readonly key: string | null;
+  /** Column of the outcomes. */
+  readonly outcome: string;
+  /** Words for the positive class and for the other. */
+  readonly positive: readonly string[];
+  readonly negative: readonly string[];
+  readonly month: MonthColumn | null;
+  readonly onDuplicate: OnDuplicate;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface LabelCounts {
+  rows: number;
+  /** Rows whose key was there before. */
+  repeated: number;
+  /** Whether the labels say the month. */
+  months: boolean;
+}
+
+/** The month a text says; NO_MONTH: it says none. */
+export const monthIn = (text: string, { kind }: MonthColumn): number =>
+  kind === 'month' ? monthOfText(text) : monthOfTime(text);
+
+const KEY = 0;
+const OUTCOME = 1;
+const MONTH = 2;
+
+/**
+ * @throws SluiceError outcomes_invalid, with the rows and columns at fault and never a value: an outcome that is neither, a row without a
+ * key, a month that is none, keys that are there twice; whatever reading ends with
+ */
+export async function readLabels(
+  ledger: OutcomeLedger,
+  source: RowSource,
+  options: LabelOptions,
+): Promise<LabelCounts> {
+  const { key, outcome, month, signal } = options;
+  const columns: WantedColumn[] = [
+    { name: key ?? '', asWritten: true, ...(key === null ? {} : { required: true }) },
+    { name: outcome, required: true },
+    ...(month === null ? [] : [{ name: month.column }]),
+  ];
+  const words = outcomesByWord(options);
+  const faults = new RowFaults();
+  const counts: LabelCounts = { rows: 0, repeated: 0, months: false };
+  for await (const batch of source.rows(columns, signal)) {
+    const [keys, outcomes, months] = [batch.records && key === null ? batch.records.keys : batch.texts[KEY]!, batch.texts[OUTCOME]!, batch.texts[MONTH]]; // biome-ignore format: one line
+    counts.months ||= month !== null && batch.has[MONTH] === true;
+    for (let row = 0, next = 0; row < batch.rows; row++) {
+      counts.rows++;
+      if (batch.faults[next]?.row === row) {
+        faults.add(batch.placeOf(row), batch.faults[next++]!);
+        continue;
+      }
+      const fault = (column: string | null, code: 'missing_value' | 'bad_boolean' | 'bad_time', message: string) =>
+        faults.add(batch.placeOf(row), { code, column, message });
+      const name = keys[row];
+      const word = outcomes[row] ?? '';
+      const came = words.get(word);
+      const at = counts.months ? monthIn(months![row] ?? '', month!) : NO_MONTH;
+      if (name === null || name === undefined || name === '') fault(key, 'missing_value', 'there is no key');
+      else if (came === undefined) fault(outcome, 'bad_boolean', 'not one of the words for an outcome');
+      else if (counts.months && at === NO_MONTH && came !== UNKNOWN)
+        fault(month!.column, 'bad_time', MONTH_WORDS[month!.kind]);
+      else if (!ledger.label(plainField(name), came, at)) counts.repeated++;
+    }
+  }
+  faults.refuse(source.name);
+  if (counts.repeated > 0 && options.onDuplicate === 'refuse') {
+    const many = counts.repeated === 1 ? 'one row has' : `${counts.repeated} rows have`;
+    throw new SluiceError('outcomes_invalid', `${source.name}: ${many} a key that was there before`);
+  }
+  return counts;
+}
+
+/** What a cell is that says no month. */
+export const MONTH_WORDS = { month: 'not a month such as 2026-03', time: 'not a time in ISO 8601' } as const;
+
+/** The outcome a word means; no word: it is not known yet. @throws SluiceError usage: a word means both */
+function outcomesByWord({ positive, negative }: LabelOptions): ReadonlyMap<string, Outcome> {
+  const both = positive.filter((word) => negative.includes(word));
+  if (both.length > 0)
+    throw new SluiceError('usage', `${both.join(', ')} cannot mean both outcomes: name the other one too`);
+  return new Map<string, Outcome>([
+    ['', UNKNOWN],
+    ...positive.map((word): [string, Outcome] => [word, 1]),
+    ...negative.map((word): [string, Outcome] => [word, 0]),
+  ]);
+}

@@ -1,0 +1,180 @@
+// Enters predictions into a ledger that has the labels: each is looked up by its key, and kept if its outcome is known.
+import { newColumns } from '../core/batch.ts';
+import { SluiceError } from '../core/errors.ts';
+import { ColumnReader } from '../inference/encode/column-reader.ts';
+import { plainField } from '../io/format/delimited.ts';
+import { monthOfMs, NO_MONTH } from './calendar-month.ts';
+import type { OutcomeLedger } from './outcome-ledger.ts';
+import { MONTH_WORDS, type MonthColumn, monthIn, type OnDuplicate } from './read-labels.ts';
+import { type RowBatch, type RowFault, RowFaults, type RowSource, type WantedColumn } from './row-batch.ts';
+
+export interface PredictionOptions {
+  /** Column of the keys; null: the keys of the records. */
+  readonly key: string | null;
+  /** Column with the probability of the positive class. */
+  readonly probability: string;
+  /** Model that made all predictions: `id:version`. null: they say it. */
+  readonly model: string | null;
+  /** Column that names the model; null: the fields and headers that Sluice writes. */
+  readonly modelColumn: string | null;
+  /** Where the labels say no month; null: they do, or nobody does. */
+  readonly month: MonthColumn | null;
+  /** The time of a record says the month. */
+  readonly recordTimes: boolean;
+  readonly onDuplicate: OnDuplicate;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** rows = matched + repeated + unlabelled + withoutProbability + withoutKey */
+export interface PredictionCounts {
+  rows: number;
+  /** Predictions with a known outcome, each application once a model. */
+  matched: number;
+  /** Further predictions of an application by the same model. */
+  repeated: number;
+  /** There is no label with this key, or its outcome is not known yet. */
+  unlabelled: number;
+  /** Rejected applications and tombstones. */
+  withoutProbability: number;
+  withoutKey: number;
+}
+
+/** Names of models and versions, joined. */
+const MODEL = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}:[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+
+export const isModelName = (name: string): boolean => MODEL.test(name);
+
+/** Places of the columns that are asked for. */
+const AT = { key: 0, probability: 1, decision: 2, prediction: 3, id: 4, version: 5, model: 6, month: 7 } as const;
+
+/**
+ * Several sources are one set of predictions: call it for each, with the same counts.
+ * @throws SluiceError outcomes_invalid, with the rows and columns at fault and never a value; usage: nothing says which model it was
+ */
+export async function readPredictions(
+  ledger: OutcomeLedger,
+  source: RowSource,
+  options: PredictionOptions,
+  counts: PredictionCounts,
+): Promise<void> {
+  const columns = columnsOf(options);
+  const faults = new RowFaults();
+  const repeatedBefore = counts.repeated;
+  let first = true;
+  for await (const batch of source.rows(columns, options.signal)) {
+    if (first && batch.rows > 0) refuseUnsuited(source, batch, options);
+    first = false;
+    const reader = new PredictionRow(batch, options);
+    for (let row = 0, next = 0; row < batch.rows; row++) {
+      counts.rows++;
+      const fault = batch.faults[next]?.row === row ? batch.faults[next++]! : reader.enter(row, ledger, counts);
+      if (fault) faults.add(batch.placeOf(row), fault);
+    }
+  }
+  faults.refuse(source.name);
+  const repeated = counts.repeated - repeatedBefore;
+  if (repeated > 0 && options.onDuplicate === 'refuse') {
+    const many = repeated === 1 ? 'one row is' : `${repeated} rows are`;
+    throw new SluiceError(
+      'outcomes_invalid',
+      `${source.name}: ${many} of an application that the same model predicted before`,
+    );
+  }
+}
+
+const columnsOf = ({ key, probability, modelColumn, month }: PredictionOptions): WantedColumn[] => [
+  { name: key ?? '', asWritten: true, ...(key === null ? {} : { required: true }) },
+  { name: probability, required: true },
+  { name: 'decision' },
+  { name: 'prediction' },
+  { name: 'modelId' },
+  { name: 'modelVersion' },
+  { name: modelColumn ?? '', ...(modelColumn === null ? {} : { required: true }) },
+  { name: month?.column ?? '' },
+];
+
+/** @throws SluiceError usage: nothing says which model it was, or which month */
+function refuseUnsuited({ name }: RowSource, batch: RowBatch, options: PredictionOptions): void {
+  const { model, modelColumn, month } = options;
+  const said =
+    model !== null ||
+    modelColumn !== null ||
+    batch.records !== undefined ||
+    (batch.has[AT.id] && batch.has[AT.version]);
+  if (!said) {
+    throw new SluiceError(
+      'usage',
+      `${name} does not say which model made its predictions: name it with --model or --model-column`,
+    );
+  }
+  if (month !== null && !batch.has[AT.month] && !batch.records) {
+    throw new SluiceError('usage', `neither the labels nor ${name} have the column ${month.column}`);
+  }
+}
+
+type Fault = Omit<RowFault, 'row'>;
+
+const PROBABILITY_RANGE: [number, number] = [0, 1];
+
+/** Rows of one batch. */
+class PredictionRow {
+  readonly #batch: RowBatch;
+  readonly #options: PredictionOptions;
+  readonly #number: ColumnReader;
+  readonly #cell = newColumns(['number'], 1)[0]!;
+
+  constructor(batch: RowBatch, options: PredictionOptions) {
+    this.#batch = batch;
+    this.#options = options;
+    this.#number = new ColumnReader({ name: options.probability, kind: 'number', range: PROBABILITY_RANGE }, []);
+  }
+
+  /** Gives what is wrong with the row, if something is. */
+  enter(row: number, ledger: OutcomeLedger, counts: PredictionCounts): Fault | null {
+    const { key: keyColumn, probability: column } = this.#options;
+    const text = this.#text(AT.probability, row);
+    if (text === '') {
+      counts.withoutProbability++;
+      return null;
+    }
+    const refused = this.#number.readText(text, this.#cell, 0);
+    if (refused) return { code: refused.code, column, message: refused.message };
+    const key = keyColumn === null ? (this.#batch.records?.keys[row] ?? '') : this.#text(AT.key, row);
+    if (key === '') {
+      counts.withoutKey++;
+      return null;
+    }
+    const model = this.#model(row);
+    if (!isModelName(model)) return { code: 'missing_value', column: this.#options.modelColumn, message: 'no id:version of a model is said' }; // biome-ignore format: one line
+    const month = this.#month(row);
+    if (month === null) {
+      const { column: of, kind } = this.#options.month!;
+      return { code: 'bad_time', column: of, message: MONTH_WORDS[kind] };
+    }
+    const decision = this.#text(AT.decision, row) || this.#text(AT.prediction, row) || null;
+    counts[ledger.predict(plainField(key), { model, probability: this.#cell.numbers[0]!, month, decision })]++;
+    return null;
+  }
+
+  #text(column: number, row: number): string {
+    return this.#batch.texts[column]![row] ?? '';
+  }
+
+  #model(row: number): string {
+    const { model, modelColumn } = this.#options;
+    if (model !== null) return model;
+    if (modelColumn !== null) return this.#text(AT.model, row);
+    return this.#batch.records?.models[row] ?? `${this.#text(AT.id, row)}:${this.#text(AT.version, row)}`;
+  }
+
+  /** null: the column that should say it does not. */
+  #month(row: number): number | null {
+    const { month, recordTimes } = this.#options;
+    const { records } = this.#batch;
+    if (month !== null) {
+      const said = monthIn(this.#text(AT.month, row), month);
+      return said === NO_MONTH ? null : said;
+    }
+    return records && recordTimes ? monthOfMs(records.times[row]!) : NO_MONTH;
+  }
+}

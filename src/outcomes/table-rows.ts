@@ -1,0 +1,196 @@
+// Reads named columns of a file: delimited text through the decoders that applications come through, JSON record by record.
+import { isUtf8 } from 'node:buffer';
+import { type ColumnBatch, newBatch } from '../core/batch.ts';
+import { type Block, RECORD_OK, recordsOf } from '../core/block.ts';
+import { SluiceError } from '../core/errors.ts';
+import { SlabPool } from '../core/slabs.ts';
+import { createDecoder } from '../io/decode/choose-decoder.ts';
+import type { Decoder } from '../io/decode/decoder.ts';
+import { decoderOverride } from '../io/decode/decoder-override.ts';
+import { splitHeader } from '../io/decode/header.ts';
+import { cutBlocks } from '../io/source/block-cutter.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
+import { JsonScanner } from '../io/source/json-scanner.ts';
+import type { RecordScanner } from '../io/source/record-scanner.ts';
+import { type AnswerEnvelope, predictionsOf } from './answer-envelope.ts';
+import { ObjectColumns } from './object-columns.ts';
+import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';
+
+/** A file that can be opened, whatever its format and compression. */
+export interface TableFile {
+  readonly name: string;
+  open(): Promise<OpenTable>;
+}
+
+export interface OpenTable {
+  readonly chunks: Chunks;
+  readonly input: { format: 'delimited'; delimiter: string } | { format: 'ndjson' | 'json' };
+  close(): Promise<void>;
+}
+
+const SLAB_BYTES = 1024 * 1024;
+/** Bytes of one record and levels of its JSON. */
+const MAX_RECORD_BYTES = 16 * 1024 * 1024;
+const MAX_DEPTH = 64;
+/** Rows decoded at once. */
+const BATCH_ROWS = 2048;
+
+/**
+ * All rows of a file, in order.
+ * @throws SluiceError input_*, truncated_input, malformed_json; empty_input: no header; outcomes_invalid: the header lacks a column
+ */
+export async function* tableRows(
+  file: TableFile,
+  columns: readonly WantedColumn[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<RowBatch> {
+  const table = await file.open();
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(signal?.reason);
+  signal?.addEventListener('abort', onAbort, { once: true });
+  const slabs = new SlabPool(2, SLAB_BYTES);
+  const reader = readerOf(file.name, table, columns);
+  const options = { scanner: reader.scanner, slabs, signal: stop.signal };
+  const blocks = cutBlocks(reader.chunks, reader.onHeader ? { ...options, onHeader: reader.onHeader } : options);
+  try {
+    signal?.throwIfAborted();
+    for await (const block of blocks) {
+      for (let from = 0; from < recordsOf(block); from += BATCH_ROWS) {
+        yield reader.read(block, from, Math.min(recordsOf(block), from + BATCH_ROWS));
+      }
+      slabs.release(block.lease);
+    }
+    reader.end?.();
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    stop.abort();
+    await blocks.return(undefined);
+    await table.close();
+  }
+}
+
+interface BlockReader {
+  readonly scanner: RecordScanner;
+  readonly chunks: Chunks;
+  readonly onHeader?: (header: { bytes: Buffer; fault: number }) => void;
+  read(block: Block, from: number, to: number): RowBatch;
+  /** At the end of the input. */
+  end?(): void;
+}
+
+function readerOf(name: string, { chunks, input }: OpenTable, columns: readonly WantedColumn[]): BlockReader {
+  if (input.format === 'delimited') return new DelimitedRows(name, chunks, input.delimiter, columns);
+  return new JsonRows(name, chunks, input.format, columns);
+}
+
+class DelimitedRows implements BlockReader {
+  readonly scanner: RecordScanner;
+  readonly chunks: Chunks;
+  readonly #name: string;
+  readonly #delimiter: string;
+  readonly #columns: readonly WantedColumn[];
+  #has: boolean[] = [];
+  #decoder: Decoder | null = null;
+  #batch: ColumnBatch | null = null;
+
+  constructor(name: string, chunks: Chunks, delimiter: string, columns: readonly WantedColumn[]) {
+    this.#name = name;
+    this.chunks = chunks;
+    this.#delimiter = delimiter;
+    this.#columns = columns;
+    this.scanner = new DelimitedScanner(delimiter.charCodeAt(0), MAX_RECORD_BYTES);
+  }
+
+  readonly onHeader = ({ bytes, fault }: { bytes: Buffer; fault: number }): void => {
+    if (fault !== RECORD_OK) throw new SluiceError('outcomes_invalid', `${this.#name}: the header row is malformed`);
+    const names = splitHeader(bytes, this.#delimiter);
+    const places = this.#columns.map((column) => this.#placeOf(column, names));
+    this.#has = places.map((place) => place >= 0);
+    const passthrough = places.filter((place) => place >= 0);
+    const layout = { delimiter: this.#delimiter, fields: names.length, columns: [], passthrough };
+    this.#decoder = createDecoder([], { format: 'delimited', layout }, decoderOverride() ?? 'fast');
+    this.#batch = newBatch([], BATCH_ROWS, passthrough.length);
+  };
+
+  read(block: Block, from: number, to: number): RowBatch {
+    const batch = this.#batch!;
+    this.#decoder!.decode(block, from, to, batch);
+    let next = 0;
+    return {
+      rows: to - from,
+      placeOf: (row) => block.firstRow + from + row,
+      texts: this.#has.map((has) => (has ? batch.passthrough[next++]! : NO_TEXTS)),
+      has: this.#has,
+      faults: batch.rejections.map(({ index, code, message }) => ({ row: index, code, column: null, message })),
+    };
+  }
+
+  end(): void {
+    if (!this.#decoder) throw new SluiceError('empty_input', `${this.#name} has no header row`);
+  }
+
+  #placeOf({ name, required }: WantedColumn, names: readonly string[]): number {
+    const place = name === '' ? -1 : names.indexOf(name);
+    if (place < 0 && required) throw new SluiceError('outcomes_invalid', `${this.#name} has no column ${name}`);
+    if (place >= 0 && names.indexOf(name, place + 1) > 0) {
+      throw new SluiceError('outcomes_invalid', `${this.#name} has the column ${name} twice`);
+    }
+    return place;
+  }
+}
+
+const NO_TEXTS: readonly (string | null)[] = new Array<string | null>(BATCH_ROWS).fill(null);
+
+class JsonRows implements BlockReader {
+  readonly scanner: RecordScanner;
+  readonly chunks: Chunks;
+  readonly #name: string;
+  readonly #envelope: AnswerEnvelope = {};
+  readonly #objects: ObjectColumns;
+  #rows = 0;
+
+  constructor(name: string, chunks: Chunks, format: 'ndjson' | 'json', columns: readonly WantedColumn[]) {
+    this.#name = name;
+    const lines = format === 'ndjson';
+    this.scanner = lines
+      ? new DelimitedScanner(-1, MAX_RECORD_BYTES, -1)
+      : new JsonScanner(MAX_RECORD_BYTES, MAX_DEPTH);
+    this.chunks = lines ? chunks : predictionsOf(name, chunks, this.#envelope);
+    this.#objects = new ObjectColumns(columns);
+  }
+
+  read(block: Block, from: number, to: number): RowBatch {
+    const texts = this.#objects.newTexts(to - from);
+    const faults: RowFault[] = [];
+    const bytes = Buffer.from(block.slab);
+    const { modelId, modelVersion } = this.#envelope;
+    const otherwise = { modelId, modelVersion };
+    for (let i = from; i < to; i++) {
+      const record = bytes.subarray(block.spans[i * 2], block.spans[i * 2 + 1]);
+      const fault =
+        block.faults[i] !== RECORD_OK || !isUtf8(record)
+          ? UNREADABLE
+          : this.#objects.read(record.toString('utf8'), texts, i - from, otherwise);
+      if (fault) faults.push({ ...fault, row: i - from });
+    }
+    this.#rows += to - from;
+    return { rows: to - from, placeOf: (row) => block.firstRow + from + row, texts, has: this.#objects.has, faults };
+  }
+
+  end(): void {
+    const said = this.#envelope.summary?.rows;
+    if (said !== undefined && said !== this.#rows) {
+      throw new SluiceError(
+        'truncated_input',
+        `${this.#name} holds ${this.#rows} predictions and says that it has others`,
+      );
+    }
+  }
+}
+
+const UNREADABLE = {
+  code: 'malformed_record',
+  column: null,
+  message: 'the record is too long or not valid UTF-8',
+} as const;

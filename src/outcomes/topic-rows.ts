@@ -1,0 +1,80 @@
+// Reads a topic from its beginning to its end as of now, without a group: nothing is committed, and nobody notices.
+import { isUtf8 } from 'node:buffer';
+import { kafkaClient } from '../kafka/choose-client.ts';
+import type { KafkaConnection } from '../kafka/client/connection.ts';
+import type { IncomingRecord, RecordHeaders } from '../kafka/client/records.ts';
+import { headerText } from '../kafka/dead-letters.ts';
+import { TIME_HEADER } from '../kafka/send-plan.ts';
+import { ObjectColumns } from './object-columns.ts';
+import type { RowBatch, RowFault, WantedColumn } from './row-batch.ts';
+
+export interface TopicTable {
+  readonly topic: string;
+  readonly connection: KafkaConnection;
+  /** JSON of a value, or why there is none. */
+  readonly decode: (value: Buffer) => Promise<{ json: Buffer } | { fault: string }>;
+  /** Called again and again while an open transaction holds up what is behind it. */
+  readonly onWait?: (partition: number, ms: number) => void;
+}
+
+/**
+ * Partition by partition, in order; a record without a value is a row without texts.
+ * @throws SluiceError kafka_topic_missing | kafka_not_authorized | kafka_unreachable | schema_registry_unavailable
+ */
+export async function* topicRows(
+  { topic, connection, decode, onWait }: TopicTable,
+  columns: readonly WantedColumn[],
+  signal: AbortSignal | undefined,
+): AsyncGenerator<RowBatch> {
+  const scanner = kafkaClient().scanner(connection);
+  const objects = new ObjectColumns(columns);
+  const options = { ...(signal ? { signal } : {}), ...(onWait ? { onWait } : {}) };
+  try {
+    for (const [partition, { low, end }] of await scanner.bounds(topic)) {
+      if (low >= end) continue;
+      for await (const records of scanner.scan({ topic, partition, from: low, end }, options)) {
+        yield await batchOf(records, objects, decode);
+      }
+    }
+  } finally {
+    await scanner.close();
+  }
+}
+
+async function batchOf(
+  records: readonly IncomingRecord[],
+  objects: ObjectColumns,
+  decode: TopicTable['decode'],
+): Promise<RowBatch> {
+  const texts = objects.newTexts(records.length);
+  const faults: RowFault[] = [];
+  const keys: (string | null)[] = [];
+  for (const [row, { key, value }] of records.entries()) {
+    keys.push(key !== null && isUtf8(key) ? key.toString('utf8') : null);
+    if (value === null) continue;
+    const decoded = await decode(value);
+    const fault =
+      'fault' in decoded
+        ? { code: 'malformed_record' as const, column: null, message: decoded.fault }
+        : objects.read(decoded.json.toString('utf8'), texts, row, {});
+    if (fault) faults.push({ ...fault, row });
+  }
+  return {
+    rows: records.length,
+    placeOf: (row) => Number(records[row]!.offset),
+    texts,
+    has: objects.has,
+    faults,
+    records: { keys, times: records.map(timeOf), models: records.map(({ headers }) => modelOf(headers)) },
+  };
+}
+
+/** A prediction that could not have the time of its application has it in a header. */
+const timeOf = ({ headers, timestamp }: IncomingRecord): number =>
+  Number(headerText(headers, TIME_HEADER) ?? timestamp);
+
+function modelOf(headers: RecordHeaders): string | null {
+  const id = headerText(headers, 'sluice-model-id');
+  const version = headerText(headers, 'sluice-model-version');
+  return id === undefined || version === undefined ? null : `${id}:${version}`;
+}
