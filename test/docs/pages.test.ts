@@ -7,6 +7,8 @@ import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/doors/http/openapi/openapi.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
+import { alertmanagerFile, prometheusRule, rulesFile } from '../../tools/alerts/rules-file.ts';
+import { DASHBOARDS, dashboardJson } from '../../tools/dashboards/dashboard.ts';
 import { manifestCheck, pipelineCheck, pipelineDefaults } from '../../tools/docs/check-code.ts';
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
@@ -34,6 +36,10 @@ const GENERATED: [string, () => string | Promise<string>][] = [
   ['docs/serve-config.md', serverConfigPage],
   ['docs/serve.schema.json', serverConfigJsonSchema],
   ['docs/openapi.json', () => `${JSON.stringify(openApi(), null, 2)}\n`],
+  ['k8s/monitoring/rules.yaml', () => rulesFile()],
+  ['k8s/monitoring/prometheus-rule.yaml', () => prometheusRule()],
+  ['k8s/monitoring/alertmanager.yaml', () => alertmanagerFile()],
+  ...DASHBOARDS.map((d): [string, () => string] => [`k8s/monitoring/dashboards/${d.uid}.json`, () => dashboardJson(d)]),
 ];
 
 // `npm run docs` writes the pages; everything else compares them.

@@ -73,9 +73,15 @@ export function missingTools(...names: ToolName[]): string | null {
   return gone.length === 0 ? null : gone.map((name) => `${name} (${TOOLS[name].install})`).join(' and ');
 }
 
+/** Programs of monitoring: SLUICE_REQUIRE_PROMETHEUS=1 turns a missing one into an error. */
+const OF_MONITORING: readonly ToolName[] = ['promtool', 'Prometheus', 'Alertmanager'];
+
 /** `test` for what needs these programs. */
 export function testNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
   const missing = missingTools(...names);
+  if (missing !== null && process.env.SLUICE_REQUIRE_PROMETHEUS && names.some((n) => OF_MONITORING.includes(n))) {
+    throw new Error(`${name}: needs ${missing}`);
+  }
   if (missing === null) test(name, run);
   else test.skip(`${name}${SKIPPED}needs ${missing}`, run);
 }

@@ -48,9 +48,10 @@ export function dashboardJson(spec: DashboardSpec): string {
     .tooltip(DashboardCursorSync.Crosshair)
     .withVariable(new DatasourceVariableBuilder('datasource').label('Prometheus').type('prometheus'));
   for (const choice of spec.choices) dashboard.withVariable(variableOf(choice));
+  let id = 0;
   for (const [title, panels] of Object.entries(spec.rows)) {
-    dashboard.withRow(new RowBuilder(title));
-    for (const panel of panels) dashboard.withPanel(panelOf(panel));
+    dashboard.withRow(new RowBuilder(title).id(++id));
+    for (const panel of panels) dashboard.withPanel(panelOf(panel).id(++id));
   }
   return `${JSON.stringify(dashboard.build(), null, 2)}\n`;
 }
@@ -96,11 +97,17 @@ function panelOf(panel: Panel) {
   return builder;
 }
 
+const last = () => new common.ReduceDataOptionsBuilder().calcs(['lastNotNull']);
+
 function emptyPanel({ kind, thresholds }: Panel) {
-  if (kind === 'number') return new NumberBuilder().colorMode(common.BigValueColorMode.Background);
+  if (kind === 'number')
+    return new NumberBuilder().colorMode(common.BigValueColorMode.Background).reduceOptions(last());
   if (kind === 'table') return new TableBuilder();
   if (kind === 'bars')
-    return new BarsBuilder().displayMode(BarGaugeDisplayMode.Basic).orientation(VizOrientation.Horizontal);
+    return new BarsBuilder()
+      .reduceOptions(last())
+      .displayMode(BarGaugeDisplayMode.Basic)
+      .orientation(VizOrientation.Horizontal);
   const lines = new LinesBuilder().fillOpacity(kind === 'stacked' ? 30 : 0).lineWidth(1);
   if (thresholds.length > 1) {
     lines.thresholdsStyle(new common.GraphThresholdsStyleConfigBuilder().mode(GraphThresholdsStyleMode.Dashed));
