@@ -108,10 +108,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   SluiceModelNotLoadable: rare(`sluice_model_load_failures_total{${P},model="credit",code="model_invalid"}`, 0),
   SluiceRejectsAboveNormal: {
     fires: [
-      at('1500m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+10x1470 14700+100x130' }),
+      at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+10x1470 14700+100x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30', [rowsOf('rejected')]: '0+50x30' }),
       // The version that came in the morning rejects more than the one before.
-      at('1500m', {
+      at('1530m', {
         [rowsOf('scored')]: '0+900x1470 1323000x130',
         [rowsOf('rejected')]: '0+10x1470 14700x130',
         [rowsOf('scored', 2)]: '_x1470 0+900x130',
@@ -119,8 +119,8 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
       }),
     ],
     quiet: [
-      at('1500m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+50x1600' }),
-      at('1500m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0x1470 0+9x130' }),
+      at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+50x1600' }),
+      at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0x1470 0+9x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30' }),
     ],
   },

@@ -13,7 +13,8 @@ import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
 
 /** Ends the program when standard input closes, which the kernel does for us whatever happens here. */
-const GUARD = `"$@" >>"$LOG" 2>&1 </dev/null & program=$!; read -r word; kill -9 $program 2>/dev/null; wait $program 2>/dev/null`;
+const GUARD = `exec 3<&0; "$@" >>"$LOG" 2>&1 </dev/null 3<&- & program=$!
+(read -r word <&3; kill -9 $program) 2>/dev/null & wait $program`;
 
 /** Where metrics are read: one job each. */
 export interface ScrapeTarget {
@@ -149,7 +150,7 @@ export class Watch implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(
       this.#programs.map((guard) => {
-        const gone = new Promise((resolve) => guard.once('exit', resolve));
+        const gone = guard.exitCode !== null || new Promise((resolve) => guard.once('exit', resolve));
         guard.stdin!.end();
         return gone;
       }),
@@ -173,8 +174,6 @@ export class Watch implements AsyncDisposable {
       '--web.enable-lifecycle',
       // A series that is gone shall be so after a few scrapes, as it is in production.
       '--query.lookback-delta=10s',
-      '--storage.tsdb.no-lockfile',
-      // Alerts that were resolved are told to Alertmanager again for so long; and no resend delay of a minute.
       '--rules.alert.resend-delay=2s',
     ]);
   }
@@ -209,7 +208,8 @@ export class Watch implements AsyncDisposable {
       for (;;) {
         const answer = await fetch(`${url}/-/ready`).catch(() => null);
         if (answer?.ok) break;
-        if (Date.now() > end) throw new Error(`not ready:\n${this.log()}`);
+        const gone = this.#programs.some((guard) => guard.exitCode !== null);
+        if (gone || Date.now() > end) throw new Error(`not ready:\n${this.log()}`);
         await sleep(100);
       }
     }

@@ -28,8 +28,11 @@ const errorRatio = (window: Span): Recording => ({
 const rejectRatio = (window: Span): Recording => ({
   record: `sluice:rows_rejected:ratio_rate${window}`,
   expr: (t) => {
-    const rate = (selector: string) =>
-      `${byScope('model')} (label_replace(rate(sluice_rows_total${selector}[${t.span(window)}]), "model", "$1", "model", "([^:]+):.*"))`;
+    const rate = (selector: string) => {
+      const all = `rate(sluice_rows_total${selector}[${t.span(window)}])`;
+      const byId = `${byScope('id')} (label_replace(${all}, "id", "$1", "model", "([^:]+):?.*"))`;
+      return `${byScope('model')} (label_replace(${byId}, "model", "$1", "id", "(.*)"))`;
+    };
     return `(${rate('{outcome="rejected"}')} or 0 * ${rate('')}) / (${rate('')} > 0)`;
   },
 });
