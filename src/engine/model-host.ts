@@ -46,7 +46,7 @@ export interface ModelHostOptions extends ModelHostEvents {
   engine?: EnginePolicy;
   /** Maximum number of loaded models; models in use are never closed. */
   max: number;
-  /** References whose models stay loaded, whoever else asks for what. */
+  /** References whose models stay loaded, whoever else asks for what; there is always room for one other. */
   keep?: readonly string[];
   /** Tries a version before it is served, away from this process. Once a version. @throws SluiceError */
   tryOut?: (model: ModelPackage, signal: AbortSignal) => Promise<void>;
@@ -191,7 +191,7 @@ export class ModelHost {
         this.#stale.delete(reference);
         this.#options.onCurrent?.(reference, model);
         if (before) this.#closeIfDone(before);
-        this.#evict();
+        this.#evict(entry);
         return entry;
       })
       .finally(() => this.#loading.delete(job));
@@ -277,13 +277,14 @@ export class ModelHost {
     entry.pool.then((p) => p.close()).catch(() => {});
   }
 
-  #evict(): void {
+  /** `loaded`: whoever asked for it has not begun to use it. */
+  #evict(loaded: Entry | null = null): void {
     const { keep = [], onEvicted } = this.#options;
     const kept = (e: Entry) => keep.some((reference) => e.references.has(reference));
-    const idle = [...this.#entries.values()]
-      .filter((e) => e.users === 0 && !kept(e))
-      .sort((a, b) => a.lastUse - b.lastUse);
-    for (const entry of idle.slice(0, Math.max(0, this.#entries.size - this.#options.max))) {
+    const others = [...this.#entries.values()].filter((e) => !kept(e));
+    const idle = others.filter((e) => e.users === 0 && e !== loaded).sort((a, b) => a.lastUse - b.lastUse);
+    const room = Math.max(1, this.#options.max - (this.#entries.size - others.length));
+    for (const entry of idle.slice(0, Math.max(0, others.length - room))) {
       this.#drop(entry);
       this.#closeIfDone(entry);
       onEvicted?.(entry.model);

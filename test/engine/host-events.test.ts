@@ -3,10 +3,12 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { hostEvents } from '../../src/engine/host-events.ts';
+import { hostEvents, measureHost } from '../../src/engine/host-events.ts';
+import { keepLoaded } from '../../src/engine/keep-loaded.ts';
 import { ModelHost } from '../../src/engine/model-host.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
+import { sampleOf } from '../support/exposition.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
 test('the version that answers is the one the metrics name, also when the next does not load', async () => {
@@ -55,4 +57,49 @@ test('the version that answers is the one the metrics name, also when the next d
   expect(lines).toContainEqual(
     expect.stringMatching(/^sluice_model_load_fail\S*\{model="credit-default",code="model_hash_mismatch"\} 1$/),
   );
+});
+
+test('one that is to be there always is loaded again when it can be, and never closed for another', async () => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-host-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const publish = (version: number): void => {
+    const to = path.join(folder, 'credit-default', String(version));
+    cpSync(CREDIT_DEFAULT, to, { recursive: true });
+    const file = path.join(to, 'model.yaml');
+    writeFileSync(file, readFileSync(file, 'utf8').replace(/^version: .*$/m, `version: ${version}`));
+  };
+  const metrics = new Metrics();
+  const host = new ModelHost({
+    registry: new FolderRegistry([folder]),
+    workers: 1,
+    max: 1,
+    keep: ['credit-default:1'],
+    ...hostEvents(metrics, () => {}),
+  });
+  onTestFinished(() => host.close());
+  measureHost(metrics, host);
+  const of = async (name: string) => sampleOf(await metrics.text(), name);
+  const kept = keepLoaded(host, ['credit-default:1'], 20);
+  onTestFinished(() => kept.stop());
+  expect(kept.ready).toBe(false);
+  for (const version of [2, 3]) publish(version);
+  // Room for one, and it is taken: who asks for another gets it all the same, before anything is closed.
+  const first = await host.use('credit-default:2');
+  const second = await host.use('credit-default:3');
+  expect([
+    await of('sluice_models_loaded'),
+    await of('sluice_workers'),
+    await of('sluice_model_evictions_total'),
+  ]).toEqual([2, 2, 0]);
+  expect(kept.ready).toBe(false);
+  publish(1);
+  await expect.poll(() => kept.ready).toBe(true);
+  first.release();
+  second.release();
+  expect(await of('sluice_model_evictions_total')).toBe(1);
+  expect([kept.ready, await of('sluice_models_loaded'), await of('sluice_model_load_seconds_count')]).toEqual([
+    true,
+    2,
+    3,
+  ]);
 });

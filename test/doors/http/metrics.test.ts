@@ -13,12 +13,12 @@ import { watchDisks } from '../../../src/monitor/disks.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { scratch } from '../../support/cli.ts';
 import { type Sample, sampleOf, samplesOf } from '../../support/exposition.ts';
-import { call, PREDICT, predictUrl, REGISTRY, startService } from '../../support/service.ts';
+import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { ROWS, thousand } from '../../support/thousand.ts';
 
 test('rows, waits, workers and models of a service', async () => {
   const began = Date.now() / 1000;
-  const s = await startService(['preload=["credit-default"]', 'models_max=1']);
+  const s = await startService(['preload=["credit-default"]']);
   const { csv } = await thousand();
   const answer = await s.call('POST', predictUrl('csv', '&delimiter=comma'), { body: csv });
   expect(answer.status).toBe(200);
@@ -58,13 +58,6 @@ test('rows, waits, workers and models of a service', async () => {
   expect(sampleOf(columns, 'sluice_column_rejected_total', { code: 'bad_boolean' })).toBe(80);
   expect(text).not.toContain('sluice_column_rejected_total');
 
-  // Another model has to go before one that is to be there always.
-  for (const model of ['credit-columns', 'credit-columns']) {
-    await s.call('POST', `${PREDICT}.json?modelId=${model}`, { body: '[{"amount":1}]' });
-  }
-  await expect.poll(async () => sampleOf((await s.call('GET', '/metrics')).text, 'sluice_models_loaded')).toBe(1);
-  const after = (await s.call('GET', '/metrics')).text;
-  expect(sampleOf(after, 'sluice_model_evictions_total')).toBeGreaterThanOrEqual(1);
   expect((await s.call('GET', '/readyz')).status).toBe(200);
   expect((await s.call('GET', '/livez')).status).toBe(200);
 });
