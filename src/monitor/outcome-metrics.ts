@@ -14,8 +14,10 @@ export interface MeasuredMonth {
   decisions: readonly { decision: string | null; badRatio: number }[];
 }
 
-/** Label where no month is known, or no decision was predicted. */
-const NO_NAME = 'none';
+/** Label where no month is known. */
+const ALL_MONTHS = 'all';
+/** Label where no decision was predicted. */
+const NO_DECISION = 'none';
 
 export class OutcomeMetrics {
   readonly registry = new Registry();
@@ -27,13 +29,13 @@ export class OutcomeMetrics {
 
   constructor(months: readonly MeasuredMonth[] = []) {
     for (const { model, month: named, rows, auc, ks, brier, decisions } of months) {
-      const month = named ?? NO_NAME;
+      const month = named ?? ALL_MONTHS;
       this.#rows.set({ model, month }, rows);
       if (auc !== null) this.#auc.set({ model, month }, auc);
       if (ks !== null) this.#ks.set({ model, month }, ks);
       if (brier !== null) this.#brier.set({ model, month }, brier);
       for (const { decision, badRatio } of decisions) {
-        this.#bad.set({ model, month, decision: decision ?? NO_NAME }, badRatio);
+        this.#bad.set({ model, month, decision: decision ?? NO_DECISION }, badRatio);
       }
     }
   }

@@ -64,7 +64,7 @@ function beginOf(head: Buffer, envelope: AnswerEnvelope): number | null {
   const begin = key < 0 ? -1 : head.indexOf(OPEN_ARRAY, key);
   if (begin < 0) return null;
   const members = parsed(`${head.toString('utf8', first, begin)}[]}`);
-  if (members === null) return 0;
+  if (members?.modelId === undefined) return 0;
   Object.assign(envelope, members);
   return begin;
 }

@@ -17,7 +17,9 @@ export function monthOfText(text: string): number {
 /** The month of a time in ISO 8601, of UTC unless it names a zone; NO_MONTH: it is none. */
 export function monthOfTime(text: string): number {
   const [, date, time = '00:00', zone = 'Z'] = TIME.exec(text) ?? [];
-  return date === undefined ? NO_MONTH : monthOfMs(Date.parse(`${date}T${time}${zone}`));
+  // Date.parse takes the 30th of February for the 2nd of March.
+  if (date === undefined || !new Date(`${date}T00:00Z`).toJSON()?.startsWith(date)) return NO_MONTH;
+  return monthOfMs(Date.parse(`${date}T${time}${zone}`));
 }
 
 /** `ms` since 1970. */

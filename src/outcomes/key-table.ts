@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 /** Bytes of the longest key. */
 const MAX_KEY_BYTES = 4096;
 /** Words of one piece of the store; a key lies in one of them. */
-const PIECE_WORDS = 1 << 20;
+const PIECE_WORDS = 1 << 16;
 /** Keys there is room for at first. */
 const FIRST_KEYS = 1 << 10;
 

@@ -51,7 +51,7 @@ export class ObjectColumns {
       if (value === undefined || value === null) continue;
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
-      const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name) : String(value);
+      const text = typeof value === 'number' && column.asWritten ? writtenIn(json, column.name, value) : String(value);
       // Two texts with halves of surrogate pairs would be the same bytes.
       if (!text.isWellFormed()) return fault('invalid_utf8', column.name, 'holds half a surrogate pair');
       texts[c]![row] = text;
@@ -63,14 +63,17 @@ export class ObjectColumns {
 function memberOf(object: Record<string, unknown>, name: string): unknown {
   if (name === '') return undefined;
   if (Object.hasOwn(object, name)) return object[name];
-  if (!name.startsWith(OF_CLASS)) return undefined;
-  const { probabilities } = object;
-  const of = name.slice(OF_CLASS.length);
-  if (typeof probabilities !== 'object' || probabilities === null || !Object.hasOwn(probabilities, of))
-    return undefined;
-  return (probabilities as Record<string, unknown>)[of];
+  return name.startsWith(OF_CLASS)
+    ? memberWithin(object.probabilities, name.slice(OF_CLASS.length))
+    : memberWithin(object.passthrough, name);
 }
 
-/** The last member of that name, which is the one that JSON.parse takes. */
-const writtenIn = (json: string, name: string): string =>
-  membersOf(json.trim()).findLast((member) => member.key === name)!.token;
+/** In values with a schema, columns passed through are in a map of their own. */
+function memberWithin(map: unknown, name: string): unknown {
+  if (typeof map !== 'object' || map === null || !Object.hasOwn(map, name)) return undefined;
+  return (map as Record<string, unknown>)[name];
+}
+
+/** The last member of that name, which is the one that JSON.parse takes; deeper ones are as JSON.parse reads them. */
+const writtenIn = (json: string, name: string, value: number): string =>
+  membersOf(json.trim()).findLast((member) => member.key === name)?.token ?? String(value);

@@ -185,12 +185,20 @@ class MonthCounts implements ScoredOutcomes {
     return { positives: this.positives.sort(), negatives: this.negatives.sort() };
   }
 
+  /** By name, so that the order of the inputs does not matter; those without one are the last. */
   decisions(names: readonly string[]): DecisionCount[] {
-    return [...names, null].flatMap((decision, i) => {
+    const counts = [...names, null].flatMap((decision, i) => {
       const [negatives, positives] = [this.#byDecision[i * 2]!, this.#byDecision[i * 2 + 1]!];
       return negatives + positives === 0 ? [] : [{ decision, positives, negatives }];
     });
+    return counts.sort(byName);
   }
+}
+
+/** Of decisions; null is the last. */
+export function byName({ decision: a }: DecisionCount, { decision: b }: DecisionCount): number {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  return a < b ? -1 : Number(a > b);
 }
 
 /** The place of a name in its list, which it joins if it is new. */

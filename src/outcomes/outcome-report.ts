@@ -4,7 +4,7 @@
 import { monthText } from './calendar-month.ts';
 import { type Calibration, calibration } from './calibration.ts';
 import { brierScore, type Discrimination, discrimination, type ScoredOutcomes } from './discrimination.ts';
-import type { DecisionCount, LedgerMonth, OutcomeLedger } from './outcome-ledger.ts';
+import { byName, type DecisionCount, type LedgerMonth, type OutcomeLedger } from './outcome-ledger.ts';
 import type { PredictionCounts } from './read-predictions.ts';
 
 export interface DecisionOutcome {
@@ -112,5 +112,5 @@ function decisionsOf(months: readonly LedgerMonth[]): DecisionCount[] {
     const sum = sums.get(decision) ?? { decision, positives: 0, negatives: 0 };
     sums.set(decision, { decision, positives: sum.positives + positives, negatives: sum.negatives + negatives });
   }
-  return [...sums.values()];
+  return [...sums.values()].sort(byName);
 }

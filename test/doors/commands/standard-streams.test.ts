@@ -48,6 +48,7 @@ describe('nobody reads standard output any more', () => {
     [0, ['test', PIPELINE]],
     [0, [...SCORE, '-o', 'scored.csv', '--json']],
     [0, ['dlq', 'list', '--help']],
+    [0, ['outcomes', '--help']],
     [1, ['generate', '--rows', '5', '-o', '-']],
     [1, SCORE],
   ];

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
 import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
-import { quoteField } from '../../../src/io/format/delimited.ts';
+import { neutralField, plainField, quoteField } from '../../../src/io/format/delimited.ts';
 import type { OutputSpec } from '../../../src/io/format/formatter.ts';
 import { shortestFloat32 } from '../../../src/io/format/number.ts';
 import type { Manifest } from '../../../src/model/package/manifest.ts';
@@ -106,4 +106,9 @@ test('where a prediction stands alone the model stands in it, and a rejected app
     write(REGRESSION, 'ndjson', 1, ',', { identity: 'model', passthrough: [passthrough], passthroughIsJson: true });
   expect(given('id')[0]).toBe(`${model},"value":${number(values[0]!)}}`);
   expect(given('*')[2]).toBe(`${model},id"2,"value":${number(values[2]!)}}`);
+});
+
+test('a text that was kept from running as a formula is found again, and no other is touched', () => {
+  const texts = ['=1+1', '+a', '-', '-5', '+1e5', '@x', '\tx', '\rx', "o'k", "'", '', 'a', 'A-1', '1=1'];
+  for (const text of texts) expect(plainField(neutralField(text, ';').replace(/^"(.*)"$/s, '$1')), text).toBe(text);
 });
