@@ -20,6 +20,8 @@ export interface ColumnData {
    * text where the code is UNSEEN; stale elsewhere.
    */
   readonly texts: (string | null)[];
+  /** Rows with a category that the package does not list, also where it stands for a missing value. A rejected row may be among them. */
+  readonly unseenRows: number[];
 }
 
 export interface Rejection {
@@ -58,6 +60,7 @@ export const newColumns = (kinds: readonly ColumnKind[], capacity: number): Colu
     numbers: new Float64Array(kind === 'number' ? capacity : 0),
     codes: new Int32Array(kind === 'boolean' || kind === 'category' ? capacity : 0),
     texts: kind === 'text' ? new Array<string | null>(capacity).fill(null) : [],
+    unseenRows: [],
   }));
 
 /** An empty batch; `passthrough`: columns that are echoed. */

@@ -1,6 +1,9 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
+import { DRIFT_KERNEL_AFTER, DriftCounter } from '../drift/drift-counter.ts';
+import { columnsToKeep } from '../drift/drift-matrix.ts';
+import { DriftPlan } from '../drift/drift-plan.ts';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import { Encoder } from '../inference/encode/encoder.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -40,6 +43,7 @@ class JobRun {
   readonly #job: ScoreJob;
   readonly #out: ByteWriter;
   readonly #capacity: number;
+  readonly #drift: DriftCounter | null;
   readonly #began = performance.now();
   readonly #rejectedByCode: ScoredPart['rejectedByCode'] = {};
   readonly #details: ErrorDetail[] = [];
@@ -53,11 +57,13 @@ class JobRun {
   /** Rows rejected because of a column of the model, by code and column; null: none. */
   #byColumn: Map<string, ColumnRejects> | null = null;
 
-  constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number) {
+  constructor(job: ScoreJob, kind: Kind, out: ByteWriter, capacity: number, drift: DriftCounter | null) {
     this.kind = kind;
     this.#job = job;
     this.#out = out;
     this.#capacity = capacity;
+    this.#drift = drift;
+    drift?.begin();
   }
 
   /** Decodes the next micro-batch of at most `limit` rows; false when there is none. */
@@ -126,6 +132,7 @@ class JobRun {
       interpreted: this.#interpreted,
       inexact: this.#inexact,
       details: this.#details,
+      drift: this.#drift?.end() ?? null,
       workMs: performance.now() - this.#began,
       ...(this.#byColumn === null ? {} : { rejectedByColumn: [...this.#byColumn.values()] }),
     };
@@ -152,6 +159,7 @@ export class Scorer {
   readonly #encoder: Encoder;
   readonly #interpreter: Interpreter;
   readonly #columns: ColumnData[];
+  readonly #drift: DriftCounter | null;
   readonly #capacity: number;
   readonly #kinds = new Map<number, Kind>();
   readonly #writer = new ByteWriter(0);
@@ -166,9 +174,20 @@ export class Scorer {
     this.#readers = columnReaders(model.manifest);
     this.#names = new Set(model.manifest.columns.map(({ name }) => name));
     const kinds = this.#readers.map((r) => r.kind);
-    this.#encoder = new Encoder(model.manifest, kinds, batchRows);
     this.#interpreter = new Interpreter(model.manifest);
     this.#columns = newColumns(kinds, batchRows);
+    const plan = DriftPlan.of(model.manifest);
+    const encoder = new Encoder(model.manifest, kinds, batchRows);
+    const kept = plan ? columnsToKeep(plan, encoder) : [];
+    this.#encoder = kept.includes(true) ? new Encoder(model.manifest, kinds, batchRows, kept) : encoder;
+    this.#drift = plan && this.#openDrift(plan, batchRows);
+  }
+
+  #openDrift(plan: DriftPlan, capacity: number): DriftCounter {
+    // Where the reference path is asked for there are no kernels.
+    const kernelAfter = decoderOverride() === 'reference' ? Infinity : DRIFT_KERNEL_AFTER;
+    const [encoder, interpreter] = [this.#encoder, this.#interpreter];
+    return new DriftCounter({ plan, encoder, interpreter, capacity, kernelAfter });
   }
 
   /** Opens the compiled model, or loads the model file. @throws SluiceError model_invalid | model_hash_mismatch */
@@ -232,6 +251,7 @@ export class Scorer {
       if (!run.next(wanted ? this.#explainedRows : undefined)) break;
       let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);
+      if (scores) this.#drift?.add(batch, scores);
       let interpretation: BatchInterpretation | null = null;
       if (scores && wanted) {
         // Computing effects evaluates the model again, which overwrites its scores.
@@ -257,6 +277,7 @@ export class Scorer {
       if (!run.next()) break;
       const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);
+      if (scores) this.#drift?.add(batch, scores);
       run.write(scores, null);
     }
     return run.end();
@@ -266,7 +287,7 @@ export class Scorer {
     if (job.recycled) this.#writer.reuse(job.recycled);
     // Discard what a failed job has written.
     else this.#writer.length = 0;
-    return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity);
+    return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity, this.#drift);
   }
 
   /** Created on first use: plain predictions must not pay for it. */

@@ -247,8 +247,8 @@ export class UnitAccount implements Account {
 
 /** A copy without what a part has beside its numbers: its bytes must not be kept alive. */
 function tallyOnly(tally: Tally): Tally {
-  const { workMs, rejectedByColumn } = tally;
-  const copy = { ...newCounts(), workMs, ...(rejectedByColumn ? { rejectedByColumn } : {}) };
+  const { workMs, drift, rejectedByColumn } = tally;
+  const copy = { ...newCounts(), workMs, drift, ...(rejectedByColumn ? { rejectedByColumn } : {}) };
   addTo(copy, tally);
   return copy;
 }

@@ -176,4 +176,5 @@ const undecodable = (rows: number, code: ErrorCode): Tally => ({
   inexact: 0,
   details: [],
   workMs: 0,
+  drift: null,
 });

@@ -13,7 +13,7 @@ const tallies = fc.array(fc.tuple(small, small, small, small), { minLength: 1, m
 const tallyOf = ([scored, ...rejects]: readonly [number, number, number, number]): Tally => {
   const rejectedByCode = Object.fromEntries(CODES.flatMap((code, i) => (rejects[i]! > 0 ? [[code, rejects[i]!]] : [])));
   const rejected = rejects.reduce((a, b) => a + b, 0);
-  return { ...newCounts(), rows: scored + rejected, scored, rejected, rejectedByCode, workMs: 1 };
+  return { ...newCounts(), rows: scored + rejected, scored, rejected, rejectedByCode, workMs: 1, drift: null };
 };
 
 test('records that are tried again count for nothing until they are settled', async () => {

@@ -30,6 +30,7 @@ const bytewise =
     vectors[0]!.map((_, i) => f(...vectors.map((v) => v[i]!)));
 const shorts = (v: Uint8Array): Int16Array => new Int16Array(v.slice().buffer);
 const ints = (v: Uint8Array): Int32Array => new Int32Array(v.slice().buffer);
+const floats = (v: Uint8Array): Float32Array => new Float32Array(v.slice().buffer);
 const asBytes = (view: ArrayBufferView): Uint8Array => new Uint8Array(view.buffer);
 const clamp = (x: number): number => Math.max(-32_768, Math.min(32_767, x));
 const traps = (): never => {
@@ -99,6 +100,9 @@ const REFERENCES: Readonly<Record<keyof typeof PLAIN, Reference>> = {
   'i16x8.shr_u': (v: Uint8Array, by: number) => asBytes(shorts(v).map((x) => (x & 0xffff) >>> (by & 15))),
   'i16x8.mul': (a: Uint8Array, b: Uint8Array) => asBytes(shorts(a).map((x, i) => x * shorts(b)[i]!)),
   'i16x8.narrow_i32x4_s': (a: Uint8Array, b: Uint8Array) => asBytes(Int16Array.from([...ints(a), ...ints(b)], clamp)),
+  'i32x4.sub': (a: Uint8Array, b: Uint8Array) => asBytes(ints(a).map((n, i) => n - ints(b)[i]!)),
+  'f32x4.ge': (a: Uint8Array, b: Uint8Array) =>
+    asBytes(floats(a).reduce((mask, x, i) => mask.fill(x >= floats(b)[i]! ? -1 : 0, i, i + 1), new Int32Array(4))),
   'i32x4.dot_i16x8_s': (a: Uint8Array, b: Uint8Array) => {
     const [x, y] = [shorts(a), shorts(b)];
     return asBytes(Int32Array.from({ length: 4 }, (_, i) => x[i * 2]! * y[i * 2]! + x[i * 2 + 1]! * y[i * 2 + 1]!));

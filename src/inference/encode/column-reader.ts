@@ -141,6 +141,7 @@ export class ColumnReader {
 
   readUnseen(out: ColumnData, i: number): CellFault | null {
     if (this.#unseen) return this.#unseen;
+    out.unseenRows.push(i);
     if (this.#spec.unseen === 'missing') return this.readMissing(out, i);
     out.codes[i] = UNSEEN;
     return null;

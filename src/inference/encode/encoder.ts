@@ -55,8 +55,11 @@ export class Encoder implements DirectEncoding {
   readonly #direct: readonly Fill[];
   readonly #others: readonly Fill[];
 
-  /** `kinds[i]` is how batches hold column i; `capacity` the rows of the largest batch. */
-  constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number) {
+  /**
+   * `kinds[i]` is how batches hold column i; `capacity` the rows of the largest batch; `kept`: columns that no decoder may write
+   * directly, because the batch has to hold them.
+   */
+  constructor(manifest: Manifest, kinds: readonly ColumnKind[], capacity: number, kept: readonly boolean[] = []) {
     const uses = manifest.columns.map(
       (): { fill: Fill; type: InputSpec['type']; input: number; column: number }[] => [],
     );
@@ -72,7 +75,7 @@ export class Encoder implements DirectEncoding {
       return { name: input.name, type: input.type, width: names.length, data };
     });
     this.columns = uses.map((own, i) =>
-      own.length > 0 && own.every((u) => u.type === 'float32')
+      kept[i] !== true && own.length > 0 && own.every((u) => u.type === 'float32')
         ? { places: own, ...encodingOf(manifest.columns[i]!, kinds[i]!, 'float32') }
         : null,
     );

@@ -67,6 +67,7 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   batch.rejected.fill(0, 0, rows);
   batch.encoded.fill(0, 0, rows);
   batch.rejections = [];
+  for (const { unseenRows } of batch.columns) unseenRows.length = 0;
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 

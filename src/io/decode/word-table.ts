@@ -20,7 +20,13 @@ export interface Words {
 
 /** The valid words of a column: those with a code, and those for missing values where one may be missing. */
 export function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null {
-  const probe: ColumnData = { kind: reader.kind, numbers: new Float64Array(1), codes: new Int32Array(1), texts: [] };
+  const probe: ColumnData = {
+    kind: reader.kind,
+    numbers: new Float64Array(1),
+    codes: new Int32Array(1),
+    texts: [],
+    unseenRows: [],
+  };
   const mayMiss = reader.readMissing(probe, 0) === null;
   const known = reader.kind === 'number' ? [] : [...reader.codes];
   const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);

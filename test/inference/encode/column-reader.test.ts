@@ -9,6 +9,7 @@ const cell = (): ColumnData => ({
   numbers: new Float64Array(1),
   codes: new Int32Array(1),
   texts: [null],
+  unseenRows: [],
 });
 
 /** What the column makes of a JSON value: the value held, or the code of the fault. */

@@ -1,0 +1,153 @@
+// Counts the rows that a scorer has scored by the bins of the package's baseline, a micro-batch at a time.
+import type { ColumnBatch } from '../core/batch.ts';
+import type { DirectEncoding } from '../inference/encode/encoder.ts';
+import type { Scores } from '../inference/evaluate/evaluator.ts';
+import type { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { DriftCounts } from './drift-counts.ts';
+import { DriftKernel } from './drift-kernel.ts';
+import { DriftMatrix, type Lane } from './drift-matrix.ts';
+import type { DriftPlan } from './drift-plan.ts';
+import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
+
+/** Rows after which the kernel is made. */
+export const DRIFT_KERNEL_AFTER = 2048;
+
+export interface DriftCounterOptions {
+  plan: DriftPlan;
+  encoder: DirectEncoding;
+  interpreter: Interpreter;
+  /** Rows of a micro-batch, at most. */
+  capacity: number;
+  /** Rows; Infinity: never. */
+  kernelAfter: number;
+}
+
+/** One job at a time: `begin`, `add` for each micro-batch, `end`. The kernel counts what the loops here count, in less time. */
+export class DriftCounter {
+  readonly #plan: DriftPlan;
+  readonly #matrix: DriftMatrix;
+  readonly #kernelAfter: number;
+  #rowsSeen = 0;
+  #kernel: DriftKernel | null = null;
+  readonly #cells: Uint32Array;
+  #tables: Uint32Array;
+  /** Places of the tables that are not 0; null: not known, the kernel does not tell. */
+  #touched: number[] | null = [];
+  readonly #buckets = bucketsByBits();
+  readonly #bits = new Float32Array(1);
+  readonly #upper = new Uint32Array(this.#bits.buffer);
+
+  constructor({ plan, encoder, interpreter, capacity, kernelAfter }: DriftCounterOptions) {
+    this.#plan = plan;
+    this.#matrix = new DriftMatrix(plan, encoder, interpreter, capacity);
+    this.#kernelAfter = kernelAfter;
+    this.#cells = new Uint32Array(plan.cells);
+    this.#tables = new Uint32Array(plan.sketches * TABLE_BUCKETS);
+  }
+
+  /** Forgets what a job that failed has counted. */
+  begin(): void {
+    this.#take();
+    if (this.#kernel || this.#rowsSeen < this.#kernelAfter) return;
+    this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
+    // Not tried again where there is no memory.
+    if (!this.#kernel) this.#rowsSeen = -Infinity;
+    else this.#tables = this.#kernel.tables;
+  }
+
+  /** Counts the valid rows of a batch that was encoded, scored and checked. */
+  add(batch: ColumnBatch, scores: Scores): void {
+    const { rows } = batch;
+    const cells = this.#cells;
+    this.#rowsSeen += rows;
+    cells[0]! += rows - batch.rejections.length;
+    this.#matrix.fill(batch, scores, ({ at, bins }) => {
+      cells[at + bins + 1]!++;
+    });
+    if (this.#kernel) {
+      this.#touched = null;
+      this.#kernel.run(rows);
+      for (const lane of this.#kernel.left) this.#count(lane, rows);
+      return;
+    }
+    for (const lane of this.#matrix.lanes) {
+      this.#count(lane, rows);
+      if (lane.measured.sketch >= 0) this.#sketch(lane, rows);
+    }
+  }
+
+  /** What the job adds up to. */
+  end(): DriftCounts {
+    return this.#take();
+  }
+
+  #take(): DriftCounts {
+    const cells = this.#cells;
+    this.#kernel?.drain(cells);
+    for (const { at, bins } of this.#plan.columns) {
+      // What is neither in a bin nor unseen.
+      let missing = cells[0]! - cells[at + bins + 1]!;
+      for (let b = at; b < at + bins; b++) missing -= cells[b]!;
+      cells[at + bins] = missing;
+    }
+    const taken = { cells: cells.slice(), numbers: this.#takeNumbers() };
+    cells.fill(0);
+    return taken;
+  }
+
+  #takeNumbers(): Uint32Array {
+    const tables = this.#tables;
+    const touched = this.#touched ?? placesOf(tables);
+    const numbers = new Uint32Array(touched.length * 2);
+    for (let i = 0; i < touched.length; i++) {
+      const place = touched[i]!;
+      numbers[i * 2] = place;
+      numbers[i * 2 + 1] = tables[place]!;
+      tables[place] = 0;
+    }
+    this.#touched = [];
+    return numbers;
+  }
+
+  #count({ segment, offset, thresholds, cells: cellOf }: Lane, rows: number): void {
+    const { data, width } = this.#matrix.segments[segment]!;
+    const cells = this.#cells;
+    for (let r = 0, at = offset; r < rows; r++, at += width) {
+      const value = data[at]!;
+      if (Number.isNaN(value)) continue;
+      // The last threshold that the value reaches.
+      let low = -1;
+      for (let high = thresholds.length; high - low > 1; ) {
+        const middle = (low + high) >> 1;
+        if (value >= thresholds[middle]!) low = middle;
+        else high = middle;
+      }
+      if (low >= 0) cells[cellOf[low]!]!++;
+    }
+  }
+
+  #sketch({ segment, offset, measured }: Lane, rows: number): void {
+    const { data, width } = this.#matrix.segments[segment]!;
+    const first = measured.sketch * TABLE_BUCKETS;
+    for (let r = 0, at = offset; r < rows; r++, at += width) {
+      this.#bits[0] = data[at]!;
+      const place = first + this.#buckets[this.#upper[0]! >>> BUCKET_SHIFT]!;
+      if (this.#tables[place]!++ === 0) this.#touched?.push(place);
+    }
+  }
+}
+
+/** Places that are not 0. */
+function placesOf(tables: Uint32Array): number[] {
+  const places: number[] = [];
+  const end = tables.length - (tables.length % 2);
+  // Two at a time: most are 0.
+  const pairs = new Float64Array(tables.buffer, tables.byteOffset, end / 2);
+  for (let i = 0; i < pairs.length; i++) {
+    if (pairs[i] === 0) continue;
+    if (tables[i * 2] !== 0) places.push(i * 2);
+    if (tables[i * 2 + 1] !== 0) places.push(i * 2 + 1);
+  }
+  if (end < tables.length && tables[end] !== 0) places.push(end);
+  return places;
+}

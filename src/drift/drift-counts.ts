@@ -1,0 +1,48 @@
+// Counts of rows by bin, and sketches of their numbers: of a part, or added up. Adding is all that ever happens to them.
+import type { DriftPlan } from './drift-plan.ts';
+import { QuantileSketch, TABLE_BUCKETS } from './sketch.ts';
+
+/** What a part of an answer adds. */
+export interface DriftCounts {
+  /** Cells of the plan. */
+  readonly cells: Uint32Array;
+  /** Pairs of a place (sketch × TABLE_BUCKETS + bucket) and how many numbers fell into it. */
+  readonly numbers: Uint32Array;
+}
+
+export class DriftSum {
+  readonly cells: Float64Array;
+  /** null: only the cells are added up. */
+  readonly sketches: readonly QuantileSketch[] | null;
+
+  constructor(plan: DriftPlan, { sketched = true } = {}) {
+    this.cells = new Float64Array(plan.cells);
+    this.sketches = sketched ? Array.from({ length: plan.sketches }, () => new QuantileSketch()) : null;
+  }
+
+  get rows(): number {
+    return this.cells[0]!;
+  }
+
+  add({ cells, numbers }: DriftCounts): void {
+    const own = this.cells;
+    // Of another package under the same name.
+    if (cells.length !== own.length) return;
+    for (let i = 0; i < own.length; i++) own[i]! += cells[i]!;
+    const { sketches } = this;
+    if (!sketches) return;
+    for (let i = 0; i < numbers.length; i += 2) {
+      const place = numbers[i]!;
+      const sketch = Math.floor(place / TABLE_BUCKETS);
+      sketches[sketch]?.add(place - sketch * TABLE_BUCKETS, numbers[i + 1]!);
+    }
+  }
+
+  merge(other: DriftSum): void {
+    for (const [i, n] of other.cells.entries()) this.cells[i]! += n;
+    for (const [i, sketch] of (this.sketches ?? []).entries()) {
+      const more = other.sketches?.[i];
+      if (more) sketch.merge(more);
+    }
+  }
+}

@@ -1,0 +1,186 @@
+// The drift kernel: how many values of a column are at or above each threshold, four columns of a row at once, in WebAssembly.
+import { Arena } from '../wasm/arena.ts';
+import { type Local, WasmFunction } from '../wasm/function.ts';
+import { assemble, loadModule } from '../wasm/module.ts';
+import type { DriftMatrix, Lane } from './drift-matrix.ts';
+import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
+
+const VECTOR = 16;
+const LANES = 4;
+/** Thresholds that one pass over the rows takes: more do not stay in registers. */
+const AT_ONCE = 6;
+/** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
+const MOST_THRESHOLDS = 48;
+
+/** Up to four neighbouring columns of a segment. */
+interface Group {
+  readonly segment: number;
+  readonly offset: number;
+  readonly lanes: Lane[];
+  /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
+  thresholds: number;
+  sums: number;
+  count: number;
+}
+
+/** A call of the kernel: the rows, where limits or buckets are, where it counts. */
+interface Pass {
+  run(...args: number[]): void;
+  from: number;
+  step: number;
+  input: number;
+  output: number;
+}
+
+/**
+ * Values are not sorted into bins one by one: comparing a vector with one threshold after the other has no branches and writes nothing
+ * before the end. NaN is at or above nothing.
+ */
+export class DriftKernel {
+  /** Columns that it does not count. */
+  readonly left: readonly Lane[];
+  /** One table of buckets a sketch, TABLE_BUCKETS each. */
+  readonly tables: Uint32Array;
+  readonly #groups: readonly Group[];
+  readonly #passes: readonly Pass[];
+  readonly #memory: WebAssembly.Memory;
+
+  private constructor(matrix: DriftMatrix, sketches: number) {
+    const arena = new Arena();
+    const few = (lane: Lane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
+    this.left = matrix.lanes.filter((lane) => !few(lane));
+    this.#groups = groupsOf(matrix.lanes.filter(few));
+    for (const group of this.#groups) {
+      group.thresholds = arena.take(group.count * VECTOR, (memory, at) => placeThresholds(memory, at, group));
+      group.sums = arena.take(group.count * VECTOR);
+    }
+    const buckets = bucketsByBits();
+    const map = arena.take(buckets.byteLength, (memory, at) => new Uint16Array(memory, at).set(buckets));
+    const tables = arena.take(sketches * TABLE_BUCKETS * 4);
+    // Vectors of the last row reach into what follows.
+    const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
+    const passes = Array.from({ length: AT_ONCE }, (_, n) => passFunction(n + 1));
+    const code = assemble('drift-kernel', [...passes, sketchFunction()]);
+    const { memory, exports } = loadModule(code, arena.build());
+    this.#memory = memory;
+    const rowsOf = ({ segment, offset }: Group | Lane) => ({
+      from: data[segment]! + offset * 4,
+      step: matrix.segments[segment]!.width * 4,
+    });
+    const ofGroup = (group: Group): Pass[] =>
+      Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => {
+        const run = exports[`pass${Math.min(AT_ONCE, group.count - i * AT_ONCE)}`]!;
+        const at = i * AT_ONCE * VECTOR;
+        return { run, ...rowsOf(group), input: group.thresholds + at, output: group.sums + at };
+      });
+    const sketched = matrix.lanes.filter(({ measured }) => measured.sketch >= 0);
+    this.#passes = [
+      ...this.#groups.flatMap(ofGroup),
+      ...sketched.map((lane): Pass => {
+        const table = tables + lane.measured.sketch * TABLE_BUCKETS * 4;
+        return { run: exports.sketch!, ...rowsOf(lane), input: map, output: table };
+      }),
+    ];
+    this.tables = new Uint32Array(memory.buffer, tables, sketches * TABLE_BUCKETS);
+    for (const [s, segment] of matrix.segments.entries()) {
+      segment.data = new Float32Array(memory.buffer, data[s]!, segment.data.length);
+    }
+  }
+
+  /** From now on the matrix fills the memory of the kernel. null: there is no memory for one. */
+  static open(matrix: DriftMatrix, sketches: number): DriftKernel | null {
+    try {
+      return new DriftKernel(matrix, sketches);
+    } catch (error) {
+      if (error instanceof RangeError) return null;
+      throw error;
+    }
+  }
+
+  /** Counts the first `rows` rows of the matrix. */
+  run(rows: number): void {
+    for (const { run, from, step, input, output } of this.#passes) run(from, from + rows * step, step, input, output);
+  }
+
+  /** Adds what was counted since it was last asked, and forgets it. The tables are left as they are. */
+  drain(cells: Uint32Array): void {
+    for (const { lanes, offset, sums, count } of this.#groups) {
+      const counted = new Uint32Array(this.#memory.buffer, sums, count * LANES);
+      for (const lane of lanes) {
+        const l = lane.offset - offset;
+        const own = lane.cells.length;
+        for (let k = 0; k < own; k++) {
+          const above = k + 1 < own ? counted[(k + 1) * LANES + l]! : 0;
+          cells[lane.cells[k]!]! += counted[k * LANES + l]! - above;
+        }
+      }
+      counted.fill(0);
+    }
+  }
+}
+
+function groupsOf(lanes: readonly Lane[]): Group[] {
+  const groups: Group[] = [];
+  for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
+    const last = groups.at(-1);
+    if (last && last.segment === lane.segment && lane.offset < last.offset + LANES) {
+      last.lanes.push(lane);
+      last.count = Math.max(last.count, lane.thresholds.length);
+    } else {
+      const { segment, offset } = lane;
+      groups.push({ segment, offset, lanes: [lane], thresholds: 0, sums: 0, count: lane.thresholds.length });
+    }
+  }
+  return groups;
+}
+
+function placeThresholds(memory: ArrayBuffer, at: number, { lanes, offset, count }: Group): void {
+  const vectors = new Float32Array(memory, at, count * LANES).fill(Number.NaN);
+  for (const lane of lanes) {
+    for (const [k, threshold] of lane.thresholds.entries()) vectors[k * LANES + lane.offset - offset] = threshold;
+  }
+}
+
+/** pass(at, end, step, thresholds, sums): of `n` vectors of thresholds. */
+function passFunction(n: number): WasmFunction {
+  const f = new WasmFunction(`pass${n}`, { at: 'i32', end: 'i32', step: 'i32', thresholds: 'i32', sums: 'i32' });
+  const { at, end, step, thresholds, sums } = f.params;
+  const row = f.local('v128', 'row');
+  const each = Array.from({ length: n }, (_, k): [limit: Local, sum: Local, offset: number] => [
+    f.local('v128', `limit${k}`),
+    f.local('v128', `sum${k}`),
+    k * VECTOR,
+  ]);
+  for (const [limit, sum, offset] of each) {
+    f.get(thresholds).memory('v128.load', offset).set(limit);
+    f.get(sums).memory('v128.load', offset).set(sum);
+  }
+  f.repeat(
+    () => {
+      f.get(at).memory('v128.load').set(row);
+      // What is true is -1.
+      for (const [limit, sum] of each) f.get(sum, row, limit).op('f32x4.ge', 'i32x4.sub').set(sum);
+      f.get(at, step).op('i32.add').set(at);
+    },
+    () => f.get(at, end).op('i32.lt_u'),
+  );
+  for (const [, sum, offset] of each) f.get(sums, sum).memory('v128.store', offset);
+  return f.end();
+}
+
+/** sketch(at, end, step, map, table): one more in the bucket of each number. */
+function sketchFunction(): WasmFunction {
+  const f = new WasmFunction('sketch', { at: 'i32', end: 'i32', step: 'i32', map: 'i32', table: 'i32' });
+  const { at, end, step, map, table } = f.params;
+  const bucket = f.local('i32', 'bucket');
+  f.repeat(
+    () => {
+      f.get(table, at).memory('i32.load').i32(BUCKET_SHIFT).op('i32.shr_u').i32(1).op('i32.shl');
+      f.get(map).op('i32.add').memory('i32.load16_u').i32(2).op('i32.shl', 'i32.add').tee(bucket);
+      f.get(bucket).memory('i32.load').i32(1).op('i32.add').memory('i32.store');
+      f.get(at, step).op('i32.add').set(at);
+    },
+    () => f.get(at, end).op('i32.lt_u'),
+  );
+  return f.end();
+}

@@ -1,0 +1,185 @@
+// The values of a micro-batch as they are counted: float32, row by row, NaN where a value is missing or unseen or its row rejected.
+import type { ColumnBatch } from '../core/batch.ts';
+import type { DirectEncoding, EncodedInput, Encoding } from '../inference/encode/encoder.ts';
+import type { Scores } from '../inference/evaluate/evaluator.ts';
+import type { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { DriftPlan, MeasuredColumn } from './drift-plan.ts';
+
+/** Inputs of fewer columns are copied column by column. */
+const WIDE = 3;
+
+/** Rows of float32 that lie together. */
+export interface Segment {
+  data: Float32Array;
+  readonly width: number;
+}
+
+/** Where the values of a column lie, and what they count as. */
+export interface Lane {
+  readonly measured: MeasuredColumn;
+  readonly segment: number;
+  readonly offset: number;
+  /** Ascending. A value from thresholds[k] up to, but without, the next one counts in cells[k]; below the first there is none. */
+  readonly thresholds: Float32Array;
+  readonly cells: Int32Array;
+}
+
+/** Writes the values of a column into `out` at `from`, `from + step`, … */
+type Fill = (batch: ColumnBatch, scores: Scores, rows: number, out: Float32Array, from: number, step: number) => void;
+
+/**
+ * Columns that the encoding does not tell enough of: values that count apart are the same number to the model. They have to be
+ * held by the batch.
+ */
+export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boolean[] => {
+  const keep = columns.map(() => false);
+  for (const measured of plan.columns) {
+    const encoding = columns[measured.column];
+    if (encoding) keep[measured.column] = encodedLevels(measured, encoding) === null;
+  }
+  return keep;
+};
+
+/**
+ * Encoded columns are taken as the model gets them, because the fast path of decoding leaves nothing else of them; those with
+ * another encoding (see `columnsToKeep`), texts and the score are filled in behind them.
+ */
+export class DriftMatrix {
+  readonly segments: readonly Segment[];
+  readonly lanes: readonly Lane[];
+  /** Inputs that are copied as they are: the first segments. */
+  readonly #copied: readonly EncodedInput[];
+  readonly #fills: readonly { fill: Fill; offset: number }[];
+  /** Lane of a column of the package. */
+  readonly #laneOf: ReadonlyMap<number, Lane>;
+
+  constructor(plan: DriftPlan, { inputs, columns }: DirectEncoding, interpreter: Interpreter, capacity: number) {
+    const wide = (encoding: Encoding | null | undefined) =>
+      encoding?.places.find(({ input }) => inputs[input]!.width >= WIDE);
+    const copied = new Set(plan.columns.flatMap(({ column }) => inputs[wide(columns[column])?.input ?? -1] ?? []));
+    this.#copied = [...copied];
+    const fills: { fill: Fill; offset: number }[] = [];
+    this.lanes = plan.columns.map((measured): Lane => {
+      const encoding = columns[measured.column] ?? null;
+      const levels = encoding ? encodedLevels(measured, encoding)! : heldLevels(measured);
+      const limits = { measured, thresholds: Float32Array.from(levels, (l) => l[0]), cells: Int32Array.from(levels, (l) => l[1]) }; // biome-ignore format: one line
+      const place = wide(encoding);
+      if (place) return { ...limits, segment: this.#copied.indexOf(inputs[place.input]!), offset: place.column };
+      const offset = fills.length;
+      fills.push({ fill: fillOf(measured, encoding, inputs, interpreter, capacity), offset });
+      return { ...limits, segment: this.#copied.length, offset };
+    });
+    this.#fills = fills;
+    const widths = [...this.#copied.map((input) => input.width), fills.length];
+    this.segments = widths.map((width) => ({ width, data: new Float32Array(capacity * width) }));
+    this.#laneOf = new Map(this.lanes.map((lane) => [lane.measured.column, lane]));
+  }
+
+  /** Takes the rows of a batch that was encoded and scored; `unseen` is told of each unseen cell of a valid row. */
+  fill(batch: ColumnBatch, scores: Scores, unseen: (measured: MeasuredColumn) => void): void {
+    const { rows, rejections, rejected } = batch;
+    for (let s = 0; s < this.#copied.length; s++) {
+      const { data, width } = this.#copied[s]!;
+      this.segments[s]!.data.set((data as Float32Array).subarray(0, rows * width));
+    }
+    const own = this.segments.at(-1)!;
+    for (const { fill, offset } of this.#fills) fill(batch, scores, rows, own.data, offset, own.width);
+    for (const { index } of rejections) {
+      for (const { data, width } of this.segments) data.fill(Number.NaN, index * width, (index + 1) * width);
+    }
+    for (let c = 0; c < batch.columns.length; c++) {
+      const { unseenRows } = batch.columns[c]!;
+      if (unseenRows.length === 0) continue;
+      const lane = this.#laneOf.get(c);
+      if (!lane) continue;
+      const { data, width } = this.segments[lane.segment]!;
+      for (const row of unseenRows) {
+        if (rejected[row] === 1) continue;
+        data[row * width + lane.offset] = Number.NaN;
+        unseen(lane.measured);
+      }
+    }
+  }
+}
+
+type Levels = (readonly [from: number, cell: number])[];
+
+const numberLevels = ({ at }: MeasuredColumn, edges: readonly number[]): Levels =>
+  [-Infinity, ...edges].map((edge, bin) => [edge, at + bin]);
+
+/** What numbers count as that a decoder may have written in place of values; null: they do not tell. */
+function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding): Levels | null {
+  const { binning, at, bins } = measured;
+  if (binning.by === 'texts') return null;
+  if (binning.by === 'edges') return Number.isNaN(missing) ? numberLevels(measured, binning.edges) : null;
+  // Behind those of unseen and missing values; unseen ones are told by the batch.
+  const [, ofMissing, ...coded] = values!.map(Math.fround);
+  const cells = new Map<number, number>();
+  if (!Number.isNaN(ofMissing)) cells.set(ofMissing!, at + bins);
+  for (const [code, value] of coded.entries()) {
+    const cell = at + binning.bins[code]!;
+    if (Number.isNaN(value) || (cells.get(value) ?? cell) !== cell) return null;
+    cells.set(value, cell);
+  }
+  return [...cells].sort((a, b) => a[0] - b[0]);
+}
+
+/** Of values that a batch holds: numbers, codes, or the bins of texts, -1 for an unseen one. */
+function heldLevels(measured: MeasuredColumn): Levels {
+  const { binning, at, bins } = measured;
+  if (binning.by === 'edges') return numberLevels(measured, binning.edges);
+  if (binning.by === 'codes') return binning.bins.map((bin, code) => [code, at + bin]);
+  return [[-1, at + bins + 1], ...Array.from({ length: bins }, (_, bin) => [bin, at + bin] as const)];
+}
+
+function fillOf(
+  { column, binning }: MeasuredColumn,
+  encoding: Encoding | null,
+  inputs: readonly EncodedInput[],
+  interpreter: Interpreter,
+  capacity: number,
+): Fill {
+  if (column < 0) return fillScores(interpreter, capacity);
+  if (encoding) {
+    const place = encoding.places[0]!;
+    const { data, width } = inputs[place.input]! as EncodedInput & { data: Float32Array };
+    return (_batch, _scores, rows, out, from, step) => {
+      for (let r = 0, o = from; r < rows; r++, o += step) out[o] = data[r * width + place.column]!;
+    };
+  }
+  if (binning.by === 'edges') {
+    return (batch, _scores, rows, out, from, step) => {
+      const { numbers } = batch.columns[column]!;
+      for (let r = 0, o = from; r < rows; r++, o += step) out[o] = numbers[r]!;
+    };
+  }
+  if (binning.by === 'codes') {
+    return (batch, _scores, rows, out, from, step) => {
+      const { codes } = batch.columns[column]!;
+      for (let r = 0, o = from; r < rows; r++, o += step) out[o] = codes[r]! < 0 ? Number.NaN : codes[r]!;
+    };
+  }
+  const { bins, other } = binning;
+  const otherwise = other ?? -1;
+  return (batch, _scores, rows, out, from, step) => {
+    const { texts } = batch.columns[column]!;
+    for (let r = 0, o = from; r < rows; r++, o += step) {
+      const text = texts[r];
+      out[o] = text === null || text === undefined ? Number.NaN : (bins.get(text) ?? otherwise);
+    }
+  };
+}
+
+/** The number that the baseline has of a prediction: its probability, its value, or that of the first class of several. */
+function fillScores(interpreter: Interpreter, capacity: number): Fill {
+  const probabilities = new Float32Array(interpreter.task === 'binary' ? capacity : 0);
+  return (_batch, scores, rows, out, from, step) => {
+    if (interpreter.task === 'binary') {
+      interpreter.probabilities(scores, rows, probabilities);
+      for (let r = 0, o = from; r < rows; r++, o += step) out[o] = probabilities[r]!;
+      return;
+    }
+    const { values, width } = scores;
+    for (let r = 0, o = from; r < rows; r++, o += step) out[o] = values[r * width]!;
+  };
+}

@@ -1,0 +1,132 @@
+// What is measured of a model: the bins of its baseline, and where the counts of each column lie in one flat list of cells.
+import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+
+type Baseline = NonNullable<Manifest['baseline']>;
+type ColumnBaseline = Baseline['columns'][string];
+
+/** What onboarding counts categories beyond the most frequent ones under. */
+const OTHER = '(other)';
+/** Columns whose quantiles are measured, at most: what each takes is bounded, and so is the sum. */
+const MAX_SKETCHES = 32;
+
+/** How the values of a column fall into bins. */
+export type Binning =
+  /** Numbers and the score, compared as float32: bin k is edges[k - 1] ≤ value < edges[k]. */
+  | { by: 'edges'; edges: readonly number[] }
+  /** Booleans (code 0 or 1) and categories that the package lists: the bin of each code. */
+  | { by: 'codes'; bins: readonly number[] }
+  /** Categories that it does not list, and texts: the bin of each text; null: another is unseen. */
+  | { by: 'texts'; bins: ReadonlyMap<string, number>; other: number | null };
+
+/** A column, or the score. */
+export interface MeasuredColumn {
+  /** null: the score. */
+  readonly name: string | null;
+  /** Its place in the package; -1: the score. */
+  readonly column: number;
+  readonly binning: Binning;
+  readonly bins: number;
+  /** First of its cells: those of the bins, then that of missing values, then that of unseen ones. */
+  readonly at: number;
+  /** Rows of the training data by bin, unseen ones behind them. */
+  readonly trained: readonly number[];
+  /** Share of the training data in which it is missing. */
+  readonly trainedMissing: number;
+  /** Number of its sketch; -1: it has none. */
+  readonly sketch: number;
+}
+
+interface Binned {
+  binning: Binning;
+  counts: number[];
+}
+
+export class DriftPlan {
+  /** The score, if the baseline has it, then columns in the order of the package. */
+  readonly columns: readonly MeasuredColumn[];
+  readonly sketches: number;
+  /** Cells in all. Cell 0 counts rows. */
+  readonly cells: number;
+
+  private constructor(manifest: Manifest, baseline: Baseline) {
+    const columns: MeasuredColumn[] = [];
+    let at = 1;
+    let sketches = 0;
+    const add = (name: string | null, column: number, { binning, counts }: Binned, own: Partial<ColumnBaseline>) => {
+      const trained = [...counts, own.unseen ?? 0];
+      const rows = baseline.rows ?? trained.reduce((a, b) => a + b, own.missing ?? 0);
+      const trainedMissing = rows === 0 ? 0 : (own.missing ?? 0) / rows;
+      const sketch = binning.by === 'edges' && sketches < MAX_SKETCHES ? sketches++ : -1;
+      columns.push({ name, column, binning, bins: counts.length, at, trained, trainedMissing, sketch });
+      at += counts.length + 2;
+    };
+    const score = baseline.score && edgesOf(baseline.score);
+    // The score comes first, so that it has a sketch whatever the number of columns.
+    if (score) add(null, -1, score, {});
+    for (const [column, reader] of columnReaders(manifest).entries()) {
+      const own = Object.hasOwn(baseline.columns, reader.name) ? baseline.columns[reader.name]! : null;
+      const binned = own && binsOf(reader, own);
+      if (binned) add(reader.name, column, binned, own);
+    }
+    this.columns = columns;
+    this.cells = at;
+    this.sketches = sketches;
+  }
+
+  /** null: the package has no baseline, or one of which nothing can be measured. */
+  static of(manifest: Manifest): DriftPlan | null {
+    if (!manifest.baseline) return null;
+    const plan = new DriftPlan(manifest, manifest.baseline);
+    return plan.columns.length > 0 ? plan : null;
+  }
+
+  get score(): MeasuredColumn | null {
+    const first = this.columns[0]!;
+    return first.column < 0 ? first : null;
+  }
+}
+
+function binsOf(reader: ColumnReader, { edges, counts }: ColumnBaseline): Binned | null {
+  if (reader.kind === 'number') return Array.isArray(counts) ? edgesOf({ edges: edges ?? [], counts }) : null;
+  if (Array.isArray(counts)) return null;
+  if (reader.kind === 'boolean') return booleanBins(reader, counts);
+  return reader.kind === 'text' ? textBins(counts) : codeBins(reader, counts);
+}
+
+function edgesOf({ edges, counts }: NonNullable<Baseline['score']>): Binned | null {
+  if (counts.length !== edges.length + 1) return null;
+  return { binning: { by: 'edges', edges: edges.map(Math.fround) }, counts: [...counts] };
+}
+
+/** Bin 0 is false, bin 1 is true, by whatever words. */
+function booleanBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
+  const trained = [0, 0];
+  for (const [word, n] of Object.entries(counts)) {
+    const code = reader.codes.get(word);
+    if (code !== undefined) trained[code]! += n;
+  }
+  return { binning: { by: 'codes', bins: [0, 1] }, counts: trained };
+}
+
+function textBins(counts: Readonly<Record<string, number>>): Binned {
+  const words = Object.keys(counts);
+  const other = words.indexOf(OTHER);
+  const bins = new Map(words.map((word, bin) => [word, bin]));
+  return { binning: { by: 'texts', bins, other: other < 0 ? null : other }, counts: Object.values(counts) };
+}
+
+/** Categories that the model knows and the baseline does not name share a bin: the one for others, made if there is none. */
+function codeBins(reader: ColumnReader, counts: Readonly<Record<string, number>>): Binned {
+  const words = Object.keys(counts);
+  const trained = Object.values(counts);
+  const index = new Map(words.map((word, bin) => [word, bin]));
+  let other = words.indexOf(OTHER);
+  const bins = reader.values.map((word) => {
+    const bin = index.get(word);
+    if (bin !== undefined) return bin;
+    if (other < 0) other = trained.push(0) - 1;
+    return other;
+  });
+  return { binning: { by: 'codes', bins }, counts: trained };
+}

@@ -1,0 +1,111 @@
+// Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 32 an octave.
+
+/** Bits of a float32 below its bucket: sign, exponent and five bits of the mantissa are left. */
+export const BUCKET_SHIFT = 18;
+const PER_OCTAVE = 32;
+/** Magnitudes below 2^-20 count as zero, those from 2^44 on as the largest. */
+const LOWEST_EXPONENT = -20;
+const OCTAVES = 64;
+/** Buckets of positive numbers; as many follow for negative ones. 0 is that of zero. */
+const MAGNITUDES = OCTAVES * PER_OCTAVE;
+/** What is no number is counted behind all buckets, and nowhere else. */
+const NO_NUMBER = 2 * MAGNITUDES + 1;
+/** Buckets of a table, NO_NUMBER included. */
+export const TABLE_BUCKETS = NO_NUMBER + 1;
+/** Buckets of one sign that a sketch keeps: 16 octaves below the largest. What is smaller is counted in the lowest of them. */
+const KEPT = 16 * PER_OCTAVE;
+/** Largest relative error of a quantile within those. */
+export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
+
+/** The bucket of every float32 by its upper bits. */
+export function bucketsByBits(): Uint16Array {
+  return Uint16Array.from({ length: 2 ** (32 - BUCKET_SHIFT) }, (_, bits) => {
+    const negative = bits >= 2 ** (31 - BUCKET_SHIFT);
+    const exponent = (bits >> 5) & 255;
+    if (exponent === 255) return NO_NUMBER;
+    const place = (exponent - 127 - LOWEST_EXPONENT) * PER_OCTAVE + (bits & 31) + 1;
+    if (place < 1) return 0;
+    return Math.min(place, MAGNITUDES) + (negative ? MAGNITUDES : 0);
+  });
+}
+
+/** The estimate of what is in bucket `place` (from 1) of one sign. */
+function magnitudeOf(place: number): number {
+  const octave = 2 ** (Math.floor((place - 1) / PER_OCTAVE) + LOWEST_EXPONENT);
+  const low = octave * (1 + ((place - 1) % PER_OCTAVE) / PER_OCTAVE);
+  const high = low + octave / PER_OCTAVE;
+  return (2 * low * high) / (low + high);
+}
+
+/** The buckets of one sign: at most KEPT, up to the largest that has something. */
+class Store {
+  #first = 0;
+  #counts = new Uint32Array(0);
+
+  add(place: number, n: number): void {
+    const { length } = this.#counts;
+    const last = this.#first + length - 1;
+    if (length === 0) this.#grow(place, place);
+    else if (place > last) this.#grow(this.#first, place);
+    else if (place < this.#first && length < KEPT) this.#grow(place, last);
+    this.#counts[Math.max(place - this.#first, 0)]! += n;
+  }
+
+  #grow(first: number, last: number): void {
+    const lowest = Math.max(first, last - KEPT + 1);
+    const counts = new Uint32Array(last - lowest + 1);
+    for (const [i, n] of this.#counts.entries()) counts[Math.max(this.#first + i, lowest) - lowest]! += n;
+    this.#first = lowest;
+    this.#counts = counts;
+  }
+
+  /** Places that have something, from the lowest on. */
+  *entries(): Generator<[place: number, n: number]> {
+    for (const [i, n] of this.#counts.entries()) if (n > 0) yield [this.#first + i, n];
+  }
+}
+
+/** Counts by bucket. The sum of sketches is the sketch of all their numbers, in whatever order they are added. */
+export class QuantileSketch {
+  #count = 0;
+  #zero = 0;
+  readonly #positive = new Store();
+  readonly #negative = new Store();
+
+  get count(): number {
+    return this.#count;
+  }
+
+  /** `n` numbers of a bucket, as `bucketsByBits` names it. */
+  add(bucket: number, n: number): void {
+    if (bucket === NO_NUMBER) return;
+    this.#count += n;
+    if (bucket === 0) this.#zero += n;
+    else if (bucket <= MAGNITUDES) this.#positive.add(bucket, n);
+    else this.#negative.add(bucket - MAGNITUDES, n);
+  }
+
+  merge(other: QuantileSketch): void {
+    this.#count += other.#count;
+    this.#zero += other.#zero;
+    for (const [place, n] of other.#positive.entries()) this.#positive.add(place, n);
+    for (const [place, n] of other.#negative.entries()) this.#negative.add(place, n);
+  }
+
+  /** Estimates of the quantiles `q` (ascending, 0…1), each within QUANTILE_ERROR of a value of that rank; empty without numbers. */
+  quantiles(q: readonly number[]): number[] {
+    const found: number[] = [];
+    let before = 0;
+    for (const [value, n] of this.#ascending()) {
+      before += n;
+      while (found.length < q.length && q[found.length]! * (this.#count - 1) < before) found.push(value);
+    }
+    return found;
+  }
+
+  *#ascending(): Generator<[value: number, n: number]> {
+    for (const [place, n] of [...this.#negative.entries()].reverse()) yield [-magnitudeOf(place), n];
+    if (this.#zero > 0) yield [0, this.#zero];
+    for (const [place, n] of this.#positive.entries()) yield [magnitudeOf(place), n];
+  }
+}
