@@ -13,6 +13,7 @@ const CAMPAIGNS = [
   'test/kafka/{oauthbearer,late-commits,several-topics}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
+  'test/monitoring/drills.test.ts',
   'test/onboarding/mutations.test.ts',
   'test/runs/{containers,commit}.test.ts',
 ];

@@ -1,7 +1,7 @@
 // Programs of others that some tests run, and what to install where one is missing: such a test is skipped by name.
 import { spawnSync } from 'node:child_process';
 import { type TestFunction, test } from 'vitest';
-import { IN_CHECK, SKIPPED, TIER } from './tiers.ts';
+import { campaignTest, IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 
 interface Tool {
   install: string;
@@ -90,4 +90,10 @@ export function testNeeding(names: readonly ToolName[], name: string, run: TestF
 export function checkTestNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
   if (TIER === 'quick') test.skip(`${name}${SKIPPED}${IN_CHECK}`, run);
   else testNeeding(names, name, run);
+}
+
+/** The same for what only the campaigns do. */
+export function campaignTestNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
+  if (TIER === 'campaigns') testNeeding(names, name, run);
+  else campaignTest(name, run);
 }

@@ -1,0 +1,198 @@
+// Drills: one thing goes wrong at a time, with `sluice serve` and `sluice run` as they are deployed. The right alert reaches the webhook, no other does.
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, onTestFinished } from 'vitest';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
+import { scratch, sluice } from '../support/cli.ts';
+import { serveText, Watch } from '../support/prometheus.ts';
+import { times } from '../support/tiers.ts';
+import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
+import { type WatchedOptions, WatchedService } from '../support/watched-service.ts';
+
+interface Scene {
+  service: WatchedService;
+  watch: Watch;
+  folder: string;
+  /** What the collector of text files hands on. */
+  text: { current: string };
+}
+
+interface Drill {
+  what: string;
+  alerts: readonly string[];
+  options?: WatchedOptions | ((folder: string) => WatchedOptions);
+  bring?: (scene: Scene) => Promise<unknown>;
+  /** Repeated until the alert is told. */
+  again?: (scene: Scene) => Promise<unknown>;
+  needs?: readonly ToolName[];
+  /** Part of the sample that `npm run check` does. */
+  sample?: true;
+}
+
+const rows = (count: number, seed: number, faults = 0): Buffer =>
+  Buffer.concat([...generatePortfolio({ rows: count, seed, faults })]);
+const HEALTHY = rows(100, 3, 1);
+const REJECTED = rows(100, 4, 60);
+
+/** A version of the bundled model whose graph ends too early. */
+function damagedVersion({ service }: Scene, id: string, version: number): void {
+  const folder = path.join(service.registry, id, String(version));
+  cpSync(path.join(service.registry, 'credit-default', '1'), folder, { recursive: true });
+  const manifest = path.join(folder, 'model.yaml');
+  const yaml = readFileSync(manifest, 'utf8').replace('id: credit-default', `id: ${id}`);
+  writeFileSync(manifest, yaml.replace('version: 1', `version: ${version}`));
+  truncateSync(path.join(folder, 'model.onnx'), 1000);
+}
+
+/** Process ids of the workers of a service whose models are served by ONNX Runtime. */
+const workersOf = (pid: number): number[] =>
+  readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
+
+/** The metrics that a run of files left behind. */
+async function leftBehind(folder: string, input: Buffer | string): Promise<string> {
+  writeFileSync(path.join(folder, 'in.csv'), input);
+  const pipeline = path.join(folder, 'nightly.yaml');
+  writeFileSync(
+    pipeline,
+    `model: credit-default\nsource: { type: file, path: ${folder}/in.csv }\nsink: { type: file, path: ${folder}/out.csv }\n`,
+  );
+  const file = path.join(folder, 'nightly.prom');
+  await sluice(['run', pipeline, '--metrics-file', file, '--registry', path.resolve('src/bundled')]);
+  return readFileSync(file, 'utf8');
+}
+
+const DRILLS: readonly Drill[] = [
+  {
+    what: 'an alias is moved to a damaged version',
+    alerts: ['SluiceModelStale'],
+    sample: true,
+    bring: async (scene) => {
+      damagedVersion(scene, 'credit-default', 2);
+      writeFileSync(path.join(scene.service.registry, 'credit-default', 'aliases.yaml'), 'champion: 2\n');
+    },
+  },
+  {
+    what: 'a damaged model is asked for that never served',
+    alerts: ['SluiceModelNotLoadable'],
+    bring: async (scene) => {
+      damagedVersion(scene, 'broken', 1);
+      await scene.service.predict(HEALTHY, 'broken');
+    },
+  },
+  { what: 'a certificate expires in a week', alerts: ['SluiceCertificateExpiring'], options: { certificateDays: 7 } },
+  { what: 'a certificate expires tomorrow', alerts: ['SluiceCertificateExpiresSoon'], options: { certificateDays: 1 } },
+  { what: 'a key expires in a week', alerts: ['SluiceKeyExpiring'], options: { keyDays: 7 } },
+  {
+    what: 'a flood of rejects',
+    alerts: ['SluiceRejectsAboveNormal'],
+    sample: true,
+    again: ({ service }) => Promise.all([service.predict(REJECTED), service.predict(REJECTED)]),
+  },
+  {
+    what: 'workers are killed',
+    alerts: ['SluiceWorkersDie'],
+    sample: true,
+    options: { settings: ['evaluator=onnxruntime'] },
+    again: async ({ service }) => {
+      for (const worker of workersOf(service.pid)) process.kill(worker, 'SIGKILL');
+      await sleep(2000);
+    },
+  },
+  {
+    what: 'the service is overloaded',
+    alerts: ['SluiceErrorBudgetBurnFast'],
+    options: { settings: ['limits.concurrent_requests=1', 'limits.queued_requests=0'] },
+    again: ({ service }) => Promise.all(Array.from({ length: 8 }, () => service.predict(rows(2000, 5)))),
+  },
+  {
+    what: 'clients go in the middle of their answers',
+    alerts: ['SluiceAnswersCut'],
+    again: ({ service }) => service.leave(rows(15_000, 6)),
+  },
+  {
+    what: 'the disk for answers is full',
+    alerts: ['SluiceDiskLow'],
+    needs: ['unshare as root'],
+    options: (folder) => {
+      const disk = path.join(folder, 'disk');
+      mkdirSync(disk);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1200m', 'tmpfs', disk]);
+      onTestFinished(() => void execFileSync('umount', ['-l', disk]));
+      return { settings: [`spill.folder=${disk}`] };
+    },
+    bring: async ({ folder }) => execFileSync('fallocate', ['-l', '300m', path.join(folder, 'disk', 'full')]),
+  },
+  {
+    what: 'somebody tries keys',
+    alerts: ['SluiceLoginsFail'],
+    again: ({ service }) => service.request('GET', '/api/v1/models', undefined, 'sluice_guess'),
+  },
+  {
+    what: 'the process is killed',
+    alerts: ['SluiceDown'],
+    sample: true,
+    bring: async ({ service }) => service.kill('SIGKILL'),
+  },
+  { what: 'the process hangs', alerts: ['SluiceDown'], bring: async ({ service }) => service.kill('SIGSTOP') },
+  {
+    what: 'a model that shall be loaded is not there',
+    alerts: ['SluiceNotReady'],
+    options: { settings: ['preload=["credit-default","nobody"]'] },
+  },
+  {
+    what: 'no nightly run since the day before yesterday',
+    alerts: ['SluiceNightlyRunMissing'],
+    bring: async ({ folder, text }) => {
+      const left = await leftBehind(folder, HEALTHY);
+      text.current = left.replace(/^(sluice_run_last_\w+_timestamp_seconds\S*) (\S+)/gm, (_, name, seconds) => `${name} ${Number(seconds) - 27 * 3600}`); // biome-ignore format: one line
+    },
+  },
+  {
+    what: 'the nightly run fails',
+    alerts: ['SluiceRunFailed'],
+    bring: async ({ folder, text }) => {
+      text.current = await leftBehind(folder, 'nothing,of,the,model\n1,2,3,4\n');
+    },
+  },
+];
+
+async function drill({ what, alerts, options = {}, bring, again }: Drill): Promise<void> {
+  const folder = scratch();
+  const text = { current: '' };
+  const collector = await serveText(() => text.current);
+  onTestFinished(() => collector.close());
+  await using service = await WatchedService.start(typeof options === 'function' ? options(folder) : options);
+  const targets = [...service.targets, { job: 'node', port: collector.port }];
+  await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR });
+  const scene: Scene = { service, watch, folder, text };
+  {
+    await using _load = new Load(() => service.predict(HEALTHY));
+    await watched(watch);
+    await bring?.(scene);
+    {
+      await using _again = again === undefined ? null : new Load(() => again(scene), 100);
+      await toldOf(watch, alerts);
+    }
+    expect(await settled(watch), what).toEqual(alerts);
+  }
+}
+
+for (const one of DRILLS) {
+  const needs = ['Prometheus', 'Alertmanager', ...(one.needs ?? [])] as const;
+  const drillTest = one.sample ? checkTestNeeding : campaignTestNeeding;
+  drillTest(needs, `${one.what}: ${one.alerts.join(', ')}`, () => drill(one));
+}
+
+checkTestNeeding(['Prometheus', 'Alertmanager'], 'under healthy load nothing is told', async () => {
+  const seconds = times('SLUICE_HEALTHY_SECONDS', { quick: 0, check: 20, campaigns: 600 });
+  await using service = await WatchedService.start();
+  await using watch = await Watch.start({ targets: service.targets, divisor: DRILL_DIVISOR });
+  await using load = new Load(() => service.predict(HEALTHY));
+  await watched(watch);
+  expect(await settled(watch, seconds * 1000)).toEqual([]);
+  expect(load.rounds).toBeGreaterThan(0);
+  expect(await watch.sickRules()).toEqual({});
+});

@@ -1,0 +1,66 @@
+// One thing goes wrong under load, watched by a real Prometheus and told through a real Alertmanager: which alerts reach the webhook?
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PATIENCE_MS } from './patience.ts';
+import type { Watch } from './prometheus.ts';
+
+/** Times of the rules are divided by this: a minute is a second. */
+export const DRILL_DIVISOR = 60;
+/** After the alert so many evaluations may bring another one, and must not. */
+const SETTLED_MS = 12_000;
+
+/** Repeats `work` until the end of the scope; what fails meanwhile is what the drill is about. */
+export class Load implements AsyncDisposable {
+  #on = true;
+  readonly #done: Promise<void>;
+  /** Rounds that were done. */
+  rounds = 0;
+
+  constructor(work: () => Promise<unknown>, everyMs = 200) {
+    this.#done = this.#go(work, everyMs);
+  }
+
+  async #go(work: () => Promise<unknown>, everyMs: number): Promise<void> {
+    while (this.#on) {
+      const due = performance.now() + everyMs;
+      await work().catch(() => {});
+      this.rounds++;
+      await sleep(Math.max(1, due - performance.now()));
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#on = false;
+    await this.#done;
+  }
+}
+
+/** Resolves when the webhook was told of all of these. @throws Error with what was told instead */
+export async function toldOf(watch: Watch, alerts: readonly string[]): Promise<void> {
+  for (const end = Date.now() + PATIENCE_MS; ; await sleep(200)) {
+    const firing = watch.firing();
+    if (alerts.every((name) => firing.includes(name))) return;
+    if (Date.now() > end) {
+      const pending = (await watch.query('ALERTS')).map((s) => `${s.metric.alertname} ${s.metric.alertstate}`);
+      throw new Error(`not told of ${alerts}; firing: ${firing}; Prometheus: ${pending}\n${watch.log()}`);
+    }
+  }
+}
+
+/** What is firing when everything that follows has followed. */
+export async function settled(watch: Watch, ms = SETTLED_MS): Promise<string[]> {
+  await sleep(ms);
+  const seen = new Set(watch.told.map((t) => t.alert));
+  for (const told of watch.told) {
+    if (told.annotations.summary?.includes('<error')) throw new Error(`${told.alert}: ${told.annotations.summary}`);
+  }
+  return [...seen].sort();
+}
+
+/** Resolves when everything is scraped and was for some time, so that counters are known from before. */
+export async function watched(watch: Watch): Promise<void> {
+  for (const end = Date.now() + PATIENCE_MS; ; await sleep(200)) {
+    const up = await watch.query('min(min_over_time(up[5s])) == 1 and min(count_over_time(up[8s])) > 5');
+    if (up.length > 0) return;
+    if (Date.now() > end) throw new Error(`not scraped: ${JSON.stringify(await watch.unscraped())}`);
+  }
+}
