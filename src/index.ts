@@ -3,6 +3,7 @@
 import type { ErrorCode, ErrorDetail } from './core/errors.ts';
 import { SluiceError } from './core/errors.ts';
 import type { TextFormat } from './core/file-format.ts';
+import { SILENT } from './core/log.ts';
 import { openRegistry } from './doors/commands/open-registry.ts';
 import type { RunCounts } from './engine/counts.ts';
 import { assertExplainable } from './engine/score-chunks.ts';
@@ -77,7 +78,7 @@ const opened = new WeakMap<Model, { model: ModelPackage; pool: WorkerPool }>();
  * @throws SluiceError model_not_found | model_invalid | model_hash_mismatch | registry_unavailable | usage
  */
 export async function openModel(reference: string, options: OpenModelOptions = {}): Promise<Model> {
-  const registry = await openRegistry(options.registry, { log: () => {} });
+  const registry = await openRegistry(options.registry, { log: SILENT });
   const model = await registry.resolve(reference);
   const engine: EnginePolicy = options.evaluator ?? 'auto';
   const pool = await WorkerPool.start({ model, engine, workers: options.workers ?? defaultWorkers() });

@@ -20,6 +20,8 @@ export interface ConfigSources {
 const PREFIX = 'SLUICE_';
 /** Variables of the same prefix that are no configuration. */
 const NOT_CONFIG = new Set([
+  'SLUICE_LOG_FORMAT',
+  'SLUICE_LOG_LEVEL',
   'SLUICE_REGISTRY',
   'SLUICE_REQUIRE_KAFKA',
   'SLUICE_REQUIRE_REGISTRIES',

@@ -1,6 +1,7 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
 import { closed, MIB, section, whole } from './options/describe-option.ts';
+import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
 
@@ -97,6 +98,15 @@ export const ServerConfigSchema = Type.Object(
         max_bytes: atLeastOne(8 * 1024 * MIB, 'answer bytes a client has not read yet, per request'),
       },
       'where answers wait for clients that send everything before they read',
+    ),
+    log: section(
+      {
+        format: LOGGING.format({ default: 'auto' }),
+        level: LOGGING.level({ default: 'info' }),
+        requests_per_second: atLeastZero(50, 'successful requests of one route that have a line each, in a second'),
+        sample_one_in: atLeastOne(100, 'beyond that, one in so many has a line, which says how many it stands for'),
+      },
+      'the log on standard error; see docs/logs.md',
     ),
     jobs: section(
       {

@@ -1,4 +1,5 @@
 // What happens to models, as metrics and as lines of the log: the same wherever they are served.
+import { faultFields, type Log, named, saysOf, type Word, words } from '../core/log.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import { parseReference } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
@@ -13,18 +14,26 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
   });
 }
 
-export function hostEvents(metrics: Metrics, log: (text: string) => void): Required<ModelHostEvents> {
+export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents> {
   return {
     onLoadFailure: (reference, error, serving) => {
       metrics.loadFailures.inc({ model: parseReference(reference).id, code: error.code });
-      if (!serving) return;
+      const fields = { ...faultFields(error), model: named(parseReference(reference).id) };
+      if (!serving) {
+        log('error', 'model_load_failed', words`${named(reference)} cannot be loaded: ${saysOf(error)}`, fields);
+        return;
+      }
       metrics.stale.set({ reference }, 1);
-      log(`${reference} stays at version ${versionOf(serving.manifest)}: ${error.message} [${error.code}]`);
+      const version = named(versionOf(serving.manifest));
+      const says = words`${named(reference)} stays at version ${version}: ${saysOf(error)}`;
+      log('error', 'model_stale', says, { ...fields, reference: named(reference), version });
     },
     onSwap: (reference, from, to) => {
       metrics.swaps.inc({ model: to.manifest.id });
       metrics.served.remove({ reference, version: versionOf(from.manifest) });
-      log(`${reference}: version ${versionOf(from.manifest)} → ${versionOf(to.manifest)}`);
+      const [before, after] = [from, to].map((m) => named(versionOf(m.manifest))) as [Word, Word];
+      const says = words`${named(reference)}: version ${before} → ${after}`;
+      log('info', 'model_swapped', says, { reference: named(reference), from: before, to: after });
     },
     onCurrent: (reference, model) => {
       metrics.served.set({ reference, version: versionOf(model.manifest) }, 1);
@@ -35,7 +44,8 @@ export function hostEvents(metrics: Metrics, log: (text: string) => void): Requi
     onEvicted: () => metrics.evictions.inc(),
     onWorkerDeath: (model, reason) => {
       metrics.workerDeaths.inc({ model: model.ref });
-      log(`a worker of ${model.ref} died and is replaced: ${reason}`);
+      const says = words`a worker of ${named(model.ref)} died and is replaced: ${reason}`;
+      log('error', 'worker_died', says, { model: named(model.ref), reason });
     },
   };
 }

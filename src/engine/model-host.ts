@@ -1,5 +1,6 @@
 // Keeps the worker pools of the models in use and moves references from one version to the next without losing a request.
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { Word } from '../core/log.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
@@ -25,7 +26,7 @@ interface Entry {
 }
 
 export interface ModelHostEvents {
-  onWorkerDeath?: (model: ModelPackage, reason: string) => void;
+  onWorkerDeath?: (model: ModelPackage, reason: Word) => void;
   /** A worker has worked on a block for so long, ms. */
   onWork?: (ms: number) => void;
   /** A version is loaded, that long after it was asked for, ms. */

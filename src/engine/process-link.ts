@@ -1,4 +1,5 @@
 // A worker in a process of its own, within the limits of its model: bytes go over and come back as copies.
+import { kindOf, named, type Word, words } from '../core/log.ts';
 import { limitsFor, startLimited, usageOf, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
 import { type PackedAnswer, packed } from './packed-job.ts';
 import type { OpenModel } from './protocol.ts';
@@ -12,21 +13,21 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
   const { memoryBytes, openCpuSeconds } = limitsFor(modelBytes);
   const child = startLimited(entry, { heapMb, memoryBytes, cpuSeconds: null });
   const recycled: (ArrayBuffer | null)[] = [];
-  let refused = '';
+  let refused: Word | null = null;
   let gone = false;
   const exited = Promise.withResolvers<void>();
-  const leave = (reason: string): void => {
+  const leave = (reason: Word): void => {
     if (gone) return;
     gone = true;
     opening?.stop();
     exited.resolve();
-    events.onExit(refused || reason, refused !== '');
+    events.onExit(refused ?? reason, refused !== null);
   };
   const opening: Watch | null =
     child.pid === undefined
       ? null
       : watchUsage(child, { cpuSeconds: START_CPU_SECONDS + openCpuSeconds, memoryBytes }, (reason) => {
-          refused = reason;
+          refused = named(reason);
         });
   child.on('message', (message: PackedAnswer) => {
     if (message.type === 'ready' || message.type === 'failed') opening?.stop();
@@ -38,8 +39,10 @@ export function processLink(entry: URL, heapMb: number, modelBytes: number, even
     if (message.type === 'job_failed') recycled.shift();
     events.onMessage(message);
   });
-  child.on('error', (error) => leave(`the worker does not start: ${error.message}`));
-  child.on('exit', (code, signal) => leave(`the worker's process ended with ${signal ?? `code ${code}`}`));
+  child.on('error', (error) => leave(words`the worker does not start: ${kindOf(error)}`));
+  child.on('exit', (code, signal) =>
+    leave(words`the worker's process ended with ${signal === null ? words`code ${code ?? 0}` : named(signal)}`),
+  );
   const send = (message: object): void => {
     // Where the process is gone, its exit says so.
     if (child.connected) child.send(message, () => {});

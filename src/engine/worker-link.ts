@@ -1,13 +1,14 @@
 // The way to a worker: a thread where its model is compiled, a process where ONNX Runtime serves it. Only what can be ended at
 // any moment may be ended from outside: compiled WebAssembly in a thread, anything in a process of its own.
 import { Worker } from 'node:worker_threads';
+import { faultOf, type Word, words } from '../core/log.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
 import type { FromWorker, OpenModel, ScoreJob } from './protocol.ts';
 
 export interface LinkEvents {
   onMessage(message: FromWorker): void;
   /** The worker is gone; `refused`: it was ended because its model takes more than a model may. */
-  onExit(reason: string, refused: boolean): void;
+  onExit(reason: Word, refused: boolean): void;
 }
 
 export interface WorkerLink {
@@ -24,16 +25,17 @@ export interface WorkerLink {
 /** A worker thread. Its model must be compiled: ending a thread inside ONNX Runtime aborts the process. */
 export function threadLink(entry: URL, heapMb: number, events: LinkEvents): WorkerLink {
   const cancelled = new CancelledJobs();
-  let lastError = '';
+  let lastError: Word | null = null;
   const worker = new Worker(entry, {
     execArgv: [],
     resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: heapMb },
   });
   worker.on('message', (message: FromWorker) => events.onMessage(message));
   worker.on('error', (error) => {
-    lastError = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+    // Not its message: that of JSON.parse, for one, quotes what it was given.
+    lastError = faultOf(error);
   });
-  worker.on('exit', (code) => events.onExit(lastError || `the worker ended with code ${code}`, false));
+  worker.on('exit', (code) => events.onExit(lastError ?? words`the worker ended with code ${code}`, false));
   return {
     open: (message) => worker.postMessage({ ...message, cancelled: cancelled.buffer } satisfies OpenModel),
     score: (job) => worker.postMessage(job, job.recycled ? [job.recycled] : []),

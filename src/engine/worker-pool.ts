@@ -4,6 +4,7 @@ import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import type { Word } from '../core/log.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -37,7 +38,7 @@ export interface PoolOptions {
 
 export interface PoolEvents {
   /** A worker died and is being replaced. */
-  onWorkerDeath?: (reason: string) => void;
+  onWorkerDeath?: (reason: Word) => void;
   /** A worker has worked on a block for so long, ms. */
   onWork?: (ms: number) => void;
 }

@@ -1,6 +1,7 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import { type Word, words } from '../core/log.ts';
 import type { BlockJob, JobStream } from './job-queue.ts';
 import { processLink } from './process-link.ts';
 import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
@@ -39,7 +40,7 @@ export interface SupervisorEvents {
   onRefused(error: SluiceError): void;
   onAnswer(job: BlockJob, message: JobAnswer): void;
   /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: a replacement would die, too. */
-  onDeath(reason: string, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
+  onDeath(reason: Word, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
 
 export interface SupervisedWorker {
@@ -51,7 +52,7 @@ export interface SupervisedWorker {
   readonly kinds: Set<number>;
   timer: NodeJS.Timeout | undefined;
   /** Why the supervisor ended it. */
-  ended: string;
+  ended: Word | null;
 }
 
 /** Jobs a worker holds: the one it works on and the next, so that it never waits for the main thread. */
@@ -92,7 +93,7 @@ export class WorkerSupervisor {
       jobs: [],
       kinds: new Set(),
       timer: undefined,
-      ended: '',
+      ended: null,
     };
     this.#workers.push(member);
     const thread = this.#processes ? null : this.#connect(member, false);
@@ -148,7 +149,7 @@ export class WorkerSupervisor {
       },
       onExit: (died, refused) => {
         if (member.link !== link) return;
-        const reason = member.ended || died;
+        const reason = member.ended ?? died;
         if (!member.ready) {
           const error = refused
             ? new SluiceError('model_invalid', reason)
@@ -225,7 +226,7 @@ export class WorkerSupervisor {
       if (!unwanted.some((job) => member.jobs.includes(job))) return;
       // One that it has only begun meanwhile has its time, too.
       if (member.jobs[0] !== head || !unwanted.includes(head!)) return this.#awaitLook(member, unwanted);
-      member.ended = 'it did not give up a job that nobody waits for';
+      member.ended = words`it did not give up a job that nobody waits for`;
       inBackground('ending a worker', () => member.link.end());
     }, CANCEL_MS);
     timer.unref();
@@ -254,7 +255,7 @@ export class WorkerSupervisor {
     clearTimeout(member.timer);
     if (member.jobs.length === 0) return;
     member.timer = setTimeout(() => {
-      member.ended = `a job did not come on for ${this.#options.jobTimeoutMs} ms`;
+      member.ended = words`a job did not come on for ${this.#options.jobTimeoutMs} ms`;
       inBackground('ending a stuck worker', () => member.link.end());
     }, this.#options.jobTimeoutMs);
     member.timer.unref();
@@ -276,7 +277,7 @@ export class WorkerSupervisor {
     this.#events.onAnswer(job, message);
   }
 
-  #died(member: SupervisedWorker, reason: string): void {
+  #died(member: SupervisedWorker, reason: Word): void {
     clearTimeout(member.timer);
     if (!this.#remove(member)) return;
     const [suspect, ...waiting] = member.jobs.splice(0);

@@ -4,6 +4,7 @@ import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { faultOf } from '../core/log.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
 import { type PackedAnswer, type PackedJob, unpacked } from './packed-job.ts';
 import { type FromWorker, type OpenModel, PROGRESS_MS, type ScoreJob, type ToWorker } from './protocol.ts';
@@ -92,7 +93,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       const part = await to.score(job, parentPort ? step : () => turn().then(step));
       port.post({ type: 'scored', job: job.job, part });
     } catch (error) {
-      const e = asSluiceError(error, 'model_failed');
+      const e = error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error));
       port.post({ type: 'job_failed', job: job.job, code: e.code, message: e.message });
     }
   };

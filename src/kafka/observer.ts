@@ -1,5 +1,6 @@
 // Events of the Kafka layer as plain callbacks, so that metrics and logs stay outside.
 
+import type { Word } from '../core/log.ts';
 import type { KafkaLogEntry } from './client/kafka-client.ts';
 
 /** What a transaction holds of one partition of the input. */
@@ -40,7 +41,7 @@ export interface KafkaObserver {
   /** A transaction begins, or is over, however it ended. */
   onCommitting?(event: { begun: boolean }): void;
   /** It failed and was given up; its records are read again. `reason` is short and bounded, fit for a label. */
-  onAbort?(event: { partition: number; reason: string; message: string }): void;
+  onAbort?(event: { partition: number; reason: string; message: Word }): void;
   /** A producer took over: every older one of its transactional id is fenced from now on. */
   onFence?(event: { ms: number }): void;
   /** Reading goes on at another offset than the client would have taken. */
@@ -48,11 +49,11 @@ export interface KafkaObserver {
   /** The group gave this member a new set of partitions. */
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */
-  onRestart?(event: { reason: string }): void;
+  onRestart?(event: { reason: Word }): void;
   onLag?(event: LagEvent): void;
   onPaused?(event: { reason: string | null }): void;
   /** Something an operator should know, and may have to mend. `about`: what counts as the same. */
-  onNotice?(event: { about: string; message: string }): void;
+  onNotice?(event: { about: string; message: Word }): void;
 }
 
 export interface KafkaCounters {

@@ -1,6 +1,7 @@
 // Which partition of an output topic an answer goes to, that of its application or that of its key, and what happens when a topic grows.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
+import { fixedWord, named, saysOf, type Word, words } from '../core/log.ts';
 import type { OutgoingRecord } from './client/records.ts';
 import { partitionOfKey } from './partition-of-key.ts';
 import type { TopicDirectory } from './topic-directory.ts';
@@ -19,14 +20,15 @@ export interface PartitioningOptions {
 export interface OutputPartitionsOptions extends PartitioningOptions {
   /** Longest wait for an output topic that has fewer partitions than its source has now, ms. Default 600,000. */
   patienceMs?: number | undefined;
-  onNotice?: ((event: { about: string; message: string }) => void) | undefined;
+  onNotice?: ((event: { about: string; message: Word }) => void) | undefined;
 }
 
 const PATIENCE_MS = 600_000;
 /** Between two looks at a topic that has to grow, ms. */
 const LOOK_MS = 1_000;
 
-const count = (partitions: number): string => `${partitions} partition${partitions === 1 ? '' : 's'}`;
+const count = (partitions: number): Word =>
+  words`${partitions} ${fixedWord(partitions === 1 ? 'partition' : 'partitions')}`;
 
 /**
  * What is said, if the topics can do it. Nothing said is no guess, *because* whoever starts again after a topic has grown would come to
@@ -133,21 +135,21 @@ export class OutputPartitions {
       throw new SluiceError('kafka_failed', 'stopped while an output topic had to grow');
   }
 
-  #tellWait(output: string, partition: number, { message }: SluiceError, patienceMs: number): void {
+  #tellWait(output: string, partition: number, why: SluiceError, patienceMs: number): void {
     this.#options.onNotice?.({
       about: `room ${output} ${partition}`,
-      message: `partition ${partition} of ${this.#options.topic} waits: ${message}; the run ends if it has not within ${Math.round(patienceMs / 1000)} s`,
+      message: words`partition ${partition} of ${named(this.#options.topic)} waits: ${saysOf(why)}; the run ends if it has not within ${Math.round(patienceMs / 1000)} s`,
     });
   }
 
   #tellGrowth(output: string, before: number, partitions: number): void {
     const { partitioning, topic, onNotice } = this.#options;
-    const grew = `${output} has grown from ${before} to ${count(partitions)}`;
+    const grew = words`${named(output)} has grown from ${before} to ${count(partitions)}`;
     if (this.#mode === 'key') {
-      const message = `${grew}: from now on some keys go to other partitions than before (partition: key)`;
+      const message = words`${grew}: from now on some keys go to other partitions than before (partition: key)`;
       onNotice?.({ about: `growth ${output}`, message });
     } else if (partitioning === null) {
-      const message = `${grew}: predictions stay in the partitions of their applications; say partition: source in the sink, because without it the next start is refused while ${topic} has fewer`;
+      const message = words`${grew}: predictions stay in the partitions of their applications; say partition: source in the sink, because without it the next start is refused while ${named(topic)} has fewer`;
       onNotice?.({ about: `growth ${output}`, message });
     }
   }

@@ -34,6 +34,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import { kindOf, saysOf, type Word } from '../core/log.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
 import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
@@ -62,7 +63,7 @@ export interface LeaseHost extends CommitterHost {
   /** Nothing of the partition is wanted until `startAt`. */
   halt(partition: number): void;
   isMember(): Promise<boolean>;
-  aborted(partition: number, reason: string, message: string): void;
+  aborted(partition: number, reason: string, message: Word): void;
   /** Memory became free. */
   released(partition: number): void;
   failed(error: SluiceError): void;
@@ -230,13 +231,13 @@ export class PartitionLease {
       this.#host.failed(
         cause instanceof SluiceError
           ? cause
-          : new SluiceError('kafka_failed', `processing failed: ${(cause as Error).message}`, { cause }),
+          : new SluiceError('kafka_failed', `processing failed: ${kindOf(cause)}`, { cause }),
       );
       return false;
     }
     this.#host.halt(this.partition);
     const failure = kafkaError(error, `partition ${this.partition} of ${this.#options.topic}`);
-    this.#host.aborted(this.partition, reasonOf(error), failure.message);
+    this.#host.aborted(this.partition, reasonOf(error), saysOf(failure));
     if (this.#closing.signal.aborted) return false;
     const patient = failure.code === 'kafka_topic_missing' && this.#failures < TOPIC_MISSING_PATIENCE;
     const tooLarge = failure.code === 'kafka_record_too_large';

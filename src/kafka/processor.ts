@@ -3,6 +3,7 @@
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
+import { saysOf } from '../core/log.ts';
 import { within } from '../core/within.ts';
 import { kafkaClient } from './choose-client.ts';
 import type { GroupMember, MemberEvents, MemberIdentity } from './client/kafka-client.ts';
@@ -226,7 +227,7 @@ export class TransactionalProcessor {
       },
       restarting: (error) => {
         this.counters.restarts++;
-        observer?.onRestart?.({ reason: error.message });
+        observer?.onRestart?.({ reason: saysOf(error) });
       },
       failed: (error) => this.#fail(error),
       ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),

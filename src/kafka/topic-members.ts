@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import { named, type Word, withAction, words } from '../core/log.ts';
 import type { TransactionalProcessor } from './processor.ts';
 
 export interface TopicMembersOptions {
@@ -13,7 +14,7 @@ export interface TopicMembersOptions {
   open: (topic: string, late: boolean) => Promise<TransactionalProcessor>;
   /** The topic is no longer read. */
   onLeft: (topic: string) => void;
-  onNotice: (event: { about: string; message: string }) => void;
+  onNotice: (event: { about: string; message: Word }) => void;
   /** Between two looks, ms. Default 30,000. */
   everyMs?: number;
 }
@@ -112,7 +113,10 @@ export class TopicMembers {
     const member = this.#members.get(topic);
     if (!member) return;
     this.#members.delete(topic);
-    this.#options.onNotice({ about: `gone ${topic}`, message: `the topic ${topic} is gone: it is no longer read` });
+    this.#options.onNotice({
+      about: `gone ${topic}`,
+      message: words`the topic ${named(topic)} is gone: it is no longer read`,
+    });
     await member.stop(LEAVING_MS);
     this.#options.onLeft(topic);
   }
@@ -134,12 +138,15 @@ export class TopicMembers {
     const { onNotice } = this.#options;
     try {
       await this.#open(topic, true);
-      onNotice({ about: `new ${topic}`, message: `the topic ${topic} matches the pattern and is read from now on` });
-    } catch (error) {
-      const { message, code, entry } = asSluiceError(error, 'kafka_failed');
       onNotice({
         about: `new ${topic}`,
-        message: `the topic ${topic} cannot be read: ${message} [${code}]. ${entry.action}`,
+        message: words`the topic ${named(topic)} matches the pattern and is read from now on`,
+      });
+    } catch (error) {
+      const failure = asSluiceError(error, 'kafka_failed');
+      onNotice({
+        about: `new ${topic}`,
+        message: words`the topic ${named(topic)} cannot be read: ${withAction(failure)}`,
       });
     }
   }

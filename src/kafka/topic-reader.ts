@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { inBackground } from '../core/in-background.ts';
+import { saysOf } from '../core/log.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
 import { isHopeless, kafkaError } from './client/failures.ts';
@@ -69,7 +70,7 @@ export class TopicReader implements AsyncDisposable {
       },
       skipped: (partition, next) => this.#receive(partition, [], next),
       reset: (partition, offset) => observer?.onReset?.({ partition, offset }),
-      restarting: (error) => observer?.onRestart?.({ reason: error.message }),
+      restarting: (error) => observer?.onRestart?.({ reason: saysOf(error) }),
       failed: (error) => this.#fail(error),
       ...(observer?.onLog ? { log: observer.onLog.bind(observer) } : {}),
     });

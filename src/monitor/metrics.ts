@@ -185,6 +185,16 @@ export class Metrics {
     ['task'],
   );
   readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
+  readonly logLines = this.#counter(
+    'sluice_log_lines_total',
+    'lines of the log, also those that its level leaves out',
+    ['level'],
+  );
+  readonly processFaults = this.#counter(
+    'sluice_process_faults_total',
+    'errors that nobody caught; an exception that is none of the operating system ends the process in order',
+    ['kind'],
+  );
 
   readonly runLastSuccess = this.#gauge(
     'sluice_run_last_success_timestamp_seconds',

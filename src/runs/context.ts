@@ -1,4 +1,5 @@
 // The context and the result of every kind of run.
+import type { Log } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -19,7 +20,7 @@ export interface RunContext {
   /** Files that the door itself writes at the end: none of the run's may be one of them. */
   beside: readonly RunFile[];
   /** Logs what an operator should know. */
-  log: (text: string) => void;
+  log: Log;
 }
 
 /** Model and evaluator of a run. */

@@ -63,11 +63,11 @@ async function describeTopics(
   log: (line: string) => void,
   more?: (directory: TopicDirectory, reads: readonly string[]) => Promise<void>,
 ): Promise<void> {
-  const { topics, words } = await checkTopics(pipeline, more);
+  const { topics, notices } = await checkTopics(pipeline, more);
   for (const { role, topic, partitions, maxBatchBytes } of topics) {
     log(`${role}: topic ${topic}, ${partitions} partitions, records up to ${maxBatchBytes} bytes`);
   }
-  for (const word of words) log(word);
+  for (const word of notices) log(word);
 }
 
 async function describeGroup(

@@ -1,6 +1,7 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import { named, words } from '../core/log.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -131,7 +132,8 @@ class FileRun {
       blockBytes: spec.tuning?.blockBytes,
       onWorkerDeath: (reason) => {
         context.metrics?.workerDeaths.inc({ model: model.ref });
-        context.log(`a worker died and is replaced: ${reason}`);
+        const says = words`a worker died and is replaced: ${reason}`;
+        context.log('error', 'worker_died', says, { model: named(model.ref), reason });
       },
       onWork: (ms) => context.metrics?.workerBusy.inc(ms / 1000),
     });

@@ -1,6 +1,7 @@
 // Scores inputs one after the other through one pool of workers, starting before the evaluators have been compared where that is safe.
 import { availableParallelism } from 'node:os';
 import { SluiceError } from '../core/errors.ts';
+import type { Word } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
@@ -22,7 +23,7 @@ export interface InputScorerOptions {
   batchRows?: number | undefined;
   blockBytes?: number | undefined;
   pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
-  onWorkerDeath?: (reason: string) => void;
+  onWorkerDeath?: (reason: Word) => void;
   /** As in `PoolEvents`. */
   onWork?: (ms: number) => void;
 }

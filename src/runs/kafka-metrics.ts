@@ -1,4 +1,5 @@
 // Events of the Kafka layer as metrics and log lines. Records are counted by the account, not here.
+import { named, words } from '../core/log.ts';
 import type { KafkaObserver } from '../kafka/observer.ts';
 import { TIME_HEADER } from '../kafka/send-plan.ts';
 import type { RunContext } from './context.ts';
@@ -18,6 +19,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     }
   });
   const teller = new Teller(log);
+  const place = alone ? words`` : words`${named(topic)}, `;
   return {
     onTransaction({ ms, partitions, retimed }) {
       metrics?.transactions.observe(labels, ms / 1000);
@@ -27,10 +29,8 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       for (const [topic, count] of retimed) {
         metrics?.retimed.inc(labels, count);
-        teller.tell(
-          `time ${topic}`,
-          `${count} predictions have the time of now and that of their application in the header ${TIME_HEADER}, because ${topic} would have refused or soon removed them`,
-        );
+        const says = words`${count} predictions have the time of now and that of their application in the header ${named(TIME_HEADER)}, because ${named(topic)} would have refused or soon removed them`;
+        teller.tell(`time ${topic}`, ['warn', 'answers_retimed', says, { topic: named(topic), records: count }]);
       }
     },
     onCommitting({ begun }) {
@@ -39,10 +39,9 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     },
     onAbort({ partition, reason, message }) {
       metrics?.aborts.inc({ ...labels, reason });
-      teller.tell(
-        `abort ${reason}`,
-        `${alone ? '' : `${topic}, `}partition ${partition}: a transaction was given up, its records are read again: ${message}`,
-      );
+      const says = words`${place}partition ${partition}: a transaction was given up, its records are read again: ${message}`;
+      const fields = { topic: named(topic), partition, reason: named(reason) };
+      teller.tell(`abort ${reason}`, ['warn', 'transaction_aborted', says, fields]);
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
@@ -54,17 +53,19 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
       }
       oldest.clear();
       assigned = partitions;
-      log(`${alone ? '' : `${topic}, `}partitions: ${partitions.length === 0 ? 'none' : partitions.join(', ')}`);
+      const says = words`${place}partitions: ${partitions.length === 0 ? words`none` : named(partitions.join(', '))}`;
+      log('info', 'partitions_assigned', says, { topic: named(topic), partitions });
     },
     onRestart({ reason }) {
       metrics?.restarts.inc(labels);
-      teller.tell(`restart ${reason}`, `the consumer starts again: ${reason}`);
+      const says = words`the consumer starts again: ${reason}`;
+      teller.tell(`restart ${reason}`, ['warn', 'consumer_restarted', says, { topic: named(topic) }]);
     },
     onLag({ partition, lag, oldest: since }) {
       metrics?.lag.set({ ...ofTopic, partition: String(partition) }, lag);
       oldest.set(partition, since);
     },
-    onNotice: ({ about, message }) => teller.tell(about, message),
+    onNotice: ({ about, message }) => teller.tell(about, ['warn', 'topic_notice', message, { topic: named(topic) }]),
     onPaused: ({ reason }) => metrics?.paused.set(labels, reason === null ? 0 : 1),
   };
 }

@@ -1,5 +1,6 @@
 // What a failure of Kafka means for whoever is called at night: who may not do what to which thing, what is not there, and what mends it.
 import { SluiceError } from '../core/errors.ts';
+import { type Log, words } from '../core/log.ts';
 import { reasonOf } from '../kafka/client/failures.ts';
 
 /** What a pipeline touches at its brokers. */
@@ -21,9 +22,9 @@ function named(message: string, { reads, writes }: KafkaPlaces): string | null {
 
 /** Whether "topic NAME" stands there, and not only the beginning of a longer name. */
 function isNamed(message: string, topic: string): boolean {
-  const words = `topic ${topic}`;
-  for (let at = message.indexOf(words); at >= 0; at = message.indexOf(words, at + 1)) {
-    const behind = message[at + words.length] ?? ' ';
+  const place = `topic ${topic}`;
+  for (let at = message.indexOf(place); at >= 0; at = message.indexOf(place, at + 1)) {
+    const behind = message[at + place.length] ?? ' ';
     if (!/[\w.-]/.test(behind)) return true;
   }
   return false;
@@ -54,8 +55,8 @@ function denied(reason: string, message: string, places: KafkaPlaces): string | 
 /** The same error with a sentence to act on, where there is one. */
 export function inWords(error: unknown, places: KafkaPlaces): SluiceError {
   if (!(error instanceof SluiceError)) return new SluiceError('kafka_failed', String(error), { cause: error });
-  const words = wordsOf(error, places);
-  return words === null ? error : new SluiceError(error.code, words, { cause: error });
+  const sentence = wordsOf(error, places);
+  return sentence === null ? error : new SluiceError(error.code, sentence, { cause: error });
 }
 
 function wordsOf(error: SluiceError, places: KafkaPlaces): string | null {
@@ -83,15 +84,15 @@ const SILENCE_MS = 30_000;
 
 /** A log that does not repeat itself. */
 export class Teller {
-  readonly #log: (line: string) => void;
+  readonly #log: Log;
   readonly #told = new Map<string, { at: number; more: number }>();
 
-  constructor(log: (line: string) => void) {
+  constructor(log: Log) {
     this.#log = log;
   }
 
   /** `about`: what counts as the same. */
-  tell(about: string, line: string): void {
+  tell(about: string, [level, event, says, fields]: Parameters<Log>): void {
     const now = performance.now();
     const before = this.#told.get(about);
     if (before && now - before.at < SILENCE_MS) {
@@ -99,7 +100,12 @@ export class Teller {
       return;
     }
     this.#told.set(about, { at: now, more: 0 });
-    this.#log(before && before.more > 0 ? `${line} (${before.more} times more since the last of these lines)` : line);
+    const repeated = before?.more ?? 0;
+    if (repeated === 0) this.#log(level, event, says, fields);
+    else {
+      const again = words`${says} (${repeated} times more since the last of these lines)`;
+      this.#log(level, event, again, { ...fields, repeated });
+    }
   }
 
   /** It is over: the next time it is news. */

@@ -1,5 +1,6 @@
 // Whether the topics of a pipeline fit together, asked of the brokers before anything is read: partitions, and how long answers are kept.
 import type { Pipeline } from '../config/pipeline-schema.ts';
+import { fixedWord, named, type Word, words } from '../core/log.ts';
 import { decidePartitioning } from '../kafka/output-partitions.ts';
 import { TopicDirectory, type TopicFacts } from '../kafka/topic-directory.ts';
 import { connectionOf } from './kafka-connection.ts';
@@ -17,7 +18,7 @@ export interface CheckedTopics {
   /** Those of the source first. */
   topics: CheckedTopic[];
   /** What an operator should know. */
-  words: string[];
+  notices: Word[];
 }
 
 type Ends = Pick<Pipeline, 'source' | 'sink' | 'dead_letter'>;
@@ -46,27 +47,27 @@ export async function checkTopics(
       const { partitions, maxBatchBytes } = await directory.facts(topic);
       topics.push({ role, topic, partitions, maxBatchBytes });
     }
-    const words = patternWords(pipeline, read);
+    const notices = patternWords(pipeline, read);
     for (const topic of read.topics) {
       if (sink.type !== 'kafka') continue;
       const partitioning = sink.partition ?? null;
       await decidePartitioning({ directory, topic, outputs: topicsOf(sink), partitioning });
-      words.push(...(await timeWords(pipeline, topic, (name) => directory.facts(name))));
+      notices.push(...(await timeWords(pipeline, topic, (name) => directory.facts(name))));
     }
     await more(directory, read.topics);
-    return { topics, words };
+    return { topics, notices };
   } finally {
     await directory.close();
   }
 }
 
 /** What a pattern leaves out, or that it matches nothing. */
-export function patternWords({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): string[] {
+export function patternWords({ source }: Pick<Pipeline, 'source'>, { topics, own }: TopicsRead): Word[] {
   if (source.type !== 'kafka' || source.topic_pattern === undefined) return [];
-  const words = own.map(
-    (topic) => `the topic ${topic} matches topic_pattern and is left out, because the pipeline writes it`,
+  const notices = own.map(
+    (topic) => words`the topic ${named(topic)} matches topic_pattern and is left out, because the pipeline writes it`,
   );
-  return topics.length > 0 ? words : [...words, 'no topic matches topic_pattern now'];
+  return topics.length > 0 ? notices : [...notices, words`no topic matches topic_pattern now`];
 }
 
 /** What becomes of answers to old records of `topic`: a line for each sink that does not keep them as long as it keeps the records. */
@@ -74,34 +75,34 @@ export async function timeWords(
   { source, sink }: Ends,
   topic: string,
   factsOf: (topic: string) => Promise<TopicFacts>,
-): Promise<string[]> {
+): Promise<Word[]> {
   if (source.type !== 'kafka' || sink.type !== 'kafka' || sink.timestamp !== 'input') return [];
   const { retentionMs: kept } = (await factsOf(topic)).times;
-  const words: string[] = [];
+  const notices: Word[] = [];
   for (const output of topicsOf(sink)) {
     const { times, settingsKnown } = await factsOf(output);
     if (!settingsKnown) {
-      words.push(
-        `the settings of ${output} may not be read (DESCRIBE_CONFIGS): its retention is taken to be ${spanOf(times.retentionMs)}, the default of brokers`,
+      notices.push(
+        words`the settings of ${named(output)} may not be read (DESCRIBE_CONFIGS): its retention is taken to be ${spanOf(times.retentionMs)}, the default of brokers`,
       );
     }
     if (times.maxAgeMs >= kept || times.retentionMs >= kept) continue;
-    words.push(
-      `${output} removes records ${spanOf(times.retentionMs)} after the time they have, earlier than ${topic}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the time of now; with timestamp: now all of them do`,
+    notices.push(
+      words`${named(output)} removes records ${spanOf(times.retentionMs)} after the time they have, earlier than ${named(topic)}: predictions for applications older than ${spanOf(times.maxAgeMs)} get the time of now; with timestamp: now all of them do`,
     );
   }
-  return words;
+  return notices;
 }
 
 /** In the largest unit that leaves a number worth reading. */
-function spanOf(ms: number): string {
+function spanOf(ms: number): Word {
   for (const [unit, size] of [
     ['d', 86_400_000],
     ['h', 3_600_000],
     ['min', 60_000],
     ['s', 1000],
   ] as const) {
-    if (ms >= 2 * size) return `${Math.round((ms / size) * 10) / 10} ${unit}`;
+    if (ms >= 2 * size) return words`${Math.round((ms / size) * 10) / 10} ${fixedWord(unit)}`;
   }
-  return `${Math.round(ms)} ms`;
+  return words`${Math.round(ms)} ms`;
 }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import type { FileSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
+import { words } from '../core/log.ts';
 import { keepLoaded } from '../engine/keep-loaded.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
@@ -173,7 +174,8 @@ class TopicFilesRun {
     if (lost.length === 0) file.account.settle();
     else {
       file.account.drop();
-      this.#context.log(`partition ${partition} was taken away: its last file is written again by its new owner`);
+      const says = words`partition ${partition} was taken away: its last file is written again by its new owner`;
+      this.#context.log('info', 'file_taken_over', says, { partition });
     }
   }
 

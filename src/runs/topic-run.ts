@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
+import { faultFields, named, saysOf, type Word, withAction, words } from '../core/log.ts';
 import { keepLoaded } from '../engine/keep-loaded.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
@@ -95,7 +96,7 @@ class TopicRun {
     let done: Promise<void>;
     try {
       const found = await topicsRead(this.#spec, directory).catch(worded);
-      for (const word of patternWords(this.#spec, found)) this.#context.log(word);
+      this.#notice(patternWords(this.#spec, found));
       reads.push(...found.topics);
       const members = this.#openMembers(reads, directory);
       this.#members = members;
@@ -161,6 +162,10 @@ class TopicRun {
     });
   }
 
+  #notice(lines: readonly Word[]): void {
+    for (const says of lines) this.#context.log('warn', 'topic_notice', says);
+  }
+
   #openMembers(reads: string[], directory: TopicDirectory): TopicMembers {
     const { source } = this.#spec;
     const looks = source.topic_pattern !== undefined && !source.until_caught_up;
@@ -177,7 +182,7 @@ class TopicRun {
         this.#sources.get(topic)?.observer.onAssigned?.({ partitions: [] });
         this.#sources.delete(topic);
       },
-      onNotice: ({ about, message }) => this.#teller.tell(about, message),
+      onNotice: ({ about, message }) => this.#teller.tell(about, ['warn', 'topic_notice', message]),
     });
   }
 
@@ -188,7 +193,7 @@ class TopicRun {
       ...(late ? { startAt: 'earliest' } : {}),
     });
     this.#sources.set(topic, source);
-    for (const word of await timeWords(this.#spec, topic, (name) => processor.facts(name))) this.#context.log(word);
+    this.#notice(await timeWords(this.#spec, topic, (name) => processor.facts(name)));
     return processor;
   }
 
@@ -278,7 +283,7 @@ class TopicRun {
         if (!MODEL_FAULTS.has(e.code)) {
           // The lease tries it again for a while, without a word of its own.
           if (e.entry.retryable)
-            this.#teller.tell(e.code, `${e.message} [${e.code}]. ${e.entry.action} It is tried again.`);
+            this.#teller.tell(e.code, ['warn', 'scoring_retried', words`${withAction(e)} It is tried again.`]);
           throw e;
         }
         this.#setWaiting(e);
@@ -297,8 +302,11 @@ class TopicRun {
       if (cause) reading?.pause(`model: ${cause.code}`);
       else reading?.resume();
     }
-    const { model } = this.#spec;
-    log(cause ? `paused, ${model} cannot be used: ${cause.message} [${cause.code}]` : `${model} is there again`);
+    const model = named(this.#spec.model);
+    if (cause) {
+      const says = words`paused, ${model} cannot be used: ${saysOf(cause)}`;
+      log('error', 'pipeline_paused', says, { ...faultFields(cause), model });
+    } else log('info', 'pipeline_resumed', words`${model} is there again`, { model });
   }
 
   /** A prediction keeps key, headers and order of its application; its headers name the model and the source record. */

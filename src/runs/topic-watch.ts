@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { asSluiceError, type SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
+import { type Log, named, withAction, words } from '../core/log.ts';
 import { kafkaClient } from '../kafka/choose-client.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { TopicAdmin } from '../kafka/client/kafka-client.ts';
@@ -11,7 +12,7 @@ export interface TopicWatchOptions {
   connection: KafkaConnection;
   places: KafkaPlaces;
   teller: Teller;
-  log: (line: string) => void;
+  log: Log;
   /** Between two looks, ms. Default 4,000. */
   everyMs?: number;
 }
@@ -74,7 +75,7 @@ export class TopicWatch {
     const { log, teller, places } = this.#options;
     for (const about of [...this.#wrong.keys()]) {
       if (seen.has(about)) continue;
-      if (this.#wrong.get(about)!.told) log(`${about}: all is well again`);
+      if (this.#wrong.get(about)!.told) log('info', 'topic_well', words`${named(about)}: all is well again`);
       this.#wrong.delete(about);
       teller.forget(about);
     }
@@ -84,8 +85,9 @@ export class TopicWatch {
       wrong.looks++;
       if (wrong.looks < LOOKS && failure.code !== 'kafka_unreachable') continue;
       wrong.told = true;
-      const { message, code, entry } = inWords(failure, places);
-      teller.tell(about, `${message} [${code}]. ${entry.action} Records wait meanwhile.`);
+      const worded = inWords(failure, places);
+      const says = words`${withAction(worded)} Records wait meanwhile.`;
+      teller.tell(about, ['error', 'topic_trouble', says, { about: named(about), cause_code: worded.code }]);
     }
   }
 }

@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { faultLine, inBackground, onBackgroundFault } from '../../src/core/in-background.ts';
+import { inBackground, onBackgroundFault } from '../../src/core/in-background.ts';
+import { faultOf } from '../../src/core/log.ts';
 
 const SRC = path.resolve('src');
 
@@ -54,7 +55,7 @@ test.each([
   ['rejects later', async () => { await null; throw new TypeError('secret'); }],
 ])('what %s in the background is told, without its message', async (_, work) => {
   const told: [string, string][] = [];
-  const end = onBackgroundFault((task, error) => told.push([task, faultLine(error)]));
+  const end = onBackgroundFault((task, error) => told.push([task, faultOf(error)]));
   inBackground('a task', work);
   await expect.poll(() => told).toHaveLength(1);
   end();

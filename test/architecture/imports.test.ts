@@ -34,6 +34,7 @@ const PACKAGES: Record<string, string[]> = {
   snappy: ['kafka/client'],
   'lz4-napi': ['kafka/client'],
   'prom-client': ['monitor'],
+  pino: ['monitor'],
 };
 
 interface Edge {

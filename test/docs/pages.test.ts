@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { ERRORS } from '../../src/core/errors.ts';
+import { LOG_EVENTS } from '../../src/core/log-events.ts';
 import { VERSION } from '../../src/core/version.ts';
 import { openApi } from '../../src/doors/http/openapi/openapi.ts';
 import { PREDICT_QUERY } from '../../src/doors/http/openapi/schemas.ts';
@@ -13,6 +14,7 @@ import { manifestCheck, pipelineCheck, pipelineDefaults } from '../../tools/docs
 import { commandsPage, flagsOf } from '../../tools/docs/commands-page.ts';
 import { errorsPage } from '../../tools/docs/errors-page.ts';
 import { flagTables } from '../../tools/docs/flag-tables.ts';
+import { eventsTable } from '../../tools/docs/logs-page.ts';
 import { manifestPage } from '../../tools/docs/manifest-page.ts';
 import { withPart } from '../../tools/docs/marked-part.ts';
 import { metricsPage } from '../../tools/docs/metrics-page.ts';
@@ -29,6 +31,7 @@ const GENERATED: [string, () => string | Promise<string>][] = [
   ['docs/score.md', () => withPart('docs/score.md', 'flags of score', flagsOf('score'))],
   ['docs/serve.md', () => withPart('docs/serve.md', 'query parameters', schemaTable(PREDICT_QUERY))],
   ['docs/errors.md', errorsPage],
+  ['docs/logs.md', () => withPart('docs/logs.md', 'events', eventsTable())],
   ['docs/model-package.md', manifestPage],
   ['docs/pipelines.md', pipelinePage],
   ['docs/pipeline.schema.json', pipelineJsonSchema],
@@ -69,6 +72,13 @@ test('every metric of the table is counted, set or observed somewhere', () => {
   const fields = Object.entries(new Metrics()).filter(([, field]) => 'labels' in Object(field));
   expect(fields.length).toBeGreaterThan(20);
   expect(fields.map(([name]) => name).filter((name) => !touched.has(name))).toEqual([]);
+});
+
+test('every event of the log is written somewhere', () => {
+  const literals = new Set([...sourceWithout('core/log-events.ts').matchAll(/'([a-z_]+)'/g)].map((m) => m[1]!));
+  const events = Object.keys(LOG_EVENTS);
+  expect(events.length).toBeGreaterThan(30);
+  expect(events.filter((event) => !literals.has(event))).toEqual([]);
 });
 
 test('links in the pages lead to files', () => {

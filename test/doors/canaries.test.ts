@@ -4,12 +4,13 @@ import path from 'node:path';
 import { expect } from 'vitest';
 import { CANARY, clean, delimitedInputs, jsonInputs, SUNG } from '../support/canaries.ts';
 import { scratch, sluice } from '../support/cli.ts';
+import { collectedLog } from '../support/collected-log.ts';
 import { type CallOptions, PREDICT, predictUrl, startService } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
 checkTest('over HTTP: answers, jobs, metrics and the log', async () => {
-  const log: string[] = [];
-  const s = await startService([], undefined, { log: (text) => log.push(text) });
+  const { log, lines, text: logged } = collectedLog();
+  const s = await startService([], undefined, { log });
   const told: [what: string, text: string][] = [];
   const ask = async (what: string, method: string, url: string, options: CallOptions = {}): Promise<void> => {
     const { status, headers, text, json } = await s.call(method, url, options);
@@ -55,9 +56,15 @@ checkTest('over HTTP: answers, jobs, metrics and the log', async () => {
   ];
   for (const url of paths) for (const method of ['GET', 'POST', 'DELETE']) await ask(`${method} ${url}`, method, url, { body: method === 'POST' ? good : '' }); // biome-ignore format: one line
   const headers = ['authorization', 'content-type', 'content-encoding', 'idempotency-key', 'prefer', 'content-digest', 'traceparent', 'x-request-id', 'range', 'origin', 'x-forwarded-proto', 'te']; // biome-ignore format: one line
-  for (const name of headers) await ask(name, 'POST', predictUrl('csv'), { body: good, headers: { [name]: CANARY } });
+  for (const name of headers)
+    await ask(name, 'POST', predictUrl('csv'), {
+      body: good,
+      headers: { [name]: name === 'x-request-id' ? `${CANARY} ${CANARY}` : CANARY },
+    });
   told.push(['jobs', (await s.call('GET', '/api/v1/scoring/jobs')).text]);
-  told.push(['metrics', (await s.call('GET', '/metrics')).text], ['log', log.join('\n')]);
+  told.push(['metrics', (await s.call('GET', '/metrics')).text], ['log', logged()]);
+  // Every request has left a line: all of them are looked at.
+  expect(lines.filter((line) => line.event === 'request').length).toBeGreaterThan(150);
   expect(told.length).toBeGreaterThan(150);
   expect(told.filter(([, text]) => SUNG.test(text)).map(([what, text]) => `${what}: ${text}`)).toEqual([]);
 });

@@ -1,5 +1,6 @@
 // /readyz of a pipeline that reads a topic: whether it gets on.
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { type Word, words } from '../../src/core/log.ts';
 import type { KafkaObserver, TransactionReport } from '../../src/kafka/observer.ts';
 import { Teller } from '../../src/runs/kafka-words.ts';
 import { Movement } from '../../src/runs/movement.ts';
@@ -51,7 +52,7 @@ test('a place in the group, and every partition empty or answered a short while 
   vi.advanceTimersByTime(31_000);
   events.onLag!({ partition: 1, lag: 8, oldest: 0 });
   expect(movement.ready).toBe(true);
-  events.onRestart!({ reason: 'gone' });
+  events.onRestart!({ reason: words`gone` });
   expect(movement.ready).toBe(false);
   // Others of the group have all partitions.
   events.onAssigned!({ partitions: [] });
@@ -76,14 +77,15 @@ test('what waits on purpose does not stand still, and what is due does', () => {
 
 test('the same words come once in half a minute, with how often they were left out', () => {
   const lines: string[] = [];
-  const teller = new Teller((line) => lines.push(line));
+  const teller = new Teller((_level, _event, says) => lines.push(says));
+  const tell = (about: string, says: Word) => teller.tell(about, ['info', 'topic_notice', says]);
   for (let i = 0; i < 100; i++) {
-    teller.tell('a', `a ${i}`);
-    if (i % 50 === 0) teller.tell('b', `b ${i}`);
+    tell('a', words`a ${i}`);
+    if (i % 50 === 0) tell('b', words`b ${i}`);
     vi.advanceTimersByTime(500);
   }
   expect(lines).toEqual(['a 0', 'b 0', 'a 60 (59 times more since the last of these lines)']);
   teller.forget('a');
-  teller.tell('a', 'again');
+  tell('a', words`again`);
   expect(lines.at(-1)).toBe('again');
 });

@@ -26,7 +26,8 @@ export function start(
 ): Started {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: options.cwd ?? process.cwd(),
-    env: { ...process.env, ...options.env },
+    // Words, as at a terminal, unless a test wants what a machine reads.
+    env: { ...process.env, SLUICE_LOG_FORMAT: 'text', ...options.env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
   let stdout = '';

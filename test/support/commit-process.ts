@@ -7,7 +7,7 @@ const say = (text: string): void => {
 };
 
 const [version, output, ...beside] = process.argv.slice(2) as [string, string, ...string[]];
-const set = new CommitSet(say);
+const set = new CommitSet((_level, _event, says) => say(says));
 try {
   const main = await set.open(output);
   const others = [];

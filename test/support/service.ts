@@ -6,6 +6,7 @@ import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
+import type { Log } from '../../src/core/log.ts';
 import { type RunningService, serve } from '../../src/doors/http/service.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import type { Registry } from '../../src/model/registry/registry.ts';
@@ -42,7 +43,7 @@ const agent = new https.Agent({ rejectUnauthorized: false, keepAlive: true, maxS
 export async function startService(
   settings: string[] = [],
   folder = scratch(),
-  options: { registry?: Registry; keep?: boolean; log?: (text: string) => void } = {},
+  options: { registry?: Registry; keep?: boolean; log?: Log } = {},
 ): Promise<Service> {
   const config = await loadConfig(ServerConfigSchema, {
     settings: [

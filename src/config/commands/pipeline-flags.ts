@@ -1,5 +1,6 @@
 // Flags of the commands that take pipeline files: `run`, `lint`, `test`.
 import { text, whole } from '../options/describe-option.ts';
+import { LOGGING } from '../options/logging.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
@@ -22,6 +23,8 @@ export const PIPELINE_COMMANDS = {
       stop_ms: {
         schema: whole('work in progress may finish within this after SIGTERM', [0, 3_600_000], { default: 25_000 }),
       },
+      log_format: { schema: LOGGING.format({ otherwise: '$SLUICE_LOG_FORMAT, else auto' }), value: 'name' },
+      log_level: { schema: LOGGING.level({ otherwise: '$SLUICE_LOG_LEVEL, else info' }), value: 'name' },
       registry: registryFlag,
       json: switchFlag('print a summary as JSON at the end'),
     },

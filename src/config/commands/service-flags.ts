@@ -1,6 +1,7 @@
 // Flags of `serve` and of what goes with it: `keys …`, `doctor`, `completion`.
 import { Type } from 'typebox';
 import { text, toggle, whole } from '../options/describe-option.ts';
+import { LOGGING } from '../options/logging.ts';
 import { SCOPES } from '../scopes.ts';
 import { SHELLS } from '../shells.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
@@ -26,6 +27,8 @@ export const SERVICE_COMMANDS = {
       },
       port: { schema: whole('short for --set listen.port=n', [0, 65_535]) },
       registry: registryFlag,
+      log_format: { schema: LOGGING.format({ otherwise: '$SLUICE_LOG_FORMAT, else log.format' }), value: 'name' },
+      log_level: { schema: LOGGING.level({ otherwise: '$SLUICE_LOG_LEVEL, else log.level' }), value: 'name' },
       dev: switchFlag('loopback only, with a certificate and a key made on the spot'),
     },
   },

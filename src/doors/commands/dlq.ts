@@ -8,7 +8,7 @@ import { selects } from '../../kafka/desk/selection.ts';
 import { type SettleOptions, settleLetters } from '../../kafka/desk/settle-letters.ts';
 import { LetterCounter } from '../../kafka/desk/tally.ts';
 import { connectionOf } from '../../runs/kafka-connection.ts';
-import { log } from './drive-run.ts';
+import { say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import {
   COMMAND_GROUPS_TABLE,
@@ -58,7 +58,7 @@ async function list(file: string, flags: DlqListFlags): Promise<void> {
       if (!flags.settled && found.state !== 'open') continue;
       if (!selects(selection, found.letter, found.record.key)) continue;
       if (listed === flags.limit)
-        return log(`there are more than ${listed}: --limit lists them, dlq count counts them`);
+        return say(`there are more than ${listed}: --limit lists them, dlq count counts them`);
       listed++;
       out(flags.json ? JSON.stringify(letterJson(found)) : listLine(listCells(found)));
     }
@@ -175,6 +175,6 @@ function tellOnce(): (partition: number, ms: number) => void {
   return (partition, ms) => {
     if (told || ms < TOLD_AFTER_MS) return;
     told = true;
-    log(`a transaction is open in partition ${partition} of the dead letters: waiting for its end`);
+    say(`a transaction is open in partition ${partition} of the dead letters: waiting for its end`);
   };
 }

@@ -83,8 +83,8 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
       const pipeline = await readPipeline(flags.pipeline!);
       if (![pipeline.source, pipeline.sink].some((end) => end.type === 'kafka')) return `${flags.pipeline} is in order`;
       const { checkTopics } = await import('../../runs/topic-checks.ts');
-      const { topics, words } = await checkTopics(pipeline);
-      for (const word of words) say('pipeline', 'warning', word);
+      const { topics, notices } = await checkTopics(pipeline);
+      for (const word of notices) say('pipeline', 'warning', word);
       const facts = topics.map((t) => `${t.topic} (${t.partitions} partitions)`);
       return `${flags.pipeline} is in order; topics: ${facts.join(', ')}`;
     });

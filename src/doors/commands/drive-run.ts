@@ -2,18 +2,21 @@
 
 import type { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
+import { type Log, named, words } from '../../core/log.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import type { MetricsServer } from '../../monitor/metrics-server.ts';
-import { count, Progress } from '../../monitor/progress.ts';
+import { type OpenedLog, textLog } from '../../monitor/open-log.ts';
+import { Progress } from '../../monitor/progress.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
-import { equation, rate, summaryOf, summaryText } from '../../runs/summary.ts';
+import { summaryOf, summaryText } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
 import { openRegistry } from './open-registry.ts';
+import { type RunLog, runLog } from './run-log.ts';
 import { endWithin, signalled } from './signals.ts';
 
 export interface DriveOptions {
@@ -28,9 +31,12 @@ export interface DriveOptions {
   stopMs?: number | undefined;
   json?: boolean | undefined;
   quiet?: boolean | undefined;
+  /** Absent: words for whoever started it, and no faults are survived. */
+  logged?: OpenedLog | undefined;
 }
 
-export const log = (text: string): void => {
+/** Tells the person at the command line. */
+export const say = (text: string): void => {
   process.stderr.write(`sluice: ${text}\n`);
 };
 
@@ -39,10 +45,17 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   // The process that compares evaluators starts while the model is looked up.
   if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
   const metrics = await metricsFor(spec, options);
-  const context = await contextFor(spec, options, metrics);
+  const lines = runLog(spec, options, metrics);
+  const { log } = lines;
+  const context = await contextFor(spec, { ...options, log }, metrics);
   const state: { running: RunningPipeline | null } = { running: null };
-  const server = await openMetrics(metrics, options, () => state.running !== null && (state.running.ready?.() ?? true));
-  const { signal, dispose } = signalled();
+  const server = await openMetrics(
+    metrics,
+    { ...options, log },
+    () => state.running !== null && (state.running.ready?.() ?? true),
+  );
+  const { signal, dispose, abort } = signalled();
+  const unhear = lines.survive(abort);
   let doing = 'the run';
   signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
   const began = performance.now();
@@ -51,7 +64,9 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   try {
     const running = await startRun(spec, context);
     state.running = running;
-    result = await finished(spec, running, options, { signal, seconds });
+    lines.started();
+    result = await finished(spec, running, options, { signal, seconds, lines });
+    if (lines.lost) throw lines.lost;
     if (context.account.totals.rejected > 0 && spec.source.type !== 'kafka') return EXIT.rejected;
     return EXIT.done;
   } finally {
@@ -59,12 +74,14 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     doing = 'leaving source and sink';
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
-    tellSummary(spec, options, context, result, seconds());
+    tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
+    lines.ended(context.account.totals, result, seconds());
     doing = 'the end of the workers';
     await context.close();
     doing = 'the server of metrics';
     await server?.close();
     doing = 'the process';
+    unhear();
     // Of a run that was refused there are none, and the file named may be one of its inputs.
     if (state.running && metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
   }
@@ -75,16 +92,19 @@ async function finished(
   spec: RunSpec,
   running: RunningPipeline,
   options: DriveOptions,
-  { signal, seconds }: { signal: AbortSignal; seconds: () => number },
+  { signal, seconds, lines }: { signal: AbortSignal; seconds: () => number; lines: RunLog },
 ): Promise<RunResult | null> {
   const topic = spec.source.type === 'kafka';
   const stop = () => {
-    if (topic) log(`stopping: what is in hand may finish within ${options.stopMs} ms`);
+    if (topic) {
+      const says = words`stopping: what is in hand may finish within ${options.stopMs ?? 0} ms`;
+      lines.log('info', 'run_stopping', says);
+    }
     inBackground('stopping a run', () => running.stop(options.stopMs ?? 0));
   };
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
-  const told = options.quiet ? null : topic ? topicProgress(running, seconds) : fileProgress(running);
+  const told = options.quiet ? null : topic || lines.json ? lines.progress(running, seconds) : fileProgress(running);
   try {
     return await running.done;
   } catch (error) {
@@ -101,21 +121,6 @@ function fileProgress(running: RunningPipeline): { stop(): void } {
     const { counts, bytesRead, totalBytes } = running.progress();
     return { rows: counts.rows, rejected: counts.rejected, bytesRead, totalBytes };
   });
-}
-
-function topicProgress(running: RunningPipeline, seconds: () => number): { stop(): void } {
-  const tell = () => {
-    const { counts, lag } = running.progress();
-    const speed = `${count(rate(counts.rows, seconds()))} rows/s`;
-    log(`${equation(counts)}, ${speed}${lag === null ? '' : `, lag ${count(lag)}`}`);
-  };
-  const timer = setInterval(tell, 10_000);
-  return {
-    stop: () => {
-      clearInterval(timer);
-      tell();
-    },
-  };
 }
 
 /** Also of a run that failed: what is there of it is counted. */
@@ -145,13 +150,14 @@ async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics
 
 async function openMetrics(
   metrics: Metrics | null,
-  { metricsPort, metricsHost = '127.0.0.1' }: DriveOptions,
+  { metricsPort, metricsHost = '127.0.0.1', log }: DriveOptions & { log: Log },
   ready: () => boolean,
 ): Promise<MetricsServer | null> {
   if (!metrics || metricsPort === undefined) return null;
   const { serveMetrics } = await import('../../monitor/metrics-server.ts');
   const server = await serveMetrics(metrics, metricsHost, metricsPort, ready);
-  log(`metrics on http://${metricsHost}:${server.port}/metrics`);
+  const address = named(`http://${metricsHost}:${server.port}/metrics`);
+  log('info', 'metrics_served', words`metrics on ${address}`, { address });
   return server;
 }
 
@@ -167,7 +173,12 @@ export interface DrivenContext extends RunContext {
 /** What a run needs of this process. */
 export async function contextFor(
   spec: Pick<RunSpec, 'score'>,
-  { name, registry: address, metricsFile }: Pick<DriveOptions, 'name' | 'registry' | 'metricsFile'>,
+  {
+    name,
+    registry: address,
+    metricsFile,
+    log = textLog(),
+  }: Pick<DriveOptions, 'name' | 'registry' | 'metricsFile'> & { log?: Log },
   metrics: Metrics | null,
 ): Promise<DrivenContext> {
   const registry = await openRegistry(address, {

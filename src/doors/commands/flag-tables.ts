@@ -82,6 +82,8 @@ export const COMMAND_TABLES = {
       {"name":"metrics-host","value":"address","description":"address for --metrics-port","default":"127.0.0.1"},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"stop-ms","value":"n","description":"work in progress may finish within this after SIGTERM","number":{"whole":true,"min":0,"max":3600000},"default":25000},
+      {"name":"log-format","value":"name","description":"lines of the log: json for machines, text for people; auto: text on a terminal, else json; default: $SLUICE_LOG_FORMAT, else auto","choices":["auto","json","text"]},
+      {"name":"log-level","value":"name","description":"lines below it are left out; default: $SLUICE_LOG_LEVEL, else info","choices":["debug","info","warn","error"]},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print a summary as JSON at the end"},
     ],
@@ -284,6 +286,8 @@ export const COMMAND_TABLES = {
       {"name":"set","value":"name=value","description":"settings over those of the file, such as limits.rows=1000","many":true,"default":[]},
       {"name":"port","value":"n","description":"short for --set listen.port=n","number":{"whole":true,"min":0,"max":65535}},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"log-format","value":"name","description":"lines of the log: json for machines, text for people; auto: text on a terminal, else json; default: $SLUICE_LOG_FORMAT, else log.format","choices":["auto","json","text"]},
+      {"name":"log-level","value":"name","description":"lines below it are left out; default: $SLUICE_LOG_LEVEL, else log.level","choices":["debug","info","warn","error"]},
       {"name":"dev","description":"loopback only, with a certificate and a key made on the spot"},
     ],
   },
@@ -392,6 +396,8 @@ export interface RunFlags {
   metricsHost: string;
   metricsFile?: string;
   stopMs: number;
+  logFormat?: 'auto' | 'json' | 'text';
+  logLevel?: 'debug' | 'info' | 'warn' | 'error';
   registry?: string;
   json?: boolean;
 }
@@ -552,6 +558,8 @@ export interface ServeFlags {
   set: string[];
   port?: number;
   registry?: string;
+  logFormat?: 'auto' | 'json' | 'text';
+  logLevel?: 'debug' | 'info' | 'warn' | 'error';
   dev?: boolean;
 }
 

@@ -4,8 +4,10 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { SluiceError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
 import { isRemote } from '../../model/registry/address.ts';
 import type { Registry } from '../../model/registry/registry.ts';
+import { textLog } from '../../monitor/open-log.ts';
 
 /** The models that come with Sluice. */
 export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.meta.url));
@@ -20,7 +22,7 @@ export async function openRegistry(
   options: {
     create?: boolean;
     remote?: RegistryOptions;
-    log?: (text: string) => void;
+    log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
@@ -36,7 +38,7 @@ export async function openRegistry(
       options: options.remote ?? registryOptions(process.env),
       env: process.env,
       behind: new FolderRegistry([BUNDLED_MODELS]),
-      log: options.log ?? ((text) => process.stderr.write(`sluice: ${text}\n`)),
+      log: options.log ?? textLog(),
       ...(options.onLookup ? { onLookup: options.onLookup } : {}),
     });
   }

@@ -12,7 +12,7 @@ import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
 import { type Endpoint, endpoint, inputsOf, openSource, STDIO } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import { log } from './drive-run.ts';
+import { say } from './drive-run.ts';
 import { COMMAND_TABLES, type OutcomesFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { joinWords, outcomeTables } from './outcome-words.ts';
@@ -152,7 +152,7 @@ async function topicSource(
     onWait: (partition: number, ms: number) => {
       if (told || ms < TOLD_AFTER_MS) return;
       told = true;
-      log(`a transaction is open in partition ${partition} of ${topic}: waiting for its end`);
+      say(`a transaction is open in partition ${partition} of ${topic}: waiting for its end`);
     },
   };
   return { name: topic, rows: (columns, signal) => topicRows(table, columns, signal) };

@@ -3,7 +3,8 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { contextFor, driveRun, log } from './drive-run.ts';
+import { openCommandLog, orLogged } from './command-log.ts';
+import { contextFor, driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -19,9 +20,9 @@ export function addRunCommands(program: Command): void {
 }
 
 async function run(file: string, flags: RunFlags): Promise<void> {
-  const pipeline = await readPipeline(file);
   const name = path.basename(file).replace(/\.ya?ml$/i, '');
   if (flags.dryRun) {
+    const pipeline = await readPipeline(file);
     const { dryRun } = await import('../../runs/dry-run.ts');
     const context = await contextFor(pipeline, { name, registry: flags.registry }, null);
     try {
@@ -32,7 +33,11 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     return;
   }
   const { metricsPort, metricsHost, metricsFile, stopMs, json, registry } = flags;
-  process.exitCode = await driveRun(pipeline, { name, registry, metricsPort, metricsHost, metricsFile, stopMs, json });
+  const logged = await openCommandLog(flags, process.env);
+  const options = { name, registry, metricsPort, metricsHost, metricsFile, stopMs, json, logged };
+  await orLogged(logged, async () => {
+    process.exitCode = await driveRun(await readPipeline(file), options);
+  });
 }
 
 async function lint(files: string[], flags: { registry?: string; schema?: boolean }): Promise<void> {
@@ -44,7 +49,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       const pipeline = await readPipeline(file);
       const { source, sink } = pipeline;
       if (source.type === 'kafka' && sink.type === 'kafka' && sink.partition === undefined) {
-        log(
+        say(
           `${file}: sink.partition is not said: it starts only while source and sink have equally many partitions, see docs/pipelines.md`,
         );
       }
@@ -54,7 +59,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       }
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
-      if (unmapped.length > 0) log(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
+      if (unmapped.length > 0) say(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
     } catch (error) {
       const e = asSluiceError(error, 'usage');
       problems.push(e.code === 'usage' ? e.message : `${file}:1:1 model: ${e.message}`);
@@ -74,7 +79,7 @@ async function printSchemas(files: readonly string[]): Promise<void> {
       throw new SluiceError('usage', `${file} writes without a schema`);
     const options = predictionSchemaOf(pipeline, sink.topic);
     const subjects = topicsOf(sink).map((topic) => subjectOf({ ...options, topic }));
-    log(`${file}: ${sink.format} under ${[...new Set(subjects)].join(', ')}`);
+    say(`${file}: ${sink.format} under ${[...new Set(subjects)].join(', ')}`);
     out(await schemaText(sink.format, options));
   }
 }

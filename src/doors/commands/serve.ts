@@ -2,8 +2,12 @@
 import type { Command } from 'commander';
 import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
-import { inBackground } from '../../core/in-background.ts';
+import { named, words } from '../../core/log.ts';
+import { openLog } from '../../monitor/open-log.ts';
+import { hearFaults } from '../../monitor/process-faults.ts';
 import type { ServeOptions } from '../http/service.ts';
+import { openCommandLog, orLogged, saidOfLog } from './command-log.ts';
+import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type ServeFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -11,36 +15,56 @@ import { signalled } from './signals.ts';
 
 export function addServeCommand(program: Command): void {
   addFlags(program.command('serve'), COMMAND_TABLES.serve).action(async (flags: ServeFlags) => {
-    const settings = [...flags.set, ...(flags.port === undefined ? [] : [`listen.port=${flags.port}`])];
-    const config = await loadConfig(ServerConfigSchema, {
-      ...(flags.config === undefined ? {} : { file: flags.config }),
-      env: process.env,
-      settings,
-    });
-    const log = (text: string) => process.stderr.write(`sluice: ${text}\n`);
-    // Loaded here, so that the other commands do not pay for a web server.
-    const { serve } = await import('../http/service.ts');
-    const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
-    const registry = await openRegistry(flags.registry ?? config.registry, {
-      remote: config.registry_options,
-      log,
-      onLookup: (outcome) => lookups.hear(outcome),
-    });
-    // A failure that nobody waits for ends no request that has nothing to do with it.
-    process.on('unhandledRejection', (error) => inBackground('unknown work', () => Promise.reject(error)));
-    const service = await serve({
-      config,
-      registry,
-      lookups,
-      dev: flags.dev === true,
-      log,
-    });
-    const { signal } = signalled();
-    log(`serving ${service.url}`);
-    if (service.token) log(`key of this run: ${service.token}`);
-    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
-    log('stopping: running answers may finish');
-    await service.stop();
-    log('stopped');
+    const early = await openCommandLog(flags, process.env);
+    await orLogged(early, () => runService(flags));
   });
+}
+
+/** The settings that flags and environment say over those of the file. @throws SluiceError usage */
+function settingsOf(flags: ServeFlags): string[] {
+  // The environment comes before what the command line sets, and a flag of its own behind it.
+  const [environment, said] = [saidOfLog({}, process.env), saidOfLog(flags, {})].map((log) =>
+    Object.entries(log).map(([name, value]) => `log.${name}=${value}`),
+  );
+  const port = flags.port === undefined ? [] : [`listen.port=${flags.port}`];
+  return [...environment!, ...flags.set, ...said!, ...port];
+}
+
+async function runService(flags: ServeFlags): Promise<void> {
+  const config = await loadConfig(ServerConfigSchema, {
+    ...(flags.config === undefined ? {} : { file: flags.config }),
+    env: process.env,
+    settings: settingsOf(flags),
+  });
+  const { log } = await openLog(config.log);
+  // Loaded here, so that the other commands do not pay for a web server.
+  const { serve } = await import('../http/service.ts');
+  const lookups: NonNullable<ServeOptions['lookups']> = { hear: () => {} };
+  const faults: NonNullable<ServeOptions['faults']> = { hear: () => {} };
+  const registry = await openRegistry(flags.registry ?? config.registry, {
+    remote: config.registry_options,
+    log,
+    onLookup: (outcome) => lookups.hear(outcome),
+  });
+  const lost = new AbortController();
+  hearFaults({
+    log,
+    count: (kind) => faults.hear(kind),
+    onLost: (error) => {
+      process.exitCode = EXIT.failed;
+      lost.abort(error);
+    },
+  });
+  const service = await serve({ config, registry, lookups, faults, dev: flags.dev === true, log });
+  const signal = AbortSignal.any([signalled().signal, lost.signal]);
+  const url = named(service.url);
+  log('info', 'service_started', words`serving ${url}`, { url });
+  // It is that of this process and of loopback only, and there is no other way to learn it.
+  if (service.token)
+    log('info', 'dev_key', words`key of this run: ${named(service.token)}`, { key: named(service.token) });
+  if (!signal.aborted)
+    await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
+  log('info', 'service_stopping', words`stopping: running answers may finish`);
+  await service.stop();
+  log('info', 'service_stopped', words`stopped`);
 }

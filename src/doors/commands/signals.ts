@@ -1,5 +1,6 @@
 // How SIGINT and SIGTERM end a run: the first asks it to stop, the second does not ask.
 import { SluiceError } from '../../core/errors.ts';
+import { type Log, named, words } from '../../core/log.ts';
 import { EXIT } from './exit-codes.ts';
 
 /** What ends after the deadline itself: members leave, connections are closed, ms. */
@@ -9,18 +10,20 @@ const CLOSING_MS = 8_000;
  * Ends the process when it has not ended by itself `ms` and some seconds after this call, and says what it was at: an orchestrator
  * would kill it later without a word. Does not keep the process alive.
  */
-export function endWithin(ms: number, doing: () => string, tell: (text: string) => void): void {
+export function endWithin(ms: number, doing: () => string, log: Log): void {
   const timer = setTimeout(() => {
     const held = Object.entries(Object.groupBy(process.getActiveResourcesInfo(), (name) => name));
-    const what = held.map(([name, all]) => `${all!.length} ${name}`).join(', ');
-    tell(`ended by force ${(ms + CLOSING_MS) / 1000} s after the signal: ${doing()} does not end (open: ${what})`);
+    const what = named(held.map(([name, all]) => `${all!.length} ${name}`).join(', '));
+    const after = (ms + CLOSING_MS) / 1000;
+    const says = words`ended by force ${after} s after the signal: ${named(doing())} does not end (open: ${what})`;
+    log('fatal', 'ended_by_force', says, { seconds: after, open: what });
     process.exit(process.exitCode ?? EXIT.failed);
   }, ms + CLOSING_MS);
   timer.unref();
 }
 
-/** Aborted by SIGINT or SIGTERM; a second signal ends the process at once. */
-export function signalled(): { signal: AbortSignal; dispose: () => void } {
+/** Aborted by SIGINT, SIGTERM or `abort`; a second signal ends the process at once. */
+export function signalled(): { signal: AbortSignal; abort: (reason: Error) => void; dispose: () => void } {
   const controller = new AbortController();
   const onSignal = (name: NodeJS.Signals) => {
     if (controller.signal.aborted) process.exit(EXIT.failed);
@@ -30,6 +33,7 @@ export function signalled(): { signal: AbortSignal; dispose: () => void } {
   process.on('SIGTERM', onSignal);
   return {
     signal: controller.signal,
+    abort: (reason) => controller.abort(reason),
     dispose: () => {
       process.off('SIGINT', onSignal);
       process.off('SIGTERM', onSignal);

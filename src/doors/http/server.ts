@@ -10,6 +10,8 @@ import Fastify, {
 import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { type Log, SILENT } from '../../core/log.ts';
+import type { Tracer } from '../../core/tracing.ts';
 import type { KeptModels } from '../../engine/keep-loaded.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -26,6 +28,7 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
+import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
 
 declare module 'fastify' {
@@ -49,8 +52,8 @@ export interface ServerOptions {
   serverFactory?: FastifyServerOptions['serverFactory'];
   /** Refuses requests that did not come over TLS; absent: the listener sees to it. */
   assertSecure?: (request: FastifyRequest) => void;
-  /** A line for the operator. */
-  log?: (text: string) => void;
+  log?: Log;
+  tracer?: Tracer | null;
 }
 
 export interface ServerState {
@@ -68,14 +71,15 @@ export interface SluiceServer {
 }
 
 export async function buildServer(options: ServerOptions): Promise<SluiceServer> {
-  const { config, host, metrics, log = () => {} } = options;
+  const { config, host, metrics, log = SILENT, tracer = null } = options;
   const state: ServerState = { ready: false, kept: { ready: true } };
   const ready = (): boolean => state.ready;
   const admission = new Admission(config.limits);
-  const app = await newApp(options);
+  const requests = new RequestLog({ log, tracer, sampling: config.log });
+  const app = await newApp(options, requests);
   checkEveryRequest(app, options);
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
-    countProblem(metrics, error, sendProblem(error, request, reply, log));
+    countProblem(metrics, error, sendProblem(error, request, reply));
   };
   app.setErrorHandler(answer);
   app.setNotFoundHandler((request, reply) => {
@@ -88,9 +92,10 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     for (const m of [method].flat()) known.add(m);
     methods.set(url, known);
   });
-  const services: PredictServices = { config, host, admission, metrics, log, account: new RunAccount(metrics, 'http') };
+  const account = new RunAccount(metrics, 'http');
+  const services: PredictServices = { config, host, admission, metrics, log, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
-  const jobs = await JobManager.open(services, pipelines, log);
+  const jobs = await JobManager.open(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
   addModelRoutes(app, host);
@@ -103,24 +108,28 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   return { app, state, busy: () => admission.inside };
 }
 
-async function newApp({ config, metrics, serverFactory }: ServerOptions): Promise<FastifyInstance> {
+async function newApp(
+  { config, metrics, serverFactory }: ServerOptions,
+  requests: RequestLog,
+): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: Number.MAX_SAFE_INTEGER,
     requestTimeout: 0,
     keepAliveTimeout: config.timeouts.keep_alive_ms,
     routerOptions: { maxParamLength: 200 },
-    genReqId: () => crypto.randomUUID(),
+    genReqId: (raw) => requestIdOf(raw as IncomingMessage),
     ajv: { customOptions: { removeAdditional: false, coerceTypes: true, allErrors: true } },
     // The listener answers these: two handlers on one socket would cut each other off.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
-      const code = refuseAddress(error, request as FastifyRequest, reply as FastifyReply);
+      const code = refuseAddress(error, request as FastifyRequest, reply as FastifyReply, requests);
       metrics.httpErrors.inc({ code });
     },
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
   app.decorateRequest('apiKey', null);
+  requests.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
   // Bodies are streams: nobody parses them before the operation that knows what they are.

@@ -5,15 +5,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { type ErrorCode, SluiceError } from '../../core/errors.ts';
-import { faultLine, onBackgroundFault } from '../../core/in-background.ts';
+import { onBackgroundFault } from '../../core/in-background.ts';
+import { faultFields, faultOf, type Log, SILENT, saysOf, words } from '../../core/log.ts';
+import type { Tracer } from '../../core/tracing.ts';
 import { assertUsable } from '../../core/usable-folder.ts';
 import { hostEvents, measureHost } from '../../engine/host-events.ts';
 import { keepLoaded } from '../../engine/keep-loaded.ts';
 import { ModelHost } from '../../engine/model-host.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import { expiryOf } from '../../monitor/certificates.ts';
+import { counted } from '../../monitor/counted-log.ts';
 import { watchDisks } from '../../monitor/disks.ts';
 import { Metrics } from '../../monitor/metrics.ts';
+import type { FaultKind } from '../../monitor/process-faults.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
 import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
 import { buildServer, type SluiceServer } from './server.ts';
@@ -34,8 +38,10 @@ export interface ServeOptions {
   dev?: boolean;
   /** Set by the service: receives the outcome of every lookup in a remote registry. */
   lookups?: { hear: (outcome: 'ok' | 'stale' | 'failed') => void };
-  /** Logs faults outside of requests. */
-  log?: (text: string) => void;
+  /** Set by the service: counts an error that nobody caught. */
+  faults?: { hear: (kind: FaultKind) => void };
+  log?: Log;
+  tracer?: Tracer | null;
 }
 
 export interface RunningService {
@@ -79,16 +85,18 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
 }
 
 async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<RunningService> {
-  const { config, registry, dev = false, log = () => {} } = options;
+  const { config, registry, dev = false, tracer = null } = options;
   await assertUsable('spill.folder', config.spill.folder ?? tmpdir());
   const cache = config.registry_options.cache_folder;
   if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
   const metrics = new Metrics();
+  const log = counted(options.log ?? SILENT, metrics);
   const unhear = onBackgroundFault((task, error) => {
     metrics.background.inc({ task });
-    log(`${task} failed: ${error instanceof SluiceError ? `${error.message} [${error.code}]` : faultLine(error)}`);
+    log('error', 'background_failed', words`${task} failed: ${faultOf(error)}`, { task, ...faultFields(error) });
   });
   undo.push(unhear);
+  if (options.faults) options.faults.hear = (kind) => metrics.processFaults.inc({ kind });
   if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });
   const host = new ModelHost({
     registry,
@@ -105,7 +113,10 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   undo.push(() => keys.close());
   const token = dev ? newToken() : null;
   if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
-  else await keys.follow(config.keys_file, (error) => log(`the keys stay as they are: ${(error as Error).message}`));
+  else
+    await keys.follow(config.keys_file, (error) =>
+      log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
+    );
   measureKeys(metrics, keys);
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
@@ -117,13 +128,16 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
     keys,
     metrics,
     log,
+    tracer,
     serverFactory: listener.factory as never,
     ...(behindProxy ? { assertSecure: proxyCheck(behindProxy) } : {}),
   });
   undo.push(() => server.app.close());
   const stopDisks = watchDisks(metrics, disksOf(config));
   undo.push(stopDisks);
-  const unfollowCertificate = certificate ? useCertificate(certificate, options, { metrics, listener }) : () => {};
+  const unfollowCertificate = certificate
+    ? useCertificate(certificate, { ...options, log }, { metrics, listener })
+    : () => {};
   undo.push(unfollowCertificate);
   for (const ref of config.preload) (await host.use(ref)).release();
   const kept = keepLoaded(host, config.preload);
@@ -151,7 +165,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
 /** Tells the metrics when it expires, and follows its files where there are any; gives what ends that. */
 function useCertificate(
   certificate: Certificate,
-  { config: { tls }, dev = false, log = () => {} }: ServeOptions,
+  { config: { tls }, dev = false, log = SILENT }: ServeOptions,
   { metrics, listener }: { metrics: Metrics; listener: Listener },
 ): () => void {
   const measure = ({ cert }: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
@@ -162,7 +176,7 @@ function useCertificate(
     measure(next);
   };
   return followCertificate(tls, onCertificate, (e) => {
-    log(`the certificate stays as it is: ${(e as Error).message}`);
+    log('error', 'certificate_kept', words`the certificate stays as it is: ${saysOf(e)}`, faultFields(e));
   });
 }
 

@@ -4,6 +4,7 @@ import { type FileHandle, open, readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
+import { type Log, SILENT } from '../../core/log.ts';
 import type { ByteSink } from './byte-sink.ts';
 import {
   type CommitFile,
@@ -37,10 +38,10 @@ interface Member extends CommitFile {
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
-  readonly #log: (text: string) => void;
+  readonly #log: Log;
 
   /** `log`: is told of what others left behind and cannot be cleared away. */
-  constructor(log: (text: string) => void = () => {}) {
+  constructor(log: Log = SILENT) {
     this.#log = log;
   }
 
@@ -183,7 +184,7 @@ async function temporaryName(target: string, kind: string): Promise<string> {
 }
 
 /** One name that changes needs no journal: it changes at once. */
-async function putInPlace(staged: readonly CommitFile[], log: (text: string) => void): Promise<void> {
+async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void> {
   const alone = staged.length === 1;
   const { files, journal } = alone
     ? { files: await withPredecessors(staged), journal: null }
@@ -205,7 +206,7 @@ interface Begun {
 }
 
 /** The journal lies beside the first output, and is there once no other commit into that output is under way. */
-async function beginJournal(staged: readonly CommitFile[], log: (text: string) => void): Promise<Begun> {
+async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Begun> {
   const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
   const journal = await temporaryName(main, JOURNAL);
   const aside = await temporaryName(main, 'partial');

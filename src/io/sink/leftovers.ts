@@ -4,6 +4,7 @@ import { readdir, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
+import { type Log, named, words } from '../../core/log.ts';
 import {
   dropBackups,
   gone,
@@ -22,8 +23,6 @@ const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|
 const OLD = /^(\d+)\.[0-9a-z]+\.partial$/;
 /** Two commits into one output follow each other within milliseconds; one that does not end is stuck. */
 const TURN_MS = 60_000;
-
-type Log = (text: string) => void;
 
 interface LeftOver {
   file: string;
@@ -83,7 +82,11 @@ export async function recover(target: string, entries: readonly string[], log: L
 async function finish(file: string, kind: 'commit' | 'undo', target: string, log: Log): Promise<void> {
   const files = await readJournal(file);
   if (files === null) {
-    log(`${file} was left behind and is no journal of this user: it is left alone`);
+    log(
+      'warn',
+      'left_over_kept',
+      words`${named(file)} was left behind and is no journal of this user: it is left alone`,
+    );
     return;
   }
   // Only one of those who find it gets it.
@@ -108,7 +111,11 @@ export async function clearLeftOvers(target: string, entries: readonly string[],
     if ((kind !== 'partial' && kind !== 'before') || committing.has(owner)) continue;
     if (standing === 'over') await gone(file).catch(() => {});
     else if (standing === 'unknown') {
-      log(`${file} was left by another machine or container, and whether that still runs cannot be told: it stays`);
+      log(
+        'warn',
+        'left_over_kept',
+        words`${named(file)} was left by another machine or container, and whether that still runs cannot be told: it stays`,
+      );
     }
   }
   await clearLeases(path.dirname(target), entries);

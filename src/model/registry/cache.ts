@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
+import { type Log, named, words } from '../../core/log.ts';
 import { loadPackage } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 
@@ -19,7 +20,7 @@ export interface PackageCacheOptions {
   /** Bytes kept; packages this process uses stay even beyond. */
   maxBytes: number;
   /** Logs what was discarded as damaged. */
-  log?: (text: string) => void;
+  log?: Log;
 }
 
 /** Other processes touch the packages they use at least this often; younger ones are not evicted. */
@@ -64,7 +65,11 @@ export class PackageCache {
       if ((await stampOf(folder)) === null) return null;
       if (error instanceof SluiceError) throw error;
     }
-    this.#options.log?.(`the cached package ${folder} is damaged: it is fetched again`);
+    this.#options.log?.(
+      'warn',
+      'cache_damaged',
+      words`the cached package ${named(folder)} is damaged: it is fetched again`,
+    );
     await this.#remove(key);
     return null;
   }

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { cacheFolder } from '../../core/cache-folder.ts';
 import { SluiceError } from '../../core/errors.ts';
+import type { Log } from '../../core/log.ts';
 import { withoutSlashes } from './address.ts';
 import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
@@ -15,7 +16,7 @@ export interface OpenRemoteOptions {
   env: Record<string, string | undefined>;
   /** Serves ids the remote registry does not have. */
   behind?: Registry;
-  log?: (text: string) => void;
+  log?: Log;
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 

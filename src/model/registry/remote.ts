@@ -2,6 +2,7 @@
 
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
+import { faultFields, type Log, named, saysOf, words } from '../../core/log.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
@@ -48,7 +49,7 @@ export interface RemoteRegistryOptions {
   /** Serves ids the store does not have. */
   behind?: Registry;
   /** Logs outages and damaged packages. */
-  log?: (text: string) => void;
+  log?: Log;
   /** Counts lookups in the store; `stale`: it was down and the last resolution was taken. */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
@@ -303,11 +304,12 @@ export class RemoteRegistry implements Registry {
   #reached(reached: boolean, error?: unknown): void {
     if (reached !== this.#down || this.#closed) return;
     this.#down = !reached;
-    this.#options.log?.(
-      reached
-        ? `the registry ${this.#store.name} is reached again`
-        : `the registry cannot be reached, references keep their last meaning: ${(error as Error).message}`,
-    );
+    const { log } = this.#options;
+    if (reached) log?.('info', 'registry_up', words`the registry ${named(this.#store.name)} is reached again`);
+    else {
+      const says = words`the registry cannot be reached, references keep their last meaning: ${saysOf(error)}`;
+      log?.('warn', 'registry_down', says, faultFields(error));
+    }
   }
 }
 

@@ -5,13 +5,14 @@ import tls from 'node:tls';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
-import { SluiceError } from '../../../src/core/errors.ts';
+import { faultFields, saysOf } from '../../../src/core/log.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { serve } from '../../../src/doors/http/service.ts';
-import { logLineOf, problemOf, systemFault } from '../../../src/doors/http/wire/problem.ts';
+import { problemOf, systemFault } from '../../../src/doors/http/wire/problem.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import type { Registry } from '../../../src/model/registry/registry.ts';
 import { scratch } from '../../support/cli.ts';
+import { collectedLog } from '../../support/collected-log.ts';
 import { call, REGISTRY } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -75,7 +76,8 @@ const CASES: Record<string, Case> = {
   'Authorization': { path: '/api/v1/models', token: null, headers: { authorization: `API-Key ${C}` }, status: 401 },
   'Authorization of a scheme': { path: '/api/v1/models', token: null, headers: { authorization: `${C} x` }, status: 401 },
   'Range': { path: `/api/v1/scoring/jobs/${C}/result`, headers: { range: `bytes=${C}` }, status: 404 },
-  'X-Request-Id': { path: '/nothing', headers: { 'x-request-id': C, 'request-id': C }, status: 404 },
+  // One that is fit for an id is the client's name for its request, and repeated.
+  'X-Request-Id': { path: '/nothing', headers: { 'x-request-id': `${C} ${C}`, 'request-id': C }, status: 404 },
   'Accept-Version': { path: '/nothing', headers: { 'accept-version': C }, status: 404 },
   'the name of a header': { path: '/nothing', headers: { [C]: C }, status: 404 },
   'Origin and Referer': { path: '/nothing', headers: { origin: `https://${C}`, referer: `https://${C}/` }, status: 404 },
@@ -122,10 +124,10 @@ async function startTelling(registry: Registry = REGISTRY) {
     `spill.folder=${folder}`,
   ];
   const config = await loadConfig(ServerConfigSchema, { settings });
-  const told: string[] = [];
-  const running = await serve({ config, registry, dev: true, log: (text) => told.push(text) });
+  const { log, lines, text } = collectedLog();
+  const running = await serve({ config, registry, dev: true, log });
   onTestFinished(() => running.stop());
-  return { port: Number(new URL(running.url).port), token: running.token!, told };
+  return { port: Number(new URL(running.url).port), token: running.token!, lines, logged: text };
 }
 
 const isProblem = (headers: unknown, body: string, name: string) => {
@@ -134,7 +136,7 @@ const isProblem = (headers: unknown, body: string, name: string) => {
 };
 
 checkTest('a canary in every place of a request sings in no answer, no log and no metric', async () => {
-  const { port, token, told } = await startTelling();
+  const { port, token, logged } = await startTelling();
   for (const [name, { method = 'GET', path, headers, body, token: own, status }] of Object.entries(CASES)) {
     const options = { ...(headers ? { headers } : {}), ...(body === undefined ? {} : { body }), token: own === null ? null : token };
     const reply = await call(port, token, method, encodeURI(path).replace('%25', '%'), options);
@@ -167,7 +169,7 @@ checkTest('a canary in every place of a request sings in no answer, no log and n
   const metrics = await call(port, token, 'GET', '/metrics');
   expect(metrics.status).toBe(200);
   expect(metrics.text).not.toContain(CANARY);
-  expect(told.join('\n')).not.toContain(CANARY);
+  expect(logged()).not.toContain(CANARY);
 }); // biome-ignore format: one case
 
 test('plain HTTP on the TLS port is told nothing of itself', async () => {
@@ -190,14 +192,18 @@ test('an unknown fault is an internal error, and its request id is in the log wi
       throw new TypeError(CANARY);
     }
   }
-  const { port, token, told } = await startTelling(new Broken([path.resolve('src/bundled')]));
+  const { port, token, lines, logged } = await startTelling(new Broken([path.resolve('src/bundled')]));
   const reply = await call(port, token, 'GET', '/api/v1/models');
   expect([reply.status, reply.json.code]).toEqual([500, 'internal_error']);
-  const lines = told.filter((line) => line.includes(reply.json.requestId));
-  expect(lines).toEqual([
-    expect.stringMatching(/TypeError at .*Broken\.list .*no-echo\.test\.ts.*\[internal_error\]$/),
-  ]);
-  expect(`${reply.text}${lines}`).not.toContain(CANARY);
+  const found = () => lines.filter(({ fields }) => fields.request_id === reply.json.requestId);
+  await expect.poll(found).toHaveLength(1);
+  expect(found()[0]).toMatchObject({
+    level: 'error',
+    event: 'request',
+    fields: { status: 500, code: 'internal_error', kind: 'TypeError', route: '/api/v1/models', method: 'GET' },
+  });
+  expect(String(found()[0]!.fields.stack)).toMatch(/Broken\.list .*no-echo\.test\.ts/);
+  expect(`${reply.text}${logged()}`).not.toContain(CANARY);
 });
 
 test.each([
@@ -210,10 +216,5 @@ test.each([
   const error = systemFault(Object.assign(new Error(CANARY), { code }));
   const { body } = problemOf(error, 'r');
   expect([body.status, body.code]).toEqual([status, name]);
-  expect(JSON.stringify([body, logLineOf(error, 'r')])).not.toContain(CANARY);
-});
-
-test('what is a fault of the client leaves no line, what is none leaves one with the id', () => {
-  expect(logLineOf(new SluiceError('bad_request', 'x'), 'id-1')).toBeNull();
-  expect(logLineOf(new SluiceError('worker_failed', 'x'), 'id-1')).toBe('request id-1: x [worker_failed]');
+  expect(JSON.stringify([body, saysOf(error), faultFields(error)])).not.toContain(CANARY);
 });

@@ -70,6 +70,8 @@ const QUEUED: Job = {
   id: 'i',
   owner: 'o',
   idempotencyKey: null,
+  requestId: null,
+  trace: null,
   format: 'csv',
   query: { modelId: 'm:1' },
   fingerprint: '',

@@ -46,7 +46,7 @@ async function startWithKeys() {
     ],
   });
   const told: string[] = [];
-  const running = await serve({ config, registry: REGISTRY, log: (t) => told.push(t) });
+  const running = await serve({ config, registry: REGISTRY, log: (_level, _event, says) => told.push(says) });
   onTestFinished(() => running.stop());
   return { port: Number(new URL(running.url).port), tokens, file, put, told, certificate };
 }

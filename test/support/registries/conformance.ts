@@ -39,7 +39,7 @@ export function openTest(remote: Remote, cache = scratch(), env: Record<string, 
     options: { ...registryOptions({ ...remote.env, ...env }), cache_folder: cache },
     env: { ...remote.env, ...env },
     behind: new FolderRegistry([path.resolve('src/bundled')]),
-    log: (text) => told.push(text),
+    log: (_level, _event, says) => told.push(says),
     onLookup: (outcome) => lookups.push(outcome),
   });
   onTestFinished(() => registry.close());

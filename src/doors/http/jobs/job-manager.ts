@@ -5,6 +5,8 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
+import { named, words } from '../../../core/log.ts';
+import { traceparentOf } from '../../../core/tracing.ts';
 import { assertUsable } from '../../../core/usable-folder.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import { type UploadSpec, uploadTarget } from '../../../runs/upload-run.ts';
@@ -16,9 +18,10 @@ import {
   refuseNothingSent,
 } from '../routes/predict.ts';
 import { withoutNames } from '../wire/no-echo.ts';
-import { logLineOf, systemFault } from '../wire/problem.ts';
+import { systemFault } from '../wire/problem.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { lockFolder } from './folder-lock.ts';
+import { JobLog } from './job-log.ts';
 import { nextOf } from './job-order.ts';
 import { JobQuota } from './job-quota.ts';
 import { type Job, JobStore } from './job-store.ts';
@@ -55,6 +58,7 @@ export interface AskedJob {
 export class JobManager {
   readonly #services: PredictServices;
   readonly #store: JobStore;
+  readonly #log: JobLog;
   readonly #quota: JobQuota;
   readonly #folder: string;
   /** Lets go of the folder. */
@@ -70,6 +74,7 @@ export class JobManager {
 
   private constructor(services: PredictServices, pipelines: readonly UploadPipeline[], unlock: () => void) {
     this.#services = services;
+    this.#log = new JobLog(services.log, services.tracer);
     this.#pipelines = new Map(pipelines.map((p) => [p.name, p]));
     this.#folder = path.resolve(services.config.jobs.folder);
     this.#unlock = unlock;
@@ -80,19 +85,19 @@ export class JobManager {
   }
 
   /** @throws SluiceError folder_unusable | folder_in_use */
-  static async open(
-    services: PredictServices,
-    pipelines: readonly UploadPipeline[],
-    log: (text: string) => void = () => {},
-  ): Promise<JobManager> {
+  static async open(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
     const { folder, lock_wait_ms } = services.config.jobs;
     const place = path.resolve(folder);
     await assertUsable('jobs.folder', place);
-    const unlock = await lockFolder(place, lock_wait_ms, () => log(`another server works in ${place}: waiting for it`));
+    const unlock = await lockFolder(place, lock_wait_ms, () => {
+      services.log('warn', 'folder_in_use', words`another server works in ${named(place)}: waiting for it`);
+    });
     try {
       const manager = new JobManager(services, pipelines, unlock);
       for (const job of manager.#store.all()) {
-        if (job.state === 'running') manager.#store.update(job.id, { state: 'queued' });
+        if (job.state !== 'running') continue;
+        manager.#store.update(job.id, { state: 'queued' });
+        manager.#log.queued(job, 'crash');
       }
       await manager.#sweep();
       manager.#next();
@@ -123,7 +128,7 @@ export class JobManager {
     // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
     const place = admission.enter(owner);
     try {
-      const body = await openBody(request, { ...bodyOptions(this.#services), whileIdle: place.idle });
+      const body = await openBody(request, { ...bodyOptions(this.#services, request), whileIdle: place.idle });
       await place.begin(gone.signal);
       return await this.#take(request, body, asked, { owner, idempotencyKey, fingerprint });
     } finally {
@@ -162,6 +167,8 @@ export class JobManager {
         format,
         query: { ...query, modelId: model.ref },
         bodySha256: sha256,
+        requestId: request.id,
+        trace: request.story.trace === null ? null : traceparentOf(request.story.trace),
         pipeline,
         target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, id),
         ...UNBEGUN,
@@ -172,6 +179,8 @@ export class JobManager {
         finished: null,
       };
       this.#store.insert(job);
+      Object.assign(request.story, { job: named(id), model: named(model.ref) });
+      this.#log.queued(job);
       this.#next();
       return job;
     } finally {
@@ -211,8 +220,10 @@ export class JobManager {
 
   /** Cancels a job that is queued or running; a finished one is removed with its result. */
   async cancel(job: Job): Promise<void> {
-    if (job.state === 'queued') this.#finish(job.id, { state: 'cancelled' });
-    else if (job.state === 'running') {
+    if (job.state === 'queued') {
+      this.#finish(job.id, { state: 'cancelled' });
+      this.#log.cancelled(job, null);
+    } else if (job.state === 'running') {
       this.#running.get(job.id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
       return;
     } else this.#store.remove(job.id);
@@ -269,6 +280,7 @@ export class JobManager {
   }
 
   async #run(job: Job, signal: AbortSignal): Promise<void> {
+    const running = this.#log.started(job);
     try {
       const { counts, resultBytes } = await this.#score(job, signal);
       const { rows, scored, rejected } = counts;
@@ -281,21 +293,24 @@ export class JobManager {
         resultBytes,
         uploadBytes: 0,
       });
+      this.#log.done(job, running, counts, resultBytes);
       await unlink(this.#path(job.id, 'upload')).catch(() => {});
     } catch (error) {
       // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
       const fault = signal.aborted ? signal.reason : systemFault(error);
-      const line = logLineOf(fault, job.id);
-      if (line !== null) this.#services.log(`a job failed: ${line}`);
       const e = withoutNames(asSluiceError(fault, 'internal_error'));
       if (job.pipeline !== null && e.entry.fault === 'dependency' && e.entry.retryable && !signal.aborted) {
+        this.#log.failed(job, running, fault, 'job_put_off');
         this.#putOff(job.id, e);
         return;
       }
       if (e.code === 'stopping') {
+        this.#log.queued(job, 'stopping');
         this.#store.update(job.id, { state: 'queued' });
         return;
       }
+      if (e.code === 'cancelled') this.#log.cancelled(job, running);
+      else this.#log.failed(job, running, fault, 'job_failed');
       await this.#removeFiles(job.id);
       this.#finish(
         job.id,
@@ -305,7 +320,7 @@ export class JobManager {
               state: 'failed',
               uploadBytes: 0,
               errorCode: e.code,
-              errorMessage: e.code === 'internal_error' ? null : e.message,
+              errorMessage: e.entry.fault === 'bug' ? null : e.message,
             },
       );
     }

@@ -18,6 +18,9 @@ export interface Job {
   fingerprint: string;
   /** SHA-256 of the body, decoded; null: made by a version that did not keep it. */
   bodySha256: string | null;
+  /** Id of the request that made it, and the trace it belongs to (traceparent). */
+  requestId: string | null;
+  trace: string | null;
   /** Name of the pipeline that takes the upload, and where its predictions go; null: the result is kept here. */
   pipeline: string | null;
   target: string | null;
@@ -44,6 +47,8 @@ const COLUMNS: Record<keyof Job, string> = {
   query: 'query TEXT NOT NULL',
   fingerprint: 'fingerprint TEXT NOT NULL',
   bodySha256: 'bodySha256 TEXT',
+  requestId: 'requestId TEXT',
+  trace: 'trace TEXT',
   pipeline: 'pipeline TEXT',
   target: 'target TEXT',
   state: 'state TEXT NOT NULL',

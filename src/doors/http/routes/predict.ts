@@ -2,6 +2,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { type Log, named } from '../../../core/log.ts';
+import type { Tracer } from '../../../core/tracing.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
@@ -14,7 +16,7 @@ import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission, Admitted } from '../wire/admission.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
-import { logLineOf, systemFault } from '../wire/problem.ts';
+import { systemFault } from '../wire/problem.ts';
 import { type BodyOptions, openBody, type RequestBody } from '../wire/request-body.ts';
 import { mustBeWhole, takesTrailers } from '../wire/way.ts';
 
@@ -54,8 +56,8 @@ export interface PredictServices {
   metrics: Metrics;
   /** Of all requests and jobs of this service. */
   account: RunAccount;
-  /** A line for the operator. */
-  log: (text: string) => void;
+  log: Log;
+  tracer: Tracer | null;
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
@@ -95,13 +97,16 @@ export const streamLimits = (limits: ServerConfig['limits']): StreamLimits => ({
 });
 
 /** What the configuration allows a body to be. */
-export function bodyOptions({ config, metrics }: PredictServices): BodyOptions {
+export function bodyOptions({ config, metrics }: PredictServices, { story }: FastifyRequest): BodyOptions {
   return {
     maxBytes: config.limits.body_bytes,
     maxExpandedBytes: config.limits.expanded_bytes,
     idleMs: config.timeouts.body_idle_ms,
     minBytesPerSecond: config.timeouts.body_min_bytes_per_second,
-    onBytes: (n) => metrics.bytesIn.inc(n),
+    onBytes: (n) => {
+      metrics.bytesIn.inc(n);
+      story.bytesIn += n;
+    },
   };
 }
 
@@ -160,11 +165,12 @@ export async function predict(
   const place = admission.enter(keyName);
   let hosted: HostedModel | null = null;
   try {
-    const body = await openBody(request, { ...bodyOptions(services), whileIdle: place.idle });
+    const body = await openBody(request, { ...bodyOptions(services, request), whileIdle: place.idle });
     const waitingSince = performance.now();
     await place.begin(gone.signal);
     metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
     hosted = await host.use((request.query as PredictQuery).modelId);
+    request.story.model = named(hosted.model.ref);
     metrics.uploads.inc();
     try {
       await answerBody(services, { request, reply, format, body, hosted, place, signal: gone.signal });
@@ -234,12 +240,14 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     });
   } catch (error) {
     if (!held.started) throw error;
-    const line = logLineOf(systemFault(error), request.id);
-    if (line !== null) services.log(`an answer was cut: ${line}`);
-    services.metrics.httpErrors.inc({ code: asSluiceError(systemFault(error), 'internal_error').code });
+    request.story.fault = systemFault(error);
+    services.metrics.httpErrors.inc({ code: asSluiceError(request.story.fault, 'internal_error').code });
     services.metrics.cutAnswers.inc();
     reply.hijack();
     held.destroy();
+  } finally {
+    const { rows, rejected } = unit.counts;
+    Object.assign(request.story, { rows, rejected });
   }
 }
 
@@ -260,7 +268,10 @@ function answerOptions({ config, metrics }: PredictServices, { request, reply, .
     trailers: takesTrailers(request.raw),
     whileIdle: asking.place.idle,
     onSpill: (n) => metrics.spilled.inc(n),
-    onWritten: (n) => metrics.bytesOut.inc(n),
+    onWritten: (n) => {
+      metrics.bytesOut.inc(n);
+      request.story.bytesOut += n;
+    },
   };
 }
 

@@ -1,7 +1,6 @@
 // Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
 
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
-import { faultLine } from '../../../core/in-background.ts';
 import { withoutNames } from './no-echo.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
@@ -35,18 +34,10 @@ export function systemFault(error: unknown): unknown {
   return error;
 }
 
-/** A line for the log about an error that is the fault of the server or of what it needs; null: it is somebody else's. */
-export function logLineOf(error: unknown, requestId: string): string | null {
-  if (!(error instanceof SluiceError)) return `request ${requestId}: ${faultLine(error)} [internal_error]`;
-  if (error.entry.fault !== 'bug' && error.entry.fault !== 'dependency') return null;
-  return `request ${requestId}: ${withoutNames(error).message} [${error.code}]`;
-}
-
-/** The answer to an error. An unknown error is a bug, whose message is not disclosed. */
+/** The answer to an error. What a bug has to say is for the log: it may be the sentence of another component. */
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
-  const known = error instanceof SluiceError;
   const e = withoutNames(asSluiceError(error, 'internal_error'));
-  const { status, summary, action } = e.entry;
+  const { status, summary, action, fault } = e.entry;
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
   if (status === 401) headers['www-authenticate'] = 'API-Key realm="sluice"';
   const wait = retryAfterSeconds(e);
@@ -58,7 +49,7 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
       type: `urn:sluice:error:${e.code}`,
       title: summary,
       status,
-      detail: known ? `${e.message}. ${action}` : action,
+      detail: fault === 'bug' ? action : `${e.message}. ${action}`,
       code: e.code,
       requestId,
       ...e.extra,

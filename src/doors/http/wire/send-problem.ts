@@ -3,7 +3,8 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
-import { logLineOf, problemOf, systemFault } from './problem.ts';
+import { problemOf, systemFault } from './problem.ts';
+import type { RequestLog } from './request-log.ts';
 
 /** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
 const LINGER_BYTES = 64 * 1024 * 1024;
@@ -15,17 +16,11 @@ export interface ProblemSent {
   cut: boolean;
 }
 
-/** Answers with a problem; an error that is no client's fault leaves a line in the log, with the id of the request. */
-export function sendProblem(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  log: (text: string) => void,
-): ProblemSent {
+/** Answers with a problem; the line of the request says what it was. */
+export function sendProblem(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
   const fault = inOurWords(systemFault(error));
   const { code } = asSluiceError(fault, 'internal_error');
-  const line = logLineOf(fault, request.id);
-  if (line !== null) log(line);
+  request.story.fault = fault;
   if (reply.raw.headersSent || reply.raw.destroyed) {
     reply.hijack();
     const cut = reply.raw.headersSent && !reply.raw.writableFinished;
@@ -78,11 +73,18 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
 }
 
 /** What the router itself refuses: an address that is none, or whose parts are too long. No hook is called for it. */
-export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ErrorCode {
+export function refuseAddress(
+  error: unknown,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  requests: RequestLog,
+): ErrorCode {
   const tooLong = (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH';
   const e = tooLong
     ? new SluiceError('not_found', 'there is no such operation')
     : new SluiceError('bad_request', 'the address is malformed');
+  requests.begin(request, reply);
+  request.story.fault = e;
   const { status, headers, body } = problemOf(e, request.id);
   sendEarly(request, reply, status, { ...commonHeaders(request), ...headers }, body);
   return e.code;

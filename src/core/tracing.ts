@@ -1,0 +1,61 @@
+// Whose work this is a part of: the W3C trace context that requests, jobs and records carry along, and the port of whoever records spans.
+import type { LogFields, Word } from './log.ts';
+
+/** https://www.w3.org/TR/trace-context/ */
+export interface TraceParent {
+  /** 32 hexadecimal digits. */
+  traceId: Word;
+  /** 16 hexadecimal digits: the span that is the parent of what is done now. */
+  spanId: Word;
+  sampled: boolean;
+}
+
+export const TRACE_HEADER = 'traceparent';
+
+/** Later versions may add fields behind; `ff` is none. */
+const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const ZEROS = /^0+$/;
+
+/** The context a `traceparent` names; null for anything else, as the standard wants it: such a header is as good as none. */
+export function parseTraceparent(text: string | undefined): TraceParent | null {
+  const parts = text === undefined || text.length > 512 ? null : TRACEPARENT.exec(text);
+  if (!parts) return null;
+  const [, version, traceId, spanId, flags, more] = parts as unknown as [
+    string,
+    string,
+    string,
+    string,
+    string,
+    string?,
+  ];
+  if (ZEROS.test(traceId) || ZEROS.test(spanId) || (version === '00' && more !== undefined)) return null;
+  return { traceId: traceId as Word, spanId: spanId as Word, sampled: (Number.parseInt(flags, 16) & 1) === 1 };
+}
+
+export const traceparentOf = ({ traceId, spanId, sampled }: TraceParent): string =>
+  `00-${traceId}-${spanId}-${sampled ? '01' : '00'}`;
+
+/** What lines of the log have of it, by the names OpenTelemetry gives them. */
+export const traceFields = (trace: TraceParent | null): LogFields =>
+  trace === null ? {} : { trace_id: trace.traceId, span_id: trace.spanId };
+
+/** Something that takes time, as a part of a trace. */
+export interface Span {
+  readonly context: TraceParent;
+  /** Ends it, with what is known at its end. `fault`: what it failed with. */
+  end(fields: LogFields, fault?: unknown): void;
+}
+
+export interface SpanStart {
+  kind: 'server' | 'consumer' | 'internal';
+  parent?: TraceParent | null;
+  /** Other traces it works for. */
+  links?: readonly TraceParent[];
+}
+
+/** Records spans. Never throws, and loses spans rather than hold up work. */
+export interface Tracer {
+  begin(name: Word, start: SpanStart): Span;
+  /** Sends what is left, within seconds. */
+  close(): Promise<void>;
+}

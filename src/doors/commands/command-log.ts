@@ -1,0 +1,50 @@
+// The log of `serve` and `run`: its settings, and how an error that ends the command gets into it.
+import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { faultFields, type LogFields, named, saysOf } from '../../core/log.ts';
+import { type LogSettings, type OpenedLog, openLog } from '../../monitor/open-log.ts';
+import { exitCodeOf } from './exit-codes.ts';
+
+interface LogFlags {
+  logFormat?: string;
+  logLevel?: string;
+}
+
+const FORMATS: readonly string[] = ['auto', 'json', 'text'] satisfies LogSettings['format'][];
+const LEVELS: readonly string[] = ['debug', 'info', 'warn', 'error'] satisfies LogSettings['level'][];
+
+/** What flags say, else the environment; undefined: neither says anything. @throws SluiceError usage */
+export function saidOfLog(flags: LogFlags, env: NodeJS.ProcessEnv): { format?: string; level?: string } {
+  const format = flags.logFormat ?? checked('SLUICE_LOG_FORMAT', env, FORMATS);
+  const level = flags.logLevel ?? checked('SLUICE_LOG_LEVEL', env, LEVELS);
+  return { ...(format === undefined ? {} : { format }), ...(level === undefined ? {} : { level }) };
+}
+
+/** The log of a command that has no settings but these. @throws SluiceError usage */
+export const openCommandLog = (flags: LogFlags, env: NodeJS.ProcessEnv): Promise<OpenedLog> =>
+  openLog({ format: 'auto', level: 'info', ...saidOfLog(flags, env) } as LogSettings);
+
+function checked(name: string, env: NodeJS.ProcessEnv, choices: readonly string[]): string | undefined {
+  const value = env[name];
+  if (value === undefined || value === '' || choices.includes(value)) return value || undefined;
+  throw new SluiceError('usage', `$${name} must be one of ${choices.join(', ')}`);
+}
+
+/**
+ * Does the work of a command. Where a machine reads the log, an error that ends it is a line there and nothing else on standard
+ * error. @throws SluiceError what ends it, where a person reads
+ */
+export async function orLogged(
+  { log, json }: OpenedLog,
+  work: () => Promise<void>,
+  more: () => LogFields = () => ({}),
+) {
+  try {
+    await work();
+  } catch (error) {
+    if (!json) throw error;
+    process.exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
+    const mends = error instanceof SluiceError ? { action: named(error.entry.action) } : {};
+    const fields = { ...more(), ...faultFields(error), ...mends, exit_code: process.exitCode };
+    log('fatal', 'command_failed', saysOf(error), fields);
+  }
+}

@@ -1,0 +1,97 @@
+// What a run says of itself in the log: its beginning, how it gets on, its end, and faults that nobody caught.
+import { randomUUID } from 'node:crypto';
+import { onBackgroundFault } from '../../core/in-background.ts';
+import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
+import type { RunCounts } from '../../engine/counts.ts';
+import { counted } from '../../monitor/counted-log.ts';
+import type { Metrics } from '../../monitor/metrics.ts';
+import { type OpenedLog, textLog } from '../../monitor/open-log.ts';
+import { hearFaults } from '../../monitor/process-faults.ts';
+import { count } from '../../monitor/progress.ts';
+import type { RunningPipeline, RunResult } from '../../runs/context.ts';
+import type { RunSpec } from '../../runs/spec.ts';
+import { equation, rate } from '../../runs/summary.ts';
+
+const PROGRESS_MS = 10_000;
+
+export interface RunLog {
+  /** Its lines have the id of the run and the name of the pipeline. */
+  readonly log: Log;
+  /** A machine reads it. */
+  readonly json: boolean;
+  /** The exception that left the process in an unknown state; null while there was none. */
+  readonly lost: Error | null;
+  started(): void;
+  /** Tells how the run gets on, every ten seconds and once more at `stop`. */
+  progress(running: RunningPipeline, seconds: () => number): { stop(): void };
+  ended(counts: Readonly<RunCounts>, result: RunResult | null, seconds: number): void;
+  /** Faults that nobody caught are survived, until the function it gives is called; `abort` stops the run in order. */
+  survive(abort: (reason: Error) => void): () => void;
+}
+
+export function runLog(
+  { model, source, sink }: RunSpec,
+  { name, logged }: { name: string; logged?: OpenedLog | undefined },
+  metrics: Metrics | null,
+): RunLog {
+  const json = logged?.json ?? false;
+  const opened = withFields(logged?.log ?? textLog(), { run_id: named(randomUUID()), pipeline: named(name) });
+  const log = metrics ? counted(opened, metrics) : opened;
+  let lost: Error | null = null;
+  return {
+    log,
+    json,
+    get lost() {
+      return lost;
+    },
+    started() {
+      const ends = { source: fixedWord(source.type), sink: fixedWord(sink.type) };
+      if (json)
+        log('info', 'run_started', words`${named(name)} runs with ${named(model)}`, { model: named(model), ...ends });
+    },
+    progress(running, seconds) {
+      const tell = () => {
+        const { counts, lag, bytesRead, totalBytes } = running.progress();
+        const speed = words`${named(count(rate(counts.rows, seconds())))} rows/s`;
+        const behind = lag === null ? words`` : words`, lag ${named(count(lag))}`;
+        const fields = { ...countsOf(counts), lag, bytes_read: bytesRead, bytes_total: totalBytes };
+        log('info', 'run_progress', words`${named(equation(counts))}, ${speed}${behind}`, fields);
+      };
+      const timer = setInterval(tell, PROGRESS_MS);
+      timer.unref();
+      return {
+        stop() {
+          clearInterval(timer);
+          if (source.type === 'kafka') tell();
+        },
+      };
+    },
+    ended(counts, result, seconds) {
+      if (!json) return;
+      const bytes = { bytes_read: result?.bytesRead, bytes_written: result?.bytesWritten };
+      const fields = { ...countsOf(counts), ...bytes, seconds: Math.round(seconds * 1000) / 1000 };
+      log('info', 'run_finished', named(equation(counts)), fields);
+    },
+    survive(abort) {
+      if (!logged) return () => {};
+      const unhear = onBackgroundFault((task, error) => {
+        metrics?.background.inc({ task });
+        log('error', 'background_failed', words`${task} failed: ${faultOf(error)}`, { task, ...faultFields(error) });
+      });
+      const off = hearFaults({
+        log,
+        count: (kind) => metrics?.processFaults.inc({ kind }),
+        onLost: (error) => {
+          lost = error as Error;
+          abort(lost);
+        },
+      });
+      return () => {
+        off();
+        unhear();
+      };
+    },
+  };
+}
+
+const countsOf = ({ rows, scored, rejected }: Readonly<RunCounts>): LogFields => ({ rows, scored, rejected });

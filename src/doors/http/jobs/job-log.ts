@@ -1,0 +1,92 @@
+// A line of the log for every change of a job, with the request and the trace that submitted it.
+import type { SluiceError } from '../../../core/errors.ts';
+import {
+  faultFields,
+  fixedWord,
+  idOf,
+  type Log,
+  type LogFields,
+  type LogLevel,
+  named,
+  saysOf,
+  type Word,
+  words,
+} from '../../../core/log.ts';
+import type { LogEvent } from '../../../core/log-events.ts';
+import { parseTraceparent, type Span, type Tracer, traceFields } from '../../../core/tracing.ts';
+import type { RunCounts } from '../../../engine/counts.ts';
+import type { Job } from './job-store.ts';
+
+export class JobLog {
+  readonly #log: Log;
+  readonly #tracer: Tracer | null;
+
+  constructor(log: Log, tracer: Tracer | null) {
+    this.#log = log;
+    this.#tracer = tracer;
+  }
+
+  queued(job: Job, why: 'accepted' | 'stopping' | 'crash' = 'accepted'): void {
+    this.#tell('info', 'job_queued', job, words`queued`, { why: fixedWord(why), bytes_in: job.uploadBytes });
+  }
+
+  /** Ended by one of the next three. */
+  started(job: Job): RunningJobLog {
+    const parent = parseTraceparent(job.trace ?? undefined);
+    const span = this.#tracer?.begin(words`job`, { kind: 'internal', parent }) ?? null;
+    this.#tell('info', 'job_started', job, words`started`, {});
+    return { span, began: performance.now() };
+  }
+
+  done(job: Job, running: RunningJobLog, { rows, scored, rejected }: Readonly<RunCounts>, bytesOut: number): void {
+    const fields = { rows, scored, rejected, bytes_in: job.uploadBytes, bytes_out: bytesOut, ms: msOf(running) };
+    this.#end(running, job, fields);
+    this.#tell('info', 'job_done', job, words`done, ${rows} rows`, fields);
+  }
+
+  cancelled(job: Job, running: RunningJobLog | null): void {
+    if (running) this.#end(running, job, {});
+    this.#tell('info', 'job_cancelled', job, words`cancelled`, {});
+  }
+
+  /** `fault`: a SluiceError with the code its owner is told, caused by what was thrown. */
+  failed(job: Job, running: RunningJobLog, fault: unknown, event: 'job_failed' | 'job_put_off'): void {
+    const fields = { ...faultFields(fault), ms: msOf(running) };
+    this.#end(running, job, fields, fault);
+    const input = (fault as Partial<SluiceError>).entry?.fault === 'input';
+    const level = input ? 'info' : event === 'job_put_off' ? 'warn' : 'error';
+    this.#tell(
+      level,
+      event,
+      job,
+      words`${fixedWord(event === 'job_failed' ? 'failed' : 'put off')}: ${saysOf(fault)}`,
+      fields,
+    );
+  }
+
+  #end({ span }: RunningJobLog, job: Job, fields: LogFields, fault?: unknown): void {
+    span?.end({ ...identityOf(job), ...fields }, fault);
+  }
+
+  #tell(level: LogLevel, event: LogEvent, job: Job, what: Word, fields: LogFields): void {
+    this.#log(level, event, words`job ${named(job.id)} ${what}`, { ...identityOf(job), ...fields });
+  }
+}
+
+export interface RunningJobLog {
+  span: Span | null;
+  began: number;
+}
+
+const msOf = ({ began }: RunningJobLog): number => Math.round(performance.now() - began);
+
+function identityOf(job: Job): LogFields {
+  return {
+    job_id: named(job.id),
+    request_id: idOf(job.requestId ?? undefined),
+    ...traceFields(parseTraceparent(job.trace ?? undefined)),
+    key: named(job.owner),
+    model: named(job.query.modelId),
+    ...(job.pipeline === null ? {} : { pipeline: named(job.pipeline) }),
+  };
+}

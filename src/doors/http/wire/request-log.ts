@@ -1,0 +1,157 @@
+// One line of the log a request, when it is over: answered, refused or cut. Successes are sampled under load, nothing else is.
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import {
+  faultFields,
+  idOf,
+  type Log,
+  type LogFields,
+  type LogLevel,
+  named,
+  saysOf,
+  type Word,
+  words,
+} from '../../../core/log.ts';
+import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
+import { Sampler } from './sampler.ts';
+
+/** What is known of a request, filled in while it is answered. */
+export interface RequestStory {
+  /** Its span; without tracing the one the client named; null where there is none. */
+  trace: TraceParent | null;
+  span: Span | null;
+  model: Word | null;
+  job: Word | null;
+  rows: number;
+  rejected: number;
+  bytesIn: number;
+  bytesOut: number;
+  /** What it was refused or cut for. */
+  fault: unknown;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    story: RequestStory;
+  }
+}
+
+/** The id a client gave its request, if it is fit to be repeated; else a new one. */
+export const requestIdOf = ({ headers }: IncomingMessage): string =>
+  idOf(headers['x-request-id'] as string | undefined) ?? randomUUID();
+
+export interface RequestLogOptions {
+  log: Log;
+  tracer: Tracer | null;
+  sampling: ServerConfig['log'];
+}
+
+export class RequestLog {
+  readonly #log: Log;
+  readonly #tracer: Tracer | null;
+  readonly #sampling: ServerConfig['log'];
+  readonly #samplers = new Map<string, Sampler>();
+
+  constructor({ log, tracer, sampling }: RequestLogOptions) {
+    this.#log = log;
+    this.#tracer = tracer;
+    this.#sampling = sampling;
+  }
+
+  /** Its hook comes first, so that whatever refuses a request finds its story. */
+  follow(app: FastifyInstance): void {
+    app.decorateRequest('story', null as never);
+    app.addHook('onRequest', (request, reply, done) => {
+      this.begin(request, reply);
+      done();
+    });
+  }
+
+  /** From here to the end of the connection's part in it. */
+  begin(request: FastifyRequest, reply: FastifyReply): void {
+    const came = parseTraceparent(request.headers.traceparent as string | undefined);
+    const { url = 'none', config } = request.routeOptions;
+    const quiet = config?.health === true || config?.scope === 'metrics';
+    const span =
+      this.#tracer === null || quiet
+        ? null
+        : this.#tracer.begin(words`${named(request.method)} ${named(url)}`, { kind: 'server', parent: came });
+    request.story = {
+      trace: span?.context ?? came,
+      span,
+      model: null,
+      job: null,
+      rows: 0,
+      rejected: 0,
+      bytesIn: 0,
+      bytesOut: 0,
+      fault: null,
+    };
+    const began = performance.now();
+    // Emitted once, also where the connection was cut.
+    reply.raw.once('close', () => this.#end(request, reply, { began, quiet }));
+  }
+
+  #end(request: FastifyRequest, { raw }: FastifyReply, { began, quiet }: { began: number; quiet: boolean }): void {
+    const { story } = request;
+    const cut = !raw.writableFinished;
+    const fault = story.fault ?? (cut ? new SluiceError('client_gone', 'the client closed the connection') : null);
+    const status = raw.headersSent ? raw.statusCode : 0;
+    const level = levelOf(fault, status, quiet);
+    const route = named(request.routeOptions.url ?? 'none');
+    const sampled = fault === null && status < 400 && !quiet ? this.#samplerOf(route).take() : 1;
+    if (sampled === 0 && story.span === null) return;
+    const ms = Math.round((performance.now() - began) * 10) / 10;
+    const bytesOut = story.bytesOut || Number(raw.getHeader('content-length') ?? 0) || 0;
+    const fields: LogFields = {
+      request_id: named(request.id),
+      ...traceFields(story.trace),
+      method: named(request.method),
+      route,
+      ...(status === 0 ? {} : { status }),
+      ...(cut ? { cut } : {}),
+      ms,
+      key: request.apiKey ? named(request.apiKey.name) : null,
+      model: story.model,
+      ...(story.job === null ? {} : { job_id: story.job }),
+      rows: story.rows,
+      rejected: story.rejected,
+      bytes_in: story.bytesIn,
+      bytes_out: bytesOut,
+      ...(sampled > 1 ? { sampled } : {}),
+      ...(fault === null ? {} : faultFields(fault)),
+    };
+    story.span?.end(fields, level === 'error' ? fault : undefined);
+    if (sampled === 0) return;
+    const how = cut ? words`cut` : words`${status}`;
+    const why = fault === null ? words`` : words`: ${saysOf(fault)}`;
+    this.#log(level, 'request', words`${named(request.method)} ${route} ${how}, ${ms} ms${why}`, fields);
+  }
+
+  #samplerOf(route: Word): Sampler {
+    const known = this.#samplers.get(route);
+    if (known) return known;
+    const sampler = new Sampler(this.#sampling.requests_per_second, this.#sampling.sample_one_in);
+    this.#samplers.set(route, sampler);
+    return sampler;
+  }
+}
+
+/** Who has to look: error the operator at once, warn when it goes on, info nobody. */
+function levelOf(fault: unknown, status: number, quiet: boolean): LogLevel {
+  if (fault === null) return status >= 500 ? 'error' : quiet ? 'debug' : 'info';
+  if (!(fault instanceof SluiceError)) return 'error';
+  switch (fault.entry.fault) {
+    case 'bug':
+    case 'dependency':
+      return 'error';
+    case 'overload':
+      return 'warn';
+    default:
+      // A fault of the operator that a request met.
+      return fault.entry.status >= 500 ? 'error' : 'info';
+  }
+}

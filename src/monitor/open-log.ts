@@ -1,0 +1,53 @@
+// Writes the log: JSON lines for machines, or words for a person.
+import type { Log, LogFields, LogLevel, Word } from '../core/log.ts';
+import { VERSION } from '../core/version.ts';
+
+export interface LogSettings {
+  /** auto: text where standard error is a terminal, else json. */
+  format: 'auto' | 'json' | 'text';
+  /** Lines below it are left out. */
+  level: LogLevel;
+}
+
+export interface OpenedLog {
+  log: Log;
+  /** Whether a machine reads it: words meant for a person alone are left out then. */
+  json: boolean;
+}
+
+const RANKS: Record<LogLevel, number> = { debug: 20, info: 30, warn: 40, error: 50, fatal: 60 };
+
+/** Standard error as a log. What cannot be written there any more is dropped (`standard-streams.ts`). */
+export async function openLog({ format, level }: LogSettings): Promise<OpenedLog> {
+  const json = format === 'json' || (format === 'auto' && process.stderr.isTTY !== true);
+  return { json, log: json ? await jsonLog(level) : textLog(level) };
+}
+
+/** Lines as a person reads them: `sluice: ` and the words, with the code, the id and the place of an error behind. */
+export function textLog(level: LogLevel = 'info'): Log {
+  return (at, _event, says, fields) => {
+    if (RANKS[at] >= RANKS[level]) process.stderr.write(`sluice: ${says}${tailOf(fields)}\n`);
+  };
+}
+
+function tailOf(fields: LogFields | undefined): string {
+  if (fields === undefined) return '';
+  const { code, request_id: request, stack } = fields;
+  const at = Array.isArray(stack) && stack.length > 0 ? ` at ${(stack as Word[]).slice(0, 4).join(' < ')}` : '';
+  return `${at}${code ? ` [${code}]` : ''}${request ? `, request ${request}` : ''}`;
+}
+
+async function jsonLog(level: LogLevel): Promise<Log> {
+  // Loaded here, because most commands write no log, and a third of the start of one would be spent on it.
+  const { pino, stdTimeFunctions } = await import('pino');
+  const logger = pino(
+    {
+      level,
+      base: { service: 'sluice', version: VERSION, pid: process.pid },
+      timestamp: stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+    },
+    { write: (line: string) => process.stderr.write(line) },
+  );
+  return (at, event, says, fields) => logger[at]({ event, ...fields }, says);
+}

@@ -1,0 +1,53 @@
+// Errors that nobody caught: logged and counted, and survived as long as the state of the process is known.
+import { faultFields, faultOf, fixedWord, type Log, named, words } from '../core/log.ts';
+
+export type FaultKind = 'unhandled_rejection' | 'uncaught_exception';
+
+export interface FaultEvents {
+  log: Log;
+  count: (kind: FaultKind) => void;
+  /** An exception left code half done: the process should finish what it can and end. Called once. */
+  onLost: (error: unknown) => void;
+}
+
+/**
+ * Hears of them until the function it gives is called. A rejection that nobody heard ends nothing, because whoever works on
+ * something else has no part in it. An exception that was thrown out of a callback has left that callback half done: only those
+ * of the operating system (a socket, a file) are survived, because they are thrown where nothing else goes on.
+ */
+export function hearFaults({ log, count, onLost }: FaultEvents): () => void {
+  let lost = false;
+  const tell = (kind: FaultKind, error: unknown, fatal: boolean): void => {
+    count(kind);
+    const says = words`${fixedWord(kind === 'unhandled_rejection' ? 'a rejection that nobody heard' : 'an exception that nobody caught')}: ${faultOf(error)}`;
+    log(fatal ? 'fatal' : 'error', 'process_fault', says, { fault: fixedWord(kind), ...faultFields(error) });
+  };
+  const onRejection = (reason: unknown): void => tell('unhandled_rejection', reason, false);
+  const onException = (error: unknown): void => {
+    const fatal = !isOfTheSystem(error);
+    tell('uncaught_exception', error, fatal);
+    if (!fatal || lost) return;
+    lost = true;
+    onLost(error);
+  };
+  const onWarning = ({ name, code }: Error & { code?: string }): void =>
+    log('warn', 'process_warning', words`a warning of Node: ${named(name)}`, { kind: named(code ?? name) });
+  process.on('unhandledRejection', onRejection);
+  process.on('uncaughtException', onException);
+  // Node prints warnings as lines of its own, which no reader of the log understands.
+  const printing = process.rawListeners('warning') as (() => void)[];
+  process.removeAllListeners('warning');
+  process.on('warning', onWarning);
+  return () => {
+    process.off('unhandledRejection', onRejection);
+    process.off('uncaughtException', onException);
+    process.off('warning', onWarning);
+    for (const listener of printing) process.on('warning', listener);
+  };
+}
+
+/** Of a call to the operating system, as `ENOSPC` of a write. */
+const isOfTheSystem = (error: unknown): boolean => {
+  const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
+  return error instanceof Error && typeof syscall === 'string' && /^E[A-Z0-9]+$/.test(code ?? '');
+};
