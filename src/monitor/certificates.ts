@@ -3,13 +3,13 @@ import { X509Certificate } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import type { Metrics } from './metrics.ts';
 
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g;
+const BEGIN = '-----BEGIN CERTIFICATE-----';
 
 /** When the first certificate of a chain in PEM expires, ms since 1970. @throws what is no certificate */
 export function expiryOf(chain: string): number {
-  const all = chain.match(CERTIFICATE) ?? [];
+  const all = chain.split(BEGIN).slice(1);
   if (all.length === 0) throw new Error('there is no certificate');
-  return Math.min(...all.map((pem) => new X509Certificate(pem).validToDate.getTime()));
+  return Math.min(...all.map((pem) => new X509Certificate(`${BEGIN}${pem}`).validToDate.getTime()));
 }
 
 /** Has the metrics read a file of certificates again whenever it has changed. What cannot be read leaves the last answer. */

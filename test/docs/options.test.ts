@@ -67,6 +67,8 @@ test('every command with every flag and argument is in docs/commands.md, and tho
 /** Flags of other programs in the examples of the pages. */
 const FOREIGN = new Set([
   ...['--cacert', '--serve-artifacts', '--help', '--version'],
+  // Of kubectl and of the node exporter.
+  ...['--from', '--collector'],
   // npm run bench
   ...['--compare', '--quick', '--only', '--rounds', '--out', '--note'],
 ]);

@@ -18,7 +18,7 @@ export type CoordinatorOf = 'group' | 'transaction';
 const KEY_TYPES: Readonly<Record<CoordinatorOf, number>> = { group: 0, transaction: 1 };
 
 /** Requests that wait for something have a connection of their own: a broker answers in order. */
-export type Lane = 'main' | 'group' | 'aside' | `fetch-${number}`;
+export type ConnectionLane = 'main' | 'group' | 'aside' | `fetch-${number}`;
 
 const FIRST_PAUSE_MS = 20;
 const MAX_PAUSE_MS = 1_000;
@@ -73,7 +73,7 @@ export class BrokerCluster {
   }
 
   /** @throws NoConnection | Refusal */
-  async node(id: number, lane: Lane = 'main'): Promise<BrokerConnection> {
+  async node(id: number, lane: ConnectionLane = 'main'): Promise<BrokerConnection> {
     if (!this.#nodes.has(id)) await this.#metadata([]);
     const endpoint = this.#nodes.get(id);
     if (!endpoint) throw new Refusal('Metadata', ['BROKER_NOT_AVAILABLE']);
@@ -81,7 +81,7 @@ export class BrokerCluster {
   }
 
   /** @throws NoConnection | Refusal */
-  async coordinator(of: CoordinatorOf, key: string, lane: Lane = 'main'): Promise<BrokerConnection> {
+  async coordinator(of: CoordinatorOf, key: string, lane: ConnectionLane = 'main'): Promise<BrokerConnection> {
     const name = `${of} ${key}`;
     let id = this.#coordinators.get(name);
     if (id === undefined) {
@@ -177,7 +177,7 @@ export class BrokerCluster {
   }
 
   /** One connection an address and lane, made once however many ask for it at the same time. */
-  #connect(endpoint: BrokerAddress, lane: Lane): Promise<BrokerConnection> {
+  #connect(endpoint: BrokerAddress, lane: ConnectionLane): Promise<BrokerConnection> {
     const key = `${lane} ${endpoint.host}:${endpoint.port}`;
     const known = this.#open.get(key);
     if (!known) return this.#renew(key, endpoint);
