@@ -1,5 +1,6 @@
 // What the schema of a pipeline cannot say: keys that exclude or need each other, and files whose names contradict their format.
 import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
+import { momentOf } from '../core/time-of-day.ts';
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
 import { topicPattern } from './topic-pattern.ts';
 import type { YamlDocument, YamlProblem } from './yaml.ts';
@@ -114,9 +115,12 @@ function isRegExp(pattern: string): boolean {
   }
 }
 
-function judgeEnds({ source, sink, delivery, allow_empty }: Pipeline, say: Say): void {
-  if (allow_empty !== undefined && source.type !== 'file' && source.type !== 'stdio') {
-    say('allow_empty', 'allow_empty: is for files and standard input');
+function judgeEnds({ source, sink, delivery, allow_empty, deadline }: Pipeline, say: Say): void {
+  const files = source.type === 'file' || source.type === 'stdio';
+  if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files and standard input');
+  if (deadline !== undefined && !files) say('deadline', 'deadline: is for files and standard input');
+  if (deadline !== undefined && momentOf(deadline, Date.now()) === null) {
+    say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
   }
   const topics = source.type === 'kafka' && sink.type === 'kafka';
   if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {

@@ -11,6 +11,7 @@ export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   dead_letter?: NonNullable<PipelineFile['dead_letter']>;
   on_invalid?: Pipeline['on_invalid'];
   allow_empty?: boolean;
+  deadline?: string;
 };
 
 /** A pipeline that is in no file: `said` with the defaults of the schema. */

@@ -20,7 +20,6 @@ export class Metrics {
   readonly columns = new Registry();
   readonly #fillers = new Set<Filler>();
 
-  readonly buildInfo = this.#gauge('sluice_build_info', '1 for the version that runs', ['version', 'node']);
   readonly ready = this.#gauge('sluice_ready', 'what /readyz says: 1 ready, 0 not', []);
   readonly rows = this.#counter('sluice_rows_total', 'applications by outcome', ['model', 'outcome']);
   readonly rejected = this.#counter('sluice_rows_rejected_total', 'rejected applications by error code', [
@@ -214,7 +213,8 @@ export class Metrics {
   constructor() {
     // Event-loop delay, heap, garbage collection, CPU, descriptors.
     collectDefaultMetrics({ register: this.registry });
-    this.buildInfo.set({ version: VERSION, node: process.version }, 1);
+    const build = this.#gauge('sluice_build_info', '1 for the version that runs', ['version', 'node']);
+    build.set({ version: VERSION, node: process.version }, 1);
   }
 
   /** Has `fill` called before every scrape, until the function given back is. One that fails leaves what it fills as it was. */
@@ -225,17 +225,18 @@ export class Metrics {
 
   /** The text exposition format, of all but what there is by column. */
   async text(): Promise<string> {
-    await this.#fill();
+    await this.fill();
     return this.registry.metrics();
   }
 
   /** The same for what there is by column. */
   async columnsText(): Promise<string> {
-    await this.#fill();
+    await this.fill();
     return this.columns.metrics();
   }
 
-  async #fill(): Promise<void> {
+  /** Brings everything up to date; `text` does so by itself. */
+  async fill(): Promise<void> {
     // Not `all`: what can be measured is worth having while something else cannot.
     const filled = await Promise.allSettled([...this.#fillers].map(async (fill) => fill()));
     for (const { status } of filled) if (status === 'rejected') this.background.inc({ task: 'measuring' });

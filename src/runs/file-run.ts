@@ -1,4 +1,5 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
+import { stat } from 'node:fs/promises';
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
@@ -43,8 +44,15 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
-  const run = new FileRun({ spec, context, model, steps, rejects, topic });
+  const totalBytes = steps.length > 1 ? await sizeOf(inputs) : null;
+  const run = new FileRun({ spec, context, model, steps, rejects, topic, totalBytes });
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
+}
+
+/** An input that vanishes says so when it is opened. */
+async function sizeOf(inputs: readonly Endpoint[]): Promise<number> {
+  const sizes = await Promise.all(inputs.map(({ name }) => stat(name).catch(() => null)));
+  return sizes.reduce((sum, info) => sum + (info?.size ?? 0), 0);
 }
 
 const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
@@ -76,6 +84,8 @@ interface FileRunParts {
   steps: readonly Step[];
   rejects: RejectsList;
   topic: KafkaSink | null;
+  /** Of all inputs as stored; null where unknown. */
+  totalBytes: number | null;
 }
 
 /** Faults of an input's files: they say nothing of the next input. */
@@ -152,10 +162,11 @@ class FileRun {
 
   progress(): RunProgress {
     const several = this.#parts.steps.length > 1;
+    const { totalBytes } = this.#parts;
     return {
       counts: this.#parts.context.account.progress,
       bytesRead: this.#readBefore + (this.#source?.bytesRead() ?? 0),
-      totalBytes: several ? null : (this.#source?.totalBytes ?? null),
+      totalBytes: several ? totalBytes : (this.#source?.totalBytes ?? null),
       lag: null,
     };
   }

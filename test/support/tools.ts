@@ -62,6 +62,14 @@ const TOOLS = {
     install: 'apt-get install prometheus-alertmanager',
     found: () => starts('prometheus-alertmanager', '--version'),
   },
+  'Prometheus push gateway': {
+    install: 'apt-get install prometheus-pushgateway',
+    found: () => starts('prometheus-pushgateway', '--version'),
+  },
+  'Prometheus node exporter': {
+    install: 'apt-get install prometheus-node-exporter',
+    found: () => starts('prometheus-node-exporter', '--version'),
+  },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;
 
@@ -74,7 +82,13 @@ export function missingTools(...names: ToolName[]): string | null {
 }
 
 /** Programs of monitoring: SLUICE_REQUIRE_PROMETHEUS=1 turns a missing one into an error. */
-const OF_MONITORING: readonly ToolName[] = ['promtool', 'Prometheus', 'Alertmanager'];
+const OF_MONITORING: readonly ToolName[] = [
+  'promtool',
+  'Prometheus',
+  'Alertmanager',
+  'Prometheus push gateway',
+  'Prometheus node exporter',
+];
 
 /** `test` for what needs these programs. */
 export function testNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {

@@ -1,6 +1,7 @@
 // Flags of the commands that take pipeline files: `run`, `lint`, `test`.
 import { text, whole } from '../options/describe-option.ts';
 import { LOGGING } from '../options/logging.ts';
+import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const pipelines = { name: 'pipelines', description: 'YAML files of pipelines', many: true, complete: 'file' } as const;
@@ -20,6 +21,11 @@ export const PIPELINE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      push_gateway: {
+        schema: text('leave the metrics at this push gateway of Prometheus at the end'),
+        value: 'address',
+      },
+      deadline: { schema: SCORING.deadline(), value: 'time' },
       stop_ms: {
         schema: whole('work in progress may finish within this after SIGTERM', [0, 3_600_000], { default: 25_000 }),
       },

@@ -60,6 +60,11 @@ export const SCORE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      push_gateway: {
+        schema: text('leave the metrics at this push gateway of Prometheus at the end'),
+        value: 'address',
+      },
+      deadline: { schema: SCORING.deadline(), value: 'time' },
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
       quiet: switchFlag('print no progress and no summary'),
     },

@@ -30,6 +30,8 @@ export const SCORING = {
   max_columns: (door: Door<number> = {}) => whole('columns of a header row, or keys of an object', [1, 100_000], door),
   on_invalid: (door: Door<'report' | 'fail'> = {}) =>
     choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
+  deadline: () =>
+    text('when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00'),
   allow_empty: () =>
     Type.Boolean({ description: 'an input all of whose rows are rejected gives an output too; default: it fails' }),
   delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),

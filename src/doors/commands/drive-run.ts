@@ -1,20 +1,22 @@
 // Drives a run from the command line, whatever its spec came from: signals, progress, metrics, summary and exit code.
 
-import type { SluiceError } from '../../core/errors.ts';
+import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
+import type { RunEnd } from '../../monitor/left-metrics.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import type { MetricsServer } from '../../monitor/metrics-server.ts';
 import { type OpenedLog, textLog } from '../../monitor/open-log.ts';
 import { Progress } from '../../monitor/progress.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
+import { followDeadline } from '../../runs/deadline.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { summaryOf, summaryText } from '../../runs/summary.ts';
-import { EXIT } from './exit-codes.ts';
+import { EXIT, exitCodeOf } from './exit-codes.ts';
 import { openRegistry } from './open-registry.ts';
 import { type RunLog, runLog } from './run-log.ts';
 import { endWithin, signalled } from './signals.ts';
@@ -27,6 +29,8 @@ export interface DriveOptions {
   metricsHost?: string | undefined;
   /** Where the metrics are left when the run is over, as text for a collector of files. */
   metricsFile?: string | undefined;
+  /** Push gateway at which they are left. */
+  pushGateway?: string | undefined;
   /** After SIGTERM: what is in hand may finish within this, ms. */
   stopMs?: number | undefined;
   json?: boolean | undefined;
@@ -49,6 +53,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const { log } = lines;
   const context = await contextFor(spec, { ...options, log }, metrics);
   const state: { running: RunningPipeline | null } = { running: null };
+  const deadline = followDeadline(spec, context, () => state.running?.progress() ?? null);
   const server = await openMetrics(
     metrics,
     { ...options, log },
@@ -61,16 +66,21 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
   let result: RunResult | null = null;
+  let exitCode: number = EXIT.failed;
   try {
     const running = await startRun(spec, context);
     state.running = running;
     lines.started();
     result = await finished(spec, running, options, { signal, seconds, lines });
     if (lines.lost) throw lines.lost;
-    if (context.account.totals.rejected > 0 && spec.source.type !== 'kafka') return EXIT.rejected;
-    return EXIT.done;
+    exitCode = context.account.totals.rejected > 0 && spec.source.type !== 'kafka' ? EXIT.rejected : EXIT.done;
+    return exitCode;
+  } catch (error) {
+    exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
+    throw error;
   } finally {
     dispose();
+    const slackSeconds = deadline.end();
     doing = 'leaving source and sink';
     await state.running?.stop(options.stopMs ?? 0);
     Probe.dismiss();
@@ -82,8 +92,16 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     await server?.close();
     doing = 'the process';
     unhear();
-    // Of a run that was refused there are none, and the file named may be one of its inputs.
-    if (state.running && metrics && options.metricsFile !== undefined) await leaveMetrics(metrics, options.metricsFile);
+    const { totals: rows } = context.account;
+    const end = {
+      pipeline: options.name,
+      exitCode,
+      success: isSuccess(exitCode),
+      seconds: seconds(),
+      rows,
+      slackSeconds,
+    };
+    if (metrics) await leave(metrics, end, { ...options, log }, state.running !== null);
   }
 }
 
@@ -143,7 +161,9 @@ function tellSummary(
 }
 
 async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics | null> {
-  const wanted = options.metricsPort !== undefined || options.metricsFile !== undefined || spec.source.type === 'kafka';
+  const { metricsPort, metricsFile, pushGateway } = options;
+  const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
+  const wanted = asked || spec.source.type === 'kafka';
   // Loaded only where somebody can read them: a file must not pay for what nobody sees.
   return wanted ? new (await import('../../monitor/metrics.ts')).Metrics() : null;
 }
@@ -161,9 +181,17 @@ async function openMetrics(
   return server;
 }
 
-async function leaveMetrics(metrics: Metrics, file: string): Promise<void> {
-  const { putFile } = await import('../../io/sink/file-sink.ts');
-  await putFile(file, await metrics.text());
+const isSuccess = (exitCode: number): boolean => exitCode === EXIT.done || exitCode === EXIT.rejected;
+
+async function leave(
+  metrics: Metrics,
+  end: RunEnd,
+  { metricsFile: file, pushGateway: gateway, log }: DriveOptions & { log: Log },
+  begun: boolean,
+): Promise<void> {
+  if (file === undefined && gateway === undefined) return;
+  const { leaveMetrics } = await import('./leave-metrics.ts');
+  await leaveMetrics(metrics, end, { file, gateway, begun, log });
 }
 
 export interface DrivenContext extends RunContext {

@@ -31,6 +31,8 @@ export const COMMAND_TABLES = {
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
       {"name":"max-columns","value":"n","description":"columns of a header row, or keys of an object; default: 2000","number":{"whole":true,"min":1,"max":100000}},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
+      {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
+      {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
     ],
@@ -81,6 +83,8 @@ export const COMMAND_TABLES = {
       {"name":"metrics-port","value":"n","description":"serve /metrics, /metrics/columns, /livez and /readyz over plain HTTP at this port","number":{"whole":true,"min":0,"max":65535}},
       {"name":"metrics-host","value":"address","description":"address for --metrics-port","default":"127.0.0.1"},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
+      {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
+      {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"stop-ms","value":"n","description":"work in progress may finish within this after SIGTERM","number":{"whole":true,"min":0,"max":3600000},"default":25000},
       {"name":"log-format","value":"name","description":"lines of the log: json for machines, text for people; auto: text on a terminal, else json; default: $SLUICE_LOG_FORMAT, else auto","choices":["auto","json","text"]},
       {"name":"log-level","value":"name","description":"lines below it are left out; default: $SLUICE_LOG_LEVEL, else info","choices":["debug","info","warn","error"]},
@@ -357,6 +361,8 @@ export interface ScoreFlags {
   maxRowBytes?: number;
   maxColumns?: number;
   metricsFile?: string;
+  pushGateway?: string;
+  deadline?: string;
   json?: boolean;
   quiet?: boolean;
 }
@@ -395,6 +401,8 @@ export interface RunFlags {
   metricsPort?: number;
   metricsHost: string;
   metricsFile?: string;
+  pushGateway?: string;
+  deadline?: string;
   stopMs: number;
   logFormat?: 'auto' | 'json' | 'text';
   logLevel?: 'debug' | 'info' | 'warn' | 'error';

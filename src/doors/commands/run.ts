@@ -32,11 +32,14 @@ async function run(file: string, flags: RunFlags): Promise<void> {
     }
     return;
   }
-  const { metricsPort, metricsHost, metricsFile, stopMs, json, registry } = flags;
+  const { metricsPort, metricsHost, metricsFile, pushGateway, stopMs, json, registry } = flags;
   const logged = await openCommandLog(flags, process.env);
-  const options = { name, registry, metricsPort, metricsHost, metricsFile, stopMs, json, logged };
+  const left = { metricsFile, pushGateway };
+  const options = { name, registry, metricsPort, metricsHost, ...left, stopMs, json, logged };
   await orLogged(logged, async () => {
-    process.exitCode = await driveRun(await readPipeline(file), options);
+    const said = await readPipeline(file);
+    const pipeline = flags.deadline === undefined ? said : { ...said, deadline: flags.deadline };
+    process.exitCode = await driveRun(pipeline, options);
   });
 }
 

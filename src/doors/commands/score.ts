@@ -20,8 +20,8 @@ export function addScoreCommand(program: Command): void {
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
 export async function score(file: string, options: ScoreOptions): Promise<number> {
-  const { registry, json, quiet, metricsFile } = options;
-  return driveRun(specOf(file, options), { name: 'score', registry, json, quiet, metricsFile });
+  const { registry, json, quiet, metricsFile, pushGateway } = options;
+  return driveRun(specOf(file, options), { name: 'score', registry, json, quiet, metricsFile, pushGateway });
 }
 
 /** The run that the flags say. @throws SluiceError usage */
@@ -57,6 +57,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(rejects === undefined ? {} : { dead_letter: { type: 'file', path: rejects } }),
       on_invalid: options.onInvalid,
       ...(options.allowEmpty ? { allow_empty: true } : {}),
+      ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       score: {
         ...interpretationFlags(options),
         passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),

@@ -1,0 +1,96 @@
+// Leaves the metrics of a run where they outlast it: in a file, at a push gateway. A run is what it was, whether that can be done or not.
+import { open } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
+import { isLeftText, lastSuccessIn, leftText, type RunEnd } from '../../monitor/left-metrics.ts';
+import type { Metrics } from '../../monitor/metrics.ts';
+
+export interface LeavingPlaces {
+  /** File; undefined: none. */
+  file: string | undefined;
+  /** Address of a push gateway; undefined: none. */
+  gateway: string | undefined;
+  /** Whether the run was begun, and its files told apart from this one. */
+  begun: boolean;
+  log: Log;
+}
+
+/** Longest text of an earlier run, bytes. */
+const MAX_BYTES = 16 * 1024 * 1024;
+const PUSH_MS = 10_000;
+
+/** Never throws: what cannot be left is logged. */
+export async function leaveMetrics(metrics: Metrics, end: RunEnd, places: LeavingPlaces): Promise<void> {
+  const { file, gateway, log } = places;
+  if (file !== undefined) {
+    await leaveFile(metrics, end, file, places.begun).catch((error: unknown) => {
+      log(
+        'error',
+        'metrics_not_left',
+        words`the metrics are not left in ${named(file)}: ${faultOf(error)}`,
+        faultFields(error),
+      );
+    });
+  }
+  if (gateway !== undefined) {
+    await push(metrics, end, gateway).catch((error: unknown) => {
+      log(
+        'error',
+        'metrics_not_left',
+        words`the metrics are not left at the push gateway: ${faultOf(error)}`,
+        faultFields(error),
+      );
+    });
+  }
+}
+
+async function leaveFile(metrics: Metrics, end: RunEnd, file: string, begun: boolean): Promise<void> {
+  const before = await textOf(file);
+  // Of a run that was refused the file named may be one of its inputs.
+  if (!begun && before !== null && !isLeftText(before)) return;
+  const { putFile } = await import('../../io/sink/file-sink.ts');
+  await putFile(file, await leftText(metrics, end, lastSuccessIn(before ?? '', end.pipeline)));
+}
+
+/** null: there is no such file. What is too long is nothing that a run left. */
+async function textOf(file: string): Promise<string | null> {
+  const handle = await open(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return null;
+    throw error;
+  });
+  if (handle === null) return null;
+  try {
+    const info = await handle.stat();
+    return info.isFile() && info.size <= MAX_BYTES ? await handle.readFile('utf8') : '';
+  } finally {
+    await handle.close();
+  }
+}
+
+/** The group of the pipeline is replaced as a whole, so that nothing of an earlier run stands beside this one's. */
+async function push(metrics: Metrics, end: RunEnd, gateway: string): Promise<void> {
+  const { address, headers } = gatewayOf(gateway);
+  const before = end.success ? '' : await answerOf(`${address}/metrics`, { headers });
+  const body = await leftText(metrics, end, lastSuccessIn(before, end.pipeline));
+  const group = `${address}/metrics/job/sluice/pipeline/${encodeURIComponent(end.pipeline)}`;
+  await answerOf(group, { method: 'PUT', body, headers: { ...headers, 'content-type': 'text/plain; version=0.0.4' } });
+}
+
+/** @throws SluiceError usage */
+export function gatewayOf(gateway: string): { address: string; headers: Record<string, string> } {
+  const url = URL.canParse(gateway) ? new URL(gateway) : null;
+  if (!url || !/^https?:$/.test(url.protocol))
+    throw new SluiceError('usage', 'the address of a push gateway is one of http or https');
+  const login = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  return {
+    address: `${url.origin}${url.pathname.replace(/\/$/, '')}`,
+    headers: url.username === '' ? {} : { authorization: `Basic ${Buffer.from(login).toString('base64')}` },
+  };
+}
+
+async function answerOf(url: string, request: RequestInit): Promise<string> {
+  const response = await fetch(url, { ...request, signal: AbortSignal.timeout(PUSH_MS) });
+  const text = await response.text();
+  if (!response.ok) throw new SluiceError('output_failed', `it answers ${response.status}`);
+  return text;
+}

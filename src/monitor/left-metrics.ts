@@ -1,0 +1,59 @@
+// What a run leaves behind of its metrics when its process ends: text for a collector of files, or for a push gateway.
+import type { Metrics } from './metrics.ts';
+
+export interface RunEnd {
+  pipeline: string;
+  exitCode: number;
+  /** Whether what the run was to make is there. */
+  success: boolean;
+  seconds: number;
+  rows: { scored: number; rejected: number };
+  /** Seconds from the end to the deadline; null without one. */
+  slackSeconds: number | null;
+}
+
+const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
+/** Gauges that are still true when the process is gone; any other is of the moment. */
+const LASTING = /^sluice_(build_info|run_|score_|column|drift_|outcome_|pipeline_last_answer_)/;
+
+/**
+ * Text with `pipeline` in every series, because the files of several pipelines are collected together. `lastSuccess`: of an earlier run,
+ * seconds since 1970; it stands if this one failed.
+ */
+export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: number | null): Promise<string> {
+  const { pipeline, rows } = end;
+  const now = Date.now() / 1000;
+  const success = end.success ? now : lastSuccess;
+  if (success !== null) metrics.runLastSuccess.set({ pipeline }, success);
+  metrics.runLastEnd.set({ pipeline }, now);
+  metrics.runExitCode.set({ pipeline }, end.exitCode);
+  metrics.runSeconds.set({ pipeline }, end.seconds);
+  for (const outcome of ['scored', 'rejected'] as const) metrics.runRows.set({ pipeline, outcome }, rows[outcome]);
+  if (end.slackSeconds !== null) metrics.runSlack.set({ pipeline }, end.slackSeconds);
+  await metrics.fill();
+  const { registry } = metrics;
+  registry.setDefaultLabels({ pipeline });
+  const texts: string[] = [];
+  for (const { name, type, values } of await registry.getMetricsAsJSON()) {
+    const lasting = String(type) !== 'gauge' || LASTING.test(name);
+    // What the process itself was (prom-client's own) is the node exporter's for itself.
+    if (name.startsWith('sluice_') && lasting && values.length > 0)
+      texts.push(await registry.getSingleMetricAsString(name));
+  }
+  return `${texts.join('\n')}\n`;
+}
+
+/** When a run of this pipeline last succeeded, by the text that it left; null where that says nothing. */
+export function lastSuccessIn(text: string, pipeline: string): number | null {
+  const label = `pipeline="${escaped(pipeline)}"`;
+  const line = text.split('\n').find((l) => l.startsWith(`${LAST_SUCCESS}{`) && l.includes(label));
+  const value = Number(line?.slice(line.lastIndexOf(' ') + 1));
+  return line === undefined || Number.isNaN(value) ? null : value;
+}
+
+/** Whether a text is one that a run left, and no input of anybody. */
+export const isLeftText = (text: string): boolean =>
+  text.includes('# TYPE sluice_run_last_end_timestamp_seconds gauge');
+
+const escaped = (label: string): string =>
+  label.replaceAll('\\', '\\\\').replaceAll('\n', '\\n').replaceAll('"', '\\"');

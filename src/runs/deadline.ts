@@ -1,0 +1,93 @@
+// Whether a run ends before its deadline, told while something can still be done about it.
+import { SluiceError } from '../core/errors.ts';
+import { type Log, named, words } from '../core/log.ts';
+import { momentOf } from '../core/time-of-day.ts';
+import { clock } from '../monitor/progress.ts';
+import type { RunContext, RunProgress } from './context.ts';
+import type { RunSpec } from './spec.ts';
+
+/** Before that nothing is foreseen: the first seconds go into starting workers. */
+const EARLIEST_MS = 10_000;
+
+/** @throws SluiceError usage */
+export function deadlineOf(text: string, now = Date.now()): number {
+  const at = momentOf(text, now);
+  if (at !== null) return at;
+  throw new SluiceError('usage', 'a deadline is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
+}
+
+export interface DeadlineWatchOptions {
+  /** ms since 1970. */
+  deadline: number;
+  began: number;
+  log: Log;
+}
+
+/** `look` while the run goes on, as often as wanted; says something only when what is foreseen changes. */
+export class DeadlineWatch {
+  readonly #options: DeadlineWatchOptions;
+  #late = false;
+
+  constructor(options: DeadlineWatchOptions) {
+    this.#options = options;
+  }
+
+  /** Seconds from the end that is foreseen to the deadline; below 0: it will be late. */
+  look({ bytesRead, totalBytes }: Pick<RunProgress, 'bytesRead' | 'totalBytes'>, now = Date.now()): number {
+    const { deadline, began, log } = this.#options;
+    const spent = now - began;
+    const part = totalBytes === null || totalBytes === 0 ? 0 : Math.min(1, bytesRead / totalBytes);
+    // As long as nothing can be foreseen it could end at once.
+    const left = part === 0 || spent < EARLIEST_MS ? 0 : (spent / part) * (1 - part);
+    const slack = (deadline - now - left) / 1000;
+    const by = named(clock(Math.abs(slack)));
+    const fields = { slack_seconds: Math.round(slack) };
+    if (slack < 0 && !this.#late)
+      log('warn', 'deadline_at_risk', words`the run will be late: it ends about ${by} after its deadline`, fields);
+    else if (slack >= 0 && this.#late)
+      log('info', 'deadline_safe', words`the run is in time again: it ends about ${by} before its deadline`, fields);
+    this.#late = slack < 0;
+    return slack;
+  }
+
+  /** The same at the end of the run. */
+  end(now = Date.now()): number {
+    const { deadline, log } = this.#options;
+    const slack = (deadline - now) / 1000;
+    const says = words`the run was late: it ended ${named(clock(Math.abs(slack)))} after its deadline`;
+    if (slack < 0) log('warn', 'deadline_missed', says, { slack_seconds: Math.round(slack) });
+    return slack;
+  }
+}
+
+const EVERY_MS = 5_000;
+
+/**
+ * Watches a run that has a deadline. `end` ends that and gives the seconds from now to the deadline; null where there is none.
+ * @throws SluiceError usage
+ */
+export function followDeadline(
+  spec: Pick<RunSpec, 'deadline' | 'source'>,
+  { metrics, name, log }: Pick<RunContext, 'metrics' | 'name' | 'log'>,
+  progress: () => RunProgress | null,
+): { end(): number | null } {
+  if (spec.deadline === undefined) return { end: () => null };
+  if (spec.source.type !== 'file' && spec.source.type !== 'stdio') {
+    throw new SluiceError('usage', 'a deadline is for files and standard input');
+  }
+  const began = Date.now();
+  const watch = new DeadlineWatch({ deadline: deadlineOf(spec.deadline, began), began, log });
+  const look = (): void => {
+    const { bytesRead, totalBytes } = progress() ?? { bytesRead: 0, totalBytes: null };
+    metrics?.runSlack.set({ pipeline: name }, watch.look({ bytesRead, totalBytes }));
+  };
+  look();
+  const timer = setInterval(look, EVERY_MS);
+  timer.unref();
+  return {
+    end: () => {
+      clearInterval(timer);
+      return watch.end();
+    },
+  };
+}
