@@ -107,9 +107,10 @@ def baseline(rows, columns, scores):
         entry = {"counts": None, "missing": int((rows[c] == "").sum())}
         if c in NUMBERS:
             v = present.astype(float)
-            edges = sorted(set(float(x) for x in np.quantile(v, np.arange(.1, 1, .1))))
+            # A value that is an edge belongs to the right of it, as everywhere.
+            edges = sorted(set(float(x) for x in np.quantile(v, np.arange(.1, 1, .1)) if x > v.min()))
             entry["edges"] = edges
-            entry["counts"] = [int(n) for n in np.bincount(np.searchsorted(edges, v, side="left"), minlength=len(edges) + 1)]
+            entry["counts"] = [int(n) for n in np.bincount(np.searchsorted(edges, v, side="right"), minlength=len(edges) + 1)]
             entry["min"], entry["max"] = float(v.min()), float(v.max())
         else:
             entry["counts"] = {key(k): int(n) for k, n in sorted(present.value_counts().items())}
@@ -117,7 +118,7 @@ def baseline(rows, columns, scores):
                 entry["unseen"] = 0
         result[c] = Flow(entry)
     edges = [round(x, 1) for x in np.arange(.1, 1, .1).tolist()]
-    counts = np.bincount(np.searchsorted(edges, scores, side="left"), minlength=10)
+    counts = np.bincount(np.searchsorted(edges, scores, side="right"), minlength=10)
     return {"rows": len(rows), "columns": result, "score": Flow(edges=edges, counts=[int(n) for n in counts])}
 
 

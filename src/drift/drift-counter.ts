@@ -5,7 +5,7 @@ import type { Scores } from '../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { DriftCounts } from './drift-counts.ts';
 import { DriftKernel } from './drift-kernel.ts';
-import { DriftMatrix, type Lane } from './drift-matrix.ts';
+import { type DriftLane, DriftMatrix } from './drift-matrix.ts';
 import type { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
@@ -109,7 +109,7 @@ export class DriftCounter {
     return numbers;
   }
 
-  #count({ segment, offset, thresholds, cells: cellOf }: Lane, rows: number): void {
+  #count({ segment, offset, thresholds, cells: cellOf }: DriftLane, rows: number): void {
     const { data, width } = this.#matrix.segments[segment]!;
     const cells = this.#cells;
     for (let r = 0, at = offset; r < rows; r++, at += width) {
@@ -126,7 +126,7 @@ export class DriftCounter {
     }
   }
 
-  #sketch({ segment, offset, measured }: Lane, rows: number): void {
+  #sketch({ segment, offset, measured }: DriftLane, rows: number): void {
     const { data, width } = this.#matrix.segments[segment]!;
     const first = measured.sketch * TABLE_BUCKETS;
     for (let r = 0, at = offset; r < rows; r++, at += width) {

@@ -2,7 +2,7 @@
 import { Arena } from '../wasm/arena.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
 import { assemble, loadModule } from '../wasm/module.ts';
-import type { DriftMatrix, Lane } from './drift-matrix.ts';
+import type { DriftLane, DriftMatrix } from './drift-matrix.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
@@ -16,7 +16,7 @@ const MOST_THRESHOLDS = 48;
 interface Group {
   readonly segment: number;
   readonly offset: number;
-  readonly lanes: Lane[];
+  readonly lanes: DriftLane[];
   /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
   thresholds: number;
   sums: number;
@@ -38,7 +38,7 @@ interface Pass {
  */
 export class DriftKernel {
   /** Columns that it does not count. */
-  readonly left: readonly Lane[];
+  readonly left: readonly DriftLane[];
   /** One table of buckets a sketch, TABLE_BUCKETS each. */
   readonly tables: Uint32Array;
   readonly #groups: readonly Group[];
@@ -47,7 +47,7 @@ export class DriftKernel {
 
   private constructor(matrix: DriftMatrix, sketches: number) {
     const arena = new Arena();
-    const few = (lane: Lane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
+    const few = (lane: DriftLane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
     this.left = matrix.lanes.filter((lane) => !few(lane));
     this.#groups = groupsOf(matrix.lanes.filter(few));
     for (const group of this.#groups) {
@@ -63,7 +63,7 @@ export class DriftKernel {
     const code = assemble('drift-kernel', [...passes, sketchFunction()]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
-    const rowsOf = ({ segment, offset }: Group | Lane) => ({
+    const rowsOf = ({ segment, offset }: Group | DriftLane) => ({
       from: data[segment]! + offset * 4,
       step: matrix.segments[segment]!.width * 4,
     });
@@ -119,7 +119,7 @@ export class DriftKernel {
   }
 }
 
-function groupsOf(lanes: readonly Lane[]): Group[] {
+function groupsOf(lanes: readonly DriftLane[]): Group[] {
   const groups: Group[] = [];
   for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
     const last = groups.at(-1);

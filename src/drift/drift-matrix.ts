@@ -15,7 +15,7 @@ export interface Segment {
 }
 
 /** Where the values of a column lie, and what they count as. */
-export interface Lane {
+export interface DriftLane {
   readonly measured: MeasuredColumn;
   readonly segment: number;
   readonly offset: number;
@@ -46,12 +46,12 @@ export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boo
  */
 export class DriftMatrix {
   readonly segments: readonly Segment[];
-  readonly lanes: readonly Lane[];
+  readonly lanes: readonly DriftLane[];
   /** Inputs that are copied as they are: the first segments. */
   readonly #copied: readonly EncodedInput[];
   readonly #fills: readonly { fill: Fill; offset: number }[];
-  /** Lane of a column of the package. */
-  readonly #laneOf: ReadonlyMap<number, Lane>;
+  /** DriftLane of a column of the package. */
+  readonly #laneOf: ReadonlyMap<number, DriftLane>;
 
   constructor(plan: DriftPlan, { inputs, columns }: DirectEncoding, interpreter: Interpreter, capacity: number) {
     const wide = (encoding: Encoding | null | undefined) =>
@@ -59,7 +59,7 @@ export class DriftMatrix {
     const copied = new Set(plan.columns.flatMap(({ column }) => inputs[wide(columns[column])?.input ?? -1] ?? []));
     this.#copied = [...copied];
     const fills: { fill: Fill; offset: number }[] = [];
-    this.lanes = plan.columns.map((measured): Lane => {
+    this.lanes = plan.columns.map((measured): DriftLane => {
       const encoding = columns[measured.column] ?? null;
       const levels = encoding ? encodedLevels(measured, encoding)! : heldLevels(measured);
       const limits = { measured, thresholds: Float32Array.from(levels, (l) => l[0]), cells: Int32Array.from(levels, (l) => l[1]) }; // biome-ignore format: one line

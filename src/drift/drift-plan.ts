@@ -1,4 +1,5 @@
 // What is measured of a model: the bins of its baseline, and where the counts of each column lie in one flat list of cells.
+import { isDeepStrictEqual } from 'node:util';
 import { type ColumnReader, columnReaders } from '../inference/encode/column-reader.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 
@@ -79,6 +80,11 @@ export class DriftPlan {
     if (!manifest.baseline) return null;
     const plan = new DriftPlan(manifest, manifest.baseline);
     return plan.columns.length > 0 ? plan : null;
+  }
+
+  /** Whether counts of both can be added up. */
+  sameAs(other: DriftPlan): boolean {
+    return isDeepStrictEqual(this.columns, other.columns);
   }
 
   get score(): MeasuredColumn | null {

@@ -1,7 +1,7 @@
 // How a stream is counted: the engine reports every part to an account, once and in order, and keeps no counts of its own.
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
-import type { DriftCounts } from '../drift/drift-counts.ts';
+import type { MeasuredPart } from '../drift/drift-monitor.ts';
 
 /** Counts of a run, of a unit of it or of a part; rows = scored + rejected always holds when it ends well. */
 export interface RunCounts {
@@ -30,7 +30,7 @@ export interface Tally extends RunCounts {
   /** Milliseconds of work in the worker; waiting for it is not part of them. */
   workMs: number;
   /** How its scored rows fall into the bins of the model's baseline; null where nothing is measured. */
-  drift: DriftCounts | null;
+  drift: MeasuredPart | null;
 }
 
 export interface Account {

@@ -189,6 +189,7 @@ export class WorkerPool {
         if (!inline?.takes(block, spec) || this.#failure || stream.closed || this.#closing)
           return this.#scoreInWorker(stream, block);
         const part = inline.score(kind, block, this.#free.pop() ?? null);
+        if (part) this.#name(part);
         return part ? Promise.resolve([part]) : this.#scoreInWorker(stream, block);
       },
       close: () => {
@@ -254,9 +255,15 @@ export class WorkerPool {
   #answered(job: BlockJob, message: JobAnswer): void {
     if (message.type === 'scored') {
       this.#onWork?.(message.part.workMs);
+      this.#name(message.part);
       job.resolve([message.part]);
     } else if (job.stream.closed) job.reject(new SluiceError(message.code, message.message));
     else this.#bisect(job, RECORD_MODEL_FAILED, new SluiceError(message.code as 'model_failed', message.message));
+  }
+
+  /** Says by which package the rows of a part were counted; a worker does not send that along. */
+  #name({ drift }: ScoredPart): void {
+    if (drift) drift.manifest = this.#options.model.manifest;
   }
 
   #died(reason: string, { suspect, waiting, final }: Parameters<SupervisorEvents['onDeath']>[1]): void {

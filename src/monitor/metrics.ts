@@ -1,6 +1,8 @@
 // The one table of metrics: names, units, labels and buckets; nothing is measured that is not in it.
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import { VERSION } from '../core/version.ts';
+import type { DriftMonitor } from '../drift/drift-monitor.ts';
+import { DriftMetrics } from './drift-metrics.ts';
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 /** Of histograms by model: each bucket is a series of every model. */
@@ -19,6 +21,8 @@ export class Metrics {
   readonly registry = new Registry();
   readonly columns = new Registry();
   readonly #fillers = new Set<Filler>();
+  readonly #drift = new DriftMetrics(this.registry, this.columns);
+  #drifting: DriftMonitor | null = null;
 
   readonly ready = this.#gauge('sluice_ready', 'what /readyz says: 1 ready, 0 not', []);
   readonly rows = this.#counter('sluice_rows_total', 'applications by outcome', ['model', 'outcome']);
@@ -223,15 +227,22 @@ export class Metrics {
     return () => this.#fillers.delete(fill);
   }
 
+  /** Has the drift of what one account counts measured. */
+  measureDrift(monitor: DriftMonitor): void {
+    this.#drifting = monitor;
+  }
+
   /** The text exposition format, of all but what there is by column. */
   async text(): Promise<string> {
     await this.fill();
+    if (this.#drifting) this.#drift.fill(this.#drifting);
     return this.registry.metrics();
   }
 
   /** The same for what there is by column. */
   async columnsText(): Promise<string> {
     await this.fill();
+    if (this.#drifting) this.#drift.fillColumns(this.#drifting);
     return this.columns.metrics();
   }
 

@@ -1,6 +1,7 @@
 // The only place where a run counts the rows it read, scored, rejected and interpreted. Summaries, metrics and progress are views of it.
 import type { ErrorCode } from '../core/errors.ts';
 import { Flow, WAITED_FOR } from '../core/flow.ts';
+import { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { Account, RunCounts, Tally } from '../engine/counts.ts';
 import { MAX_DETAILS } from '../engine/protocol.ts';
 import type { Metrics } from '../monitor/metrics.ts';
@@ -41,6 +42,8 @@ export class RunAccount {
   readonly #open = new Set<UnitAccount>();
   readonly #pipeline: string;
   readonly #flows = new Map<string, PipelineFlow>();
+  /** How the rows that were reported fall into the bins of the baselines. */
+  readonly drift = new DriftMonitor();
   /** Made once for all units: a service has one a request. */
   readonly #events: UnitEvents = {
     measure: (tally, model) => this.#measure(tally, model),
@@ -60,6 +63,7 @@ export class RunAccount {
     metrics?.onScrape(() => {
       for (const [name, flow] of this.#flows) flow.fill(metrics, name);
     });
+    metrics?.measureDrift(this.drift);
   }
 
   /** How the work of a pipeline flows; default: that of the units that do not say theirs. */
@@ -100,6 +104,7 @@ export class RunAccount {
   }
 
   #measure(tally: Tally, model: string): void {
+    if (tally.drift) this.drift.add(model, tally.drift);
     const metrics = this.#metrics;
     if (!metrics) return;
     metrics.rows.inc({ model, outcome: 'scored' }, tally.scored);

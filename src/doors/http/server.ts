@@ -98,7 +98,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   const jobs = await JobManager.open(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
-  addModelRoutes(app, host);
+  addModelRoutes(app, host, services.account.drift);
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });

@@ -1,4 +1,5 @@
 // Operations on models: what there is, new versions, aliases.
+import { DRIFT_QUERY } from './drift-schemas.ts';
 import { type Json, jsonContent, pathParameter, problem, REFUSALS, schemaRef } from './operation-parts.ts';
 
 const REF = pathParameter('ref');
@@ -62,6 +63,12 @@ export function modelOperations(): Json {
         requestBody: ALIAS_BODY,
       },
       delete: modelOperation('Removes an alias (scope models:write)', 'AliasMove', moved, alias),
+    },
+    '/api/v1/models/{ref}/drift': {
+      get: modelOperation('How scores and columns are distributed against the training', 'Drift', found, [
+        REF,
+        { name: 'window', in: 'query', schema: DRIFT_QUERY.properties.window },
+      ]),
     },
     '/api/v1/models/{ref}': {
       get: modelOperation('One model: columns, versions, aliases, a sample application', 'Model', found, [REF]),

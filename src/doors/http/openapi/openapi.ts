@@ -1,5 +1,6 @@
 // The OpenAPI 3.1 document, made of the schemas that the routes check with.
 import { VERSION } from '../../../core/version.ts';
+import { DRIFT } from './drift-schemas.ts';
 import { jobOperations } from './job-operations.ts';
 import { modelOperations } from './model-operations.ts';
 import type { Json } from './operation-parts.ts';
@@ -34,6 +35,7 @@ export function openApi(): Json {
         Predictions: PREDICTIONS,
         Model: MODEL,
         Models: MODELS,
+        Drift: DRIFT,
         Aliases: ALIASES,
         AliasMove: ALIAS,
         Job: JOB,

@@ -1,12 +1,14 @@
 // Which models there are and what an application for each looks like.
 import type { FastifyInstance } from 'fastify';
+import { type DriftMonitor, type DriftSpan, emptyReport } from '../../../drift/drift-monitor.ts';
 import type { ModelHost } from '../../../engine/model-host.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
 import { mayUse } from '../access/api-keys.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import { DRIFT_QUERY } from '../openapi/drift-schemas.ts';
 
-export function addModelRoutes(app: FastifyInstance, host: ModelHost): void {
+export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: DriftMonitor): void {
   app.get('/api/v1/models', { config: { scope: 'models:read' } }, async (request) => ({
     models: (await host.registry.list()).filter((m) => mayUse(request.apiKey!, m.id)),
   }));
@@ -16,4 +18,22 @@ export function addModelRoutes(app: FastifyInstance, host: ModelHost): void {
     const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
     return describeModel(model, entry?.versions ?? [], entry?.aliases ?? {});
   });
+  app.get<{ Params: { ref: string }; Querystring: { window: DriftSpan } }>(
+    '/api/v1/models/:ref/drift',
+    { config: { scope: 'models:read' }, schema: { querystring: DRIFT_QUERY } },
+    async (request) => {
+      const { ref } = request.params;
+      assertMayUse(request, ref);
+      const { ref: model, manifest } = await host.registry.resolve(ref);
+      const { window } = request.query;
+      const report = drift.report(model, window) ?? emptyReport(manifest);
+      return {
+        modelId: manifest.id,
+        modelVersion: String(manifest.version),
+        window,
+        baseline: report !== null,
+        ...report,
+      };
+    },
+  );
 }

@@ -1,0 +1,89 @@
+// Drift as metrics: figures of the last hour by model, and what PSI over replicas is made of, by column and bin.
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { DriftMonitor } from '../drift/drift-monitor.ts';
+import type { MeasuredColumn } from '../drift/drift-plan.ts';
+import { driftFigures, type Shares, trainedShares } from '../drift/drift-report.ts';
+
+type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax';
+
+/** Labels carry names of columns and numbers of bins, never a value. */
+export class DriftMetrics {
+  readonly #figures: Readonly<Record<Figure, Gauge<'model'>>>;
+  readonly #rows: Gauge<'model'>;
+  readonly #columnRows: Counter<'model' | 'column' | 'bin'>;
+  readonly #scoreRows: Counter<'model' | 'bin'>;
+  readonly #columnShares: Gauge<'model' | 'column' | 'bin'>;
+  readonly #scoreShares: Gauge<'model' | 'bin'>;
+
+  constructor(registry: Registry, columns: Registry) {
+    const figure = (name: string, help: string): Gauge<'model'> =>
+      new Gauge({ name, help: `${help}; absent below 1,000 rows`, labelNames: ['model'], registers: [registry] });
+    this.#figures = {
+      scorePsi: figure('sluice_score_psi', 'PSI of the score within the last hour against the training'),
+      psiMax: figure('sluice_column_psi_max', 'largest PSI of a column within the last hour'),
+      drifted: figure('sluice_columns_drifted', 'columns with a PSI of 0.2 or more within the last hour'),
+      unseenMax: figure('sluice_column_unseen_ratio_max', 'largest share of unseen values of a column'),
+      missingShiftMax: figure(
+        'sluice_column_missing_shift_max',
+        'largest share of missing values of a column above that of the training',
+      ),
+    };
+    this.#rows = new Gauge({
+      name: 'sluice_drift_window_rows',
+      help: 'rows scored within the last hour that drift is measured on',
+      labelNames: ['model'],
+      registers: [registry],
+    });
+    const ofColumns = { labelNames: ['model', 'column', 'bin'] as const, registers: [columns] };
+    const ofScores = { labelNames: ['model', 'bin'] as const, registers: [columns] };
+    const bin = 'bin of the baseline, missing or unseen';
+    this.#columnRows = new Counter({ name: 'sluice_column_bin_rows_total', help: `rows scored, by ${bin}`, ...ofColumns }); // biome-ignore format: one line
+    this.#scoreRows = new Counter({ name: 'sluice_score_bin_rows_total', help: 'rows scored, by the bin of their score', ...ofScores }); // biome-ignore format: one line
+    this.#columnShares = new Gauge({ name: 'sluice_column_baseline_ratio', help: `share of the training data, by ${bin}`, ...ofColumns }); // biome-ignore format: one line
+    this.#scoreShares = new Gauge({ name: 'sluice_score_baseline_ratio', help: 'share of the training data, by the bin of its score', ...ofScores }); // biome-ignore format: one line
+  }
+
+  /** Brings the figures of all models. */
+  fill(monitor: DriftMonitor): void {
+    for (const gauge of [...Object.values(this.#figures), this.#rows]) gauge.reset();
+    for (const { model } of monitor.models()) {
+      const report = monitor.report(model, 'hour')!;
+      this.#rows.set({ model }, report.rows);
+      const figures = driftFigures(report);
+      for (const [name, gauge] of Object.entries(this.#figures)) {
+        const value = figures?.[name as Figure] ?? null;
+        if (value !== null) gauge.set({ model }, value);
+      }
+    }
+  }
+
+  /** Brings what there is by column. */
+  fillColumns(monitor: DriftMonitor): void {
+    for (const metric of [this.#columnRows, this.#scoreRows, this.#columnShares, this.#scoreShares]) metric.reset();
+    for (const { model, plan, total } of monitor.models()) {
+      for (const measured of plan.columns) {
+        const { name, at } = measured;
+        for (const [i, { bin, share }] of binsOf(measured).entries()) {
+          const rows = total.cells[at + i]!;
+          if (name === null) {
+            this.#scoreRows.inc({ model, bin }, rows);
+            this.#scoreShares.set({ model, bin }, share);
+          } else {
+            this.#columnRows.inc({ model, column: name, bin }, rows);
+            this.#columnShares.set({ model, column: name, bin }, share);
+          }
+        }
+      }
+    }
+  }
+}
+
+/** In the order of the cells. */
+function binsOf(measured: MeasuredColumn): { bin: string; share: number }[] {
+  const { bins, missing, unseen }: Shares = trainedShares(measured);
+  return [
+    ...bins.map((share, i) => ({ bin: String(i), share })),
+    { bin: 'missing', share: missing },
+    { bin: 'unseen', share: unseen },
+  ];
+}
