@@ -108,6 +108,17 @@ export const ServerConfigSchema = Type.Object(
       },
       'the log on standard error; see docs/logs.md',
     ),
+    tracing: section(
+      {
+        otlp_endpoint: Type.Optional(
+          Type.String({
+            description:
+              'where spans are sent, such as http://collector:4318 (OTLP over HTTP); default: $OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere',
+          }),
+        ),
+      },
+      'traces; see docs/logs.md',
+    ),
     jobs: section(
       {
         folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),

@@ -48,6 +48,7 @@ export const LOG_EVENTS = {
   background_failed: 'work that nobody waits for failed',
   process_fault: 'an error that nobody caught: a rejection or an exception',
   process_warning: 'a warning of Node',
+  tracing_failed: 'spans cannot be sent to the endpoint of traces; told once a minute',
   ended_by_force: 'the process did not end within its deadline',
 } as const satisfies Record<string, string>;
 

@@ -1,5 +1,6 @@
 // The context and the result of every kind of run.
 import type { Log } from '../core/log.ts';
+import type { Tracer } from '../core/tracing.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -21,6 +22,8 @@ export interface RunContext {
   beside: readonly RunFile[];
   /** Logs what an operator should know. */
   log: Log;
+  /** null: nobody collects traces. */
+  tracer: Tracer | null;
 }
 
 /** Model and evaluator of a run. */

@@ -16,6 +16,7 @@ import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-let
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { withBatchSpan } from './batch-span.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
@@ -220,7 +221,7 @@ class TopicRun {
     const flow = this.#context.account.flow();
     flow.begin('workers');
     try {
-      return await this.#answer(records, signal);
+      return await withBatchSpan(this.#context.tracer, records, () => this.#answer(records, signal));
     } finally {
       flow.end('workers');
     }

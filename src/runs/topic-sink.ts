@@ -1,7 +1,7 @@
 // Predictions of a file as records of a topic: one line of NDJSON is one value.
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
-import type { OutgoingRecord } from '../kafka/client/records.ts';
+import type { OutgoingRecord, RecordHeaders } from '../kafka/client/records.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
 import type { OpenSink } from './endpoints.ts';
 
@@ -10,6 +10,8 @@ export interface TopicSinkOptions {
   sink: KafkaSink;
   /** A prediction (JSON) in the format of the topic. */
   encode: (json: Buffer) => Buffer;
+  /** Of every record. */
+  headers?: RecordHeaders;
 }
 
 export interface TopicSink extends OpenSink {
@@ -18,7 +20,7 @@ export interface TopicSink extends OpenSink {
 }
 
 /** Idempotent, not transactional: a run that failed may be seen twice. @throws SluiceError kafka_* */
-export async function openTopicSink({ connection, sink, encode }: TopicSinkOptions): Promise<TopicSink> {
+export async function openTopicSink({ connection, sink, encode, headers = {} }: TopicSinkOptions): Promise<TopicSink> {
   const writer = await TopicWriter.open({ connection, topic: sink.topic, compression: sink.compression });
   const lines = new LineSplitter();
   let bytesWritten = 0;
@@ -31,7 +33,7 @@ export async function openTopicSink({ connection, sink, encode }: TopicSinkOptio
     async write(bytes) {
       const records = lines
         .take(bytes)
-        .map((line): OutgoingRecord => ({ key: keyOf(line, sink.key), value: encode(line) }));
+        .map((line): OutgoingRecord => ({ key: keyOf(line, sink.key), value: encode(line), headers }));
       bytesWritten += bytes.length;
       if (records.length > 0) await writer.write(records);
     },

@@ -5,6 +5,7 @@ import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import { TRACE_HEADER } from '../core/tracing.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import type { HostedModel } from '../engine/model-host.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
@@ -29,6 +30,8 @@ export interface UploadRun {
   file: string;
   /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not kept. */
   sha256: string | null;
+  /** The trace it belongs to (`traceparent`), which records of its predictions carry on; null: none. */
+  trace: string | null;
   hosted: HostedModel;
   /** Limits of an upload. */
   limits: Scoring['limits'];
@@ -78,7 +81,10 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   }
 }
 
-async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRun, set: CommitSet): Promise<OpenSink> {
+async function openUploadSink(
+  { spec, name, id, file, sha256, trace, hosted }: UploadRun,
+  set: CommitSet,
+): Promise<OpenSink> {
   const { sink } = spec;
   if (sink.type === 'kafka') {
     const [{ openUploadTopicSink }, { recordFormat }] = await Promise.all([
@@ -87,15 +93,17 @@ async function openUploadSink({ spec, name, id, file, sha256, hosted }: UploadRu
     ]);
     const { encode } = await recordFormat(spec);
     const connection = connectionOf(spec.kafka);
+    const headers = trace === null ? {} : { [TRACE_HEADER]: Buffer.from(trace) };
     if (spec.delivery === 'at_least_once') {
       const { openTopicSink } = await import('./topic-sink.ts');
-      const topic = await openTopicSink({ connection, sink, encode });
+      const topic = await openTopicSink({ connection, sink, encode, headers });
       return { ...topic, commit: () => topic.close(), abort: () => topic.close() };
     }
     return openUploadTopicSink({
       connection,
       sink,
       encode,
+      headers,
       id: `sluice-upload-${name}-${id}`,
       beforeResume: () => assertUnchanged(file, sha256),
       transactionRows: spec.transaction_rows,

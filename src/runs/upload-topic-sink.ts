@@ -32,7 +32,7 @@ const COUNTER_PARTITION = 0;
  * @throws SluiceError kafka_*
  */
 export async function openUploadTopicSink(options: UploadTopicSinkOptions): Promise<OpenSink> {
-  const { connection, sink, encode, id, transactionRows, transactionTimeoutMs } = options;
+  const { connection, sink, encode, headers = {}, id, transactionRows, transactionTimeoutMs } = options;
   const { topic, compression } = sink;
   const directory = new TopicDirectory(connection);
   const producer = kafkaClient().writer({ connection, compression, transactionTimeoutMs, transactionalId: id });
@@ -85,7 +85,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       for (const line of lines.take(bytes)) {
         if (++seen <= done) continue;
         bytesWritten += line.length;
-        held.push({ key: keyOf(line, sink.key), value: encode(line) });
+        held.push({ key: keyOf(line, sink.key), value: encode(line), headers });
         if (held.length >= transactionRows) await write();
       }
     },

@@ -35,6 +35,10 @@ const PACKAGES: Record<string, string[]> = {
   'lz4-napi': ['kafka/client'],
   'prom-client': ['monitor'],
   pino: ['monitor'],
+  '@opentelemetry/api': ['monitor'],
+  '@opentelemetry/sdk-trace': ['monitor'],
+  '@opentelemetry/resources': ['monitor'],
+  '@opentelemetry/exporter-trace-otlp-proto': ['monitor'],
 };
 
 interface Edge {

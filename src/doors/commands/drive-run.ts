@@ -3,12 +3,14 @@
 import { asSluiceError, type SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { type Log, named, words } from '../../core/log.ts';
+import type { Tracer } from '../../core/tracing.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import { Probe } from '../../inference/sandbox/probe.ts';
 import type { RunEnd } from '../../monitor/left-metrics.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import type { MetricsServer } from '../../monitor/metrics-server.ts';
 import { type OpenedLog, textLog } from '../../monitor/open-log.ts';
+import { openTracer } from '../../monitor/otlp-tracer.ts';
 import { Progress } from '../../monitor/progress.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
@@ -49,9 +51,10 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   // The process that compares evaluators starts while the model is looked up.
   if (spec.score.evaluator !== 'onnxruntime') Probe.prepare();
   const metrics = await metricsFor(spec, options);
-  const lines = runLog(spec, options, metrics);
+  const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
+  const lines = runLog(spec, { ...options, tracer }, metrics);
   const { log } = lines;
-  const context = await contextFor(spec, { ...options, log }, metrics);
+  const context = await contextFor(spec, { ...options, log, tracer }, metrics);
   const state: { running: RunningPipeline | null } = { running: null };
   const deadline = followDeadline(spec, context, () => state.running?.progress() ?? null);
   const server = await openMetrics(
@@ -92,6 +95,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     await server?.close();
     doing = 'the process';
     unhear();
+    await tracer?.close();
     const { totals: rows } = context.account;
     const end = {
       pipeline: options.name,
@@ -206,7 +210,8 @@ export async function contextFor(
     registry: address,
     metricsFile,
     log = textLog(),
-  }: Pick<DriveOptions, 'name' | 'registry' | 'metricsFile'> & { log?: Log },
+    tracer = null,
+  }: Pick<DriveOptions, 'name' | 'registry' | 'metricsFile'> & { log?: Log; tracer?: Tracer | null },
   metrics: Metrics | null,
 ): Promise<DrivenContext> {
   const registry = await openRegistry(address, {
@@ -243,6 +248,7 @@ export async function contextFor(
     metrics,
     beside: metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }],
     log,
+    tracer,
     close: async () => (await host)?.close(),
   };
 }

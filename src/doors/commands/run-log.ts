@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { onBackgroundFault } from '../../core/in-background.ts';
 import { faultFields, faultOf, fixedWord, type Log, type LogFields, named, withFields, words } from '../../core/log.ts';
+import { parseTraceparent, type Tracer, traceFields } from '../../core/tracing.ts';
 import type { RunCounts } from '../../engine/counts.ts';
 import { counted } from '../../monitor/counted-log.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
@@ -31,11 +32,16 @@ export interface RunLog {
 
 export function runLog(
   { model, source, sink }: RunSpec,
-  { name, logged }: { name: string; logged?: OpenedLog | undefined },
+  { name, logged, tracer }: { name: string; logged?: OpenedLog | undefined; tracer: Tracer | null },
   metrics: Metrics | null,
 ): RunLog {
   const json = logged?.json ?? false;
-  const opened = withFields(logged?.log ?? textLog(), { run_id: named(randomUUID()), pipeline: named(name) });
+  // Whoever starts a run as a part of something else says so in the environment, as OpenTelemetry's tools do.
+  const parent = parseTraceparent(process.env.TRACEPARENT);
+  const span = tracer?.begin(words`run`, { kind: 'internal', parent }) ?? null;
+  const trace = traceFields(span?.context ?? parent);
+  const fixed = { run_id: named(randomUUID()), pipeline: named(name), ...trace };
+  const opened = withFields(logged?.log ?? textLog(), fixed);
   const log = metrics ? counted(opened, metrics) : opened;
   let lost: Error | null = null;
   return {
@@ -67,10 +73,10 @@ export function runLog(
       };
     },
     ended(counts, result, seconds) {
-      if (!json) return;
       const bytes = { bytes_read: result?.bytesRead, bytes_written: result?.bytesWritten };
       const fields = { ...countsOf(counts), ...bytes, seconds: Math.round(seconds * 1000) / 1000 };
-      log('info', 'run_finished', named(equation(counts)), fields);
+      span?.end({ ...fixed, ...fields }, lost ?? undefined);
+      if (json) log('info', 'run_finished', named(equation(counts)), fields);
     },
     survive(abort) {
       if (!logged) return () => {};

@@ -4,6 +4,7 @@ import { loadConfig } from '../../config/load-config.ts';
 import { ServerConfigSchema } from '../../config/server-config.ts';
 import { named, words } from '../../core/log.ts';
 import { openLog } from '../../monitor/open-log.ts';
+import { openTracer } from '../../monitor/otlp-tracer.ts';
 import { hearFaults } from '../../monitor/process-faults.ts';
 import type { ServeOptions } from '../http/service.ts';
 import { openCommandLog, orLogged, saidOfLog } from './command-log.ts';
@@ -55,7 +56,8 @@ async function runService(flags: ServeFlags): Promise<void> {
       lost.abort(error);
     },
   });
-  const service = await serve({ config, registry, lookups, faults, dev: flags.dev === true, log });
+  const tracer = await openTracer({ env: process.env, endpoint: config.tracing.otlp_endpoint, log });
+  const service = await serve({ config, registry, lookups, faults, dev: flags.dev === true, log, tracer });
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);
   log('info', 'service_started', words`serving ${url}`, { url });
@@ -66,5 +68,6 @@ async function runService(flags: ServeFlags): Promise<void> {
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }));
   log('info', 'service_stopping', words`stopping: running answers may finish`);
   await service.stop();
+  await tracer?.close();
   log('info', 'service_stopped', words`stopped`);
 }

@@ -78,6 +78,7 @@ kafka: { brokers: ["${values.broker}"] }
     metrics,
     beside: [],
     log: () => {},
+    tracer: null,
   });
   const timer = setInterval(() => {
     if (running.progress().counts.rows >= records) through();

@@ -88,6 +88,7 @@ export async function scoreUpload(
       id: job.id,
       file: upload,
       sha256: job.bodySha256,
+      trace: job.trace,
       hosted,
       limits: streamLimits(config.limits),
       account: unit,

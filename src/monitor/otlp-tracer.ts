@@ -1,0 +1,122 @@
+// Spans for whoever collects traces: sent in batches by OTLP over HTTP, to the endpoint that OpenTelemetry's variables name.
+import type { Attributes, AttributeValue } from '@opentelemetry/api';
+import { SluiceError } from '../core/errors.ts';
+import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.ts';
+import type { Span, SpanStart, TraceParent, Tracer } from '../core/tracing.ts';
+import { VERSION } from '../core/version.ts';
+
+/** Time to send what is left at the end, ms. */
+const CLOSING_MS = 2_000;
+/** Between two lines that say that spans cannot be sent, ms. */
+const SILENCE_MS = 60_000;
+
+/** Names of OpenTelemetry's conventions for what a line of the log calls otherwise. */
+const NAMES: Readonly<Record<string, string>> = {
+  method: 'http.request.method',
+  route: 'http.route',
+  status: 'http.response.status_code',
+  code: 'error.type',
+  topic: 'messaging.destination.name',
+  partition: 'messaging.destination.partition.id',
+};
+/** What a span has by itself. */
+const LEFT_OUT = new Set(['trace_id', 'span_id', 'ms', 'sampled']);
+
+/** Whether somebody collects traces: if not, nothing of OpenTelemetry is loaded. */
+export function otlpEndpoint(env: NodeJS.ProcessEnv, said?: string): boolean {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return false;
+  return !!(said || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT);
+}
+
+export interface TracerOptions {
+  env: NodeJS.ProcessEnv;
+  /** Overrides that of the environment: its base, without `/v1/traces`. */
+  endpoint?: string | undefined;
+  log: Log;
+}
+
+/** null where nobody collects traces. @throws SluiceError usage: the endpoint is no address */
+export async function openTracer({ env, endpoint, log }: TracerOptions): Promise<Tracer | null> {
+  if (!otlpEndpoint(env, endpoint)) return null;
+  const [api, sdk, { OTLPTraceExporter }, { resourceFromAttributes, envDetector, detectResources }] = await Promise.all(
+    [
+      import('@opentelemetry/api'),
+      import('@opentelemetry/sdk-trace'),
+      import('@opentelemetry/exporter-trace-otlp-proto'),
+      import('@opentelemetry/resources'),
+    ],
+  );
+  let told = Number.NEGATIVE_INFINITY;
+  // Not what it says: an answer of the collector may be a part of it.
+  const tell = (): void => {
+    if (performance.now() - told < SILENCE_MS) return;
+    told = performance.now();
+    log('warn', 'tracing_failed', words`traces cannot be sent`);
+  };
+  api.diag.setLogger(
+    { error: tell, warn: tell, info: () => {}, debug: () => {}, verbose: () => {} },
+    { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
+  );
+  const url = endpoint === undefined ? {} : { url: tracesUrl(endpoint) };
+  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
+  const provider = new sdk.TracerProvider({
+    resource: resourceFromAttributes({ 'service.name': 'sluice', 'service.version': VERSION }).merge(
+      detectResources({ detectors: [envDetector] }),
+    ),
+    sampler: new sdk.ParentBasedSampler({
+      root: new sdk.TraceIdRatioBasedSampler(ratio >= 0 && ratio <= 1 ? ratio : 1),
+    }),
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter(url) })],
+  });
+  const tracer = provider.getTracer('sluice', VERSION);
+  const kinds = { server: api.SpanKind.SERVER, consumer: api.SpanKind.CONSUMER, internal: api.SpanKind.INTERNAL };
+  const contextOf = ({ traceId, spanId, sampled }: TraceParent) => ({
+    traceId,
+    spanId,
+    traceFlags: sampled ? api.TraceFlags.SAMPLED : api.TraceFlags.NONE,
+    isRemote: true,
+  });
+  return {
+    begin(name: Word, { kind, parent, links = [] }: SpanStart): Span {
+      const within = parent ? api.trace.setSpanContext(api.ROOT_CONTEXT, contextOf(parent)) : api.ROOT_CONTEXT;
+      const options = { kind: kinds[kind], links: links.map((link) => ({ context: contextOf(link) })) };
+      const span = tracer.startSpan(name, options, within);
+      const { traceId, spanId, traceFlags } = span.spanContext();
+      return {
+        context: {
+          traceId: traceId as Word,
+          spanId: spanId as Word,
+          sampled: (traceFlags & api.TraceFlags.SAMPLED) !== 0,
+        },
+        end(fields, fault) {
+          if (span.isRecording()) span.setAttributes(attributesOf(fields));
+          if (fault !== undefined) span.setStatus({ code: api.SpanStatusCode.ERROR, message: saysOf(fault) });
+          span.end();
+        },
+      };
+    },
+    async close() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const timer = setTimeout(resolve, CLOSING_MS);
+      await Promise.race([provider.shutdown().catch(tell), promise]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+function tracesUrl(endpoint: string): string {
+  const url = URL.parse(endpoint);
+  if (!url || !/^https?:$/.test(url.protocol)) {
+    throw new SluiceError('usage', 'tracing.otlp_endpoint is no http(s) address');
+  }
+  return `${endpoint.replace(/\/$/, '')}/v1/traces`;
+}
+
+function attributesOf(fields: LogFields): Attributes {
+  const found: Attributes = {};
+  for (const [name, value] of Object.entries(fields)) {
+    if (value === null || value === undefined || LEFT_OUT.has(name)) continue;
+    found[NAMES[name] ?? `sluice.${name}`] = value as AttributeValue;
+  }
+  return found;
+}
