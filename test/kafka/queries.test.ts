@@ -45,7 +45,8 @@ async function leftBehind(folder: string): Promise<string> {
     `model: credit-default\nsource: { type: file, path: ${at('in.csv')} }\nscore: { passthrough: [application_id] }\nsink: { type: file, path: ${at('out.csv')} }\n`,
   );
   await sluice(['run', at('nightly.yaml'), '--metrics-file', at('nightly.prom'), ...registry]);
-  const ids = Array.from({ length: 500 }, (_, i) => `${i + 1},${i % 5 === 0 ? 'false' : 'true'},2026-03`);
+  const lines = readFileSync(at('in.csv'), 'utf8').trimEnd().split('\n').slice(1);
+  const ids = lines.map((line, i) => `${line.slice(0, line.indexOf(','))},${i % 5 !== 0},2026-03`);
   writeFileSync(at('labels.csv'), `application_id,ok,month\n${ids.join('\n')}\n`);
   const flags = [
     '--labels',

@@ -28,8 +28,13 @@ export class Load implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** No further round; the one in hand may go on for as long as it likes. */
+  stop(): void {
     this.#on = false;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop();
     await this.#done;
   }
 }

@@ -101,8 +101,12 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
     }
   }
 
-  async end(signal: NodeJS.Signals): Promise<void> {
+  kill(signal: NodeJS.Signals): void {
     this.#child?.kill(signal);
+  }
+
+  async end(signal: NodeJS.Signals): Promise<void> {
+    this.kill(signal);
     await this.#gone;
   }
 
