@@ -23,7 +23,7 @@ interface Drill {
   sample?: true;
 }
 
-const SLOW_MS = 25_000;
+const SLOW_MS = 18_000;
 
 const DRILLS: readonly Drill[] = [
   {

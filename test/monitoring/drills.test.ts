@@ -38,6 +38,17 @@ const rows = (count: number, seed: number, faults = 0): Buffer =>
 const HEALTHY = rows(100, 3, 1);
 const REJECTED = rows(100, 4, 60);
 
+const DRIFTED = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, drift: true })]);
+
+/** A portfolio with other values in one column. */
+function withColumn(column: string, change: (value: string) => string): string {
+  const text = Buffer.concat([...generatePortfolio({ rows: 300, seed: 6, dirty: false })]).toString();
+  const [header, ...lines] = text.trimEnd().split('\n');
+  const at = header!.split(',').indexOf(column);
+  const changed = lines.map((line) => line.split(',').map((v, i) => (i === at ? change(v) : v)));
+  return `${header}\n${changed.join('\n')}\n`;
+}
+
 /** A version of the bundled model whose graph ends too early. */
 function damagedVersion({ service }: Scene, id: string, version: number): void {
   const folder = path.join(service.registry, id, String(version));
@@ -139,9 +150,20 @@ const DRILLS: readonly Drill[] = [
   },
   { what: 'the process hangs', alerts: ['SluiceDown'], bring: async ({ service }) => service.kill('SIGSTOP') },
   {
-    what: 'a model that shall be loaded is not there',
-    alerts: ['SluiceNotReady'],
-    options: { settings: ['preload=["credit-default","nobody"]'] },
+    what: 'a portfolio drifts',
+    alerts: ['SluiceColumnDrift', 'SluiceMissingValues'],
+    again: ({ service }) => service.predict(DRIFTED),
+  },
+  {
+    what: 'a sender renames a category',
+    alerts: ['SluiceUnseenCategories'],
+    sample: true,
+    again: ({ service }) => service.predict(withColumn('marital_status', (v) => (v === 'MARRIED' ? 'WED' : v))),
+  },
+  {
+    what: 'a column stays empty',
+    alerts: ['SluiceMissingValues'],
+    again: ({ service }) => service.predict(withColumn('marital_status', () => '')),
   },
   {
     what: 'no nightly run since the day before yesterday',
@@ -175,10 +197,8 @@ async function drill({ what, alerts, options = {}, bring, again }: Drill): Promi
     await using _load = new Load(() => service.predict(HEALTHY));
     await watched(watch);
     await bring?.(scene);
-    {
-      await using _again = again === undefined ? null : new Load(() => again(scene), 100);
-      await toldOf(watch, alerts);
-    }
+    await using _again = again === undefined ? null : new Load(() => again(scene), 100);
+    await toldOf(watch, alerts);
     expect(await settled(watch), what).toEqual(alerts);
   }
 }
