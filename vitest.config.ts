@@ -10,7 +10,7 @@ const CAMPAIGNS = [
   'test/io/decode/*.test.ts',
   'test/kafka/chaos.test.ts',
   'test/kafka/endurance.test.ts',
-  'test/kafka/{oauthbearer,late-commits,several-topics}.test.ts',
+  'test/kafka/{alert-drills,oauthbearer,late-commits,several-topics}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/monitoring/drills.test.ts',

@@ -1,12 +1,13 @@
 // Drills: one thing goes wrong at a time, with `sluice serve` and `sluice run` as they are deployed. The right alert reaches the webhook, no other does.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, onTestFinished } from 'vitest';
+import { describe, expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { sluice } from '../support/cli.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
 import { times } from '../support/tiers.ts';
 import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
@@ -23,7 +24,7 @@ interface Scene {
 interface Drill {
   what: string;
   alerts: readonly string[];
-  options?: WatchedOptions | ((folder: string) => WatchedOptions);
+  options?: WatchedOptions | ((folder: string, ends: AsyncDisposableStack) => WatchedOptions);
   bring?: (scene: Scene) => Promise<unknown>;
   /** Repeated until the alert is told. */
   again?: (scene: Scene) => Promise<unknown>;
@@ -36,6 +37,17 @@ const rows = (count: number, seed: number, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows: count, seed, faults })]);
 const HEALTHY = rows(100, 3, 1);
 const REJECTED = rows(100, 4, 60);
+
+const DRIFTED = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, drift: true })]);
+
+/** A portfolio with other values in one column. */
+function withColumn(column: string, change: (value: string) => string): string {
+  const text = Buffer.concat([...generatePortfolio({ rows: 300, seed: 6, dirty: false })]).toString();
+  const [header, ...lines] = text.trimEnd().split('\n');
+  const at = header!.split(',').indexOf(column);
+  const changed = lines.map((line) => line.split(',').map((v, i) => (i === at ? change(v) : v)));
+  return `${header}\n${changed.join('\n')}\n`;
+}
 
 /** A version of the bundled model whose graph ends too early. */
 function damagedVersion({ service }: Scene, id: string, version: number): void {
@@ -116,11 +128,11 @@ const DRILLS: readonly Drill[] = [
     what: 'the disk for answers is full',
     alerts: ['SluiceDiskLow'],
     needs: ['unshare as root'],
-    options: (folder) => {
+    options: (folder, ends) => {
       const disk = path.join(folder, 'disk');
       mkdirSync(disk);
       execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1200m', 'tmpfs', disk]);
-      onTestFinished(() => void execFileSync('umount', ['-l', disk]));
+      ends.defer(() => void execFileSync('umount', ['-l', disk]));
       return { settings: [`spill.folder=${disk}`] };
     },
     bring: async ({ folder }) => execFileSync('fallocate', ['-l', '300m', path.join(folder, 'disk', 'full')]),
@@ -138,9 +150,20 @@ const DRILLS: readonly Drill[] = [
   },
   { what: 'the process hangs', alerts: ['SluiceDown'], bring: async ({ service }) => service.kill('SIGSTOP') },
   {
-    what: 'a model that shall be loaded is not there',
-    alerts: ['SluiceNotReady'],
-    options: { settings: ['preload=["credit-default","nobody"]'] },
+    what: 'a portfolio drifts',
+    alerts: ['SluiceColumnDrift', 'SluiceMissingValues'],
+    again: ({ service }) => service.predict(DRIFTED),
+  },
+  {
+    what: 'a sender renames a category',
+    alerts: ['SluiceUnseenCategories'],
+    sample: true,
+    again: ({ service }) => service.predict(withColumn('marital_status', (v) => (v === 'MARRIED' ? 'WED' : v))),
+  },
+  {
+    what: 'a column stays empty',
+    alerts: ['SluiceMissingValues'],
+    again: ({ service }) => service.predict(withColumn('marital_status', () => '')),
   },
   {
     what: 'no nightly run since the day before yesterday',
@@ -160,11 +183,13 @@ const DRILLS: readonly Drill[] = [
 ];
 
 async function drill({ what, alerts, options = {}, bring, again }: Drill): Promise<void> {
-  const folder = scratch();
+  await using ends = new AsyncDisposableStack();
+  const folder = mkdtempSync(path.join(tmpdir(), 'sluice-drill-'));
+  ends.defer(() => rmSync(folder, { recursive: true, force: true }));
   const text = { current: '' };
   const collector = await serveText(() => text.current);
-  onTestFinished(() => collector.close());
-  await using service = await WatchedService.start(typeof options === 'function' ? options(folder) : options);
+  ends.defer(() => collector.close());
+  await using service = await WatchedService.start(typeof options === 'function' ? options(folder, ends) : options);
   const targets = [...service.targets, { job: 'node', port: collector.port }];
   await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR });
   const scene: Scene = { service, watch, folder, text };
@@ -172,27 +197,28 @@ async function drill({ what, alerts, options = {}, bring, again }: Drill): Promi
     await using _load = new Load(() => service.predict(HEALTHY));
     await watched(watch);
     await bring?.(scene);
-    {
-      await using _again = again === undefined ? null : new Load(() => again(scene), 100);
-      await toldOf(watch, alerts);
-    }
+    await using _again = again === undefined ? null : new Load(() => again(scene), 100);
+    await toldOf(watch, alerts);
     expect(await settled(watch), what).toEqual(alerts);
   }
 }
 
-for (const one of DRILLS) {
-  const needs = ['Prometheus', 'Alertmanager', ...(one.needs ?? [])] as const;
-  const drillTest = one.sample ? checkTestNeeding : campaignTestNeeding;
-  drillTest(needs, `${one.what}: ${one.alerts.join(', ')}`, () => drill(one));
-}
+// Side by side, because a drill waits more than it works.
+describe.concurrent('drills', () => {
+  for (const one of DRILLS) {
+    const drillTest = one.sample ? checkTestNeeding : campaignTestNeeding;
+    const needs = ['Prometheus', 'Alertmanager', ...(one.needs ?? [])] as const;
+    drillTest(needs, `${one.what}: ${one.alerts.join(', ')}`, () => drill(one));
+  }
 
-checkTestNeeding(['Prometheus', 'Alertmanager'], 'under healthy load nothing is told', async () => {
-  const seconds = times('SLUICE_HEALTHY_SECONDS', { quick: 0, check: 20, campaigns: 600 });
-  await using service = await WatchedService.start();
-  await using watch = await Watch.start({ targets: service.targets, divisor: DRILL_DIVISOR });
-  await using load = new Load(() => service.predict(HEALTHY));
-  await watched(watch);
-  expect(await settled(watch, seconds * 1000)).toEqual([]);
-  expect(load.rounds).toBeGreaterThan(0);
-  expect(await watch.sickRules()).toEqual({});
+  checkTestNeeding(['Prometheus', 'Alertmanager'], 'under healthy load nothing is told', async () => {
+    const seconds = times('SLUICE_HEALTHY_SECONDS', { quick: 0, check: 20, campaigns: 600 });
+    await using service = await WatchedService.start();
+    await using watch = await Watch.start({ targets: service.targets, divisor: DRILL_DIVISOR });
+    await using load = new Load(() => service.predict(HEALTHY));
+    await watched(watch);
+    expect(await settled(watch, seconds * 1000)).toEqual([]);
+    expect(load.rounds).toBeGreaterThan(0);
+    expect(await watch.sickRules()).toEqual({});
+  });
 });

@@ -5,8 +5,8 @@ import type { Watch } from './prometheus.ts';
 
 /** Times of the rules are divided by this: a minute is a second. */
 export const DRILL_DIVISOR = 60;
-/** After the alert so many evaluations may bring another one, and must not. */
-const SETTLED_MS = 12_000;
+/** After the alert others have so long to come, and must not: longer than any `for`. */
+const SETTLED_MS = 20_000;
 
 /** Repeats `work` until the end of the scope; what fails meanwhile is what the drill is about. */
 export class Load implements AsyncDisposable {
@@ -28,8 +28,13 @@ export class Load implements AsyncDisposable {
     }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
+  /** No further round; the one in hand may go on for as long as it likes. */
+  stop(): void {
     this.#on = false;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.stop();
     await this.#done;
   }
 }

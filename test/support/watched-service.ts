@@ -70,7 +70,13 @@ export class WatchedService implements AsyncDisposable {
     ];
   }
 
-  request(method: string, url: string, body?: string | Buffer, token: string | null = this.token): Promise<Answered> {
+  request(
+    method: string,
+    url: string,
+    body?: string | Buffer,
+    token = this.token,
+    headers: Record<string, string> = {},
+  ): Promise<Answered> {
     return new Promise((resolve, reject) => {
       const request = https.request(
         {
@@ -79,7 +85,7 @@ export class WatchedService implements AsyncDisposable {
           method,
           path: url,
           agent: this.#agent,
-          headers: token === null ? {} : { authorization: `API-Key ${token}` },
+          headers: { ...headers, authorization: `API-Key ${token}` },
         },
         (response) => {
           const chunks: Buffer[] = [];

@@ -43,7 +43,8 @@ export const MODEL_ALERTS: readonly Alert[] = [
     severity: 'ticket',
     for: '15m',
     expr: () => `sluice:score_psi:1h > ${SIGNIFICANT_PSI}`,
-    summary: 'scores of {{ $labels.model }} are distributed otherwise than in training (PSI {{ $value | humanize }})',
+    summary:
+      'scores of {{ $labels.model }} are distributed otherwise than in training (PSI {{ printf "%.2f" $value }})',
   },
   {
     name: 'SluiceColumnDrift',
@@ -51,7 +52,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
     for: '15m',
     expr: () => `sluice:column_psi:1h > ${SIGNIFICANT_PSI}`,
     summary:
-      '{{ $labels.column }} of {{ $labels.model }} is distributed otherwise than in training (PSI {{ $value | humanize }})',
+      '{{ $labels.column }} of {{ $labels.model }} is distributed otherwise than in training (PSI {{ printf "%.2f" $value }})',
   },
   {
     name: 'SluiceUnseenCategories',
@@ -68,7 +69,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
     expr: () =>
       `${shareOf('missing')} - max by (${bySeries}) (sluice_column_baseline_ratio{bin="missing"}) > ${MUCH_MISSING}`,
     summary:
-      '{{ $labels.column }} of {{ $labels.model }} is missing {{ $value | humanizePercentage }} more often than in training',
+      '{{ $labels.column }} of {{ $labels.model }} is missing in {{ $value | humanizePercentage }} of the applications more than in training',
   },
   {
     name: 'SluiceInexactInterpretations',
