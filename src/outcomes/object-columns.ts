@@ -6,6 +6,7 @@ type Fault = Omit<RowFault, 'row'>;
 
 /** Of several classes, tables have a column for each where JSON has an object of them. */
 const OF_CLASS = 'probability.';
+const TAGS = new Set(['boolean_value', 'long_value', 'double_value', 'string_value']);
 
 const fault = (code: Fault['code'], column: string | null, message: string): Fault => ({ code, column, message });
 
@@ -47,7 +48,7 @@ export class ObjectColumns {
     );
     this.#has ??= values.map((value) => value !== undefined);
     for (const [c, column] of this.#columns.entries()) {
-      const value = values[c];
+      const value = bare(values[c]);
       if (value === undefined || value === null) continue;
       if (typeof value === 'object')
         return fault('bad_type', column.name, 'a text, a number, true or false is expected');
@@ -66,6 +67,14 @@ function memberOf(object: Record<string, unknown>, name: string): unknown {
   return name.startsWith(OF_CLASS)
     ? memberWithin(object.probabilities, name.slice(OF_CLASS.length))
     : memberWithin(object.passthrough, name);
+}
+
+/** Protobuf has values of any type in a message with a field for each of them. */
+function bare(value: unknown): unknown {
+  if (typeof value !== 'object' || value === null) return value;
+  const members = Object.entries(value);
+  if (members.length === 0) return null;
+  return members.length === 1 && TAGS.has(members[0]![0]) ? members[0]![1] : value;
 }
 
 /** In values with a schema, columns passed through are in a map of their own. */

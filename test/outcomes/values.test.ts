@@ -1,0 +1,59 @@
+// Predictions with a schema, as the sinks of topics write them, are the rows that JSON would be.
+import { expect, test } from 'vitest';
+import { PREDICTION_FIELDS } from '../../src/io/format/prediction-fields.ts';
+import { openAvroEncoder } from '../../src/kafka/schemas/avro-predictions.ts';
+import { readAvro } from '../../src/kafka/schemas/avro-values.ts';
+import { openJsonEncoder } from '../../src/kafka/schemas/json-predictions.ts';
+import { openProtobufEncoder } from '../../src/kafka/schemas/protobuf-predictions.ts';
+import { readProtobuf } from '../../src/kafka/schemas/protobuf-values.ts';
+import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../src/kafka/schemas/schema-registry.ts';
+import { readJson } from '../../src/kafka/schemas/value-codec.ts';
+import { ObjectColumns } from '../../src/outcomes/object-columns.ts';
+
+const PREDICTIONS = [
+  '{"modelId":"m","modelVersion":"1","customer":9007199254740993,"prediction":true,"probability":0.25,"points":612,"decision":"approve"}',
+  '{"modelId":"m","modelVersion":"1","customer":"A-7","prediction":false,"probability":0,"points":0,"decision":"decline"}',
+  '{"modelId":"m","modelVersion":"1","customer":7,"prediction":"gold","probability":0.5,"probabilities":{"gold":0.5,"tin":0.5}}',
+  '{"modelId":"m","modelVersion":"1","customer":8,"error":{"code":"bad_number","column":"amount","message":"no"}}',
+  '{"error":{"code":"malformed_json","message":"no"}}',
+];
+const COLUMNS = [
+  { name: 'customer', asWritten: true },
+  { name: 'probability' },
+  { name: 'decision' },
+  { name: 'prediction' },
+  { name: 'probability.tin' },
+] as const;
+const WANTED = [
+  ['9007199254740993', '0.25', 'approve', 'true', null],
+  ['A-7', '0', 'decline', 'false', null],
+  ['7', '0.5', null, 'gold', '0.5'],
+  ['8', null, null, null, null],
+  [null, null, null, null, null],
+];
+
+const FORMATS = {
+  AVRO: [openAvroEncoder, (schema: RegisteredSchema) => readAvro(schema, null)],
+  PROTOBUF: [openProtobufEncoder, readProtobuf],
+  JSON: [openJsonEncoder, readJson],
+} as const;
+
+test.each(
+  (['AVRO', 'PROTOBUF', 'JSON'] as const).flatMap((type) =>
+    [['customer'] as const, '*' as const].map((p) => [type, p] as const),
+  ),
+)('%s, passthrough %j', async (type, passthrough) => {
+  const schemas: NewSchema[] = [];
+  const register = async (_: string, schema: NewSchema) => schemas.push(schema);
+  const [open, compile] = FORMATS[type];
+  const options = { topic: 'out', fields: PREDICTION_FIELDS, passthrough, subject: 'topic', register: true } as const;
+  const encoder = await open({ register } as unknown as SchemaRegistry, options);
+  const read = compile({ type, text: schemas[0]!.text, references: [] });
+  const objects = new ObjectColumns(COLUMNS);
+  const texts = objects.newTexts(PREDICTIONS.length);
+  for (const [row, json] of PREDICTIONS.entries()) {
+    const value = encoder.encode(Buffer.from(json)).subarray(5);
+    expect(objects.read(read(value).toString(), texts, row, {})).toBe(null);
+  }
+  expect(PREDICTIONS.map((_, row) => texts.map((column) => column[row]))).toEqual(WANTED);
+});
