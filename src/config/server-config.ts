@@ -55,8 +55,11 @@ export const ServerConfigSchema = Type.Object(
       default: [],
       description: 'pipeline files with an upload as their source; served as POST /api/v1/pipelines/NAME',
     }),
-    preload: Type.Array(Type.String(), { default: [], description: 'models loaded before the server is ready' }),
-    models_max: atLeastZero(8, 'models kept loaded at once'),
+    preload: Type.Array(Type.String(), {
+      default: [],
+      description: 'models loaded before the server is ready, and never closed',
+    }),
+    models_max: atLeastZero(8, 'models kept loaded at once, those of preload included'),
     interpretation_aliases: Type.Array(Type.String(), {
       default: [],
       description: 'further path prefixes for the interpretation operations',

@@ -12,13 +12,23 @@ export function expiryOf(chain: string): number {
   return Math.min(...all.map((pem) => new X509Certificate(`${BEGIN}${pem}`).validToDate.getTime()));
 }
 
-/** Has the metrics read a file of certificates again whenever it has changed. What cannot be read leaves the last answer. */
-export function measureCertificate(metrics: Metrics, use: string, file: string): void {
-  let read = Number.NaN;
-  metrics.onScrape(async () => {
+/**
+ * Has the metrics read files of certificates again whenever they have changed; the one that expires first counts. One that cannot be
+ * read leaves the last answer.
+ */
+export function measureCertificates(metrics: Metrics, use: string, files: readonly string[]): void {
+  const known = new Map<string, { mtimeMs: number; expiry: number }>();
+  const look = async (file: string): Promise<void> => {
     const { mtimeMs } = await stat(file);
-    if (mtimeMs === read) return;
-    metrics.certificateExpiry.set({ use }, expiryOf(await readFile(file, 'utf8')) / 1000);
-    read = mtimeMs;
+    if (known.get(file)?.mtimeMs !== mtimeMs)
+      known.set(file, { mtimeMs, expiry: expiryOf(await readFile(file, 'utf8')) });
+  };
+  if (files.length === 0) return;
+  metrics.onScrape(async () => {
+    const looks = await Promise.allSettled(files.map(look));
+    const first = Math.min(...[...known.values()].map(({ expiry }) => expiry));
+    if (known.size > 0) metrics.certificateExpiry.set({ use }, first / 1000);
+    for (const { status } of looks)
+      if (status === 'rejected') metrics.background.inc({ task: 'reading a certificate' });
   });
 }

@@ -1,14 +1,23 @@
 // Starts a run, whatever its ends are. Each kind is imported on demand: a run of files must not load the Kafka client.
 import type { FileSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { Metrics } from '../monitor/metrics.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import type { RunSpec } from './spec.ts';
 import type { TopicFilesSpec } from './topic-files-run.ts';
 import type { TopicRunSpec } from './topic-run.ts';
 
+async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
+  const { measureCertificatesOf, watchOutput } = await import('./measure-ends.ts');
+  measureCertificatesOf([spec], metrics);
+  // Ends with the process.
+  watchOutput(spec, metrics);
+}
+
 /** @throws SluiceError kafka_* | model_* | input_* | output_* */
 export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
   const { source, sink } = spec;
+  if (context.metrics) await measured(spec, context.metrics);
   if (source.type === 'file' || source.type === 'stdio') {
     const { startFileRun } = await import('./file-run.ts');
     return startFileRun({ ...spec, source: source as FileSource | StdioSource }, context);

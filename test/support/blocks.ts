@@ -95,6 +95,8 @@ async function cutChunks(chunks: Chunks, setup: CutSetup, scanner: RecordScanner
     }
     slabs.release(block.lease);
   }
-  if (slabs.inFlight !== 0) throw new Error(`${slabs.inFlight} slabs lost`);
+  if (slabs.inFlight !== 0 || slabs.held.bytes !== 0) {
+    throw new Error(`${slabs.inFlight} slabs and ${slabs.held.bytes} bytes lost`);
+  }
   return { records, header };
 }

@@ -194,7 +194,7 @@ a fault in its middle stays in the topic. \`at_least_once\` writes without trans
 
 ## Metrics
 
-\`--metrics-port\` serves \`/metrics\`, \`/livez\` and \`/readyz\`. Worth an alert: \`sluice_kafka_lag_records\` that grows, \`sluice_kafka_paused\`,
+\`--metrics-port\` serves \`/metrics\`, \`/metrics/columns\`, \`/livez\` and \`/readyz\` ([monitoring.md](monitoring.md)). Worth an alert: \`sluice_kafka_lag_records\` that grows, \`sluice_kafka_paused\`,
 \`sluice_pipeline_model_unavailable\`, \`sluice_model_stale\`, \`rate(sluice_rows_rejected_total)\`, \`rate(sluice_kafka_aborts_total)\`.
 
 ## Tests

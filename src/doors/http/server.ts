@@ -16,6 +16,7 @@ import type { KeptModels } from '../../engine/keep-loaded.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
+import { measureCertificatesOf } from '../../runs/measure-ends.ts';
 import type { ApiKey, KeyRing } from './access/api-keys.ts';
 import { assertScope, LoginRefused, login } from './access/permissions.ts';
 import { JobManager } from './jobs/job-manager.ts';
@@ -95,6 +96,10 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   const account = new RunAccount(metrics, 'http');
   const services: PredictServices = { config, host, admission, metrics, log, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
+  measureCertificatesOf(
+    pipelines.map(({ spec }) => spec),
+    metrics,
+  );
   const jobs = await JobManager.open(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });

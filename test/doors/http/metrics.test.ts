@@ -8,7 +8,7 @@ import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
-import { expiryOf, measureCertificate } from '../../../src/monitor/certificates.ts';
+import { expiryOf, measureCertificates } from '../../../src/monitor/certificates.ts';
 import { watchDisks } from '../../../src/monitor/disks.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { scratch } from '../../support/cli.ts';
@@ -162,7 +162,7 @@ test('a certificate that is replaced is read again; one that cannot be read leav
   const metrics = new Metrics();
   const file = path.join(scratch(), 'client.pem');
   const { cert } = await devCertificate();
-  measureCertificate(metrics, 'kafka', file);
+  measureCertificates(metrics, 'kafka', [file]);
   const until = async () =>
     sampleOf(await metrics.text(), 'sluice_certificate_expiry_timestamp_seconds', { use: 'kafka' });
   expect(await until()).toBeUndefined();

@@ -1,0 +1,32 @@
+// What the metrics say of the ends of a pipeline: when its certificates expire, and how much space its output has.
+import path from 'node:path';
+import type { Pipeline } from '../config/pipeline-schema.ts';
+import { measureCertificates } from '../monitor/certificates.ts';
+import { watchDisks } from '../monitor/disks.ts';
+import type { Metrics } from '../monitor/metrics.ts';
+
+type Ends = Pick<Pipeline, 'kafka' | 'schema_registry'>;
+
+/** Of all pipelines of a process. */
+export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metrics): void {
+  const filesOf = (tls: Ends['kafka']['tls']): string[] =>
+    typeof tls === 'object' && tls.certificate_file !== undefined ? [tls.certificate_file] : [];
+  measureCertificates(
+    metrics,
+    'kafka',
+    pipelines.flatMap(({ kafka }) => filesOf(kafka.tls)),
+  );
+  measureCertificates(
+    metrics,
+    'registry',
+    pipelines.flatMap(({ schema_registry }) => filesOf(schema_registry?.tls)),
+  );
+}
+
+/** Gives what ends it. The folder of a name with `{partition}` in it is that of what stands before. */
+export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
+  if (sink.type !== 'file') return () => {};
+  const [fixed = ''] = sink.path.split('{');
+  const folder = path.dirname(sink.path.includes('{') ? `${fixed}x` : sink.path);
+  return watchDisks(metrics, { output: folder });
+}
