@@ -7,6 +7,8 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
 const LANES = 4;
+/** Of whole vectors. */
+const TABLE_BYTES = Math.ceil((TABLE_BUCKETS * 4) / VECTOR) * VECTOR;
 /** Thresholds that one pass over the rows takes: more do not stay in registers. */
 const AT_ONCE = 6;
 /** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
@@ -39,10 +41,12 @@ interface Pass {
 export class DriftKernel {
   /** Columns that it does not count. */
   readonly left: readonly DriftLane[];
-  /** One table of buckets a sketch, TABLE_BUCKETS each. */
-  readonly tables: Uint32Array;
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
+  /** Addresses of the tables of buckets, one a sketch, and of where what they hold is written. */
+  readonly #tables: readonly number[];
+  readonly #drained: number;
+  readonly #drain: (...args: number[]) => void;
   readonly #memory: WebAssembly.Memory;
 
   private constructor(matrix: DriftMatrix, sketches: number) {
@@ -56,11 +60,12 @@ export class DriftKernel {
     }
     const buckets = bucketsByBits();
     const map = arena.take(buckets.byteLength, (memory, at) => new Uint16Array(memory, at).set(buckets));
-    const tables = arena.take(sketches * TABLE_BUCKETS * 4);
+    this.#tables = Array.from({ length: sketches }, () => arena.take(TABLE_BYTES));
+    this.#drained = arena.take(VECTOR + TABLE_BUCKETS * 8);
     // Vectors of the last row reach into what follows.
     const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
     const passes = Array.from({ length: AT_ONCE }, (_, n) => passFunction(n + 1));
-    const code = assemble('drift-kernel', [...passes, sketchFunction()]);
+    const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
     const rowsOf = ({ segment, offset }: Group | DriftLane) => ({
@@ -77,11 +82,10 @@ export class DriftKernel {
     this.#passes = [
       ...this.#groups.flatMap(ofGroup),
       ...sketched.map((lane): Pass => {
-        const table = tables + lane.measured.sketch * TABLE_BUCKETS * 4;
-        return { run: exports.sketch!, ...rowsOf(lane), input: map, output: table };
+        return { run: exports.sketch!, ...rowsOf(lane), input: map, output: this.#tables[lane.measured.sketch]! };
       }),
     ];
-    this.tables = new Uint32Array(memory.buffer, tables, sketches * TABLE_BUCKETS);
+    this.#drain = exports.drain!;
     for (const [s, segment] of matrix.segments.entries()) {
       segment.data = new Float32Array(memory.buffer, data[s]!, segment.data.length);
     }
@@ -102,8 +106,8 @@ export class DriftKernel {
     for (const { run, from, step, input, output } of this.#passes) run(from, from + rows * step, step, input, output);
   }
 
-  /** Adds what was counted since it was last asked, and forgets it. The tables are left as they are. */
-  drain(cells: Uint32Array): void {
+  /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
+  drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, sums, count } of this.#groups) {
       const counted = new Uint32Array(this.#memory.buffer, sums, count * LANES);
       for (const lane of lanes) {
@@ -116,6 +120,20 @@ export class DriftKernel {
       }
       counted.fill(0);
     }
+    const parts = this.#tables.map((table, sketch) => {
+      this.#drain(table, table + TABLE_BYTES, sketch * TABLE_BUCKETS, this.#drained);
+      const { buffer } = this.#memory;
+      const [end] = new Uint32Array(buffer, this.#drained, 1);
+      const from = this.#drained + VECTOR;
+      return new Uint32Array(buffer.slice(from, end));
+    });
+    const numbers = new Uint32Array(parts.reduce((n, part) => n + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      numbers.set(part, at);
+      at += part.length;
+    }
+    return numbers;
   }
 }
 
@@ -182,5 +200,37 @@ function sketchFunction(): WasmFunction {
     },
     () => f.get(at, end).op('i32.lt_u'),
   );
+  return f.end();
+}
+
+/**
+ * drain(at, end, place, out): writes a pair of place and count for each bucket of a table that has something, behind a vector that holds
+ * the address of their end, and empties the table.
+ */
+function drainFunction(): WasmFunction {
+  const f = new WasmFunction('drain', { at: 'i32', end: 'i32', place: 'i32', out: 'i32' });
+  const { at, end, place, out } = f.params;
+  const { to, count } = f.locals('i32', 'to', 'count');
+  f.get(out).i32(VECTOR).op('i32.add').set(to);
+  f.repeat(
+    () => {
+      f.get(at).memory('v128.load').op('v128.any_true');
+      f.when(() => {
+        for (let k = 0; k < LANES; k++) {
+          f.get(at)
+            .memory('i32.load', k * 4)
+            .tee(count);
+          f.when(() => {
+            f.get(to, place).i32(k).op('i32.add').memory('i32.store');
+            f.get(to, count).memory('i32.store', 4).bump(to, 8);
+          });
+        }
+        f.get(at).bytes(0).memory('v128.store');
+      });
+      f.bump(at, VECTOR).bump(place, LANES);
+    },
+    () => f.get(at, end).op('i32.lt_u'),
+  );
+  f.get(out, to).memory('i32.store');
   return f.end();
 }
