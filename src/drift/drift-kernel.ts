@@ -7,10 +7,12 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
 const LANES = 4;
-/** Of whole vectors. */
-const TABLE_BYTES = Math.ceil((TABLE_BUCKETS * 4) / VECTOR) * VECTOR;
-/** Thresholds that one pass over the rows takes: more do not stay in registers. */
+/** Vectors that are looked at at once for something that is not 0. */
+const GLANCE = 4;
+const TABLE_BYTES = TABLE_BUCKETS * 4;
+/** Thresholds that one pass over the rows takes: more do not stay in registers. Booleans have two. */
 const AT_ONCE = 6;
+const FEW = 2;
 /** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
 const MOST_THRESHOLDS = 48;
 
@@ -43,8 +45,9 @@ export class DriftKernel {
   readonly left: readonly DriftLane[];
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
-  /** Addresses of the tables of buckets, one a sketch, and of where what they hold is written. */
-  readonly #tables: readonly number[];
+  /** Addresses of the tables of buckets, one a sketch and one behind the other, and of where what they hold is written. */
+  readonly #tables: number;
+  readonly #tablesEnd: number;
   readonly #drained: number;
   readonly #drain: (...args: number[]) => void;
   readonly #memory: WebAssembly.Memory;
@@ -55,16 +58,19 @@ export class DriftKernel {
     this.left = matrix.lanes.filter((lane) => !few(lane));
     this.#groups = groupsOf(matrix.lanes.filter(few));
     for (const group of this.#groups) {
-      group.thresholds = arena.take(group.count * VECTOR, (memory, at) => placeThresholds(memory, at, group));
-      group.sums = arena.take(group.count * VECTOR);
+      // The last pass may take more than there are.
+      const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
+      group.thresholds = arena.take(vectors * VECTOR, (memory, at) => placeThresholds(memory, at, vectors, group));
+      group.sums = arena.take(vectors * VECTOR);
     }
     const buckets = bucketsByBits();
     const map = arena.take(buckets.byteLength, (memory, at) => new Uint16Array(memory, at).set(buckets));
-    this.#tables = Array.from({ length: sketches }, () => arena.take(TABLE_BYTES));
-    this.#drained = arena.take(VECTOR + TABLE_BUCKETS * 8);
+    this.#tables = arena.take(sketches * TABLE_BYTES);
+    this.#tablesEnd = this.#tables + sketches * TABLE_BYTES;
+    this.#drained = arena.take(VECTOR + sketches * TABLE_BYTES * 2);
     // Vectors of the last row reach into what follows.
     const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
-    const passes = Array.from({ length: AT_ONCE }, (_, n) => passFunction(n + 1));
+    const passes = [passFunction(AT_ONCE), passFunction(FEW)];
     const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
@@ -72,17 +78,23 @@ export class DriftKernel {
       from: data[segment]! + offset * 4,
       step: matrix.segments[segment]!.width * 4,
     });
-    const ofGroup = (group: Group): Pass[] =>
-      Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => {
-        const run = exports[`pass${Math.min(AT_ONCE, group.count - i * AT_ONCE)}`]!;
-        const at = i * AT_ONCE * VECTOR;
-        return { run, ...rowsOf(group), input: group.thresholds + at, output: group.sums + at };
+    const ofGroup = (group: Group): Pass[] => {
+      const starts = Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => i * AT_ONCE);
+      return starts.map((k) => {
+        const run = exports[`pass${group.count - k > FEW ? AT_ONCE : FEW}`]!;
+        return { run, ...rowsOf(group), input: group.thresholds + k * VECTOR, output: group.sums + k * VECTOR };
       });
+    };
     const sketched = matrix.lanes.filter(({ measured }) => measured.sketch >= 0);
     this.#passes = [
       ...this.#groups.flatMap(ofGroup),
       ...sketched.map((lane): Pass => {
-        return { run: exports.sketch!, ...rowsOf(lane), input: map, output: this.#tables[lane.measured.sketch]! };
+        return {
+          run: exports.sketch!,
+          ...rowsOf(lane),
+          input: map,
+          output: this.#tables + lane.measured.sketch * TABLE_BYTES,
+        };
       }),
     ];
     this.#drain = exports.drain!;
@@ -120,20 +132,11 @@ export class DriftKernel {
       }
       counted.fill(0);
     }
-    const parts = this.#tables.map((table, sketch) => {
-      this.#drain(table, table + TABLE_BYTES, sketch * TABLE_BUCKETS, this.#drained);
-      const { buffer } = this.#memory;
-      const [end] = new Uint32Array(buffer, this.#drained, 1);
-      const from = this.#drained + VECTOR;
-      return new Uint32Array(buffer.slice(from, end));
-    });
-    const numbers = new Uint32Array(parts.reduce((n, part) => n + part.length, 0));
-    let at = 0;
-    for (const part of parts) {
-      numbers.set(part, at);
-      at += part.length;
-    }
-    return numbers;
+    if (this.#tables === this.#tablesEnd) return new Uint32Array(0);
+    this.#drain(this.#tables, this.#tablesEnd, this.#drained);
+    const { buffer } = this.#memory;
+    const end = new Uint32Array(buffer, this.#drained, 1)[0]!;
+    return new Uint32Array(buffer.slice(this.#drained + VECTOR, end));
   }
 }
 
@@ -152,10 +155,10 @@ function groupsOf(lanes: readonly DriftLane[]): Group[] {
   return groups;
 }
 
-function placeThresholds(memory: ArrayBuffer, at: number, { lanes, offset, count }: Group): void {
-  const vectors = new Float32Array(memory, at, count * LANES).fill(Number.NaN);
+function placeThresholds(memory: ArrayBuffer, at: number, vectors: number, { lanes, offset }: Group): void {
+  const numbers = new Float32Array(memory, at, vectors * LANES).fill(Number.NaN);
   for (const lane of lanes) {
-    for (const [k, threshold] of lane.thresholds.entries()) vectors[k * LANES + lane.offset - offset] = threshold;
+    for (const [k, threshold] of lane.thresholds.entries()) numbers[k * LANES + lane.offset - offset] = threshold;
   }
 }
 
@@ -204,19 +207,24 @@ function sketchFunction(): WasmFunction {
 }
 
 /**
- * drain(at, end, place, out): writes a pair of place and count for each bucket of a table that has something, behind a vector that holds
- * the address of their end, and empties the table.
+ * drain(at, end, out): writes a pair of place and count for each bucket that has something, behind a vector that holds the address of
+ * their end, and empties the tables.
  */
 function drainFunction(): WasmFunction {
-  const f = new WasmFunction('drain', { at: 'i32', end: 'i32', place: 'i32', out: 'i32' });
-  const { at, end, place, out } = f.params;
-  const { to, count } = f.locals('i32', 'to', 'count');
+  const f = new WasmFunction('drain', { at: 'i32', end: 'i32', out: 'i32' });
+  const { at, end, out } = f.params;
+  const { to, count, place } = f.locals('i32', 'to', 'count', 'place');
   f.get(out).i32(VECTOR).op('i32.add').set(to);
   f.repeat(
     () => {
-      f.get(at).memory('v128.load').op('v128.any_true');
+      f.get(at).memory('v128.load');
+      for (let v = 1; v < GLANCE; v++)
+        f.get(at)
+          .memory('v128.load', v * VECTOR)
+          .op('v128.or');
+      f.op('v128.any_true');
       f.when(() => {
-        for (let k = 0; k < LANES; k++) {
+        for (let k = 0; k < GLANCE * LANES; k++) {
           f.get(at)
             .memory('i32.load', k * 4)
             .tee(count);
@@ -225,9 +233,12 @@ function drainFunction(): WasmFunction {
             f.get(to, count).memory('i32.store', 4).bump(to, 8);
           });
         }
-        f.get(at).bytes(0).memory('v128.store');
+        for (let v = 0; v < GLANCE; v++)
+          f.get(at)
+            .bytes(0)
+            .memory('v128.store', v * VECTOR);
       });
-      f.bump(at, VECTOR).bump(place, LANES);
+      f.bump(at, GLANCE * VECTOR).bump(place, GLANCE * LANES);
     },
     () => f.get(at, end).op('i32.lt_u'),
   );
