@@ -30,9 +30,9 @@ export class DriftCounter {
   #rowsSeen = 0;
   #kernel: DriftKernel | null = null;
   readonly #cells: Uint32Array;
-  #tables: Uint32Array;
-  /** Places of the tables that are not 0; null: not known, the kernel does not tell. */
-  #touched: number[] | null = [];
+  readonly #tables: Uint32Array;
+  /** Places of the tables that are not 0. */
+  #touched: number[] = [];
   readonly #buckets = bucketsByBits();
   readonly #bits = new Float32Array(1);
   readonly #upper = new Uint32Array(this.#bits.buffer);
@@ -47,12 +47,11 @@ export class DriftCounter {
 
   /** Forgets what a job that failed has counted. */
   begin(): void {
-    this.#take();
+    if (this.#cells[0] !== 0) this.#take();
     if (this.#kernel || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
     // Not tried again where there is no memory.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
-    else this.#tables = this.#kernel.tables;
   }
 
   /** Counts the valid rows of a batch that was encoded, scored and checked. */
@@ -65,7 +64,6 @@ export class DriftCounter {
       cells[at + bins + 1]!++;
     });
     if (this.#kernel) {
-      this.#touched = null;
       this.#kernel.run(rows);
       for (const lane of this.#kernel.left) this.#count(lane, rows);
       return;
@@ -83,21 +81,21 @@ export class DriftCounter {
 
   #take(): DriftCounts {
     const cells = this.#cells;
-    this.#kernel?.drain(cells);
+    const numbers = this.#kernel ? this.#kernel.drain(cells) : this.#takeNumbers();
     for (const { at, bins } of this.#plan.columns) {
       // What is neither in a bin nor unseen.
       let missing = cells[0]! - cells[at + bins + 1]!;
       for (let b = at; b < at + bins; b++) missing -= cells[b]!;
       cells[at + bins] = missing;
     }
-    const taken = { cells: cells.slice(), numbers: this.#takeNumbers() };
+    const taken = { cells: cells.slice(), numbers };
     cells.fill(0);
     return taken;
   }
 
   #takeNumbers(): Uint32Array {
     const tables = this.#tables;
-    const touched = this.#touched ?? placesOf(tables);
+    const touched = this.#touched;
     const numbers = new Uint32Array(touched.length * 2);
     for (let i = 0; i < touched.length; i++) {
       const place = touched[i]!;
@@ -132,22 +130,7 @@ export class DriftCounter {
     for (let r = 0, at = offset; r < rows; r++, at += width) {
       this.#bits[0] = data[at]!;
       const place = first + this.#buckets[this.#upper[0]! >>> BUCKET_SHIFT]!;
-      if (this.#tables[place]!++ === 0) this.#touched?.push(place);
+      if (this.#tables[place]!++ === 0) this.#touched.push(place);
     }
   }
-}
-
-/** Places that are not 0. */
-function placesOf(tables: Uint32Array): number[] {
-  const places: number[] = [];
-  const end = tables.length - (tables.length % 2);
-  // Two at a time: most are 0.
-  const pairs = new Float64Array(tables.buffer, tables.byteOffset, end / 2);
-  for (let i = 0; i < pairs.length; i++) {
-    if (pairs[i] === 0) continue;
-    if (tables[i * 2] !== 0) places.push(i * 2);
-    if (tables[i * 2 + 1] !== 0) places.push(i * 2 + 1);
-  }
-  if (end < tables.length && tables[end] !== 0) places.push(end);
-  return places;
 }

@@ -7,8 +7,12 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
 const LANES = 4;
-/** Thresholds that one pass over the rows takes: more do not stay in registers. */
+/** Vectors that are looked at at once for something that is not 0. */
+const GLANCE = 4;
+const TABLE_BYTES = TABLE_BUCKETS * 4;
+/** Thresholds that one pass over the rows takes: more do not stay in registers. Booleans have two. */
 const AT_ONCE = 6;
+const FEW = 2;
 /** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
 const MOST_THRESHOLDS = 48;
 
@@ -39,10 +43,13 @@ interface Pass {
 export class DriftKernel {
   /** Columns that it does not count. */
   readonly left: readonly DriftLane[];
-  /** One table of buckets a sketch, TABLE_BUCKETS each. */
-  readonly tables: Uint32Array;
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
+  /** Addresses of the tables of buckets, one a sketch and one behind the other, and of where what they hold is written. */
+  readonly #tables: number;
+  readonly #tablesEnd: number;
+  readonly #drained: number;
+  readonly #drain: (...args: number[]) => void;
   readonly #memory: WebAssembly.Memory;
 
   private constructor(matrix: DriftMatrix, sketches: number) {
@@ -51,37 +58,46 @@ export class DriftKernel {
     this.left = matrix.lanes.filter((lane) => !few(lane));
     this.#groups = groupsOf(matrix.lanes.filter(few));
     for (const group of this.#groups) {
-      group.thresholds = arena.take(group.count * VECTOR, (memory, at) => placeThresholds(memory, at, group));
-      group.sums = arena.take(group.count * VECTOR);
+      // The last pass may take more than there are.
+      const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
+      group.thresholds = arena.take(vectors * VECTOR, (memory, at) => placeThresholds(memory, at, vectors, group));
+      group.sums = arena.take(vectors * VECTOR);
     }
     const buckets = bucketsByBits();
     const map = arena.take(buckets.byteLength, (memory, at) => new Uint16Array(memory, at).set(buckets));
-    const tables = arena.take(sketches * TABLE_BUCKETS * 4);
+    this.#tables = arena.take(sketches * TABLE_BYTES);
+    this.#tablesEnd = this.#tables + sketches * TABLE_BYTES;
+    this.#drained = arena.take(VECTOR + sketches * TABLE_BYTES * 2);
     // Vectors of the last row reach into what follows.
     const data = matrix.segments.map((segment) => arena.take(segment.data.byteLength + VECTOR));
-    const passes = Array.from({ length: AT_ONCE }, (_, n) => passFunction(n + 1));
-    const code = assemble('drift-kernel', [...passes, sketchFunction()]);
+    const passes = [passFunction(AT_ONCE), passFunction(FEW)];
+    const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
     const { memory, exports } = loadModule(code, arena.build());
     this.#memory = memory;
     const rowsOf = ({ segment, offset }: Group | DriftLane) => ({
       from: data[segment]! + offset * 4,
       step: matrix.segments[segment]!.width * 4,
     });
-    const ofGroup = (group: Group): Pass[] =>
-      Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => {
-        const run = exports[`pass${Math.min(AT_ONCE, group.count - i * AT_ONCE)}`]!;
-        const at = i * AT_ONCE * VECTOR;
-        return { run, ...rowsOf(group), input: group.thresholds + at, output: group.sums + at };
+    const ofGroup = (group: Group): Pass[] => {
+      const starts = Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => i * AT_ONCE);
+      return starts.map((k) => {
+        const run = exports[`pass${group.count - k > FEW ? AT_ONCE : FEW}`]!;
+        return { run, ...rowsOf(group), input: group.thresholds + k * VECTOR, output: group.sums + k * VECTOR };
       });
+    };
     const sketched = matrix.lanes.filter(({ measured }) => measured.sketch >= 0);
     this.#passes = [
       ...this.#groups.flatMap(ofGroup),
       ...sketched.map((lane): Pass => {
-        const table = tables + lane.measured.sketch * TABLE_BUCKETS * 4;
-        return { run: exports.sketch!, ...rowsOf(lane), input: map, output: table };
+        return {
+          run: exports.sketch!,
+          ...rowsOf(lane),
+          input: map,
+          output: this.#tables + lane.measured.sketch * TABLE_BYTES,
+        };
       }),
     ];
-    this.tables = new Uint32Array(memory.buffer, tables, sketches * TABLE_BUCKETS);
+    this.#drain = exports.drain!;
     for (const [s, segment] of matrix.segments.entries()) {
       segment.data = new Float32Array(memory.buffer, data[s]!, segment.data.length);
     }
@@ -102,8 +118,8 @@ export class DriftKernel {
     for (const { run, from, step, input, output } of this.#passes) run(from, from + rows * step, step, input, output);
   }
 
-  /** Adds what was counted since it was last asked, and forgets it. The tables are left as they are. */
-  drain(cells: Uint32Array): void {
+  /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
+  drain(cells: Uint32Array): Uint32Array {
     for (const { lanes, offset, sums, count } of this.#groups) {
       const counted = new Uint32Array(this.#memory.buffer, sums, count * LANES);
       for (const lane of lanes) {
@@ -116,6 +132,11 @@ export class DriftKernel {
       }
       counted.fill(0);
     }
+    if (this.#tables === this.#tablesEnd) return new Uint32Array(0);
+    this.#drain(this.#tables, this.#tablesEnd, this.#drained);
+    const { buffer } = this.#memory;
+    const end = new Uint32Array(buffer, this.#drained, 1)[0]!;
+    return new Uint32Array(buffer.slice(this.#drained + VECTOR, end));
   }
 }
 
@@ -134,10 +155,10 @@ function groupsOf(lanes: readonly DriftLane[]): Group[] {
   return groups;
 }
 
-function placeThresholds(memory: ArrayBuffer, at: number, { lanes, offset, count }: Group): void {
-  const vectors = new Float32Array(memory, at, count * LANES).fill(Number.NaN);
+function placeThresholds(memory: ArrayBuffer, at: number, vectors: number, { lanes, offset }: Group): void {
+  const numbers = new Float32Array(memory, at, vectors * LANES).fill(Number.NaN);
   for (const lane of lanes) {
-    for (const [k, threshold] of lane.thresholds.entries()) vectors[k * LANES + lane.offset - offset] = threshold;
+    for (const [k, threshold] of lane.thresholds.entries()) numbers[k * LANES + lane.offset - offset] = threshold;
   }
 }
 
@@ -182,5 +203,45 @@ function sketchFunction(): WasmFunction {
     },
     () => f.get(at, end).op('i32.lt_u'),
   );
+  return f.end();
+}
+
+/**
+ * drain(at, end, out): writes a pair of place and count for each bucket that has something, behind a vector that holds the address of
+ * their end, and empties the tables.
+ */
+function drainFunction(): WasmFunction {
+  const f = new WasmFunction('drain', { at: 'i32', end: 'i32', out: 'i32' });
+  const { at, end, out } = f.params;
+  const { to, count, place } = f.locals('i32', 'to', 'count', 'place');
+  f.get(out).i32(VECTOR).op('i32.add').set(to);
+  f.repeat(
+    () => {
+      f.get(at).memory('v128.load');
+      for (let v = 1; v < GLANCE; v++)
+        f.get(at)
+          .memory('v128.load', v * VECTOR)
+          .op('v128.or');
+      f.op('v128.any_true');
+      f.when(() => {
+        for (let k = 0; k < GLANCE * LANES; k++) {
+          f.get(at)
+            .memory('i32.load', k * 4)
+            .tee(count);
+          f.when(() => {
+            f.get(to, place).i32(k).op('i32.add').memory('i32.store');
+            f.get(to, count).memory('i32.store', 4).bump(to, 8);
+          });
+        }
+        for (let v = 0; v < GLANCE; v++)
+          f.get(at)
+            .bytes(0)
+            .memory('v128.store', v * VECTOR);
+      });
+      f.bump(at, GLANCE * VECTOR).bump(place, GLANCE * LANES);
+    },
+    () => f.get(at, end).op('i32.lt_u'),
+  );
+  f.get(out, to).memory('i32.store');
   return f.end();
 }

@@ -6,12 +6,12 @@ import { type DriftReport, driftReport } from './drift-report.ts';
 import { DriftWindow } from './drift-window.ts';
 
 const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
-/** Quantiles are measured over the last hour and the whole run. */
-const LAST_HOUR = { slots: 12, slotMs: 5 * MINUTE, sketched: true };
-const LAST_DAY = { slots: 24, slotMs: HOUR, sketched: false };
+/** Slots of the last hour; quantiles are measured over it and over the whole run. */
+const SLOT_MS = 5 * MINUTE;
+const LAST_HOUR = { slots: 12, slotMs: SLOT_MS, sketched: true };
+const LAST_DAY = { slots: 24, slotMs: 60 * MINUTE, sketched: false };
 /** A model of which nothing was scored for so long is forgotten. */
-const FORGOTTEN_AFTER = 25 * HOUR;
+const FORGOTTEN_AFTER = 25 * 60 * MINUTE;
 
 export const DRIFT_WINDOWS = ['hour', 'day', 'start'] as const;
 export type DriftSpan = (typeof DRIFT_WINDOWS)[number];
@@ -21,12 +21,53 @@ export interface MeasuredPart extends DriftCounts {
   manifest?: Manifest;
 }
 
-interface MeasuredModel {
+/** One model. A part is added once, to what is counted at present; when its time is over, that is added to the windows. */
+class MeasuredModel {
   readonly plan: DriftPlan;
-  readonly hour: DriftWindow;
-  readonly day: DriftWindow;
-  readonly total: DriftSum;
-  lastAdd: number;
+  readonly #hour: DriftWindow;
+  readonly #day: DriftWindow;
+  readonly #before: DriftSum;
+  #present: DriftSum;
+  #since = 0;
+
+  constructor(plan: DriftPlan) {
+    this.plan = plan;
+    this.#hour = new DriftWindow(plan, LAST_HOUR);
+    this.#day = new DriftWindow(plan, LAST_DAY);
+    this.#before = new DriftSum(plan);
+    this.#present = new DriftSum(plan);
+  }
+
+  /** Rows up to now, whenever they were scored; without quantiles. */
+  get cells(): number[] {
+    return Array.from(this.#before.cells, (n, i) => n + this.#present.cells[i]!);
+  }
+
+  /** Whether nothing was scored for so long that it is in no window. */
+  forgotten(now: number): boolean {
+    return now - this.#since > FORGOTTEN_AFTER;
+  }
+
+  add(part: DriftCounts, now: number): void {
+    if (Math.floor(now / SLOT_MS) !== Math.floor(this.#since / SLOT_MS)) this.#close();
+    this.#since = now;
+    this.#present.add(part);
+  }
+
+  #close(): void {
+    if (this.#present.rows === 0) return;
+    this.#hour.add(this.#present, this.#since);
+    this.#day.add(this.#present, this.#since);
+    this.#before.merge(this.#present);
+    this.#present = new DriftSum(this.plan);
+  }
+
+  sum(span: DriftSpan, now: number): DriftSum {
+    // What is counted at present has no end yet: closed early, it goes on in the same slots.
+    this.#close();
+    if (span === 'start') return this.#before;
+    return (span === 'hour' ? this.#hour : this.#day).sum(now);
+  }
 }
 
 export class DriftMonitor {
@@ -41,13 +82,7 @@ export class DriftMonitor {
 
   /** `model`: reference `id:version`. */
   add(model: string, part: MeasuredPart): void {
-    const measured = this.#measured(model, part);
-    if (!measured) return;
-    const now = this.#now();
-    measured.lastAdd = now;
-    measured.hour.add(part, now);
-    measured.day.add(part, now);
-    measured.total.add(part);
+    this.#measured(model, part)?.add(part, this.#now());
   }
 
   #measured(model: string, { manifest, cells }: MeasuredPart): MeasuredModel | null {
@@ -60,13 +95,7 @@ export class DriftMonitor {
       this.#plans.set(manifest!, known.plan);
       return known;
     }
-    const measured: MeasuredModel = {
-      plan,
-      hour: new DriftWindow(plan, LAST_HOUR),
-      day: new DriftWindow(plan, LAST_DAY),
-      total: new DriftSum(plan),
-      lastAdd: this.#now(),
-    };
+    const measured = new MeasuredModel(plan);
     this.#models.set(model, measured);
     return measured;
   }
@@ -80,20 +109,23 @@ export class DriftMonitor {
     return plan;
   }
 
-  /** Models of which something was scored, with what is measured of them and counted since the start. */
-  models(): { model: string; plan: DriftPlan; total: DriftSum }[] {
-    for (const [model, { lastAdd }] of this.#models) {
-      if (this.#now() - lastAdd > FORGOTTEN_AFTER) this.#models.delete(model);
-    }
-    return [...this.#models].map(([model, { plan, total }]) => ({ model, plan, total }));
+  /** Models of which something was scored, with what is measured of them and the cells counted since the start. */
+  models(): { model: string; plan: DriftPlan; cells: number[] }[] {
+    const now = this.#now();
+    for (const [model, measured] of this.#models) if (measured.forgotten(now)) this.#models.delete(model);
+    return [...this.#models].map(([model, { plan, cells }]) => ({ model, plan, cells }));
   }
 
   /** null: nothing was scored by the model, or it has no baseline. */
-  report(model: string, span: DriftSpan): DriftReport | null {
+  sum(model: string, span: DriftSpan): { plan: DriftPlan; sum: DriftSum } | null {
     const measured = this.#models.get(model);
-    if (!measured) return null;
-    const { plan, total } = measured;
-    return driftReport(plan, span === 'start' ? total : measured[span].sum(this.#now()));
+    return measured ? { plan: measured.plan, sum: measured.sum(span, this.#now()) } : null;
+  }
+
+  /** What `sum` says. */
+  report(model: string, span: DriftSpan): DriftReport | null {
+    const found = this.sum(model, span);
+    return found && driftReport(found.plan, found.sum);
   }
 }
 

@@ -21,7 +21,7 @@ export interface Distribution {
   /** null: no rows. */
   now: Shares | null;
   training: Shares;
-  /** Estimates within 1.6 %; absent where none are measured. */
+  /** Estimates within 3 %; absent where none are measured. */
   quantiles?: Record<keyof typeof QUANTILES, number>;
 }
 

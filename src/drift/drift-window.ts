@@ -1,5 +1,5 @@
 // Sums over the last while: a ring of equal slots, of which the oldest is forgotten when a new one begins.
-import { type DriftCounts, DriftSum } from './drift-counts.ts';
+import { DriftSum } from './drift-counts.ts';
 import type { DriftPlan } from './drift-plan.ts';
 
 interface Slot {
@@ -23,7 +23,7 @@ export class DriftWindow {
   }
 
   /** `now`: milliseconds since 1970. */
-  add(counts: DriftCounts, now: number): void {
+  add(sum: DriftSum, now: number): void {
     const stretch = Math.floor(now / this.#slotMs);
     const at = stretch % this.#slots.length;
     let slot = this.#slots[at]!;
@@ -31,7 +31,7 @@ export class DriftWindow {
       slot = { stretch, sum: new DriftSum(this.#plan, { sketched: this.#sketched }) };
       this.#slots[at] = slot;
     }
-    slot.sum.add(counts);
+    slot.sum.merge(sum);
   }
 
   sum(now: number): DriftSum {

@@ -1,8 +1,8 @@
-// Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 32 an octave.
+// Quantiles of numbers in constant memory: DDSketch (Masson, Rim and Lee 2019) with linearly interpolated buckets, 16 an octave.
 
-/** Bits of a float32 below its bucket: sign, exponent and five bits of the mantissa are left. */
-export const BUCKET_SHIFT = 18;
-const PER_OCTAVE = 32;
+/** Bits of a float32 below its bucket: sign, exponent and four bits of the mantissa are left. */
+export const BUCKET_SHIFT = 19;
+const PER_OCTAVE = 16;
 /** Magnitudes below 2^-20 count as zero, those from 2^44 on as the largest. */
 const LOWEST_EXPONENT = -20;
 const OCTAVES = 64;
@@ -10,8 +10,8 @@ const OCTAVES = 64;
 const MAGNITUDES = OCTAVES * PER_OCTAVE;
 /** What is no number is counted behind all buckets, and nowhere else. */
 const NO_NUMBER = 2 * MAGNITUDES + 1;
-/** Buckets of a table, NO_NUMBER included. */
-export const TABLE_BUCKETS = NO_NUMBER + 1;
+/** Buckets of a table, NO_NUMBER included, and room up to whole cache lines. */
+export const TABLE_BUCKETS = Math.ceil((NO_NUMBER + 1) / 16) * 16;
 /** Buckets of one sign that a sketch keeps: 16 octaves below the largest. What is smaller is counted in the lowest of them. */
 const KEPT = 16 * PER_OCTAVE;
 /** Largest relative error of a quantile within those. */
@@ -21,9 +21,9 @@ export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
 export function bucketsByBits(): Uint16Array {
   return Uint16Array.from({ length: 2 ** (32 - BUCKET_SHIFT) }, (_, bits) => {
     const negative = bits >= 2 ** (31 - BUCKET_SHIFT);
-    const exponent = (bits >> 5) & 255;
+    const exponent = Math.floor(bits / PER_OCTAVE) & 255;
     if (exponent === 255) return NO_NUMBER;
-    const place = (exponent - 127 - LOWEST_EXPONENT) * PER_OCTAVE + (bits & 31) + 1;
+    const place = (exponent - 127 - LOWEST_EXPONENT) * PER_OCTAVE + (bits % PER_OCTAVE) + 1;
     if (place < 1) return 0;
     return Math.min(place, MAGNITUDES) + (negative ? MAGNITUDES : 0);
   });

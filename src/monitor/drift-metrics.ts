@@ -60,11 +60,11 @@ export class DriftMetrics {
   /** Brings what there is by column. */
   fillColumns(monitor: DriftMonitor): void {
     for (const metric of [this.#columnRows, this.#scoreRows, this.#columnShares, this.#scoreShares]) metric.reset();
-    for (const { model, plan, total } of monitor.models()) {
+    for (const { model, plan, cells } of monitor.models()) {
       for (const measured of plan.columns) {
         const { name, at } = measured;
         for (const [i, { bin, share }] of binsOf(measured).entries()) {
-          const rows = total.cells[at + i]!;
+          const rows = cells[at + i]!;
           if (name === null) {
             this.#scoreRows.inc({ model, bin }, rows);
             this.#scoreShares.set({ model, bin }, share);

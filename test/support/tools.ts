@@ -33,6 +33,10 @@ const TOOLS = {
     install: 'pip install scikit-learn',
     found: () => succeeds('python3', '-c', 'import sklearn'),
   },
+  'Python 3 with evidently': {
+    install: 'pip install evidently==0.7.23 pandas==2.3.3',
+    found: () => succeeds('python3', '-c', 'import evidently.legacy.calculations.stattests.psi'),
+  },
   Go: { install: 'apt-get install golang-go', found: () => succeeds('go', 'version') },
   'a Java compiler': {
     install: 'apt-get install openjdk-17-jdk-headless',

@@ -29,7 +29,7 @@ const DISTRIBUTION = {
   training: SHARES,
   quantiles: {
     type: 'object',
-    description: 'p01 to p99, within 1.6 %; of numbers and the score, of the last hour or since the start',
+    description: 'p01 to p99, within 3 %; of numbers and the score, of the last hour or since the start',
     additionalProperties: { type: 'number' },
   },
 } as const;

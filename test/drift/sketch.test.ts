@@ -1,0 +1,63 @@
+// Quantile sketches: within their error of the true quantiles, and merged in any order the sketch of all numbers.
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { BUCKET_SHIFT, bucketsByBits, QUANTILE_ERROR, QuantileSketch } from '../../src/drift/sketch.ts';
+
+const BUCKETS = bucketsByBits();
+const Q = [0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1];
+
+const bucketOf = (value: number): number =>
+  BUCKETS[new Uint32Array(Float32Array.of(value).buffer)[0]! >>> BUCKET_SHIFT]!;
+
+function sketchOf(values: readonly number[]): QuantileSketch {
+  const sketch = new QuantileSketch();
+  for (const value of values) sketch.add(bucketOf(value), 1);
+  return sketch;
+}
+
+/** Within the error of a value of that rank, whatever its sign. */
+const close = (found: number, wanted: number): boolean =>
+  Math.abs(found - wanted) <= QUANTILE_ERROR * 1.0001 * Math.abs(wanted);
+
+const numbers = fc.array(
+  fc.oneof(
+    fc.constant(0),
+    fc.float({ min: 10, max: 500_000, noNaN: true }),
+    fc.float({ min: -500_000, max: -10, noNaN: true }),
+  ),
+  { minLength: 1, maxLength: 400 },
+);
+
+test('quantiles are within their error of the value of that rank', () => {
+  fc.assert(
+    fc.property(numbers, (values) => {
+      const sorted = values.map(Math.fround).sort((a, b) => a - b);
+      const found = sketchOf(values).quantiles(Q);
+      expect(found).toHaveLength(Q.length);
+      for (const [i, q] of Q.entries()) {
+        expect(close(found[i]!, sorted[Math.floor(q * (sorted.length - 1))]!), `${q}: ${found[i]}`).toBe(true);
+      }
+    }),
+  );
+});
+
+test('merged in any order and any parts it is the same sketch, also where the smallest numbers are counted together', () => {
+  const wide = fc.array(fc.float({ min: Math.fround(-1e12), max: Math.fround(1e12), noNaN: true }), { maxLength: 300 });
+  fc.assert(
+    fc.property(wide, fc.integer({ min: 1, max: 16 }), fc.boolean(), (values, shards, backwards) => {
+      const parts = Array.from({ length: shards }, (_, s) => sketchOf(values.filter((_, i) => i % shards === s)));
+      const merged = new QuantileSketch();
+      for (const part of backwards ? parts.reverse() : parts) merged.merge(part);
+      const ranks = Array.from({ length: 101 }, (_, i) => i / 100);
+      expect(merged.count).toBe(values.length);
+      expect(merged.quantiles(ranks)).toEqual(sketchOf(values).quantiles(ranks));
+    }),
+  );
+});
+
+test('what is no number is in no bucket, and nothing has no quantiles', () => {
+  const sketch = sketchOf([NaN, Infinity, -Infinity]);
+  expect(sketch.count).toBe(0);
+  expect(sketch.quantiles(Q)).toEqual([]);
+  expect(sketchOf([1e-30, 1e30]).quantiles([0, 1])[0]).toBe(0);
+});
