@@ -130,6 +130,7 @@ checkTest('as a process, everything on standard error is JSON, from its start to
   const { port } = new URL(String(started.find((l) => l.event === 'service_started')!.url));
   const { key } = started.find((l) => l.event === 'dev_key') as { key: string };
   expect((await call(Number(port), key, 'POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
+  await vi.waitUntil(() => words.includes('"request"'), { timeout: PATIENCE_MS });
   child.kill('SIGTERM');
   const { code, stderr } = await done;
   expect(code).toBe(0);
