@@ -22,10 +22,14 @@ const NAMES: Readonly<Record<string, string>> = {
 /** What a span has by itself. */
 const LEFT_OUT = new Set(['trace_id', 'span_id', 'ms', 'sampled']);
 
-/** Whether somebody collects traces: if not, nothing of OpenTelemetry is loaded. */
-export function otlpEndpoint(env: NodeJS.ProcessEnv, said?: string): boolean {
-  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return false;
-  return !!(said || env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT || env.OTEL_EXPORTER_OTLP_ENDPOINT);
+/** Where spans go; null where nobody collects traces, and nothing of OpenTelemetry is loaded. @throws SluiceError usage */
+function tracesUrl(env: NodeJS.ProcessEnv, said: string | undefined): string | null {
+  if (env.OTEL_SDK_DISABLED?.toLowerCase() === 'true') return null;
+  const base = said || env.OTEL_EXPORTER_OTLP_ENDPOINT;
+  const whole = (!said && env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT) || (base && `${base.replace(/\/$/, '')}/v1/traces`);
+  if (!whole) return null;
+  if (/^https?:$/.test(URL.parse(whole)?.protocol ?? '')) return whole;
+  throw new SluiceError('usage', 'the endpoint of traces (OTLP) is no http(s) address');
 }
 
 export interface TracerOptions {
@@ -37,7 +41,8 @@ export interface TracerOptions {
 
 /** null where nobody collects traces. @throws SluiceError usage: the endpoint is no address */
 export async function openTracer({ env, endpoint, log }: TracerOptions): Promise<Tracer | null> {
-  if (!otlpEndpoint(env, endpoint)) return null;
+  const url = tracesUrl(env, endpoint);
+  if (url === null) return null;
   const [api, sdk, { OTLPTraceExporter }, { resourceFromAttributes, envDetector, detectResources }] = await Promise.all(
     [
       import('@opentelemetry/api'),
@@ -57,7 +62,6 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
     { error: tell, warn: tell, info: () => {}, debug: () => {}, verbose: () => {} },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
-  const url = endpoint === undefined ? {} : { url: tracesUrl(endpoint) };
   const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({ 'service.name': 'sluice', 'service.version': VERSION }).merge(
@@ -66,7 +70,7 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
     sampler: new sdk.ParentBasedSampler({
       root: new sdk.TraceIdRatioBasedSampler(ratio >= 0 && ratio <= 1 ? ratio : 1),
     }),
-    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter(url) })],
+    spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter({ url }) })],
   });
   const tracer = provider.getTracer('sluice', VERSION);
   const kinds = { server: api.SpanKind.SERVER, consumer: api.SpanKind.CONSUMER, internal: api.SpanKind.INTERNAL };
@@ -102,14 +106,6 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
       clearTimeout(timer);
     },
   };
-}
-
-function tracesUrl(endpoint: string): string {
-  const url = URL.parse(endpoint);
-  if (!url || !/^https?:$/.test(url.protocol)) {
-    throw new SluiceError('usage', 'tracing.otlp_endpoint is no http(s) address');
-  }
-  return `${endpoint.replace(/\/$/, '')}/v1/traces`;
 }
 
 function attributesOf(fields: LogFields): Attributes {

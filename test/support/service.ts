@@ -7,6 +7,7 @@ import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import type { Log } from '../../src/core/log.ts';
+import type { Tracer } from '../../src/core/tracing.ts';
 import { type RunningService, serve } from '../../src/doors/http/service.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import type { Registry } from '../../src/model/registry/registry.ts';
@@ -43,7 +44,7 @@ const agent = new https.Agent({ rejectUnauthorized: false, keepAlive: true, maxS
 export async function startService(
   settings: string[] = [],
   folder = scratch(),
-  options: { registry?: Registry; keep?: boolean; log?: Log } = {},
+  options: { registry?: Registry; keep?: boolean; log?: Log; tracer?: Tracer | null } = {},
 ): Promise<Service> {
   const config = await loadConfig(ServerConfigSchema, {
     settings: [
@@ -54,8 +55,8 @@ export async function startService(
       ...settings,
     ],
   });
-  const { registry = REGISTRY, log } = options;
-  const running = await serve({ config, registry, dev: true, ...(log ? { log } : {}) });
+  const { registry = REGISTRY, log, tracer = null } = options;
+  const running = await serve({ config, registry, dev: true, tracer, ...(log ? { log } : {}) });
   if (!options.keep) onTestFinished(() => running.stop());
   const port = Number(new URL(running.url).port);
   const token = running.token!;

@@ -1,0 +1,176 @@
+// Faults of the file system under a service that answers: each is found in the log by the id the client holds, under the code the client
+// got, and none ends the process or says anything of an application.
+import { spawn } from 'node:child_process';
+import { cpSync, mkdirSync } from 'node:fs';
+import https from 'node:https';
+import path from 'node:path';
+import { expect, onTestFinished, vi } from 'vitest';
+import { CANARY, clean, SUNG } from '../../support/canaries.ts';
+import { MAIN, scratch } from '../../support/cli.ts';
+import { startOtlpReceiver } from '../../support/otlp-receiver.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
+import { call, predictUrl, type Reply } from '../../support/service.ts';
+import { checkTest, times } from '../../support/tiers.ts';
+
+const FAULTS = times('SLUICE_FAULTS', { quick: 0, check: 40, campaigns: 200 });
+const ERRNOS = ['ENOENT', 'EACCES', 'EIO', 'ENOSPC', 'EMFILE'] as const;
+
+/** What a client may be told of a fault of the disk of the server; ENOENT of a file of a model means that it is not there. */
+const TOLD: Record<string, readonly string[]> = {
+  ENOSPC: ['output_full'],
+  EMFILE: ['overloaded'],
+  EIO: ['internal_error'],
+  EACCES: ['internal_error'],
+  ENOENT: ['internal_error'],
+};
+/** Codes of what is wrong with a registry or a package that cannot be read. */
+const OF_MODELS = ['registry_unavailable', 'model_not_found', 'model_invalid', 'model_hash_mismatch'];
+
+type Line = Record<string, unknown> & { event: string; level: string };
+
+/** The service as a process whose file system fails when it is told to. */
+async function startFaulty() {
+  const folder = scratch();
+  mkdirSync(path.join(folder, 'spill'));
+  cpSync('src/bundled', path.join(folder, 'models'), { recursive: true });
+  const collector = await startOtlpReceiver();
+  const args = ['--import', path.resolve('test/support/fault-preload.mjs'), MAIN, 'serve', '--dev', '--port', '0', '--registry', path.join(folder, 'models'), '--set', 'workers=1', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}/spill`, `tracing.otlp_endpoint=${collector.endpoint}`]; // biome-ignore format: one line
+  const env = { ...process.env, SLUICE_LOG_FORMAT: 'json', FAULT_FOLDER: folder, FAULT_IPC: '1' };
+  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  let words = '';
+  let fired = '';
+  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
+    words += text;
+  });
+  child.on('message', (message: { fired: string }) => {
+    fired = message.fired;
+  });
+  const lines = (): Line[] => words.slice(0, words.lastIndexOf('\n') + 1).split('\n').filter((l) => l !== '').map((l) => JSON.parse(l)); // biome-ignore format: one line
+  await vi.waitUntil(() => words.includes('"dev_key"'), { timeout: PATIENCE_MS });
+  const found = (event: string) => lines().find((l) => l.event === event)!;
+  return {
+    port: Number(new URL(String(found('service_started').url)).port),
+    token: String(found('dev_key').key),
+    lines,
+    words: () => words,
+    collector,
+    plant: (at: number, how: string) => {
+      fired = '';
+      child.send({ at, how });
+    },
+    fired: () => fired,
+    stop: () => {
+      child.kill('SIGTERM');
+      return ended;
+    },
+    alive: () => child.exitCode === null && child.signalCode === null,
+  };
+}
+
+type Faulty = Awaited<ReturnType<typeof startFaulty>>;
+
+/** Rows that are scored, each with the canary in a column that is passed through. */
+function rows(n: number): string {
+  const [header, line] = clean('\t');
+  return `${header}\tname\n${`${line}\t${CANARY}\n`.repeat(n)}`;
+}
+const SMALL = rows(20);
+const LARGE = rows(40_000);
+
+/** Sends all of a body before it reads: the answer has to wait in a file. */
+function sendFirst({ port, token }: Faulty, url: string, id: string): Promise<Reply> {
+  return new Promise((resolve) => {
+    const headers = {
+      authorization: `API-Key ${token}`,
+      'x-request-id': id,
+      'content-length': Buffer.byteLength(LARGE),
+    };
+    const request = https.request({ host: '127.0.0.1', port, method: 'POST', path: url, rejectUnauthorized: false, agent: false, headers }); // biome-ignore format: one line
+    const none: Reply = { status: 0, headers: {}, text: '', json: null };
+    request.on('error', () => resolve(none));
+    request.on('response', (response) => {
+      let text = '';
+      const end = () => {
+        const json = response.complete && response.statusCode! >= 400 ? JSON.parse(text) : null;
+        resolve({ status: response.complete ? response.statusCode! : 0, headers: response.headers, text, json });
+      };
+      setTimeout(() => {
+        response.on('data', (chunk) => {
+          text += chunk;
+        });
+        response.on('close', end);
+        response.on('error', () => {});
+      }, 100);
+    });
+    request.end(LARGE);
+  });
+}
+
+const JOBS = '/api/v1/scoring/jobs';
+const ACTIONS: Record<string, (s: Faulty, id: string) => Promise<Reply>> = {
+  answer: (s, id) => call(s.port, s.token, 'POST', predictUrl('csv', '&passthrough=name'), { body: SMALL, headers: { 'x-request-id': id } }), // biome-ignore format: one line
+  models: (s, id) => call(s.port, s.token, 'GET', '/api/v1/models', { headers: { 'x-request-id': id } }),
+  spilled: (s, id) => sendFirst(s, predictUrl('csv', '&passthrough=name'), id),
+  job: async (s, id) => {
+    const headers = { 'x-request-id': id, prefer: 'respond-async' };
+    const made = await call(s.port, s.token, 'POST', predictUrl('csv', '&passthrough=name'), { body: SMALL, headers });
+    if (made.status !== 201) return made;
+    const state = () => call(s.port, s.token, 'GET', `${JOBS}/${made.json.id}`);
+    await vi.waitUntil(async () => !/queued|running/.test((await state()).json.state), { timeout: PATIENCE_MS });
+    const job = await state();
+    await call(s.port, s.token, 'GET', `${JOBS}/${made.json.id}/result`);
+    await call(s.port, s.token, 'DELETE', `${JOBS}/${made.json.id}`);
+    return job.json.state === 'done' ? made : { ...made, json: { ...made.json, jobCode: job.json.error.code }, text: job.text }; // biome-ignore format: one line
+  },
+};
+
+checkTest(
+  'a fault of the disk is found by the id the client holds, under the code it got; nothing ends, nothing is told of a row',
+  async () => {
+    const s = await startFaulty();
+    const wrong: unknown[] = [];
+    const seen = new Map<string, number>();
+    let faults = 0;
+    for (let round = 0; faults < FAULTS; round++) {
+      const errno = ERRNOS[round % ERRNOS.length]!;
+      const action = ['job', 'answer', 'job', 'models', 'job', 'spilled', 'job'][round % 7]!;
+      const id = `fault-${round}`;
+      s.plant(1 + (Math.floor(round / 7) % 12), errno);
+      const reply = await ACTIONS[action]!(s, id);
+      s.plant(0, '');
+      if (s.fired() !== '') faults++;
+      const place = { round, errno, action, fired: s.fired(), status: reply.status };
+      const of = () => s.lines().filter((l) => l.request_id === id);
+      await expect.poll(() => of().some((l) => l.event === 'request'), { message: JSON.stringify(place) }).toBe(true);
+      const request = of().find((l) => l.event === 'request')!;
+      const code = reply.json?.jobCode ?? reply.json?.code;
+      seen.set(`${errno} ${s.fired() || 'none'} ${action}: ${reply.status} ${code ?? ''}`, 1 + (seen.get(`${errno} ${s.fired() || 'none'} ${action}: ${reply.status} ${code ?? ''}`) ?? 0)); // biome-ignore format: one line
+      if (reply.json?.jobCode !== undefined) {
+        const failed = of().find((l) => l.event === 'job_failed');
+        if (failed?.code !== code) wrong.push({ ...place, code, logged: failed });
+      } else if (reply.status >= 400 || reply.status === 0) {
+        if (reply.status === 0 ? request.cut !== true : request.code !== code)
+          wrong.push({ ...place, code, logged: request });
+      } else if (request.code !== undefined) wrong.push({ ...place, logged: request });
+      const told = code ?? (reply.status === 0 ? request.code : undefined);
+      if (told !== undefined && ![...TOLD[errno]!, ...OF_MODELS].includes(String(told))) wrong.push({ ...place, told });
+      if (told !== undefined && s.fired() === '') wrong.push({ ...place, told, without: 'a fault' });
+      if (reply.status !== 200 && reply.status !== 201 && SUNG.test(reply.text))
+        wrong.push({ ...place, sung: reply.text });
+      expect([place, s.alive()]).toEqual([place, true]);
+    }
+    if (process.env.SLUICE_SHOW) process.stderr.write(`${[...seen].sort().map((e) => e.join(' × ')).join('\n')}\n`); // biome-ignore format: one line
+    expect(wrong).toEqual([]);
+    expect((await call(s.port, s.token, 'POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
+    const metrics = (await call(s.port, s.token, 'GET', '/metrics')).text;
+    expect(metrics).not.toMatch(/sluice_process_faults_total\{kind="uncaught_exception"\} [1-9]/);
+    expect(await s.stop()).toBe(0);
+    expect(`${s.words()}${metrics}${s.collector.text()}`).not.toMatch(SUNG);
+    expect(s.collector.spans.length).toBeGreaterThan(FAULTS);
+  },
+);
