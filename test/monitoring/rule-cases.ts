@@ -77,6 +77,9 @@ const until = (metric: string, fires: number, quiet: readonly number[]): AlertCa
 const LAG = 'sluice_kafka_lag_seconds{pipeline="loans",topic="in",partition="0"}';
 const rowsOf = (outcome: string, version = 1) =>
   `sluice_rows_total{${P},model="credit:${version}",outcome="${outcome}"}`;
+const left = (outcome: string) =>
+  `sluice_rows_total{job="node",pipeline="nightly",model="credit:1",outcome="${outcome}"}`;
+const runRows = (outcome: string) => `sluice_run_rows{pipeline="nightly",outcome="${outcome}"}`;
 const interpreted = (outcome: string) => `sluice_rows_interpreted_total{${P},model="credit",outcome="${outcome}"}`;
 const waits = (le: string) => `sluice_request_queue_seconds_bucket{${P},le="${le}"}`;
 const CERTIFICATE = `sluice_certificate_expiry_timestamp_seconds{${P},use="server"}`;
@@ -103,6 +106,16 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     -24 * 3600,
   ]),
   SluiceRunFailed: until('sluice_run_last_exit_code{pipeline="nightly"}', 1, [0, 3]),
+  SluiceRunRejectsAboveNormal: {
+    fires: [
+      at('5m', { [runRows('scored')]: '50x10', [runRows('rejected')]: '50x10' }),
+      at('2500m', { [runRows('scored')]: '990x1500 900x1100', [runRows('rejected')]: '10x1500 100x1100' }),
+    ],
+    quiet: [
+      at('5m', { [runRows('scored')]: '80x10', [runRows('rejected')]: '20x10' }),
+      at('2500m', { [runRows('scored')]: '900x2600', [runRows('rejected')]: '100x2600' }),
+    ],
+  },
   SluiceDeadlineAtRisk: until('sluice_run_deadline_slack_seconds{pipeline="nightly"}', -60, [60]),
   SluiceModelStale: state(`sluice_model_stale{${P},reference="credit@champion"}`),
   SluiceModelNotLoadable: rare(`sluice_model_load_failures_total{${P},model="credit",code="model_invalid"}`, 0),
@@ -122,6 +135,8 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+50x1600' }),
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0x1470 0+9x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30' }),
+      // Two nights, of which the second has ten rows and a hundred rejects more.
+      at('1530m', { [left('scored')]: '1000000x1440 1000010x160', [left('rejected')]: '1000x1440 1100x160' }),
     ],
   },
   SluiceScoreDrift: drift('score'),
