@@ -18,15 +18,14 @@ export class Load implements AsyncDisposable {
   /** Rounds that were done. */
   rounds = 0;
 
-  constructor(work: () => Promise<unknown>, everyMs = 200) {
+  constructor(work: (round: number) => Promise<unknown>, everyMs = 200) {
     this.#done = this.#go(work, everyMs);
   }
 
-  async #go(work: () => Promise<unknown>, everyMs: number): Promise<void> {
+  async #go(work: (round: number) => Promise<unknown>, everyMs: number): Promise<void> {
     while (this.#on) {
       const due = performance.now() + everyMs;
-      await work().catch(() => {});
-      this.rounds++;
+      await work(this.rounds++).catch(() => {});
       await sleep(Math.max(1, due - performance.now()));
     }
   }
