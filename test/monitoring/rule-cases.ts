@@ -82,6 +82,8 @@ const left = (outcome: string) =>
 const runRows = (outcome: string) => `sluice_run_rows{pipeline="nightly",outcome="${outcome}"}`;
 const interpreted = (outcome: string) => `sluice_rows_interpreted_total{${P},model="credit",outcome="${outcome}"}`;
 const waits = (le: string) => `sluice_request_queue_seconds_bucket{${P},le="${le}"}`;
+const RESTARTS = `sluice_kafka_restarts_total{${P},pipeline="loans"}`;
+const PAUSED = `sluice_kafka_paused{${P},pipeline="loans"}`;
 const CERTIFICATE = `sluice_certificate_expiry_timestamp_seconds{${P},use="server"}`;
 const CUT = `sluice_http_cut_answers_total{${P}}`;
 const DISK = `sluice_disk_free_bytes{${P},use="spill"}`;
@@ -94,10 +96,13 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [at('25m', { [LAG]: '0+60x30' }), at('25m', { [LAG]: '2000x30' }), at('25m', { [LAG]: '0+30x30' })],
     quiet: [at('12m', { [LAG]: '1200-60x20' }), at('25m', { [LAG]: '0+10x30' }), at('25m', { [LAG]: '0x30' })],
   },
-  SluicePipelinePaused: state(`sluice_kafka_paused{${P},pipeline="loans"}`),
+  SluicePipelinePaused: state(PAUSED),
   SluicePipelineModelUnavailable: state(`sluice_pipeline_model_unavailable{${P},pipeline="loans"}`),
   SluiceTopicReset: rare(`sluice_kafka_resets_total{${P},pipeline="loans"}`, 0),
-  SluiceConsumerRestarts: rare(`sluice_kafka_restarts_total{${P},pipeline="loans"}`, 3),
+  SluiceConsumerRestarts: {
+    fires: [at('34m', { ...UP, [RESTARTS]: '0x20 0+4x30' }), at('34m', { ...UP, [RESTARTS]: '_x20 4x30' })],
+    quiet: [at('34m', { ...UP, [RESTARTS]: '0x20 1x30' }), at('26m', { ...UP, [RESTARTS]: '0x20 0+4x30' })],
+  },
   SluiceDeadLetters: {
     ...rare(`sluice_dead_letters_total{${P},pipeline="loans",code="row_crashed_worker"}`, 0),
     quiet: [at('30m', { ...UP, [`sluice_dead_letters_total{${P},pipeline="loans",code="bad_number"}`]: '0+50x40' })],
@@ -186,7 +191,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     quiet: [at('10m', { [`up{${P}}`]: '0 0 1x20' }), at('10m', { 'up{job="node",instance="b:1"}': '0x20' })],
   },
   SluiceNotReady: {
-    fires: [at('10m', { [`sluice_ready{${P}}`]: '0x20' })],
+    fires: [
+      at('10m', { [`sluice_ready{${P}}`]: '0x20' }),
+      at('10m', { [`sluice_ready{${P}}`]: '0x20', [PAUSED]: '0x20' }),
+    ],
     quiet: [at('10m', { [`sluice_ready{${P}}`]: '0 0 1x20' })],
   },
   SluiceWorkersDie: rare(`sluice_worker_deaths_total{${P},model="credit:1"}`, 2),
