@@ -5,6 +5,16 @@ import { TIME_HEADER } from '../kafka/send-plan.ts';
 import type { RunContext } from './context.ts';
 import { Teller } from './kafka-words.ts';
 
+/** Zeros from the start: a first event is an increase only where 0 was seen before, and no data is no answer to "is it paused". */
+export function beginMeasuring({ metrics, name }: RunContext): void {
+  const labels = { pipeline: name };
+  metrics?.paused.set(labels, 0);
+  metrics?.modelUnavailable.set(labels, 0);
+  for (const counter of ['fences', 'resets', 'restarts', 'oversized', 'retimed'] as const) {
+    metrics?.[counter].inc(labels, 0);
+  }
+}
+
 /** Of one topic. `alone`: it is the only one, and need not be named in the log. */
 export function observerOf({ metrics, name, log, account }: RunContext, topic: string, alone: boolean): KafkaObserver {
   const labels = { pipeline: name };

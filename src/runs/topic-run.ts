@@ -1,5 +1,6 @@
 // From a topic of applications to a topic of predictions: micro-batches through the workers, answers, dead letters and the offset in
 // one transaction.
+
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
@@ -20,6 +21,7 @@ import { withBatchSpan } from './batch-span.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
+import { beginMeasuring } from './kafka-metrics.ts';
 import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
 import type { Movement } from './movement.ts';
 import { type RecordFormat, recordFormat, topicsOf, topicsWritten } from './record-format.ts';
@@ -88,6 +90,7 @@ class TopicRun {
 
   async start(): Promise<RunningPipeline> {
     const { source, kafka } = this.#spec;
+    beginMeasuring(this.#context);
     const directory = new TopicDirectory(connectionOf(kafka));
     const reads: string[] = [];
     const places = kafkaPlacesOf(this.#spec, reads, topicsWritten(this.#spec));

@@ -72,6 +72,7 @@ requireKafka('alerts of topics', () => {
       await using watch = await Watch.start({ targets: pipeline.targets, divisor: DRILL_DIVISOR });
       await using load = new Load(() => pipeline.send(20), 500);
       await watched(watch);
+      await expect.poll(async () => (await watch.query('sum(sluice_kafka_records_total) > 100')).length).toBe(1);
       const scene: Scene = { cluster, pipeline, link };
       await bring?.(scene);
       {

@@ -36,7 +36,9 @@ interface Drill {
 const rows = (count: number, seed: number, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows: count, seed, faults })]);
 const HEALTHY = rows(100, 3, 1);
-const REJECTED = rows(100, 4, 60);
+const REJECTED = rows(1000, 4, 600);
+/** Others in each round, because a hundred applicants again and again are another population. */
+const healthy = (round: number): Buffer => rows(100, 1000 + round, 1);
 
 const DRIFTED = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, drift: true })]);
 
@@ -194,7 +196,7 @@ async function drill({ what, alerts, options = {}, bring, again }: Drill): Promi
   await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR });
   const scene: Scene = { service, watch, folder, text };
   {
-    await using _load = new Load(() => service.predict(HEALTHY));
+    await using _load = new Load((round) => service.predict(healthy(round)));
     await watched(watch);
     await bring?.(scene);
     await using _again = again === undefined ? null : new Load(() => again(scene), 100);
@@ -215,7 +217,7 @@ describe.concurrent('drills', () => {
     const seconds = times('SLUICE_HEALTHY_SECONDS', { quick: 0, check: 20, campaigns: 600 });
     await using service = await WatchedService.start();
     await using watch = await Watch.start({ targets: service.targets, divisor: DRILL_DIVISOR });
-    await using load = new Load(() => service.predict(HEALTHY));
+    await using load = new Load((round) => service.predict(healthy(round)));
     await watched(watch);
     expect(await settled(watch, seconds * 1000)).toEqual([]);
     expect(load.rounds).toBeGreaterThan(0);

@@ -77,8 +77,13 @@ const until = (metric: string, fires: number, quiet: readonly number[]): AlertCa
 const LAG = 'sluice_kafka_lag_seconds{pipeline="loans",topic="in",partition="0"}';
 const rowsOf = (outcome: string, version = 1) =>
   `sluice_rows_total{${P},model="credit:${version}",outcome="${outcome}"}`;
+const left = (outcome: string) =>
+  `sluice_rows_total{job="node",pipeline="nightly",model="credit:1",outcome="${outcome}"}`;
+const runRows = (outcome: string) => `sluice_run_rows{pipeline="nightly",outcome="${outcome}"}`;
 const interpreted = (outcome: string) => `sluice_rows_interpreted_total{${P},model="credit",outcome="${outcome}"}`;
 const waits = (le: string) => `sluice_request_queue_seconds_bucket{${P},le="${le}"}`;
+const RESTARTS = `sluice_kafka_restarts_total{${P},pipeline="loans"}`;
+const PAUSED = `sluice_kafka_paused{${P},pipeline="loans"}`;
 const CERTIFICATE = `sluice_certificate_expiry_timestamp_seconds{${P},use="server"}`;
 const CUT = `sluice_http_cut_answers_total{${P}}`;
 const DISK = `sluice_disk_free_bytes{${P},use="spill"}`;
@@ -91,10 +96,13 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [at('25m', { [LAG]: '0+60x30' }), at('25m', { [LAG]: '2000x30' }), at('25m', { [LAG]: '0+30x30' })],
     quiet: [at('12m', { [LAG]: '1200-60x20' }), at('25m', { [LAG]: '0+10x30' }), at('25m', { [LAG]: '0x30' })],
   },
-  SluicePipelinePaused: state(`sluice_kafka_paused{${P},pipeline="loans"}`),
+  SluicePipelinePaused: state(PAUSED),
   SluicePipelineModelUnavailable: state(`sluice_pipeline_model_unavailable{${P},pipeline="loans"}`),
   SluiceTopicReset: rare(`sluice_kafka_resets_total{${P},pipeline="loans"}`, 0),
-  SluiceConsumerRestarts: rare(`sluice_kafka_restarts_total{${P},pipeline="loans"}`, 3),
+  SluiceConsumerRestarts: {
+    fires: [at('34m', { ...UP, [RESTARTS]: '0x20 0+4x30' }), at('34m', { ...UP, [RESTARTS]: '_x20 4x30' })],
+    quiet: [at('34m', { ...UP, [RESTARTS]: '0x20 1x30' }), at('26m', { ...UP, [RESTARTS]: '0x20 0+4x30' })],
+  },
   SluiceDeadLetters: {
     ...rare(`sluice_dead_letters_total{${P},pipeline="loans",code="row_crashed_worker"}`, 0),
     quiet: [at('30m', { ...UP, [`sluice_dead_letters_total{${P},pipeline="loans",code="bad_number"}`]: '0+50x40' })],
@@ -103,6 +111,16 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     -24 * 3600,
   ]),
   SluiceRunFailed: until('sluice_run_last_exit_code{pipeline="nightly"}', 1, [0, 3]),
+  SluiceRunRejectsAboveNormal: {
+    fires: [
+      at('5m', { [runRows('scored')]: '50x10', [runRows('rejected')]: '50x10' }),
+      at('2500m', { [runRows('scored')]: '990x1500 900x1100', [runRows('rejected')]: '10x1500 100x1100' }),
+    ],
+    quiet: [
+      at('5m', { [runRows('scored')]: '80x10', [runRows('rejected')]: '20x10' }),
+      at('2500m', { [runRows('scored')]: '900x2600', [runRows('rejected')]: '100x2600' }),
+    ],
+  },
   SluiceDeadlineAtRisk: until('sluice_run_deadline_slack_seconds{pipeline="nightly"}', -60, [60]),
   SluiceModelStale: state(`sluice_model_stale{${P},reference="credit@champion"}`),
   SluiceModelNotLoadable: rare(`sluice_model_load_failures_total{${P},model="credit",code="model_invalid"}`, 0),
@@ -122,6 +140,8 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+50x1600' }),
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0x1470 0+9x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30' }),
+      // Two nights, of which the second has ten rows and a hundred rejects more.
+      at('1530m', { [left('scored')]: '1000000x1440 1000010x160', [left('rejected')]: '1000x1440 1100x160' }),
     ],
   },
   SluiceScoreDrift: drift('score'),
@@ -171,7 +191,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     quiet: [at('10m', { [`up{${P}}`]: '0 0 1x20' }), at('10m', { 'up{job="node",instance="b:1"}': '0x20' })],
   },
   SluiceNotReady: {
-    fires: [at('10m', { [`sluice_ready{${P}}`]: '0x20' })],
+    fires: [
+      at('10m', { [`sluice_ready{${P}}`]: '0x20' }),
+      at('10m', { [`sluice_ready{${P}}`]: '0x20', [PAUSED]: '0x20' }),
+    ],
     quiet: [at('10m', { [`sluice_ready{${P}}`]: '0 0 1x20' })],
   },
   SluiceWorkersDie: rare(`sluice_worker_deaths_total{${P},model="credit:1"}`, 2),

@@ -8,6 +8,9 @@ export const DRILL_DIVISOR = 60;
 /** After the alert others have so long to come, and must not: longer than any `for`. */
 const SETTLED_MS = 20_000;
 
+/** A round that takes longer is of something that hangs. */
+const STUCK_MS = 3000;
+
 /** Repeats `work` until the end of the scope; what fails meanwhile is what the drill is about. */
 export class Load implements AsyncDisposable {
   #on = true;
@@ -15,15 +18,14 @@ export class Load implements AsyncDisposable {
   /** Rounds that were done. */
   rounds = 0;
 
-  constructor(work: () => Promise<unknown>, everyMs = 200) {
+  constructor(work: (round: number) => Promise<unknown>, everyMs = 200) {
     this.#done = this.#go(work, everyMs);
   }
 
-  async #go(work: () => Promise<unknown>, everyMs: number): Promise<void> {
+  async #go(work: (round: number) => Promise<unknown>, everyMs: number): Promise<void> {
     while (this.#on) {
       const due = performance.now() + everyMs;
-      await work().catch(() => {});
-      this.rounds++;
+      await work(this.rounds++).catch(() => {});
       await sleep(Math.max(1, due - performance.now()));
     }
   }
@@ -35,7 +37,8 @@ export class Load implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.stop();
-    await this.#done;
+    // Not for ever: a request to a process that hangs ends when that is killed.
+    await Promise.race([this.#done, sleep(STUCK_MS)]);
   }
 }
 

@@ -41,6 +41,11 @@ export const INHIBITIONS: readonly Inhibition[] = [
     equal: ['namespace', 'pipeline'],
   },
   { cause: 'SluicePipelinePaused', effects: ['SluiceLagGrowing'], equal: ['namespace', 'pipeline'] },
+  {
+    cause: 'SluiceNotReady',
+    effects: ['SluiceLagGrowing', 'SluiceConsumerRestarts'],
+    equal: ['namespace', 'pipeline'],
+  },
   { cause: 'SluiceModelStale', effects: ['SluiceModelNotLoadable'], equal: [...PROCESS, 'model'] },
   {
     cause: 'SluiceUnseenCategories',

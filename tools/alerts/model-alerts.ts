@@ -1,13 +1,11 @@
 // Alerts of models and of what is asked of them: stale, not loadable, rejects, drift.
 import { DRIFT_WINDOW } from './recordings.ts';
-import { type Alert, grown, INSTANCE, SCOPE } from './rule.ts';
+import { type Alert, grown, INSTANCE, MANY_REJECTS, SCOPE, SOME_REJECTS } from './rule.ts';
 
 /** Where banks and the literature see a shift that has to be looked into. */
 const SIGNIFICANT_PSI = 0.25;
 const MUCH_UNSEEN = 0.05;
 const MUCH_MISSING = 0.1;
-/** So many rejects are worth a look if they are three times as many as within the last day; so many always. */
-const [SOME_REJECTS, MANY_REJECTS] = [0.02, 0.3];
 const SOME_INEXACT = 0.01;
 
 const bySeries = `${SCOPE}, model, column`;

@@ -24,16 +24,19 @@ const errorRatio = (window: Span): Recording => ({
   },
 });
 
-/** By the id of a model, because a new version shall be compared with the one before. */
+/**
+ * By the id of a model, because a new version shall be compared with the one before. What runs left behind (`pipeline`) is no part of it,
+ * because two nights are no counter that grew.
+ */
 const rejectRatio = (window: Span): Recording => ({
   record: `sluice:rows_rejected:ratio_rate${window}`,
   expr: (t) => {
-    const rate = (selector: string) => {
-      const all = `rate(sluice_rows_total${selector}[${t.span(window)}])`;
+    const rate = (more: string) => {
+      const all = `rate(sluice_rows_total{pipeline=""${more}}[${t.span(window)}])`;
       const byId = `${byScope('id')} (label_replace(${all}, "id", "$1", "model", "([^:]+):?.*"))`;
       return `${byScope('model')} (label_replace(${byId}, "model", "$1", "id", "(.*)"))`;
     };
-    return `(${rate('{outcome="rejected"}')} or 0 * ${rate('')}) / (${rate('')} > 0)`;
+    return `(${rate(',outcome="rejected"')} or 0 * ${rate('')}) / (${rate('')} > 0)`;
   },
 });
 
@@ -69,6 +72,13 @@ export const RECORDINGS: readonly Recording[] = [
   ...BURN_WINDOWS.map(errorRatio),
   rejectRatio('15m'),
   rejectRatio('1d'),
+  {
+    record: 'sluice:run_rejected:ratio',
+    expr: () => {
+      const rows = (selector: string) => `${byScope('pipeline')} (sluice_run_rows${selector})`;
+      return `${rows('{outcome="rejected"}')} / (${rows('')} > 0)`;
+    },
+  },
   {
     record: 'sluice:kafka_lag_seconds:max',
     expr: () => `max by (${SCOPE}, pipeline, topic) (sluice_kafka_lag_seconds)`,

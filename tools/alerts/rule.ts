@@ -25,6 +25,10 @@ export const SCOPE = 'namespace';
 /** What names a process. */
 export const INSTANCE = ['job', 'instance'] as const;
 
+/** Shares of rejects: worth a look if they are three times the usual ones, and worth one always. */
+export const SOME_REJECTS = 0.02;
+export const MANY_REJECTS = 0.3;
+
 /** The window in which rare events are counted. */
 export const RECENTLY: Span = '15m';
 

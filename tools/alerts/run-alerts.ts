@@ -1,5 +1,5 @@
 // Alerts of runs that end: the nightly one that did not come, failed, or will be late.
-import { type Alert, SCOPE } from './rule.ts';
+import { type Alert, MANY_REJECTS, SCOPE, SOME_REJECTS } from './rule.ts';
 import { secondsOf } from './times.ts';
 
 /** Exit codes of a run that published what it made: all rows, or all but the rejected ones. */
@@ -21,6 +21,16 @@ export const RUN_ALERTS: readonly Alert[] = [
       return DONE.map((done) => `${code} != ${done}`).join(' and ');
     },
     summary: 'the last run of {{ $labels.pipeline }} ended with {{ $value }}',
+  },
+  {
+    name: 'SluiceRunRejectsAboveNormal',
+    severity: 'ticket',
+    expr: (t) => {
+      const now = 'sluice:run_rejected:ratio';
+      const normal = `avg_over_time(${now}[${t.span('7d')}] offset ${t.span('1d')})`;
+      return `(${now} > ${SOME_REJECTS} and ${now} > 3 * ${normal}) or ${now} > ${MANY_REJECTS}`;
+    },
+    summary: '{{ $value | humanizePercentage }} of the rows of the last run of {{ $labels.pipeline }} were rejected',
   },
   {
     name: 'SluiceDeadlineAtRisk',

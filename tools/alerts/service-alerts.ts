@@ -59,7 +59,13 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     name: 'SluiceNotReady',
     severity: 'page',
     for: '5m',
-    expr: () => `max ${byScopeAnd(...INSTANCE)} (sluice_ready) == 0`,
+    // With the name of its pipeline where it runs one, so that it is told instead of what follows from it.
+    expr: () => {
+      const ready = `max ${byScopeAnd(...INSTANCE)} (sluice_ready)`;
+      const pipeline = `(1 + 0 * max ${byScopeAnd(...INSTANCE, 'pipeline')} (sluice_kafka_paused))`;
+      const on = `on (${[SCOPE, ...INSTANCE].join(', ')})`;
+      return `(${ready} * ${on} group_right () ${pipeline} or (${ready} unless ${on} sluice_kafka_paused)) == 0`;
+    },
     summary: '{{ $labels.instance }} is not ready: it gets no requests, or its partitions do not move',
   },
   {

@@ -46,6 +46,8 @@ export const TOPIC_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceConsumerRestarts',
     severity: 'ticket',
+    // Longer than a process takes to be not ready, which is told instead.
+    for: '10m',
     expr: (t) => `${grown('sluice_kafka_restarts_total', ['pipeline'], t)} > ${MANY_RESTARTS}`,
     summary: 'the consumer of {{ $labels.pipeline }} was replaced {{ $value | humanize }} times',
   },

@@ -93,7 +93,8 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
     try {
       const messages = Array.from({ length: count }, (_, i): Message => {
         const amount = i < broken ? { amount: 'a lot' } : {};
-        return { key: String(this.#sent++), value: JSON.stringify({ ...APPLICATIONS[i % APPLICATIONS.length], ...amount, ...extra }) }; // biome-ignore format: one line
+        const application = APPLICATIONS[this.#sent % APPLICATIONS.length];
+        return { key: String(this.#sent++), value: JSON.stringify({ ...application, ...amount, ...extra }) };
       });
       await producer.send({ topic: this.input, messages });
     } finally {
