@@ -5,8 +5,10 @@ import { describe, expect, test } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { brierScore, discrimination } from '../../src/outcomes/discrimination.ts';
 import { KeyTable } from '../../src/outcomes/key-table.ts';
+import type { RowSource } from '../../src/outcomes/row-batch.ts';
+import { tableRows } from '../../src/outcomes/table-rows.ts';
 import { scratch } from '../support/cli.ts';
-import { times } from '../support/tiers.ts';
+import { checkTest, times } from '../support/tiers.ts';
 import { FORMATS, fileOf, measure, type Row, tableText, textSource, writeTable } from './sources.ts';
 
 const SECRET = 'Jane.Doe-77';
@@ -276,6 +278,32 @@ test('the probability of a class is a column of tables and a member of JSON', as
   const other = await measure(labels(), [textSource(ndjson, 'ndjson')], said);
   expect(one.groups[0]).toMatchObject({ positives: 1, negatives: 2, auc: 1 });
   expect({ ...other.groups[0], decisions: [] }).toEqual({ ...one.groups[0], decisions: [] });
+});
+
+checkTest('memory is that of the labels, not of the predictions', async () => {
+  const header = 'id,probability\n';
+  const chunk = Buffer.from(Array.from({ length: 1000 }, (_, i) => `nobody-${i},0.5\n`).join(''));
+  let most = 0;
+  const chunks = async function* () {
+    yield Buffer.from(`${header}A,0.5\n`);
+    for (let i = 0; i < 1500; i++) {
+      if (i % 100 === 0) most = Math.max(most, process.memoryUsage().arrayBuffers);
+      yield chunk;
+    }
+  };
+  const open = async () => ({
+    chunks: chunks(),
+    input: { format: 'delimited' as const, delimiter: ',' },
+    close: async () => {},
+  });
+  const many: RowSource = {
+    name: 'many',
+    rows: (columns, signal) => tableRows({ name: 'many', open }, columns, signal),
+  };
+  const before = process.memoryUsage().arrayBuffers;
+  const report = await measure(textSource('id,ok\nA,1\n', 'csv'), [many]);
+  expect(report.predictions).toMatchObject({ rows: 1_500_001, matched: 1, unlabelled: 1_500_000 });
+  expect((most - before) / 2 ** 20).toBeLessThan(40);
 });
 
 test('a comparison that is stopped ends with what stopped it', async () => {
