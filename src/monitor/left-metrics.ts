@@ -35,7 +35,8 @@ export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: numbe
   registry.setDefaultLabels({ pipeline });
   const texts: string[] = [];
   for (const { name, type, values } of await registry.getMetricsAsJSON()) {
-    const lasting = String(type) !== 'gauge' || LASTING.test(name);
+    // A counter that nothing has touched says nothing of this run.
+    const lasting = String(type) === 'gauge' ? LASTING.test(name) : values.some(({ value }) => value !== 0);
     // What the process itself was (prom-client's own) is the node exporter's for itself.
     if (name.startsWith('sluice_') && lasting && values.length > 0)
       texts.push(await registry.getSingleMetricAsString(name));

@@ -290,7 +290,8 @@ test('metrics and health over plain HTTP', async () => {
 });
 
 test('the Kubernetes files are YAML, and the configurations in them are ones that Sluice takes', async () => {
-  const documents = readdirSync('k8s').flatMap((f) =>
+  const files = readdirSync('k8s').filter((f) => f.endsWith('.yaml'));
+  const documents = files.flatMap((f) =>
     parseAllDocuments(readFileSync(path.join('k8s', f), 'utf8')).map((d) => d.toJS()),
   );
   expect(documents.map((d) => d.kind)).toEqual(

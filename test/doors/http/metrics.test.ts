@@ -2,6 +2,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
@@ -13,8 +14,9 @@ import { watchDisks } from '../../../src/monitor/disks.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { scratch } from '../../support/cli.ts';
 import { type Sample, sampleOf, samplesOf } from '../../support/exposition.ts';
-import { call, predictUrl, REGISTRY, startService } from '../../support/service.ts';
+import { call, predictUrl, REGISTRY, startProcess, startService } from '../../support/service.ts';
 import { ROWS, thousand } from '../../support/thousand.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 test('rows, waits, workers and models of a service', async () => {
   const began = Date.now() / 1000;
@@ -170,4 +172,15 @@ test('a certificate that is replaced is read again; one that cannot be read leav
   expect(await until()).toBe(expiryOf(cert) / 1000);
   writeFileSync(file, 'no certificate any more, and longer');
   expect(await until()).toBe(expiryOf(cert) / 1000);
+});
+
+checkTest('who is alive answers /livez, and who stands still does not, until it goes on', async () => {
+  const s = await startProcess('src/bundled');
+  expect((await s.call('GET', '/livez')).status).toBe(200);
+  process.kill(s.pid, 'SIGSTOP');
+  const asked = s.call('GET', '/livez');
+  const first = await Promise.race([asked, sleep(500, 'silence')]);
+  process.kill(s.pid, 'SIGCONT');
+  expect(first).toBe('silence');
+  expect((await asked).status).toBe(200);
 });
