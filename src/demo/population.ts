@@ -60,9 +60,10 @@ export interface Tendency {
   source: readonly number[];
   /** Factor on incomes; the amounts asked for stay what they are. */
   income: number;
-  /** Shares of applications without an occupation, and with an unseen category. */
+  /** Shares of applications without an occupation, and with an unseen category: in any column, or in this one. */
   noOccupation: number;
   unseen: number;
+  unseenIn?: keyof typeof UNSEEN_CATEGORIES;
 }
 
 /** Values that no training sample holds: another spelling, another script, delimiters, quotes and a line break. */
@@ -83,10 +84,11 @@ export const cumulative = (levels: readonly { share: number }[]): number[] => {
 };
 
 export const STABLE: Tendency = { source: cumulative(SOURCE), income: 1, noOccupation: 0.05, unseen: 0.005 };
-/** Applications move from branches and the web to agents and partners, and incomes fall. */
+/** Applications move from branches and the web to agents, partners and a source that no model knows, and incomes fall. */
 export const DRIFTED: Tendency = {
   source: cumulative([0.18, 0.1, 0.4, 0.12, 0.2].map((share) => ({ share }))),
   income: 0.6,
   noOccupation: 0.3,
   unseen: 0.08,
+  unseenIn: 'source_type',
 };

@@ -221,13 +221,15 @@ function application(r: Random, fields: string[], tendency: population.Tendency,
     r.chance(0.1) ? '' : money(partTime),
     String(banned),
   );
-  if (dirty && r.chance(tendency.unseen)) writeUnseen(r, fields);
+  if (dirty && r.chance(tendency.unseen)) writeUnseen(r, fields, tendency);
   return ok;
 }
 
 /** Puts a category into `fields` that no model has seen. */
-function writeUnseen(r: Random, fields: string[]): void {
-  const entries = Object.entries(population.UNSEEN_CATEGORIES);
+function writeUnseen(r: Random, fields: string[], { unseenIn }: population.Tendency): void {
+  const entries = Object.entries(population.UNSEEN_CATEGORIES).filter(
+    ([c]) => unseenIn === undefined || c === unseenIn,
+  );
   const [column, values] = entries[Math.floor(r.uniform() * entries.length)]!;
   // The value with a line break comes last and is picked least often.
   const last = r.chance(0.05) ? values.length : Math.max(1, values.length - 1);

@@ -2,7 +2,7 @@
 import type { Manifest } from '../model/package/manifest.ts';
 import { type DriftCounts, DriftSum } from './drift-counts.ts';
 import { DriftPlan } from './drift-plan.ts';
-import { type DriftReport, driftReport } from './drift-report.ts';
+import { type DriftDigest, type DriftReport, driftDigest, driftReport } from './drift-report.ts';
 import { DriftWindow } from './drift-window.ts';
 
 const MINUTE = 60_000;
@@ -128,6 +128,10 @@ export class DriftMonitor {
     return found && driftReport(found.plan, found.sum);
   }
 }
+
+/** What is said of all models of which rows were scored since the start, by reference. */
+export const driftDigests = (monitor: DriftMonitor): Record<string, DriftDigest> =>
+  Object.fromEntries(monitor.models().map(({ model }) => [model, driftDigest(monitor.report(model, 'start')!)]));
 
 /** What is said of a model of which nothing was scored; null: it has no baseline. */
 export function emptyReport(manifest: Manifest): DriftReport | null {

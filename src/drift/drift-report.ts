@@ -101,3 +101,57 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
     missingShiftMax: most((c) => c.now!.missing - c.training.missing),
   };
 }
+
+/** What a summary has of a column. */
+export interface ColumnDigest {
+  column: string;
+  psi: number;
+  missing: number;
+  missingInTraining: number;
+  unseen: number;
+}
+
+/** The short form of a report: the columns that shifted most. */
+export interface DriftDigest {
+  rows: number;
+  /** null: too few rows, or a baseline without the score. */
+  scorePsi: number | null;
+  columnsDrifted: number;
+  /** By PSI, the largest first; empty where there are too few rows. */
+  columns: ColumnDigest[];
+}
+
+const DIGEST_COLUMNS = 5;
+
+export function driftDigest(report: DriftReport): DriftDigest {
+  const figures = driftFigures(report);
+  const columns = report.columns.flatMap(({ column, psi, now, training }) =>
+    psi === null
+      ? []
+      : [{ column, psi, missing: now!.missing, missingInTraining: training.missing, unseen: now!.unseen }],
+  );
+  return {
+    rows: report.rows,
+    scorePsi: figures?.scorePsi ?? null,
+    columnsDrifted: figures?.drifted ?? 0,
+    columns: columns.toSorted((a, b) => b.psi - a.psi).slice(0, DIGEST_COLUMNS),
+  };
+}
+
+/** A line for people: what shifted; null if nothing did. */
+export function driftWords({ scorePsi, columns }: DriftDigest): string | null {
+  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+  const shifted = columns.filter(({ psi }) => psi >= SHIFTED);
+  if (shifted.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
+  const about = ({ column, psi, missing, missingInTraining, unseen }: ColumnDigest): string => {
+    const more = [
+      ...(Math.abs(missing - missingInTraining) >= 0.05
+        ? [`missing ${percent(missing)}, in training ${percent(missingInTraining)}`]
+        : []),
+      ...(unseen >= 0.01 ? [`unseen ${percent(unseen)}`] : []),
+    ];
+    return `${column} ${psi.toFixed(2)}${more.length > 0 ? ` (${more.join('; ')})` : ''}`;
+  };
+  const score = scorePsi === null ? [] : [`score ${scorePsi.toFixed(2)}`];
+  return `drift (PSI against the training): ${[...score, ...shifted.map(about)].join(', ')}`;
+}

@@ -37,31 +37,42 @@ function magnitudeOf(place: number): number {
   return (2 * low * high) / (low + high);
 }
 
-/** The buckets of one sign: at most KEPT, up to the largest that has something. */
+/** The buckets of one sign: KEPT, up to the largest that has something, as a ring. */
 class Store {
-  #first = 0;
-  #counts = new Uint32Array(0);
+  readonly #counts = new Uint32Array(KEPT);
+  /** The largest place. */
+  #last: number;
+
+  constructor(last: number) {
+    this.#last = last;
+  }
 
   add(place: number, n: number): void {
-    const { length } = this.#counts;
-    const last = this.#first + length - 1;
-    if (length === 0) this.#grow(place, place);
-    else if (place > last) this.#grow(this.#first, place);
-    else if (place < this.#first && length < KEPT) this.#grow(place, last);
-    this.#counts[Math.max(place - this.#first, 0)]! += n;
+    if (place > this.#last) this.#raise(place);
+    this.#counts[Math.max(place, this.#lowest) % KEPT]! += n;
   }
 
-  #grow(first: number, last: number): void {
-    const lowest = Math.max(first, last - KEPT + 1);
-    const counts = new Uint32Array(last - lowest + 1);
-    for (const [i, n] of this.#counts.entries()) counts[Math.max(this.#first + i, lowest) - lowest]! += n;
-    this.#first = lowest;
-    this.#counts = counts;
+  get #lowest(): number {
+    return Math.max(1, this.#last - KEPT + 1);
   }
 
-  /** Places that have something, from the lowest on. */
-  *entries(): Generator<[place: number, n: number]> {
-    for (const [i, n] of this.#counts.entries()) if (n > 0) yield [this.#first + i, n];
+  /** What falls out below is counted in the lowest bucket that is left. */
+  #raise(last: number): void {
+    let out = 0;
+    for (let place = this.#last + 1; place <= Math.min(last, this.#last + KEPT); place++) {
+      out += this.#counts[place % KEPT]!;
+      this.#counts[place % KEPT] = 0;
+    }
+    this.#last = last;
+    this.#counts[this.#lowest % KEPT]! += out;
+  }
+
+  /** Calls `call` for places that have something, from the lowest on. */
+  each(call: (place: number, n: number) => void): void {
+    for (let place = this.#lowest; place <= this.#last; place++) {
+      const n = this.#counts[place % KEPT]!;
+      if (n > 0) call(place, n);
+    }
   }
 }
 
@@ -69,8 +80,9 @@ class Store {
 export class QuantileSketch {
   #count = 0;
   #zero = 0;
-  readonly #positive = new Store();
-  readonly #negative = new Store();
+  /** Made for the first number of its sign. */
+  #positive: Store | null = null;
+  #negative: Store | null = null;
 
   get count(): number {
     return this.#count;
@@ -81,15 +93,25 @@ export class QuantileSketch {
     if (bucket === NO_NUMBER) return;
     this.#count += n;
     if (bucket === 0) this.#zero += n;
-    else if (bucket <= MAGNITUDES) this.#positive.add(bucket, n);
-    else this.#negative.add(bucket - MAGNITUDES, n);
+    else if (bucket <= MAGNITUDES) this.#addPositive(bucket, n);
+    else this.#addNegative(bucket - MAGNITUDES, n);
+  }
+
+  #addPositive(place: number, n: number): void {
+    this.#positive ??= new Store(place);
+    this.#positive.add(place, n);
+  }
+
+  #addNegative(place: number, n: number): void {
+    this.#negative ??= new Store(place);
+    this.#negative.add(place, n);
   }
 
   merge(other: QuantileSketch): void {
     this.#count += other.#count;
     this.#zero += other.#zero;
-    for (const [place, n] of other.#positive.entries()) this.#positive.add(place, n);
-    for (const [place, n] of other.#negative.entries()) this.#negative.add(place, n);
+    other.#positive?.each((place, n) => this.#addPositive(place, n));
+    other.#negative?.each((place, n) => this.#addNegative(place, n));
   }
 
   /** Estimates of the quantiles `q` (ascending, 0…1), each within QUANTILE_ERROR of a value of that rank; empty without numbers. */
@@ -103,9 +125,12 @@ export class QuantileSketch {
     return found;
   }
 
-  *#ascending(): Generator<[value: number, n: number]> {
-    for (const [place, n] of [...this.#negative.entries()].reverse()) yield [-magnitudeOf(place), n];
-    if (this.#zero > 0) yield [0, this.#zero];
-    for (const [place, n] of this.#positive.entries()) yield [magnitudeOf(place), n];
+  #ascending(): [value: number, n: number][] {
+    const negative: [number, number][] = [];
+    this.#negative?.each((place, n) => negative.push([-magnitudeOf(place), n]));
+    const positive: [number, number][] = [];
+    this.#positive?.each((place, n) => positive.push([magnitudeOf(place), n]));
+    const zero: [number, number][] = this.#zero > 0 ? [[0, this.#zero]] : [];
+    return [...negative.reverse(), ...zero, ...positive];
   }
 }

@@ -1,6 +1,8 @@
 // The summary of a finished run: a few lines for people, one object for machines. Both are views of its account.
 
 import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
+import { type DriftMonitor, driftDigests } from '../drift/drift-monitor.ts';
+import { type DriftDigest, driftWords } from '../drift/drift-report.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { workerProcessUsage } from '../engine/process-link.ts';
 import { count } from '../monitor/progress.ts';
@@ -29,6 +31,8 @@ export interface Summary {
   inexact: number;
   bytesRead: number;
   bytesWritten: number;
+  /** How the rows that were scored are distributed against the training, by reference of the model; without those that have no baseline. */
+  drift: Record<string, DriftDigest>;
   seconds: number;
   rowsPerSecond: number;
   cpuSeconds: number;
@@ -41,6 +45,7 @@ export function summaryOf(
   counts: Readonly<RunCounts>,
   result: RunResult | null,
   seconds: number,
+  drift: DriftMonitor,
 ): Summary {
   const usage = programUsage();
   const manifest = result?.by?.model.manifest;
@@ -64,6 +69,7 @@ export function summaryOf(
     inexact: counts.inexact,
     bytesRead: result?.bytesRead ?? 0,
     bytesWritten: result?.bytesWritten ?? 0,
+    drift: driftDigests(drift),
     seconds: round(seconds),
     rowsPerSecond: rate(counts.rows, seconds),
     cpuSeconds: round(usage.cpuSeconds),
@@ -87,6 +93,7 @@ export function summaryText(
   counts: Readonly<RunCounts>,
   result: RunResult | null,
   seconds: number,
+  drift: DriftMonitor,
 ): string {
   const by = result?.by;
   const lines = [`${equation(counts)}, ${seconds.toFixed(1)} s, ${count(rate(counts.rows, seconds))} rows/s`];
@@ -101,6 +108,7 @@ export function summaryText(
     const list = listOf(spec, counts);
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
+  lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
   return `${lines.join('\n')}\n`;
 }
 

@@ -157,10 +157,10 @@ function tellSummary(
   const failed = result === null && spec.source.type !== 'kafka';
   if (failed && totals.rows === 0) return;
   if (options.json) {
-    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds))}\n`;
+    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet && spec.source.type !== 'kafka') {
-    process.stderr.write(summaryText(spec, totals, result, seconds));
+    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift));
   }
 }
 
