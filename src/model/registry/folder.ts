@@ -32,7 +32,12 @@ export class FolderRegistry implements Registry {
     for (const folder of this.#folders) {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
-        const entry = await readEntry(folder, id).catch(() => null);
+        // One that is written wrong, or that is somebody else's (lost+found), hides no other; one that cannot be read now is there.
+        const entry = await readEntry(folder, id).catch((error: SluiceError) => {
+          const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
+          if (error.code === 'registry_unavailable' && !denied) throw error;
+          return null;
+        });
         if (entry) entries.set(id, entry);
       }
     }
@@ -85,7 +90,7 @@ export class FolderRegistry implements Registry {
 
   async history(id: string): Promise<AliasMove[]> {
     const folder = await this.#folderOf(id);
-    const text = await readFile(path.join(folder, id, HISTORY), 'utf8').catch(() => '');
+    const text = await unlessAbsent(readFile(path.join(folder, id, HISTORY), 'utf8'), '');
     return text
       .split('\n')
       .filter((l) => l !== '')
@@ -153,21 +158,28 @@ async function readEntry(folder: string, id: string): Promise<ModelEntry | null>
   const versions = (await subfolders(path.join(folder, id))).sort(byVersion);
   if (versions.length === 0) return null;
   const file = path.join(folder, id, ALIASES);
-  let text = '';
-  try {
-    text = await readFile(file, 'utf8');
-  } catch {
-    return { id, versions, aliases: {} };
-  }
-  return { id, versions, aliases: readAliases(file, text) };
+  const text = await unlessAbsent(readFile(file, 'utf8'), null);
+  return { id, versions, aliases: text === null ? {} : readAliases(file, text) };
 }
 
 async function subfolders(folder: string): Promise<string[]> {
+  const entries = await unlessAbsent(readdir(folder, { withFileTypes: true }), []);
+  return entries.filter((e) => (e.isDirectory() || e.isSymbolicLink()) && !e.name.startsWith('.')).map((e) => e.name);
+}
+
+/**
+ * What is read, or `otherwise` where nothing is there. A disk that fails, or too many open files, say nothing about what is there: without its
+ * aliases a model would be answered for by another version. @throws SluiceError registry_unavailable
+ */
+async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T | U> {
   try {
-    const entries = await readdir(folder, { withFileTypes: true });
-    return entries.filter((e) => (e.isDirectory() || e.isSymbolicLink()) && !e.name.startsWith('.')).map((e) => e.name);
-  } catch {
-    return [];
+    return await reading;
+  } catch (cause) {
+    const { code, path: file } = cause as NodeJS.ErrnoException;
+    if (code === 'ENOENT' || code === 'ENOTDIR') return otherwise;
+    throw new SluiceError('registry_unavailable', `${file ?? 'the registry'} cannot be read (${code ?? 'unknown'})`, {
+      cause,
+    });
   }
 }
 

@@ -1,5 +1,5 @@
 // References: id, id:version, id@alias; what they mean, and what a hostile one cannot do.
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
@@ -33,6 +33,21 @@ const refOf = async (r: FolderRegistry, ref: string) =>
 test('a bare id is the champion, else the newest version in numeric order', async () => {
   expect(await refOf(registryWith([2, 10, 9]), 'm')).toBe('m:10');
   expect(await refOf(registryWith([2, 10, 9], 'champion: 9\n'), 'm')).toBe('m:9');
+});
+
+test('what cannot be read is not taken for what is not there: another version would answer', async () => {
+  const r = registryWith([1, 2], 'champion: 1\n');
+  expect(await refOf(r, 'm')).toBe('m:1');
+  const folder = scratch();
+  for (const version of ['1', '2']) mkdirSync(path.join(folder, 'm', version), { recursive: true });
+  // Reading it fails with EISDIR, and with ELOOP where the folder of the model is a circle of links.
+  mkdirSync(path.join(folder, 'm', 'aliases.yaml'));
+  symlinkSync('loop', path.join(folder, 'loop'));
+  const unreadable = new FolderRegistry([folder, path.resolve('src/bundled')]);
+  for (const reference of ['m', 'm@champion', 'loop']) {
+    expect(await refOf(unreadable, reference)).toMatch(/^registry_unavailable: .*(EISDIR|ELOOP)/);
+  }
+  await expect(unreadable.list()).rejects.toMatchObject({ code: 'registry_unavailable' });
 });
 
 test('versions and aliases by name', async () => {
