@@ -66,12 +66,12 @@ const workersOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').filter(Boolean).map(Number);
 
 /** The metrics that a run of files left behind. */
-async function leftBehind(folder: string, input: Buffer | string): Promise<string> {
+async function leftBehind(folder: string, input: Buffer | string, more = ''): Promise<string> {
   writeFileSync(path.join(folder, 'in.csv'), input);
   const pipeline = path.join(folder, 'nightly.yaml');
   writeFileSync(
     pipeline,
-    `model: credit-default\nsource: { type: file, path: ${folder}/in.csv }\nsink: { type: file, path: ${folder}/out.csv }\n`,
+    `model: credit-default\nsource: { type: file, path: ${folder}/in.csv }\nsink: { type: file, path: ${folder}/out.csv }\n${more}`,
   );
   const file = path.join(folder, 'nightly.prom');
   await sluice(['run', pipeline, '--metrics-file', file, '--registry', path.resolve('src/bundled')]);
@@ -181,6 +181,31 @@ const DRILLS: readonly Drill[] = [
     bring: async ({ folder, text }) => {
       text.current = await leftBehind(folder, 'nothing,of,the,model\n1,2,3,4\n');
     },
+  },
+  {
+    what: 'the nightly run ends after its deadline',
+    alerts: ['SluiceDeadlineAtRisk'],
+    bring: async ({ folder, text }) => {
+      const late = new Date(Date.now() - 3_600_000).toISOString().slice(0, 16);
+      text.current = await leftBehind(folder, HEALTHY, `deadline: ${late}Z\n`);
+    },
+  },
+  {
+    what: 'the nightly run rejects most of its rows',
+    alerts: ['SluiceRunRejectsAboveNormal'],
+    bring: async ({ folder, text }) => {
+      text.current = await leftBehind(folder, REJECTED);
+    },
+  },
+  {
+    what: 'a promise is rejected where nobody catches it',
+    alerts: ['SluiceProcessFault'],
+    options: (folder) => {
+      const preload = path.join(folder, 'fault.mjs');
+      writeFileSync(preload, "process.on('SIGUSR2', () => void Promise.reject(new Error('drill')));\n");
+      return { env: { NODE_OPTIONS: `--import=${preload}` } };
+    },
+    bring: async ({ service }) => service.kill('SIGUSR2'),
   },
 ];
 

@@ -114,11 +114,11 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   SluiceRunRejectsAboveNormal: {
     fires: [
       at('5m', { [runRows('scored')]: '50x10', [runRows('rejected')]: '50x10' }),
-      at('2500m', { [runRows('scored')]: '990x1500 900x1100', [runRows('rejected')]: '10x1500 100x1100' }),
+      at('2520m', { [runRows('scored')]: '990x1500 900x1100', [runRows('rejected')]: '10x1500 100x1100' }),
     ],
     quiet: [
       at('5m', { [runRows('scored')]: '80x10', [runRows('rejected')]: '20x10' }),
-      at('2500m', { [runRows('scored')]: '900x2600', [runRows('rejected')]: '100x2600' }),
+      at('2520m', { [runRows('scored')]: '900x2600', [runRows('rejected')]: '100x2600' }),
     ],
   },
   SluiceDeadlineAtRisk: until('sluice_run_deadline_slack_seconds{pipeline="nightly"}', -60, [60]),
