@@ -30,7 +30,7 @@ export async function measureOutcomes({ labels, predictions, month, signal }: Me
     recordTimes: !labelled.months && month === null,
     signal,
   };
-  const counts: PredictionCounts = { rows: 0, matched: 0, repeated: 0, unlabelled: 0, withoutProbability: 0, withoutKey: 0 }; // biome-ignore format: one line
+  const counts: PredictionCounts = { rows: 0, matched: 0, repeated: 0, withdrawn: 0, unlabelled: 0, withoutProbability: 0, withoutKey: 0 }; // biome-ignore format: one line
   for (const source of predictions.sources) await readPredictions(ledger, source, options, counts);
   if (counts.matched === 0) throw nothingMatched(counts);
   return outcomeReport(ledger, {

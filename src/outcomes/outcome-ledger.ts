@@ -21,6 +21,8 @@ export interface PredictionEntry {
   /** NO_MONTH: that of the label, if it has one. */
   month: number;
   decision: string | null;
+  /** When, ms since 1970: an older one does not take the place of a newer one. 0: not known, the order of the rows counts. */
+  time: number;
 }
 
 /** Predictions of one model for each label; a further model for the same application takes a further layer. */
@@ -29,6 +31,8 @@ interface Layer {
   readonly probabilities: Float64Array;
   readonly months: Uint16Array;
   readonly decisions: Uint8Array;
+  /** null: no time is known. */
+  times: Float64Array | null;
 }
 
 export interface DecisionCount {
@@ -44,7 +48,7 @@ export interface LedgerMonth extends ScoredOutcomes {
   readonly decisions: readonly DecisionCount[];
 }
 
-/** Labels first, then predictions: 3 bytes a label beside its key, and 12 for each model that predicted it. */
+/** Labels first, then predictions: 3 bytes a label beside its key, and 12 for each model that predicted it, 20 where times are known. */
 export class OutcomeLedger {
   readonly #keys = new KeyTable();
   #outcomes = new Uint8Array(FIRST_LABELS);
@@ -86,22 +90,34 @@ export class OutcomeLedger {
   }
 
   /**
-   * `repeated`: the model predicted this application before; the new prediction takes the place of the old one.
+   * `repeated`: the model predicted this application before; the newer prediction takes the place of the older one.
    * @throws SluiceError limit_exceeded: more models or decisions than can be
    */
   predict(
     key: string,
-    { model, probability, month, decision }: PredictionEntry,
+    { model, probability, month, decision, time }: PredictionEntry,
   ): 'matched' | 'repeated' | 'unlabelled' {
     const index = this.#keys.find(key);
     if (index < 0 || this.#outcomes[index] === UNKNOWN) return 'unlabelled';
     const number = numberOf(this.#models, model, 'models');
     const { layer, free } = this.#layerOf(index, number);
+    if (!free && layer.times !== null && layer.times[index]! > time) return 'repeated';
+    if (time !== 0) layer.times ??= new Float64Array(layer.models.length);
+    if (layer.times) layer.times[index] = time;
     layer.models[index] = number;
     layer.probabilities[index] = probability;
     layer.months[index] = month === NO_MONTH ? this.#months[index]! : month;
     layer.decisions[index] = decision === null ? NONE : numberOf(this.#decisions, decision, 'decisions');
     return free ? 'matched' : 'repeated';
+  }
+
+  /** Takes back what all models predicted of an application; gives how many predictions that were. */
+  forget(key: string): number {
+    const index = this.#keys.find(key);
+    if (index < 0) return 0;
+    const there = this.#layers.filter((layer) => layer.models[index] !== NONE);
+    for (const layer of there) layer.models[index] = NONE;
+    return there.length;
   }
 
   /** Known labels that some prediction was found for. */
@@ -148,6 +164,7 @@ export class OutcomeLedger {
       probabilities: new Float64Array(labels),
       months: new Uint16Array(labels),
       decisions: new Uint8Array(labels),
+      times: null,
     };
     this.#layers.push(layer);
     return { layer, free: true };

@@ -25,13 +25,15 @@ export interface PredictionOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** rows = matched + repeated + unlabelled + withoutProbability + withoutKey */
+/** rows = matched + repeated + withdrawn + unlabelled + withoutProbability + withoutKey */
 export interface PredictionCounts {
   rows: number;
   /** Predictions with a known outcome, each application once a model. */
   matched: number;
   /** Further predictions of an application by the same model. */
   repeated: number;
+  /** Predictions that a later record without a value took back. */
+  withdrawn: number;
   /** There is no label with this key, or its outcome is not known yet. */
   unlabelled: number;
   /** Rejected applications and tombstones. */
@@ -135,6 +137,7 @@ class PredictionRow {
     const text = this.#text(AT.probability, row);
     if (text === '') {
       counts.withoutProbability++;
+      if (this.#batch.records?.gone[row]) this.#withdraw(row, ledger, counts);
       return null;
     }
     const refused = this.#number.readText(text, this.#cell, 0);
@@ -151,9 +154,19 @@ class PredictionRow {
       const { column: of, kind } = this.#options.month!;
       return { code: 'bad_time', column: of, message: MONTH_WORDS[kind] };
     }
+    const time = this.#batch.records?.times[row] ?? 0;
     const decision = this.#text(AT.decision, row) || this.#text(AT.prediction, row) || null;
-    counts[ledger.predict(plainField(key), { model, probability: this.#cell.numbers[0]!, month, decision })]++;
+    counts[ledger.predict(plainField(key), { model, probability: this.#cell.numbers[0]!, month, decision, time })]++;
     return null;
+  }
+
+  /** Whoever is forgotten in the applications is forgotten here, whether or not the topic was compacted meanwhile. */
+  #withdraw(row: number, ledger: OutcomeLedger, counts: PredictionCounts): void {
+    const key = this.#options.key === null ? this.#batch.records!.keys[row] : null;
+    if (key === null || key === undefined) return;
+    const withdrawn = ledger.forget(plainField(key));
+    counts.matched -= withdrawn;
+    counts.withdrawn += withdrawn;
   }
 
   #text(column: number, row: number): string {

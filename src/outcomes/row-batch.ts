@@ -38,6 +38,8 @@ export interface RowBatch {
     readonly times: readonly number[];
     /** From the headers; null: they do not say. */
     readonly models: readonly (string | null)[];
+    /** The record has no value: what its key stood for is gone. */
+    readonly gone: readonly boolean[];
   };
 }
 

@@ -65,7 +65,12 @@ async function batchOf(
     texts,
     has: objects.has,
     faults,
-    records: { keys, times: records.map(timeOf), models: records.map(({ headers }) => modelOf(headers)) },
+    records: {
+      keys,
+      times: records.map(timeOf),
+      models: records.map(({ headers }) => modelOf(headers)),
+      gone: records.map(({ value }) => value === null),
+    },
   };
 }
 

@@ -83,7 +83,15 @@ const predictions = fc.array(
 /** The last prediction of a model for an application counts. */
 function joined(labels: readonly Application[], scored: readonly Scored[]) {
   const known = new Map(labels.filter((l) => l.ok !== null).map((l) => [l.id, l]));
-  const counts = { rows: scored.length, matched: 0, repeated: 0, unlabelled: 0, withoutProbability: 0, withoutKey: 0 };
+  const counts = {
+    rows: scored.length,
+    matched: 0,
+    repeated: 0,
+    withdrawn: 0,
+    unlabelled: 0,
+    withoutProbability: 0,
+    withoutKey: 0,
+  };
   const last = new Map<string, Scored>();
   for (const s of scored) {
     const place = `${s.model} ${s.id}`;
@@ -119,7 +127,7 @@ test('in every format: counts add up, groups are those of a plain join', async (
         );
         const { sources, ...counts } = report.predictions;
         expect(counts).toEqual(wanted.counts);
-        expect(counts.rows).toBe(counts.matched + counts.repeated + counts.unlabelled + counts.withoutProbability + counts.withoutKey); // biome-ignore format: a law
+        expect(counts.rows).toBe(counts.matched + counts.repeated + counts.withdrawn + counts.unlabelled + counts.withoutProbability + counts.withoutKey); // biome-ignore format: a law
         expect(report.groups.map((g) => `${g.model} ${g.month}`)).toEqual([...wanted.groups.keys()].sort());
         for (const group of report.groups) {
           const of = wanted.groups.get(`${group.model} ${group.month}`)!;
@@ -240,6 +248,49 @@ test('the last row counts, if that is said', async () => {
   expect(report.predictions).toMatchObject({ matched: 2, repeated: 1, unlabelled: 1 });
   // A was 0.1 at last and went bad, B was 0.2 and did not: the one pair is in order.
   expect(report.groups[0]).toMatchObject({ positives: 1, negatives: 1, auc: 1 });
+});
+
+/** Records of a topic as a source: time, key, probability; null: no value. */
+const recordSource = (records: readonly [time: number, key: string, probability: number | null][]): RowSource => ({
+  name: 'topic',
+  async *rows(columns) {
+    const texts = columns.map(({ name }) =>
+      records.map(([, , p]) => (name === 'probability' && p !== null ? String(p) : null)),
+    );
+    yield {
+      rows: records.length,
+      placeOf: (row) => row,
+      texts,
+      has: columns.map(() => false),
+      faults: [],
+      records: {
+        keys: records.map(([, key]) => key),
+        times: records.map(([time]) => time),
+        models: records.map(() => 'credit:3'),
+        gone: records.map(([, , p]) => p === null),
+      },
+    };
+  },
+});
+const TOPICS = { predictions: { key: null, model: null, onDuplicate: 'last' } } as const;
+
+test('of several topics the newest prediction counts, whichever is read last', async () => {
+  const labels = () => textSource('id,ok\nA,1\nB,0\n', 'csv');
+  const [out, approved] = [recordSource([[20, 'A', 0.1], [1, 'B', 0.5]]), recordSource([[10, 'A', 0.9]])]; // biome-ignore format: topics
+  const reports = [await measure(labels(), [out, approved], TOPICS), await measure(labels(), [approved, out], TOPICS)];
+  for (const report of reports) {
+    expect(report.predictions).toMatchObject({ rows: 3, matched: 2, repeated: 1 });
+    expect(report.groups[0]).toMatchObject({ month: '1970-01', auc: 0 });
+  }
+});
+
+test('a record without a value takes the predictions of its key back', async () => {
+  const source = recordSource([[1, 'A', 0.9], [2, 'B', 0.2], [3, 'C', 0.3], [4, 'A', null], [5, 'B', null], [6, 'B', 0.4], [7, 'D', null]]); // biome-ignore format: a topic
+  const report = await measure(textSource('id,ok\nA,1\nB,0\nC,1\nD,1\n', 'csv'), [source], TOPICS);
+  expect(report.predictions).toEqual({ sources: 1, rows: 7, matched: 2, repeated: 0, withdrawn: 2, unlabelled: 0, withoutProbability: 3, withoutKey: 0 }); // biome-ignore format: counts
+  expect(report.labels.matched).toBe(2);
+  // What is left: B with 0.4, which went bad, above C with 0.3, which did not.
+  expect(report.groups[0]).toMatchObject({ rows: 2, auc: 0 });
 });
 
 test('one outcome only has no AUC, and everything else', async () => {
