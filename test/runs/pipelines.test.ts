@@ -111,6 +111,16 @@ sink: { type: file, path: x.csv, roll_rows: many }
       /needs a topic as the source/,
     ],
     [
+      'a deadline of a topic',
+      'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }\ndeadline: "06:00"',
+      /deadline: is for files/,
+    ],
+    [
+      'a deadline that is no time',
+      'source: { type: file, path: a.csv }\nsink: { type: file, path: b.csv }\ndeadline: tomorrow',
+      /deadline: is a time of the day/,
+    ],
+    [
       'exactly once from a file',
       'source: { type: file, path: a.csv }\nsink: { type: kafka, topic: a }\ndelivery: exactly_once',
       /topic on both sides/,

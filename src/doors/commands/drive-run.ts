@@ -105,7 +105,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
       rows,
       slackSeconds,
     };
-    if (metrics) await leave(metrics, end, { ...options, log }, state.running !== null);
+    // A command line that is wrong may name anything as the file of metrics.
+    if (metrics && exitCode !== EXIT.usage) await leave(metrics, end, { ...options, log }, state.running !== null);
   }
 }
 
