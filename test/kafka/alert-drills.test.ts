@@ -6,7 +6,7 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { SlowLink } from '../support/kafka/slow-link.ts';
 import { WatchedPipeline, type WatchedPipelineOptions } from '../support/kafka/watched-pipeline.ts';
 import { Watch } from '../support/prometheus.ts';
-import { campaignTestNeeding, checkTestNeeding } from '../support/tools.ts';
+import { campaignTestNeeding } from '../support/tools.ts';
 
 interface Scene {
   cluster: KafkaCluster;
@@ -20,7 +20,6 @@ interface Drill {
   options?: (link: SlowLink) => WatchedPipelineOptions;
   bring?: (scene: Scene) => Promise<unknown>;
   again?: (scene: Scene) => Promise<unknown>;
-  sample?: true;
 }
 
 const SLOW_MS = 18_000;
@@ -34,7 +33,6 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'the brokers take a transaction for very slow',
     alerts: ['SluiceLagGrowing'],
-    sample: true,
     options: (link) => ({
       file: (yaml) => yaml.replace(/brokers: \[.*?\]/, `brokers: ["${link.address}"], transaction_timeout_ms: 120000`),
     }),
@@ -49,6 +47,7 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'records are removed before they are read',
     alerts: ['SluiceTopicReset'],
+    options: () => ({ file: (yaml) => yaml.replace('group: drill }', 'group: drill, on_offset_lost: earliest }') }),
     bring: async ({ cluster, pipeline }) => {
       pipeline.kill('SIGSTOP');
       await pipeline.send(200);
@@ -63,9 +62,8 @@ const DRILLS: readonly Drill[] = [
 ];
 
 requireKafka('alerts of topics', () => {
-  for (const { what, alerts, options, bring, again, sample } of [...DRILLS, { what: 'nothing', alerts: [] } as Drill]) {
-    const drillTest = sample ? checkTestNeeding : campaignTestNeeding;
-    drillTest(['Prometheus', 'Alertmanager'], `${what}: ${alerts.join(', ')}`, async () => {
+  for (const { what, alerts, options, bring, again } of [...DRILLS, { what: 'nothing', alerts: [] } as Drill]) {
+    campaignTestNeeding(['Prometheus', 'Alertmanager'], `${what}: ${alerts.join(', ')}`, async () => {
       await using link = await SlowLink.open();
       await using cluster = await KafkaCluster.start({ settings: link.settings });
       await using pipeline = await WatchedPipeline.start(cluster, 'drill', options?.(link));

@@ -89,6 +89,11 @@ const CUT = `sluice_http_cut_answers_total{${P}}`;
 const DISK = `sluice_disk_free_bytes{${P},use="spill"}`;
 const EVENT_LOOP = `nodejs_eventloop_lag_p99_seconds{${P}}`;
 const BUILD = { [`sluice_build_info{${P},version="1",node="v24"}`]: '1x30' };
+/** Two runs at one node exporter. */
+const LEFT_TWICE = {
+  'sluice_build_info{job="node",instance="b:1",pipeline="a",version="1"}': '1x30',
+  'sluice_build_info{job="node",instance="b:1",pipeline="b",version="1"}': '1x30',
+};
 const DAY = 86_400;
 
 export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
@@ -201,7 +206,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   SluiceProcessFault: rare(`sluice_process_faults_total{${P},kind="unhandled_rejection"}`, 0),
   SluiceBackgroundWorkFails: rare(`sluice_background_failures_total{${P},task="sweeping jobs"}`, 5),
   SluiceEventLoopBlocked: {
-    fires: [at('15m', { ...BUILD, [EVENT_LOOP]: '2x30' })],
+    fires: [
+      at('15m', { ...BUILD, [EVENT_LOOP]: '2x30' }),
+      at('15m', { ...BUILD, ...LEFT_TWICE, [EVENT_LOOP]: '2x30' }),
+    ],
     quiet: [at('15m', { [EVENT_LOOP]: '2x30' }), at('15m', { ...BUILD, [EVENT_LOOP]: '0.02x30' })],
   },
   SluiceDiskLow: {

@@ -90,7 +90,8 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     name: 'SluiceEventLoopBlocked',
     severity: 'ticket',
     for: '10m',
-    expr: () => 'nodejs_eventloop_lag_p99_seconds * on (job, instance) group_left () sluice_build_info > 1',
+    expr: () =>
+      'nodejs_eventloop_lag_p99_seconds * on (job, instance) group_left () max by (job, instance) (sluice_build_info) > 1',
     summary: 'the event loop of {{ $labels.instance }} is late by {{ $value | humanizeDuration }}',
   },
   {
