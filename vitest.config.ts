@@ -18,6 +18,10 @@ const CAMPAIGNS = [
   'test/runs/{containers,commit}.test.ts',
 ];
 
+/** Suites with a real broker, or with alerts that come after a time: both sides measure it. */
+const ALONE = ['test/kafka/**/*.test.ts', 'test/monitoring/drills.test.ts'];
+const isAlone = (files: string) => files.startsWith('test/kafka/') || ALONE.includes(files);
+
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
 // by the scripts of package.json; whoever calls vitest by hand means the files that are named, whole.
 export default defineConfig(({ mode }) => {
@@ -42,17 +46,16 @@ export default defineConfig(({ mode }) => {
             ...common,
             name: 'engine',
             include: files,
-            exclude: ['test/kafka/**'],
+            exclude: ALONE,
             sequence: { groupOrder: 0 },
           },
         },
         {
-          // Suites with a real broker run after all others and one at a time: both sides measure time.
+          // After all others and one at a time.
           test: {
             ...common,
-            name: 'kafka',
-            include: files,
-            exclude: ['test/!(kafka)/**'],
+            name: 'alone',
+            include: tier === 'campaigns' ? CAMPAIGNS.filter((f) => isAlone(f)) : ALONE,
             fileParallelism: false,
             sequence: { groupOrder: 1 },
           },
