@@ -167,6 +167,8 @@ function tellSummary(
 
 async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics | null> {
   const { metricsPort, metricsFile, pushGateway } = options;
+  // A mistake in it must not come out when the run is over.
+  if (pushGateway !== undefined) (await import('./leave-metrics.ts')).gatewayOf(pushGateway);
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
   const wanted = asked || spec.source.type === 'kafka';
   // Loaded only where somebody can read them: a file must not pay for what nobody sees.

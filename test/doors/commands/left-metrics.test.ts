@@ -100,7 +100,8 @@ checkTest('where metrics cannot be left, the run is what it was', async () => {
   expect(stderr).toContain('the metrics are not left at the push gateway');
   expect(stderr).not.toContain('secret');
   expect(existsSync(`${folder}/out.csv`)).toBe(true);
-  expect((await sluice(['run', file, '--push-gateway', 'ftp://x'])).stderr).toContain('one of http or https');
+  const wrong = await sluice(['run', file, '--push-gateway', 'ftp://x']);
+  expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('one of http or https')]);
 });
 
 checkTestNeeding(

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
@@ -18,7 +19,7 @@ import { call, predictUrl, REGISTRY, startProcess, startService } from '../../su
 import { ROWS, thousand } from '../../support/thousand.ts';
 import { checkTest } from '../../support/tiers.ts';
 
-test('rows, waits, workers and models of a service', async () => {
+checkTest('rows, waits, workers and models of a service', async () => {
   const began = Date.now() / 1000;
   const s = await startService(['preload=["credit-default"]']);
   const { csv } = await thousand();
@@ -61,6 +62,16 @@ test('rows, waits, workers and models of a service', async () => {
   expect(text).not.toContain('sluice_column_rejected_total');
 
   expect((await s.call('GET', '/readyz')).status).toBe(200);
+
+  // Rows are answered, and then one ends it: the answer is cut.
+  const rows = Buffer.concat([
+    ...generatePortfolio({ rows: 30_000, seed: 8, delimiter: '\t', dirty: false }),
+  ]).toString();
+  const asked = s.call('POST', predictUrl('csv', '&on_invalid=fail'), { body: `${rows}broken\n` });
+  await expect(asked).rejects.toThrow();
+  const count = async (name: string, labels = {}) => sampleOf((await s.call('GET', '/metrics')).text, name, labels);
+  await expect.poll(() => count('sluice_http_cut_answers_total')).toBe(1);
+  expect(await count('sluice_http_errors_total', { code: 'invalid_row' })).toBe(1);
   expect((await s.call('GET', '/livez')).status).toBe(200);
 });
 
@@ -91,7 +102,7 @@ async function withKeys() {
   return { port: Number(new URL(running.url).port), tokens, certificate, key, made };
 }
 
-test('refused keys by name and reason, errors by code, what expires; never what a request said', async () => {
+checkTest('refused keys by name and reason, errors by code, what expires; never what a request said', async () => {
   const { port, tokens, certificate, key, made } = await withKeys();
   const url = predictUrl('json');
   const CANARY = 'canary_4711';
