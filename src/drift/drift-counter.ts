@@ -11,6 +11,8 @@ import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 /** Rows after which the kernel is made. */
 export const DRIFT_KERNEL_AFTER = 2048;
+/** Micro-batches of fewer rows, such as those of single requests, are counted faster without it. */
+const KERNEL_ROWS_AT_LEAST = 64;
 
 export interface DriftCounterOptions {
   plan: DriftPlan;
@@ -40,7 +42,7 @@ export class DriftCounter {
   constructor({ plan, encoder, interpreter, capacity, kernelAfter }: DriftCounterOptions) {
     this.#plan = plan;
     this.#matrix = new DriftMatrix(plan, encoder, interpreter, capacity);
-    this.#kernelAfter = kernelAfter;
+    this.#kernelAfter = capacity < KERNEL_ROWS_AT_LEAST ? Infinity : kernelAfter;
     this.#cells = new Uint32Array(plan.cells);
     this.#tables = new Uint32Array(plan.sketches * TABLE_BUCKETS);
   }

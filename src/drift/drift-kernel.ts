@@ -11,8 +11,10 @@ const LANES = 4;
 const GLANCE = 4;
 const TABLE_BYTES = TABLE_BUCKETS * 4;
 /** Thresholds that one pass over the rows takes: more do not stay in registers. Booleans have two. */
-const AT_ONCE = 6;
+const AT_ONCE = 5;
 const FEW = 2;
+/** Rows that all passes take before the next ones, so that they stay in L1. */
+const TILE_ROWS = 128;
 /** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
 const MOST_THRESHOLDS = 48;
 
@@ -115,7 +117,12 @@ export class DriftKernel {
 
   /** Counts the first `rows` rows of the matrix. */
   run(rows: number): void {
-    for (const { run, from, step, input, output } of this.#passes) run(from, from + rows * step, step, input, output);
+    for (let first = 0; first < rows; first += TILE_ROWS) {
+      const last = Math.min(rows, first + TILE_ROWS);
+      for (const { run, from, step, input, output } of this.#passes) {
+        run(from + first * step, from + last * step, step, input, output);
+      }
+    }
   }
 
   /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
