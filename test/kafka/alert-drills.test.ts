@@ -47,7 +47,7 @@ const DRILLS: readonly Drill[] = [
   },
   {
     what: 'records are removed before they are read',
-    alerts: ['SluiceTopicReset'],
+    alerts: ['SluiceOffsetsLost'],
     options: () => ({ file: (yaml) => yaml.replace('group: drill }', 'group: drill, on_offset_lost: earliest }') }),
     bring: async ({ cluster, pipeline }) => {
       pipeline.kill('SIGSTOP');
