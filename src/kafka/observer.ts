@@ -46,6 +46,8 @@ export interface KafkaObserver {
   onFence?(event: { ms: number }): void;
   /** Reading goes on at another offset than the client would have taken. */
   onReset?(event: { partition: number; offset: bigint }): void;
+  /** The topic no longer has the committed offset, and reading goes on at this one: what lay between was not read. */
+  onOffsetLost?(event: { partition: number; offset: bigint }): void;
   /** The group gave this member a new set of partitions. */
   onAssigned?(event: { partitions: readonly number[] }): void;
   /** The consumer was replaced after a failure. */

@@ -49,7 +49,7 @@ export interface ProcessorOptions extends ReadingOptions {
 export function leaseOptionsOf(options: ProcessorOptions, partitions: OutputPartitions): LeaseOptions {
   const { connection, group, topic, outputTopic, deadLetterTopic, routedTopics = [], letterTopics = [] } = options;
   return {
-    ...startPolicyOf(options),
+    ...startPolicyOf(options, options.observer),
     ...batchLimitsOf(options),
     delivery: options.delivery ?? 'exactly_once',
     processAttempts: options.processAttempts ?? 10,

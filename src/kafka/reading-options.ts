@@ -2,6 +2,7 @@
 import { kafkaClient } from './choose-client.ts';
 import type { KafkaConnection } from './client/connection.ts';
 import type { MemberOptions } from './client/kafka-client.ts';
+import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { StartPolicy } from './start-offset.ts';
 
@@ -68,9 +69,13 @@ export const batchLimitsOf = (o: ReadingOptions): BatchLimits => ({
   delayMs: o.delayMs ?? 0,
 });
 
-export const startPolicyOf = ({ topic, group, startAt, onOffsetLost }: ReadingOptions): StartPolicy => ({
+export const startPolicyOf = (
+  { topic, group, startAt, onOffsetLost }: ReadingOptions,
+  observer?: Pick<KafkaObserver, 'onOffsetLost'>,
+): StartPolicy => ({
   topic,
   group,
   startAt: startAt ?? 'earliest',
   onOffsetLost: onOffsetLost ?? 'stop',
+  onLost: (partition, offset) => observer?.onOffsetLost?.({ partition, offset }),
 });

@@ -11,6 +11,8 @@ export interface StartPolicy {
   startAt: 'earliest' | 'latest';
   /** When the committed offset is no longer in the topic. */
   onOffsetLost: 'stop' | 'earliest' | 'latest';
+  /** Told when reading goes on at `offset` instead of the committed one. */
+  onLost?: ((partition: number, offset: bigint) => void) | undefined;
 }
 
 export interface Start {
@@ -43,7 +45,11 @@ export async function startOffset(
   if (committed === null && startAt === 'latest') await member.commit(new Map([[partition, high]]));
   if (committed === null) return { offset: startAt === 'earliest' ? low : high, end: high };
   if (committed >= low && committed <= high) return { offset: committed, end: high };
-  if (onOffsetLost !== 'stop') return { offset: onOffsetLost === 'earliest' ? low : high, end: high };
+  if (onOffsetLost !== 'stop') {
+    const offset = onOffsetLost === 'earliest' ? low : high;
+    policy.onLost?.(partition, offset);
+    return { offset, end: high };
+  }
   throw new SluiceError(
     'kafka_offset_lost',
     `partition ${partition} of ${topic} has offsets ${low} to ${high}, the group goes on at ${committed}`,

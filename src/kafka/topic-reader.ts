@@ -19,7 +19,7 @@ import { startOffset } from './start-offset.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
 export interface ReaderOptions extends ReadingOptions {
-  observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset'>;
+  observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset' | 'onOffsetLost'>;
 }
 
 interface Slot {
@@ -179,7 +179,7 @@ export class TopicReader implements AsyncDisposable {
       try {
         const { offset, end } = await startOffset(
           this.#directory,
-          startPolicyOf(this.#options),
+          startPolicyOf(this.#options, this.#options.observer),
           partition,
           this.#consumer,
         );

@@ -143,6 +143,11 @@ export class Metrics {
   readonly resets = this.#counter('sluice_kafka_resets_total', 'reading went on at another offset than expected', [
     'pipeline',
   ]);
+  readonly offsetsLost = this.#counter(
+    'sluice_kafka_offsets_lost_total',
+    'partitions whose committed offset the topic no longer has: reading went on elsewhere, what lay between was not read',
+    ['pipeline'],
+  );
   readonly restarts = this.#counter('sluice_kafka_restarts_total', 'consumers replaced after a failure', ['pipeline']);
   readonly oversized = this.#counter('sluice_kafka_oversized_total', 'answers too large for their topic', ['pipeline']);
   readonly retimed = this.#counter(

@@ -10,7 +10,7 @@ export function beginMeasuring({ metrics, name }: RunContext): void {
   const labels = { pipeline: name };
   metrics?.paused.set(labels, 0);
   metrics?.modelUnavailable.set(labels, 0);
-  for (const counter of ['fences', 'resets', 'restarts', 'oversized', 'retimed'] as const) {
+  for (const counter of ['fences', 'resets', 'offsetsLost', 'restarts', 'oversized', 'retimed'] as const) {
     metrics?.[counter].inc(labels, 0);
   }
 }
@@ -55,6 +55,7 @@ export function observerOf({ metrics, name, log, account }: RunContext, topic: s
     },
     onFence: () => metrics?.fences.inc(labels),
     onReset: () => metrics?.resets.inc(labels),
+    onOffsetLost: () => metrics?.offsetsLost.inc(labels),
     onAssigned({ partitions }) {
       metrics?.partitions.set(ofTopic, partitions.length);
       for (const p of assigned) {

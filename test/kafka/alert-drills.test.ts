@@ -34,7 +34,8 @@ const DRILLS: readonly Drill[] = [
     what: 'the brokers take a transaction for very slow',
     alerts: ['SluiceLagGrowing'],
     options: (link) => ({
-      file: (yaml) => yaml.replace(/brokers: \[.*?\]/, `brokers: ["${link.address}"], transaction_timeout_ms: 120000`),
+      file: (yaml) =>
+        `${yaml.replace(/brokers: \[.*?\]/, `brokers: ["${link.address}"]`)}transaction_timeout_ms: 120000\n`,
     }),
     again: ({ link }) => link.holdNext(SLOW_MS, false),
   },
@@ -46,7 +47,7 @@ const DRILLS: readonly Drill[] = [
   },
   {
     what: 'records are removed before they are read',
-    alerts: ['SluiceTopicReset'],
+    alerts: ['SluiceOffsetsLost'],
     options: () => ({ file: (yaml) => yaml.replace('group: drill }', 'group: drill, on_offset_lost: earliest }') }),
     bring: async ({ cluster, pipeline }) => {
       pipeline.kill('SIGSTOP');

@@ -103,7 +103,7 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   },
   SluicePipelinePaused: state(PAUSED),
   SluicePipelineModelUnavailable: state(`sluice_pipeline_model_unavailable{${P},pipeline="loans"}`),
-  SluiceTopicReset: rare(`sluice_kafka_resets_total{${P},pipeline="loans"}`, 0),
+  SluiceOffsetsLost: rare(`sluice_kafka_offsets_lost_total{${P},pipeline="loans"}`, 0),
   SluiceConsumerRestarts: {
     fires: [at('34m', { ...UP, [RESTARTS]: '0x20 0+4x30' }), at('34m', { ...UP, [RESTARTS]: '_x20 4x30' })],
     quiet: [at('34m', { ...UP, [RESTARTS]: '0x20 1x30' }), at('26m', { ...UP, [RESTARTS]: '0x20 0+4x30' })],

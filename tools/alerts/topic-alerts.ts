@@ -38,10 +38,11 @@ export const TOPIC_ALERTS: readonly Alert[] = [
     summary: '{{ $labels.pipeline }} waits, because its model cannot be loaded',
   },
   {
-    name: 'SluiceTopicReset',
+    name: 'SluiceOffsetsLost',
     severity: 'page',
-    expr: (t) => `${grown('sluice_kafka_resets_total', ['pipeline'], t)} > 0`,
-    summary: '{{ $labels.pipeline }} went on at another offset than expected: applications may have been skipped',
+    expr: (t) => `${grown('sluice_kafka_offsets_lost_total', ['pipeline'], t)} > 0`,
+    summary:
+      '{{ $labels.pipeline }} went on at another offset than the committed one: applications may have been skipped',
   },
   {
     name: 'SluiceConsumerRestarts',
