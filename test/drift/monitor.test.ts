@@ -18,6 +18,7 @@ import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
 import { CANARY, SUNG } from '../support/canaries.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const MINUTE = 60_000;
 const REF = 'credit-default:1';
@@ -181,7 +182,7 @@ test('no value of an application is in metrics or reports', async () => {
   for (const word of ['PENSIONER', 'BRANCH', 'P0007']) expect(said).not.toContain(word);
 });
 
-test('a model takes less than 2 MB, and no more after a week than after two days', () => {
+checkTest('a model takes less than 2 MB, and no more after a week than after two days', () => {
   setFlagsFromString('--expose-gc');
   const collect = runInNewContext('gc') as () => void;
   const held = (): number => {
