@@ -1,6 +1,6 @@
 // The log of `serve` and `run`: its settings, and how an error that ends the command gets into it.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { faultFields, type LogFields, named, saysOf } from '../../core/log.ts';
+import { faultFields, named, saysOf } from '../../core/log.ts';
 import { type LogSettings, type OpenedLog, openLog } from '../../monitor/open-log.ts';
 import { exitCodeOf } from './exit-codes.ts';
 
@@ -33,18 +33,15 @@ function checked(name: string, env: NodeJS.ProcessEnv, choices: readonly string[
  * Does the work of a command. Where a machine reads the log, an error that ends it is a line there and nothing else on standard
  * error. @throws SluiceError what ends it, where a person reads
  */
-export async function orLogged(
-  { log, json }: OpenedLog,
-  work: () => Promise<void>,
-  more: () => LogFields = () => ({}),
-) {
+export async function orLogged(opened: OpenedLog, work: () => Promise<void>): Promise<void> {
   try {
     await work();
   } catch (error) {
-    if (!json) throw error;
+    if (!opened.json) throw error;
     process.exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
     const mends = error instanceof SluiceError ? { action: named(error.entry.action) } : {};
-    const fields = { ...more(), ...faultFields(error), ...mends, exit_code: process.exitCode };
-    log('fatal', 'command_failed', saysOf(error), fields);
+    const fields = { ...faultFields(error), ...mends, exit_code: process.exitCode };
+    // Read now: a run has given its lines an id meanwhile.
+    opened.log('fatal', 'command_failed', saysOf(error), fields);
   }
 }

@@ -43,6 +43,8 @@ export function runLog(
   const fixed = { run_id: named(randomUUID()), pipeline: named(name), ...trace };
   const opened = withFields(logged?.log ?? textLog(), fixed);
   const log = metrics ? counted(opened, metrics) : opened;
+  // What ends the run is told by whoever started it, as a line of the run.
+  if (logged) logged.log = log;
   let lost: Error | null = null;
   return {
     log,
