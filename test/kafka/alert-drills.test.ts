@@ -51,7 +51,8 @@ const DRILLS: readonly Drill[] = [
     options: () => ({ file: (yaml) => yaml.replace('group: drill }', 'group: drill, on_offset_lost: earliest }') }),
     bring: async ({ cluster, pipeline }) => {
       pipeline.kill('SIGSTOP');
-      await pipeline.send(200);
+      // The first are the answer to what it has already asked for.
+      for (let i = 0; i < 3; i++) await pipeline.send(200);
       const admin = await cluster.admin();
       const ends = await admin.fetchTopicOffsets(pipeline.input);
       const partitions = ends.map(({ partition, high }) => ({ partition, offset: high }));
