@@ -26,7 +26,7 @@ test('the version that answers is the one the metrics name, also when the next d
     registry: new FolderRegistry([folder]),
     workers: 1,
     max: 2,
-    ...hostEvents(metrics, (text) => told.push(text)),
+    ...hostEvents(metrics, (_level, _event, says, fields) => told.push(`${says} ${fields?.code ?? ''}`.trimEnd())),
   });
   onTestFinished(() => host.close());
   const served = async (): Promise<string[]> =>
@@ -50,7 +50,7 @@ test('the version that answers is the one the metrics name, also when the next d
 
   publish(3, (manifest) => manifest.replace(/sha256: \w{4}/, 'sha256: 0000'));
   await expect.poll(() => use().then(() => told.length)).toBe(2);
-  expect(told[1]).toMatch(/^credit-default stays at version 2: .*\[model_hash_mismatch\]$/s);
+  expect(told[1]).toMatch(/^credit-default stays at version 2: .+ model_hash_mismatch$/s);
   const lines = await served();
   expect(lines).toContain('sluice_model_served_info{reference="credit-default",version="2"} 1');
   expect(lines).toContainEqual(expect.stringMatching(/^sluice_model_stale\S*\{reference="credit-default"\} 1$/));
