@@ -5,7 +5,7 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { TIER } from '../support/tiers.ts';
 import { runChaos } from './chaos/driver.ts';
 
-const [KILLS, STOPS] = TIER === 'campaigns' ? [80, 40] : [8, 4];
+const [KILLS, STOPS] = TIER === 'campaigns' ? [80, 40] : [5, 2];
 
 requireKafka('exactly once under chaos', () => {
   // At the same time on one broker: what is waited for is mostly sessions that run out.

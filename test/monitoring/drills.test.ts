@@ -102,7 +102,6 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'a flood of rejects',
     alerts: ['SluiceRejectsAboveNormal'],
-    sample: true,
     again: ({ service }) => Promise.all([service.predict(REJECTED), service.predict(REJECTED)]),
   },
   {
@@ -147,7 +146,6 @@ const DRILLS: readonly Drill[] = [
   {
     what: 'the process is killed',
     alerts: ['SluiceDown'],
-    sample: true,
     bring: async ({ service }) => service.kill('SIGKILL'),
   },
   { what: 'the process hangs', alerts: ['SluiceDown'], bring: async ({ service }) => service.kill('SIGSTOP') },
