@@ -1,22 +1,21 @@
 // Commits that arrive late: after their sender gave up, and after another member took its partitions over.
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { answerTo } from '../../src/kafka/client/records.ts';
 import { TransactionalProcessor } from '../../src/kafka/processor.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { SlowLink } from '../support/kafka/slow-link.ts';
 import { committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
-import { TIER } from '../support/tiers.ts';
+import { campaignTest } from '../support/tiers.ts';
 
 const SESSION_MS = 3_000;
 const REQUEST_MS = 2_000;
 
 requireKafka('commits that arrive late', () => {
   // A transaction a partition is what members have at brokers before 2.5.
-  test.each(TIER === 'campaigns' ? (['member', 'partition'] as const) : (['member'] as const))(
-    'every record is answered once and in order, a transaction a %s',
-    async (of) => {
+  for (const of of ['member', 'partition'] as const) {
+    campaignTest(`every record is answered once and in order, a transaction a ${of}`, async () => {
       await using link = await SlowLink.open();
       await using cluster = await KafkaCluster.start({ settings: link.settings });
       const topic = await cluster.createTopic('late-in', 2);
@@ -74,6 +73,6 @@ requireKafka('commits that arrive late', () => {
         const own = seen.filter((s) => s.partition === partition).map((s) => Number(s.headers.id));
         expect(own).toEqual([...own].sort((x, y) => x - y));
       }
-    },
-  );
+    });
+  }
 });
