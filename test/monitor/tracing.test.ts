@@ -77,7 +77,7 @@ test('a micro-batch is linked to the traces of its records, each once; a failure
     {
       kind: 'SPAN_KIND_CONSUMER',
       links: [TRACE, other],
-      status: '',
+      status: 'STATUS_CODE_UNSET',
       attributes: { 'messaging.destination.name': 'loans', 'sluice.rows': 5 },
     },
     { status: 'STATUS_CODE_ERROR' },
