@@ -17,8 +17,15 @@ const KEPT = 16 * PER_OCTAVE;
 /** Largest relative error of a quantile within those. */
 export const QUANTILE_ERROR = 1 / (2 * PER_OCTAVE + 1);
 
-/** The bucket of every float32 by its upper bits. */
+let known: Uint16Array | null = null;
+
+/** The bucket of every float32 by its upper bits. Made once for all scorers of a thread: it is only read. */
 export function bucketsByBits(): Uint16Array {
+  known ??= makeBuckets();
+  return known;
+}
+
+function makeBuckets(): Uint16Array {
   return Uint16Array.from({ length: 2 ** (32 - BUCKET_SHIFT) }, (_, bits) => {
     const negative = bits >= 2 ** (31 - BUCKET_SHIFT);
     const exponent = Math.floor(bits / PER_OCTAVE) & 255;
