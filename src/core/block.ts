@@ -32,6 +32,8 @@ export interface Block {
   readonly firstByte: number;
   /** Bytes of the slab in use. */
   readonly length: number;
+  /** Offset in the input at which the next block begins: all before it has been consumed. */
+  readonly inputEnd: number;
 }
 
 /** Number of records in a block. */

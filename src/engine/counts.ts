@@ -1,4 +1,5 @@
 // How a stream is counted: the engine reports every part to an account, once and in order, and keeps no counts of its own.
+import type { Block } from '../core/block.ts';
 import type { ErrorCode, ErrorDetail } from '../core/errors.ts';
 import type { Flow } from '../core/flow.ts';
 import type { MeasuredPart } from '../drift/drift-monitor.ts';
@@ -31,6 +32,15 @@ export interface Tally extends RunCounts {
   workMs: number;
   /** How its scored rows fall into the bins of the model's baseline; null where nothing is measured. */
   drift: MeasuredPart | null;
+}
+
+/** A block of a stream all of whose answers and rejected rows have been written. */
+export interface WrittenBlock {
+  /** Its bytes are valid until `onBlock` resolves. */
+  readonly block: Block;
+  readonly rows: number;
+  readonly scored: number;
+  readonly rejected: number;
 }
 
 export interface Account {

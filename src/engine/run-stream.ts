@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
 import type { Frame } from '../io/format/formatter.ts';
 import type { Leased } from '../io/source/block-cutter.ts';
-import type { Account, RunCounts } from './counts.ts';
+import type { Account, RunCounts, WrittenBlock } from './counts.ts';
 import type { ScoredPart } from './protocol.ts';
 import type { StreamHandle } from './worker-pool.ts';
 
@@ -21,6 +21,8 @@ interface WriteOptions {
   recycle?: (buffer: ArrayBuffer) => void;
   /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;
+  /** Called after all of a block was written, in order; nothing of the next is written before it resolves. An error ends the run. */
+  onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
   signal?: AbortSignal;
@@ -62,6 +64,20 @@ class PartWriter {
     account.written();
     this.#options.onPart?.(part);
     this.#options.recycle?.(part.output);
+  }
+
+  /** All parts of a block, which then is told as written. */
+  async block(block: Block, parts: readonly ScoredPart[]): Promise<void> {
+    for (const part of parts) await this.write(part);
+    const { onBlock } = this.#options;
+    if (!onBlock) return;
+    const sum = (of: (part: ScoredPart) => number) => parts.reduce((total, part) => total + of(part), 0);
+    await onBlock({
+      block,
+      rows: sum((part) => part.rows),
+      scored: sum((part) => part.scored),
+      rejected: sum((part) => part.rejected),
+    });
   }
 
   /** `read`: rows that went in. @throws SluiceError count_mismatch */
@@ -145,7 +161,7 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
           const began = performance.now();
           const parts = await scored;
           flow.waited('workers', performance.now() - began);
-          if (!stop.signal.aborted) for (const part of parts) await writer.write(part);
+          if (!stop.signal.aborted) await writer.block(block, parts);
         } catch (error) {
           fail(error);
         } finally {

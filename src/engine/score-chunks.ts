@@ -15,7 +15,7 @@ import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 
 import type { ModelPackage } from '../model/package/model-package.ts';
-import type { Account, RunCounts } from './counts.ts';
+import type { Account, RunCounts, WrittenBlock } from './counts.ts';
 
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { runBlock, runStream } from './run-stream.ts';
@@ -59,6 +59,8 @@ export interface ScoreChunksOptions {
   write: (bytes: Uint8Array) => Promise<void>;
   writeRejects?: (lines: string) => Promise<void>;
   onPart?: (part: ScoredPart) => void;
+  /** Called after all of a block was written, in order. Not of a `whole` input. An error it throws ends the run. */
+  onBlock?: (written: WrittenBlock) => void | Promise<void>;
   failOnInvalid?: boolean;
   blockBytes?: number;
   /** The only stream of the process: it may use resources that many streams could not share. Default: no. */
@@ -184,6 +186,7 @@ function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
     recycle: (buffer: ArrayBuffer) => options.pool.recycle(buffer),
     ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
     ...(options.onPart ? { onPart: options.onPart } : {}),
+    ...(options.onBlock ? { onBlock: options.onBlock } : {}),
     ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
     ...(options.signal ? { signal: options.signal } : {}),
   };

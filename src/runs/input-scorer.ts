@@ -28,9 +28,17 @@ export interface InputScorerOptions {
   onWork?: (ms: number) => void;
 }
 
+/** Both ends of one attempt. */
+export interface OpenEnds {
+  source: OpenSource;
+  sink: OpenSink;
+  /** As in `OneRun`; blocks that were written ahead of the verdict are told as well. */
+  onBlock?: OneRun['onBlock'];
+}
+
 export interface InputRun {
   /** Opens both ends; called again when the input has to be scored again. */
-  open(): Promise<{ source: OpenSource; sink: OpenSink }>;
+  open(): Promise<OpenEnds>;
   rejects?: RejectsPart;
   scoring: Scoring;
   /** A new unit of the account. */
@@ -87,7 +95,7 @@ export class InputScorer {
   /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
   async #attempt(
     run: InputRun,
-    { source, sink }: { source: OpenSource; sink: OpenSink },
+    { source, sink, onBlock }: OpenEnds,
     ahead: boolean,
   ): Promise<Readonly<RunCounts> | null> {
     const account = run.unit();
@@ -118,6 +126,7 @@ export class InputScorer {
           run.beforeCommit?.(counts);
         },
         ...(run.publish ? { publish: run.publish } : {}),
+        ...(onBlock ? { onBlock } : {}),
         blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,

@@ -144,5 +144,5 @@ function blockOf(values: readonly (Buffer | null)[], maxRecordBytes: number) {
     faults[i] = v && v.length > maxRecordBytes ? RECORD_TOO_LONG : RECORD_OK;
   });
   const lines = Int32Array.from({ length: n }, (_, i) => i + 1);
-  return { seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length };
+  return { seq: 0, slab, spans, faults, firstRow: 1, lines, firstByte: 0, length, inputEnd: length };
 }

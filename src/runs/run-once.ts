@@ -1,5 +1,5 @@
 // One source, one scoring, one sink, one account: how every door runs an input.
-import type { RunCounts } from '../engine/counts.ts';
+import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type InputFormat, type ScoreChunksOptions, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
@@ -42,6 +42,8 @@ export interface OneRun {
   publish?: (() => Promise<void>) | 'later';
   /** Called after a part was written; an error it throws ends the run. */
   onPart?: (part: ScoredPart) => void;
+  /** Called after all of a block was written, in order; an error it throws ends the run. */
+  onBlock?: (written: WrittenBlock) => void | Promise<void>;
   blockBytes?: number;
   /** The only stream of the process. */
   alone?: boolean;
@@ -75,6 +77,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     if (source.idleMs !== undefined) options.idleMs = source.idleMs;
     if (rejects) options.writeRejects = (lines) => rejects.write(lines);
     if (run.onPart) options.onPart = run.onPart;
+    if (run.onBlock) options.onBlock = run.onBlock;
     if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
     if (run.signal) options.signal = run.signal;
     const counts = await scoreChunks(options);

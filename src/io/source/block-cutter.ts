@@ -48,6 +48,7 @@ export function cutWhole(
     firstRow: 1,
     firstByte: -input.byteOffset,
     length: start + length,
+    inputEnd: input.length,
   };
 }
 
@@ -187,12 +188,13 @@ class BlockCutter {
   /** The rest, when no byte follows. */
   *#last(): Generator<Block & Leased, void, void> {
     this.#scan(true);
-    if (this.#records.count > 0) yield this.#take();
+    if (this.#records.count > 0) yield this.#take(this.#filled);
   }
 
-  /** The block of the records at hand; afterwards the slab belongs to the block. */
-  #take(): Block & Leased {
-    const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled };
+  /** The block of the records at hand, of which no byte lies behind `end`; afterwards the slab belongs to the block. */
+  #take(end: number): Block & Leased {
+    const inputEnd = this.#base + end;
+    const rest = { seq: this.#seq++, firstRow: this.#rows + 1, length: this.#filled, inputEnd };
     const block = blockOf(this.#records, this.#slab, this.#base, rest);
     this.#rows += this.#records.count;
     this.#owned = false;
@@ -210,7 +212,7 @@ class BlockCutter {
     const keep = scanner.keepFrom;
     // Whoever gets the block may give its slab back before it comes for more.
     const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
-    yield this.#take();
+    yield this.#take(keep);
     this.#slab = await slabs.acquire(signal);
     this.#owned = true;
     if (rest.length * 2 > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, rest.length * 2);
@@ -264,7 +266,7 @@ function blockOf(
   records: RecordList,
   lease: Slab,
   base: number,
-  rest: Pick<Block, 'seq' | 'firstRow' | 'length'>,
+  rest: Pick<Block, 'seq' | 'firstRow' | 'length' | 'inputEnd'>,
 ): Block & Leased {
   const spans = records.spans.slice(0, records.count * 2);
   for (let i = 0; i < spans.length; i++) spans[i]! += lease.at;
