@@ -8,19 +8,20 @@ const CAMPAIGNS = [
   'test/engine/{cost,ends}.test.ts',
   'test/inference/hostile.test.ts',
   'test/io/decode/*.test.ts',
-  'test/kafka/chaos.test.ts',
-  'test/kafka/endurance.test.ts',
-  'test/kafka/{alert-drills,oauthbearer,late-commits,several-topics}.test.ts',
+  'test/kafka/{oauthbearer,several-topics}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
-  'test/monitoring/drills.test.ts',
-  'test/onboarding/mutations.test.ts',
+  'test/onboarding/{mutations,zoo}.test.ts',
   'test/runs/{containers,commit}.test.ts',
 ];
 
-/** Suites with a real broker, or with alerts that come after a time: both sides measure it. */
-const ALONE = ['test/kafka/**/*.test.ts', 'test/monitoring/drills.test.ts'];
-const isAlone = (files: string) => files.startsWith('test/kafka/') || ALONE.includes(files);
+/** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
+const ALONE = [
+  'test/kafka/{alert-drills,chaos,endurance,lag,late-commits,queries,retries,static-membership}.test.ts',
+  'test/monitoring/drills.test.ts',
+];
+/** Suites with a real broker, which mostly wait for it. */
+const BROKERS = ['test/kafka/**/*.test.ts'];
 
 // `npm test` runs what a bare machine can within minutes. Everything else is asked for: `--mode check` and `--mode campaigns`
 // by the scripts of package.json; whoever calls vitest by hand means the files that are named, whole.
@@ -36,6 +37,8 @@ export default defineConfig(({ mode }) => {
     env: { SLUICE_TIER: tier },
   };
   const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
+  // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
+  const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/kafka/')) : BROKERS;
   return {
     test: {
       maxWorkers: 2,
@@ -46,8 +49,18 @@ export default defineConfig(({ mode }) => {
             ...common,
             name: 'engine',
             include: files,
-            exclude: ALONE,
+            exclude: [...BROKERS, ...ALONE],
             sequence: { groupOrder: 0 },
+          },
+        },
+        {
+          test: {
+            ...common,
+            name: 'brokers',
+            include: kafka,
+            exclude: ALONE,
+            maxWorkers: 3,
+            sequence: { groupOrder: 1 },
           },
         },
         {
@@ -55,9 +68,9 @@ export default defineConfig(({ mode }) => {
           test: {
             ...common,
             name: 'alone',
-            include: tier === 'campaigns' ? CAMPAIGNS.filter((f) => isAlone(f)) : ALONE,
+            include: ALONE,
             fileParallelism: false,
-            sequence: { groupOrder: 1 },
+            sequence: { groupOrder: 2 },
           },
         },
       ],

@@ -65,16 +65,22 @@ async function leftBehind(folder: string): Promise<string> {
   return nightly + weekly + readFileSync(at('outcomes.prom'), 'utf8');
 }
 
-/** A swap to a second version, a version that does not load, a job, an interpretation, a key that nobody knows. */
-async function everythingOnce(service: WatchedService): Promise<void> {
+/** A new version becomes the champion. Again and again: what happened before the first scrape is no increase to Prometheus. */
+function swapTo(version: number, service: WatchedService): void {
   const model = path.join(service.registry, 'credit-default');
-  cpSync(path.join(model, '1'), path.join(model, '2'), { recursive: true });
-  const manifest = path.join(model, '2', 'model.yaml');
-  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('version: 1', 'version: 2'));
-  writeFileSync(path.join(model, 'aliases.yaml'), 'champion: 2\n');
+  const folder = path.join(model, `${version}`);
+  cpSync(path.join(model, '1'), folder, { recursive: true });
+  const manifest = path.join(folder, 'model.yaml');
+  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('version: 1', `version: ${version}`));
+  writeFileSync(path.join(model, 'aliases.yaml'), `champion: ${version}\n`);
+}
+
+/** A model that does not load. */
+function addBroken(service: WatchedService): void {
   const broken = path.join(service.registry, 'broken', '1');
-  cpSync(path.join(model, '1'), broken, { recursive: true });
-  writeFileSync(path.join(broken, 'model.yaml'), readFileSync(manifest, 'utf8').replace('id: credit-default', 'id: broken').replace('version: 2', 'version: 1')); // biome-ignore format: one line
+  cpSync(path.join(service.registry, 'credit-default', '1'), broken, { recursive: true });
+  const manifest = path.join(broken, 'model.yaml');
+  writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('id: credit-default', 'id: broken'));
   truncateSync(path.join(broken, 'model.onnx'), 1000);
 }
 
@@ -97,6 +103,7 @@ requireKafka('dashboards', () => {
       const service = ends.use(await WatchedService.start());
       const targets = [...service.targets, ...pipeline.targets, { job: 'node', port: collector.port }];
       const watch = ends.use(await Watch.start({ targets, divisor: DRILL_DIVISOR }));
+      addBroken(service);
       let round = 0;
       ends.use(
         new Load(async () => {
@@ -108,7 +115,7 @@ requireKafka('dashboards', () => {
           });
           await service.request('GET', '/api/v1/models', undefined, 'sluice_guess');
           await service.predict(portfolio(1, round), 'broken');
-          if (round === 10) await everythingOnce(service);
+          if (round % 10 === 0) swapTo(1 + round / 10, service);
         }),
       );
       ends.use(new Load(() => pipeline.send(200, { broken: 3 }), 500));

@@ -11,6 +11,7 @@ export const TIER = (process.env.SLUICE_TIER ?? 'check') as Tier;
 /** Between the name of a test and the reason why it does not run; the reporter of skipped tests looks for it. */
 export const SKIPPED = ' — skipped: ';
 export const IN_CHECK = '`npm run check` runs it';
+const IN_CAMPAIGNS = '`npm run test:campaigns` runs it';
 
 /** How many times a campaign does what it does; the variable says otherwise for one run. */
 export function times(variable: string, of: Record<Tier, number>): number {
@@ -26,22 +27,23 @@ export function checkTest(name: string, run: TestFunction): void {
 /** `test` for what only the campaigns do. */
 export function campaignTest(name: string, run: TestFunction): void {
   if (TIER === 'campaigns') test(name, run);
-  else test.skip(`${name}${SKIPPED}\`npm run test:campaigns\` runs it`, run);
+  else test.skip(`${name}${SKIPPED}${IN_CAMPAIGNS}`, run);
 }
 
 /** `test` for one of many: `npm test` runs every `step`th. */
 export const testOfMany = (index: number, step: number): typeof checkTest =>
   index % step === 0 ? (name, run) => void test(name, run) : checkTest;
 
-/** A suite for each of many; `npm test` runs one in `step` of them. */
+/** A suite for each of many; `npm test` and `npm run check` run one in so many of them. */
 export function describeEach<T extends { name: string }>(
   all: readonly T[],
-  step: number,
+  { quick, check = 1 }: { quick: number; check?: number },
   suite: (name: string, one: T) => void,
 ): void {
+  const step = { quick, check, campaigns: 1 }[TIER];
   for (const [i, one] of all.entries()) {
-    if (TIER === 'quick' && i % step !== 0) {
-      describe.skip(`${one.name}${SKIPPED}${IN_CHECK}`, () => suite(one.name, one));
-    } else describe(one.name, () => suite(one.name, one));
+    const runs = i % check === 0 ? IN_CHECK : IN_CAMPAIGNS;
+    if (i % step === 0) describe(one.name, () => suite(one.name, one));
+    else describe.skip(`${one.name}${SKIPPED}${runs}`, () => suite(one.name, one));
   }
 }
