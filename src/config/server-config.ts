@@ -119,6 +119,10 @@ export const ServerConfigSchema = Type.Object(
               'where spans are sent, such as http://collector:4318 (OTLP over HTTP); default: $OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere',
           }),
         ),
+        traces_per_second: atLeastZero(
+          10,
+          'traces that begin here and are recorded, in a second, unless $OTEL_TRACES_SAMPLER_ARG names a share of them; of the others the caller decides',
+        ),
       },
       'traces; see docs/logs.md',
     ),

@@ -1,12 +1,16 @@
 // Spans for whoever collects traces: sent in batches by OTLP over HTTP, to the endpoint that OpenTelemetry's variables name.
-import type { Attributes, AttributeValue } from '@opentelemetry/api';
+import type { Attributes, AttributeValue, SpanContext } from '@opentelemetry/api';
+import type * as Sdk from '@opentelemetry/sdk-trace';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, type LogFields, saysOf, type Word, words } from '../core/log.ts';
+import { Sampler } from '../core/sampler.ts';
 import type { Span, SpanStart, TraceParent, Tracer } from '../core/tracing.ts';
 import { VERSION } from '../core/version.ts';
 
 /** Time to send what is left at the end, ms. */
 const CLOSING_MS = 2_000;
+/** Traces that begin here, a second: a span costs an eighth of a small request. */
+const TRACES_PER_SECOND = 10;
 /** Between two lines that say that spans cannot be sent, ms. */
 const SILENCE_MS = 60_000;
 
@@ -36,11 +40,18 @@ export interface TracerOptions {
   env: NodeJS.ProcessEnv;
   /** Overrides that of the environment: its base, without `/v1/traces`. */
   endpoint?: string | undefined;
+  /** Traces that begin here and are recorded, a second; the environment may name a share of them instead. */
+  perSecond?: number;
   log: Log;
 }
 
 /** null where nobody collects traces. @throws SluiceError usage: the endpoint is no address */
-export async function openTracer({ env, endpoint, log }: TracerOptions): Promise<Tracer | null> {
+export async function openTracer({
+  env,
+  endpoint,
+  perSecond = TRACES_PER_SECOND,
+  log,
+}: TracerOptions): Promise<Tracer | null> {
   const url = tracesUrl(env, endpoint);
   if (url === null) return null;
   const [api, sdk, { OTLPTraceExporter }, { resourceFromAttributes, envDetector, detectResources }] = await Promise.all(
@@ -62,14 +73,15 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
     { error: tell, warn: tell, info: () => {}, debug: () => {}, verbose: () => {} },
     { logLevel: api.DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
-  const ratio = Number(env.OTEL_TRACES_SAMPLER_ARG ?? 1);
+  const root =
+    env.OTEL_TRACES_SAMPLER_ARG === undefined
+      ? firstOfEachSecond(sdk, perSecond)
+      : new sdk.TraceIdRatioBasedSampler(ratioOf(env.OTEL_TRACES_SAMPLER_ARG));
   const provider = new sdk.TracerProvider({
     resource: resourceFromAttributes({ 'service.name': 'sluice', 'service.version': VERSION }).merge(
       detectResources({ detectors: [envDetector] }),
     ),
-    sampler: new sdk.ParentBasedSampler({
-      root: new sdk.TraceIdRatioBasedSampler(ratio >= 0 && ratio <= 1 ? ratio : 1),
-    }),
+    sampler: new sdk.ParentBasedSampler({ root }),
     spanProcessors: [new sdk.BatchSpanProcessor({ exporter: new OTLPTraceExporter({ url }) })],
   });
   const tracer = provider.getTracer('sluice', VERSION);
@@ -90,7 +102,7 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
         context: {
           traceId: traceId as Word,
           spanId: spanId as Word,
-          sampled: (traceFlags & api.TraceFlags.SAMPLED) !== 0,
+          sampled: isSampled({ traceFlags }),
         },
         end(fields, fault) {
           if (span.isRecording()) span.setAttributes(attributesOf(fields));
@@ -105,6 +117,30 @@ export async function openTracer({ env, endpoint, log }: TracerOptions): Promise
       await Promise.race([provider.shutdown().catch(tell), promise]);
       clearTimeout(timer);
     },
+  };
+}
+
+/** A flag of https://www.w3.org/TR/trace-context/#sampled-flag */
+const isSampled = ({ traceFlags }: Pick<SpanContext, 'traceFlags'>): boolean => (traceFlags & 1) !== 0;
+
+/** A share that is none counts as all. */
+function ratioOf(text: string): number {
+  const ratio = Number(text);
+  return ratio >= 0 && ratio <= 1 ? ratio : 1;
+}
+
+/**
+ * Bounds what traces cost, however many requests come. Whoever began a trace decides of it: also of what works for it and is only
+ * linked.
+ */
+function firstOfEachSecond({ SamplingDecision }: typeof Sdk, perSecond: number): Sdk.Sampler {
+  const sampler = new Sampler(perSecond, Number.POSITIVE_INFINITY);
+  const recorded = { decision: SamplingDecision.RECORD_AND_SAMPLED };
+  const left = { decision: SamplingDecision.NOT_RECORD };
+  return {
+    shouldSample: (_context, _traceId, _name, _kind, _attributes, links) =>
+      links.some(({ context }) => isSampled(context)) || sampler.take() > 0 ? recorded : left,
+    toString: () => `FirstOfEachSecond{${perSecond}}`,
   };
 }
 

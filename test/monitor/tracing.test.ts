@@ -1,6 +1,6 @@
 // Traces as a collector gets them: one id from the request to its job and to the records, and nothing of an input.
 import { expect, test, vi } from 'vitest';
-import { words } from '../../src/core/log.ts';
+import { type Word, words } from '../../src/core/log.ts';
 import { openTracer } from '../../src/monitor/otlp-tracer.ts';
 import { linksOf, withBatchSpan } from '../../src/runs/batch-span.ts';
 import { CANARY, SUNG } from '../support/canaries.ts';
@@ -83,6 +83,32 @@ test('a micro-batch is linked to the traces of its records, each once; a failure
     { status: 'STATUS_CODE_ERROR' },
   ]);
   expect(text()).not.toMatch(SUNG);
+});
+
+test('of the traces that begin here so many a second are recorded; whoever began one decides of it, linked or a parent', async () => {
+  const { endpoint, spans } = await startOtlpReceiver();
+  const tracer = (await openTracer({ env: {}, endpoint, perSecond: 3, log: () => {} }))!;
+  const named = (sampled: boolean) => ({ traceId: TRACE as Word, spanId: SPAN as Word, sampled });
+  const began = performance.now();
+  const roots = Array.from({ length: 500 }, () => tracer.begin('root' as Word, { kind: 'server' }));
+  const seconds = Math.ceil((performance.now() - began) / 1000) + 1;
+  const linked = tracer.begin('linked' as Word, { kind: 'consumer', links: [named(false), named(true)] });
+  const child = tracer.begin('child' as Word, { kind: 'server', parent: named(true) });
+  const unwanted = tracer.begin('unwanted' as Word, { kind: 'server', parent: named(false) });
+  for (const span of [...roots, linked, child, unwanted]) span.end({});
+  await tracer.close();
+  // All have an id for their lines.
+  expect(new Set(roots.map(({ context }) => context.traceId)).size).toBe(500);
+  const sampled = roots.filter(({ context }) => context.sampled);
+  expect(sampled.length).toBeGreaterThanOrEqual(3);
+  expect(sampled.length).toBeLessThanOrEqual(3 * seconds);
+  expect(spans.filter(({ name }) => name === 'root')).toHaveLength(sampled.length);
+  expect(
+    spans
+      .map(({ name }) => name)
+      .filter((name) => name !== 'root')
+      .sort(),
+  ).toEqual(['child', 'linked']);
 });
 
 test('without an endpoint there is no tracer; a collector that refuses holds nothing up and is told once', async () => {

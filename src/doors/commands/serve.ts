@@ -56,7 +56,12 @@ async function runService(flags: ServeFlags): Promise<void> {
       lost.abort(error);
     },
   });
-  const tracer = await openTracer({ env: process.env, endpoint: config.tracing.otlp_endpoint, log });
+  const tracer = await openTracer({
+    env: process.env,
+    endpoint: config.tracing.otlp_endpoint,
+    perSecond: config.tracing.traces_per_second,
+    log,
+  });
   const service = await serve({ config, registry, lookups, faults, dev: flags.dev === true, log, tracer });
   const signal = AbortSignal.any([signalled().signal, lost.signal]);
   const url = named(service.url);

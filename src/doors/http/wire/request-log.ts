@@ -15,8 +15,8 @@ import {
   type Word,
   words,
 } from '../../../core/log.ts';
+import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
-import { Sampler } from './sampler.ts';
 
 /** What is known of a request, filled in while it is answered. */
 export interface RequestStory {

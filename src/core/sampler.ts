@@ -1,4 +1,4 @@
-// Which successes have a line: all of them up to a rate, beyond it one in so many, which says how many it stands for.
+// Which of many are told: all of them up to a rate, beyond it one in so many, which says how many it stands for.
 
 export class Sampler {
   readonly #perSecond: number;
@@ -15,7 +15,7 @@ export class Sampler {
     this.#now = now;
   }
 
-  /** How many the line of this one stands for; 0: it has none, and the next line counts it. */
+  /** How many this one stands for; 0: it is not told, and the next one that is counts it. */
   take(): number {
     const second = Math.floor(this.#now() / 1000);
     if (second !== this.#second) {
