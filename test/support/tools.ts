@@ -21,6 +21,7 @@ const TOOLS = {
   curl: { install: 'apt-get install curl', found: () => starts('curl', '--version') },
   nginx: { install: 'apt-get install nginx-light', found: () => starts('nginx', '-v') },
   HAProxy: { install: 'apt-get install haproxy', found: () => starts('haproxy', '-v') },
+  'Python 3': { install: 'apt-get install python3', found: () => starts('python3', '--version') },
   'Python 3 with requests': {
     install: 'apt-get install python3-requests',
     found: () => succeeds('python3', '-c', 'import requests'),

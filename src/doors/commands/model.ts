@@ -7,7 +7,7 @@ import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, versionOf } from '../../model/package/load-package.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import { nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
+import { type ModelEntry, nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -26,8 +26,9 @@ export function addModelCommand(program: Command): void {
   addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
   addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
     async (flags: { registry?: string; json?: boolean }) => {
-      const models = await (await openRegistry(flags.registry)).list();
-      if (flags.json) return out(JSON.stringify({ models }));
+      const registry = await openRegistry(flags.registry);
+      const models = await registry.list();
+      if (flags.json) return out(JSON.stringify({ models: await withHashes(registry, models) }));
       for (const m of models) {
         const aliases = Object.entries(m.aliases).map(([a, v]) => `${a}=${v}`);
         out(`${m.id}\t${m.versions.join(',')}\t${aliases.join(',')}`);
@@ -116,17 +117,37 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   );
 }
 
+/** Each with the package hashes of its versions; null where a package cannot be read. */
+async function withHashes(registry: Registry, models: readonly ModelEntry[]): Promise<object[]> {
+  const { hashPackage } = await import('../../model/package/package-hash.ts');
+  const hashOfVersion = async (ref: string): Promise<string | null> => {
+    try {
+      return (await hashPackage(await registry.resolve(ref))).sha256;
+    } catch {
+      return null;
+    }
+  };
+  const listed: object[] = [];
+  for (const entry of models) {
+    const packages: Record<string, string | null> = {};
+    for (const version of entry.versions) packages[version] = await hashOfVersion(`${entry.id}:${version}`);
+    listed.push({ ...entry, package_sha256: packages });
+  }
+  return listed;
+}
+
 async function show(ref: string, flags: { registry?: string; json?: boolean }): Promise<void> {
   const [{ describeModel }] = await Promise.all([import('../../onboarding/describe.ts')]);
   const registry = await openRegistry(flags.registry);
   const model = await registry.resolve(ref);
   const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
   const description = {
-    ...describeModel(model, entry?.versions ?? [], entry?.aliases ?? {}),
+    ...(await describeModel(model, entry?.versions ?? [], entry?.aliases ?? {})),
     history: await registry.history(model.manifest.id),
   };
   if (flags.json) return out(JSON.stringify(description));
   out(`${model.ref}  ${description.task}  sha256 ${description.sha256}`);
+  out(`package sha256 ${description.package_sha256}`);
   out(`versions: ${description.versions.join(', ')}`);
   for (const [alias, version] of Object.entries(description.aliases)) out(`alias ${alias}: ${version}`);
   for (const m of description.history)

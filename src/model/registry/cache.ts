@@ -1,19 +1,12 @@
 // Disk cache for packages of remote registries, keyed by the hash of their content: checked when opened, bounded in size.
-import { createHash, randomUUID } from 'node:crypto';
-import { createReadStream } from 'node:fs';
+import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { loadPackage } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
-
-/** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
-export interface PackageFile {
-  name: string;
-  bytes: number;
-  sha256: string;
-}
+import { filesOf, namesOf, type PackageFile, packageHash } from '../package/package-hash.ts';
 
 export interface PackageCacheOptions {
   folder: string;
@@ -156,27 +149,6 @@ export class PackageCache {
   }
 }
 
-/** The hash of a package: SHA-256 over the sorted lines `<sha256> <name>`. */
-export function packageHash(files: readonly PackageFile[]): string {
-  const lines = files.map((f) => `${f.sha256} ${f.name}\n`).sort();
-  return createHash('sha256').update(lines.join('')).digest('hex');
-}
-
-/** The files of a package folder with their hashes, sorted by name; what starts with a dot is no part of it. */
-export async function filesOf(folder: string): Promise<PackageFile[]> {
-  const files: PackageFile[] = [];
-  for (const name of await namesOf(folder)) {
-    const hash = createHash('sha256');
-    let bytes = 0;
-    for await (const chunk of createReadStream(path.join(folder, name))) {
-      hash.update(chunk as Buffer);
-      bytes += (chunk as Buffer).length;
-    }
-    files.push({ name, bytes, sha256: hash.digest('hex') });
-  }
-  return files;
-}
-
 /** @throws SluiceError model_invalid | model_hash_mismatch */
 export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly PackageFile[]): void {
   const { file, sha256 } = manifest.onnx;
@@ -189,17 +161,6 @@ export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly 
 /** A path inside a package that stays inside it on every system. */
 export const isPackagePath = (name: string): boolean =>
   name.length <= 500 && name.split('/').every((part) => /^[\p{L}\p{N}_][\p{L}\p{N}_.+ -]*$/u.test(part));
-
-async function namesOf(folder: string, prefix = ''): Promise<string[]> {
-  const names: string[] = [];
-  for (const entry of await readdir(path.join(folder, prefix), { withFileTypes: true })) {
-    if (entry.name.startsWith('.')) continue;
-    const name = `${prefix}${entry.name}`;
-    if (entry.isDirectory()) names.push(...(await namesOf(folder, `${name}/`)));
-    else names.push(name);
-  }
-  return names.sort();
-}
 
 async function stampOf(folder: string): Promise<string | null> {
   try {

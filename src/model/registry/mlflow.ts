@@ -6,8 +6,9 @@ import { parseYaml } from '../../config/yaml-document.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { ManifestSchema } from '../package/manifest.ts';
+import { type PackageFile, packageHash } from '../package/package-hash.ts';
 import { withoutSlashes } from './address.ts';
-import { isPackagePath, type PackageFile, packageHash } from './cache.ts';
+import { isPackagePath } from './cache.ts';
 import { unavailable } from './http-client.ts';
 import {
   MlflowClient,

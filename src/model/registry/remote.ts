@@ -5,7 +5,8 @@ import { inBackground } from '../../core/in-background.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../core/log.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
-import { checkModelFile, filesOf, isPackagePath, PackageCache, type PackageFile } from './cache.ts';
+import { filesOf, type PackageFile } from '../package/package-hash.ts';
+import { checkModelFile, isPackagePath, PackageCache } from './cache.ts';
 import {
   type AliasMove,
   type ModelEntry,

@@ -35,11 +35,10 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder);
       const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
       reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
-      return describeModel(
-        { ...model, manifest: { ...model.manifest, version } },
-        entry?.versions ?? [version],
-        entry?.aliases ?? {},
-      );
+      // A registry that numbers versions itself writes its own into model.yaml.
+      const own = version === versionOf(model.manifest);
+      const registered = own ? model : await registry.resolve(`${model.manifest.id}:${version}`);
+      return await describeModel(registered, entry?.versions ?? [version], entry?.aliases ?? {});
     } catch (error) {
       throw withoutFolder(error, folder);
     } finally {
