@@ -18,8 +18,8 @@ const ascii = (text: string): number[] => [...Buffer.from(text, 'latin1')];
 const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: string][] = [
   [[0xff, 0xfe, 0, 0], 'UTF-32 text', SAVE_AS],
   [[0, 0, 0xfe, 0xff], 'UTF-32 text', SAVE_AS],
-  [[0xff, 0xfe], 'UTF-16 text', SAVE_AS],
-  [[0xfe, 0xff], 'UTF-16 text', SAVE_AS],
+  [[0xff, 0xfe], 'UTF-16 text', `declare encoding: utf-16, or ${SAVE_AS}`],
+  [[0xfe, 0xff], 'UTF-16 text', `declare encoding: utf-16, or ${SAVE_AS}`],
   [[0x1f, 0x8b], 'compressed with gzip', packed('gz')],
   [[0x28, 0xb5, 0x2f, 0xfd], 'compressed with zstd', packed('zst')],
   [[0x04, 0x22, 0x4d, 0x18], 'compressed with lz4', UNPACK],
@@ -52,7 +52,7 @@ for (const byte of [...SIGNATURES.map(([bytes]) => bytes[0]!), ...ascii(' \t\r\n
 export function refuseForeignContent(head: Uint8Array): void {
   const found = foreignContent(head);
   if (!found) return;
-  const code = found.advice === SAVE_AS && found.name.startsWith('UTF-') ? 'invalid_encoding' : 'foreign_content';
+  const code = found.name.startsWith('UTF-') ? 'invalid_encoding' : 'foreign_content';
   throw new SluiceError(code, `the input is ${found.name}: ${found.advice}`);
 }
 
@@ -64,7 +64,9 @@ function foreignContent(head: Uint8Array): ForeignContent | null {
   const first = head.subarray(0, HEAD);
   const zeros = first.filter((b) => b === 0).length;
   if (first.length >= 4 && zeros * 3 > first.length) {
-    return { name: zeros * 3 > first.length * 2 ? 'UTF-32 text' : 'UTF-16 text', advice: SAVE_AS };
+    if (zeros * 3 > first.length * 2) return { name: 'UTF-32 text', advice: SAVE_AS };
+    const order = first[0] === 0 ? 'utf-16be' : 'utf-16le';
+    return { name: 'UTF-16 text', advice: `declare encoding: ${order}, or ${SAVE_AS}` };
   }
   if (MARKUP.test(Buffer.from(first).toString('latin1'))) {
     return { name: 'an HTML or XML page', advice: 'look whether a download answered with an error page' };

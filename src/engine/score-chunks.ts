@@ -1,10 +1,12 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { checkDeclaration, declaredParts } from '../io/decode/declared-input.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
-import { type FittedHeader, fitHeader } from '../io/decode/header.ts';
+import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
@@ -30,7 +32,14 @@ const DEFAULT_MAX_DEPTH = 16;
 /** Created once: an abort without a reason creates an error with a stack each time. */
 const OVER = new SluiceError('cancelled', 'the stream is over');
 
-export type InputFormat = { format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' };
+export type InputFormat = ({ format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' }) & {
+  /** What its owner declared of it. Default: nothing. */
+  declared?: InputDeclaration;
+};
+
+/** Whether the first record names the fields. */
+export const hasHeader = ({ format, declared }: InputFormat): boolean =>
+  format === 'delimited' && (declared?.columns?.names ?? null) === null;
 
 export interface StreamLimits {
   /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
@@ -95,7 +104,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     signal: stop.signal,
     flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
-    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
+    ...(hasHeader(input) ? { onHeader: header.take } : {}),
   });
   try {
     // The header decides how the rest is read, so the first block is read before the stream is opened.
@@ -139,7 +148,7 @@ async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promi
   const header = new HeaderTaker(options);
   const block = cutWhole(whole, {
     scanner: scannerFor(options),
-    ...(input.format === 'delimited' ? { onHeader: header.take } : {}),
+    ...(hasHeader(input) ? { onHeader: header.take } : {}),
   });
   if ((block?.faults.length ?? 0) > (limits?.maxRows ?? Infinity)) throw tooMany('rows', limits!.maxRows!);
   const spec = streamSpec(options, header.fitted);
@@ -151,29 +160,36 @@ async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promi
   }
 }
 
-/** Consumes the header row of delimited text. */
+/** Consumes the header row of delimited text, or does with names that were declared instead. */
 class HeaderTaker {
   fitted: FittedHeader | null = null;
   readonly #options: ScoreChunksOptions;
 
+  /** @throws SluiceError usage | header_mismatch for declarations that do not fit the model */
   constructor(options: ScoreChunksOptions) {
     this.#options = options;
+    const { input, model, passthrough } = options;
+    if (!input.declared) return;
+    checkDeclaration(input.declared, model.manifest, passthrough);
+    const names = input.declared.columns?.names ?? null;
+    if (input.format === 'delimited' && names !== null) this.fitted = fitNames(names, this.#fit(input.delimiter));
+  }
+
+  #fit(delimiter: string): FitOptions {
+    const { input, limits, model, passthrough } = this.#options;
+    const maxColumns = limits?.maxColumns ?? DEFAULT_MAX_COLUMNS;
+    return { manifest: model.manifest, delimiter, passthrough, maxColumns, declared: input.declared };
   }
 
   /** @throws SluiceError limit_exceeded | header_mismatch | wrong_delimiter */
   readonly take = ({ bytes, fault }: { bytes: Buffer; fault: number }): void => {
-    const { input, limits, model, passthrough } = this.#options;
+    const { input, limits } = this.#options;
     if (input.format !== 'delimited') return;
     if (fault === RECORD_TOO_LONG) {
       throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
     }
     if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
-    this.fitted = fitHeader(bytes, {
-      manifest: model.manifest,
-      delimiter: input.delimiter,
-      passthrough,
-      maxColumns: limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
-    });
+    this.fitted = fitHeader(bytes, this.#fit(input.delimiter));
   };
 }
 
@@ -224,7 +240,8 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
     const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false, interpretation };
     refuseHiddenKeys(spec);
-    return { input: { format: 'delimited', layout: header.layout }, output: spec, ...listed };
+    const layout = header.layout;
+    return { input: { format: 'delimited', layout, ...declaredParts(input.declared) }, output: spec, ...listed };
   }
   const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
   const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
@@ -237,7 +254,10 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
         reserved: ANSWER_KEYS,
         outcome: model.manifest.outcome ?? null,
         maxColumns: options.limits?.maxColumns ?? DEFAULT_MAX_COLUMNS,
+        ...(input.declared?.columns ? { declared: input.declared.columns } : {}),
+        ...(input.declared?.encoding ? { encoding: input.declared.encoding } : {}),
       },
+      ...declaredParts(input.declared),
     },
     output: spec,
     ...listed,

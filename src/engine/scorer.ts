@@ -335,8 +335,9 @@ export class Scorer {
     const direct = output.interpretation ? null : this.#encoder;
     const batch = newBatch(this.#columns, this.#capacity, output.passthrough.length);
     const at = listed.map((name) => output.passthrough.indexOf(name));
+    const readers = input.texts ? columnReaders(this.model.manifest, input.texts) : this.#readers;
     return {
-      decoder: createDecoder(this.#readers, input, decoder, direct),
+      decoder: createDecoder(readers, input, decoder, direct),
       formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
       interpretation: output.interpretation,
       records,

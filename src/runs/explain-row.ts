@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordsOf } from '../core/block.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
-import { assertExplainable, DEFAULT_BLOCK_BYTES, scannerFor } from '../engine/score-chunks.ts';
+import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -54,7 +54,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
       source: {
         chunks: NO_CHUNKS,
         whole: text,
-        input: source.input.format === 'delimited' ? source.input : { format: 'json' },
+        input: source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' },
       },
       scoring: {
         // Columns the model does not take are nobody's business here.
@@ -93,7 +93,7 @@ async function findRow({ source, row, signal }: ExplainRowOptions): Promise<Buff
     scanner: scannerFor(source),
     slabs,
     signal: stop.signal,
-    ...(source.input.format === 'delimited' ? { onHeader: ({ bytes }) => lines.push(Buffer.from(bytes), LF) } : {}),
+    ...(hasHeader(source.input) ? { onHeader: ({ bytes }) => lines.push(Buffer.from(bytes), LF) } : {}),
   });
   let rows = 0;
   try {

@@ -1,9 +1,11 @@
 // Two decoders over the same records: every column kind with its odd words, and a comparison cell by cell.
 import { type ColumnBatch, newBatch, newColumns, UNSEEN } from '../../src/core/batch.ts';
+import type { TextRules } from '../../src/core/input-declaration.ts';
 import { Random } from '../../src/core/random.ts';
 import { ColumnReader } from '../../src/inference/encode/column-reader.ts';
 import { type EncodedInput, Encoder } from '../../src/inference/encode/encoder.ts';
 import { createDecoder, type DecoderChoice, type DecoderInput } from '../../src/io/decode/choose-decoder.ts';
+import { ConstantColumns } from '../../src/io/decode/constant-columns.ts';
 import type { Decoder, RecordSlice } from '../../src/io/decode/decoder.ts';
 import { DelimitedDecoder } from '../../src/io/decode/delimited-decoder.ts';
 import { JsonBytesDecoder } from '../../src/io/decode/json-bytes-decoder.ts';
@@ -54,9 +56,11 @@ const COLUMNS: readonly (readonly [spec: ColumnSpec, type: InputSpec['type']])[]
   [{ name: 'free', kind: 'category', missing: { values: ['', '0'], as: 'error' } }, 'string'],
 ];
 
-export const READERS: readonly ColumnReader[] = COLUMNS.map(
-  ([spec, type]) => new ColumnReader(spec, [{ name: spec.name, type, column: spec.name }]),
-);
+/** A reader a column; `rules`: what is declared of the input. */
+export const readersBy = (rules: TextRules | null): ColumnReader[] =>
+  COLUMNS.map(([spec, type]) => new ColumnReader(spec, [{ name: spec.name, type, column: spec.name }], rules));
+
+export const READERS: readonly ColumnReader[] = readersBy(null);
 
 const FLOATS = COLUMNS.flatMap(([{ name }, type]) => (type === 'float32' ? [name] : []));
 
@@ -255,7 +259,9 @@ export class Tally implements Found {
 /** The decoders over the same records, `capacity` at a time; throws on the first difference. */
 export class Differential {
   readonly #readers: readonly ColumnReader[];
-  readonly #fast: DelimitedDecoder | JsonBytesDecoder;
+  readonly #fast: Decoder;
+  /** What of it counts the records it declines. */
+  readonly #counting: DelimitedDecoder | JsonBytesDecoder;
   readonly #eager: Decoder;
   readonly #quoting: Decoder;
   readonly #reference: Decoder;
@@ -273,9 +279,10 @@ export class Differential {
     this.#manifest = manifest;
     this.#input = input;
     this.#readers = readers;
-    const fast = createDecoder(readers, input, 'fast');
+    this.#fast = createDecoder(readers, input, 'fast');
+    const fast = this.#fast instanceof ConstantColumns ? this.#fast.inner : this.#fast;
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
-    this.#fast = fast;
+    this.#counting = fast;
     this.#eager = createDecoder(readers, input, 'eager');
     this.#quoting = createDecoder(readers, input, 'quoting');
     this.#reference = createDecoder(readers, input, 'reference');
@@ -316,7 +323,7 @@ export class Differential {
     const b = batchFor(this.#readers, capacity, this.#passthrough);
     const count = block.faults.length;
     let rejected = 0;
-    const { declined } = this.#fast;
+    const { declined } = this.#counting;
     for (let from = 0; from < count; from += capacity) {
       const to = Math.min(count, from + capacity);
       this.#reference.decode(block, from, to, b);
@@ -335,7 +342,7 @@ export class Differential {
       rejected += b.rejections.length;
     }
     if (Buffer.from(block.slab).toString('latin1') !== before) throw new Error('a decoder wrote into the slab');
-    return { records: count, rejected, declined: this.#fast.declined - declined };
+    return { records: count, rejected, declined: this.#counting.declined - declined };
   }
 }
 

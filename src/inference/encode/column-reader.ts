@@ -1,7 +1,10 @@
 // The encoding rules, one place for every door: what a text or a JSON value means in a column of the model.
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import { type NumberNotation, type TextRules, withoutBlanks } from '../../core/input-declaration.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
+import { plainNumber } from './notation.ts';
+import { declarationFor } from './text-hints.ts';
 
 /** A value that its column refuses; the message never carries the value. */
 export interface CellFault {
@@ -22,6 +25,8 @@ export class ColumnReader {
   /** How the batch holds the column; a category without a list of values is held as text. */
   readonly kind: ColumnKind;
   readonly missingTexts: ReadonlySet<string>;
+  /** A word for missing values reads as a number, so that words have to be looked up first. */
+  readonly missingNumbers: boolean;
   /** category: value → index. boolean: text → 1 or 0. */
   readonly codes: ReadonlyMap<string, number>;
   /** category: the values in index order. */
@@ -29,17 +34,31 @@ export class ColumnReader {
   readonly min: number;
   readonly max: number;
   readonly wholeNumbers: boolean;
+  /** Blanks around a value do not count where it is no known word with them. */
+  readonly trims: boolean;
+  /** How numbers are written where not as digits with a point; null: so. */
+  readonly notation: NumberNotation | null;
+  /** Numbers of JSON that stand for missing values, because a word for those was declared that reads as one. */
+  readonly nullNumbers: ReadonlySet<number>;
+  readonly #rules: TextRules | null;
   readonly #spec: ColumnSpec;
   readonly #missing: CellFault | null;
   readonly #unseen: CellFault | null;
   readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'nul' | 'unsafe', CellFault>;
 
-  constructor(spec: ColumnSpec, inputs: readonly InputSpec[]) {
+  /** `rules`: what was declared of the input; null: only what the package says counts. */
+  constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null) {
     this.#spec = spec;
+    this.#rules = rules;
+    this.trims = rules?.trim === true;
+    this.notation = rules && (rules.decimal !== 'point' || rules.thousands !== null) ? rules : null;
     this.name = spec.name;
     const listed = spec.codes ? Object.keys(spec.codes) : spec.values;
     this.kind = spec.kind === 'category' && !listed ? 'text' : spec.kind;
-    this.missingTexts = new Set(spec.missing?.values ?? ['']);
+    this.missingTexts = new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])]);
+    this.missingNumbers = [...this.missingTexts].some((text) => !Number.isNaN(this.#numberOf(text)));
+    const nullNumbers = (rules?.nullValues ?? []).map((text) => this.#numberOf(text));
+    this.nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
     this.values = listed ?? [];
     this.codes =
       spec.kind === 'boolean'
@@ -78,13 +97,19 @@ export class ColumnReader {
   /** Reads a text cell into row `i` of the batch column; null if it is valid. */
   readText(text: string, out: ColumnData, i: number): CellFault | null {
     if (this.missingTexts.has(text)) return this.readMissing(out, i);
+    if (this.trims && !this.codes.has(text)) {
+      const trimmed = withoutBlanks(text);
+      if (trimmed !== text) return this.readText(trimmed, out, i);
+    }
     switch (this.kind) {
-      case 'number':
-        if (!NUMBER.test(text)) return this.#faults.number;
-        return this.readNumber(Number(text), out, i);
+      case 'number': {
+        const value = this.#numberOf(text);
+        if (Number.isNaN(value)) return this.#advised(this.#faults.number, text);
+        return this.readNumber(value, out, i);
+      }
       case 'boolean': {
         const code = this.codes.get(text);
-        if (code === undefined) return this.#faults.boolean;
+        if (code === undefined) return this.#advised(this.#faults.boolean, text);
         out.codes[i] = code;
         return null;
       }
@@ -97,7 +122,8 @@ export class ColumnReader {
         if (text.includes('\0')) return this.#faults.nul;
         // Kept for answers that show the value; the model never sees it.
         out.texts[i] = text;
-        return this.readUnseen(out, i);
+        const fault = this.readUnseen(out, i);
+        return fault && this.#advised(fault, text);
       }
       case 'text':
         if (text.includes('\0')) return this.#faults.nul;
@@ -106,12 +132,27 @@ export class ColumnReader {
     }
   }
 
+  /** NaN: no number as numbers are written here. */
+  #numberOf(text: string): number {
+    const plain = this.notation === null ? text : plainNumber(text, this.notation);
+    return plain !== null && NUMBER.test(plain) ? Number(plain) : Number.NaN;
+  }
+
+  /** The fault with the options that would let the text pass, if any would. */
+  #advised({ code, message }: CellFault, text: string): CellFault {
+    const number = this.kind === 'number';
+    const takes = (t: string) => this.missingTexts.has(t) || (number ? NUMBER.test(t) : this.codes.has(t));
+    return { code, message: message + declarationFor({ text, rules: this.#rules, takes, number }) };
+  }
+
   /** Reads a JSON value (already parsed) into row `i`; native types and strings mean the same. */
   readNative(value: unknown, out: ColumnData, i: number): CellFault | null {
     if (value === null || value === undefined) return this.readMissing(out, i);
     if (typeof value === 'string') return this.readText(value, out, i);
     if (typeof value === 'number') {
-      if (this.kind === 'number') return this.readNumber(value, out, i);
+      if (this.kind === 'number') {
+        return this.nullNumbers.has(value) ? this.readMissing(out, i) : this.readNumber(value, out, i);
+      }
       if (Number.isInteger(value) && !Number.isSafeInteger(value)) return this.#faults.unsafe;
       return this.readText(String(value), out, i);
     }
@@ -149,12 +190,13 @@ export class ColumnReader {
 }
 
 /** One reader per column, in the order of the package. */
-export function columnReaders(manifest: Manifest): ColumnReader[] {
+export function columnReaders(manifest: Manifest, rules: TextRules | null = null): ColumnReader[] {
   return manifest.columns.map(
     (c) =>
       new ColumnReader(
         c,
         manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name)),
+        rules,
       ),
   );
 }

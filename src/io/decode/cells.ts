@@ -2,9 +2,10 @@
 import { type ColumnData, MISSING } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
+import { endWithoutBlanks, LocalNumbers, skipBlanks } from './declared-cells.ts';
 import type { RecordSlice } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD } from './dictionary.ts';
-import { numberAt, readsAsNumber } from './number-bytes.ts';
+import { numberAt } from './number-bytes.ts';
 import type { RecordBytes } from './record-bytes.ts';
 
 /** What stands in a cell: a text, or one of the other types of JSON. */
@@ -93,8 +94,10 @@ export class CellColumn {
   /** Words for missing values (MISSING) and, of columns with codes, the known words. */
   readonly #words: Dictionary;
   readonly #emptyIsMissing: boolean;
-  /** A word for missing values reads as a number, so that words must be looked up first. */
-  readonly #wordsFirst: boolean;
+  /** 1 for the types of cells whose bytes are a number and nothing else, if they are one. */
+  readonly #plain: Uint8Array;
+  /** How texts write numbers; null: with a point. */
+  readonly #local: LocalNumbers | null;
 
   /** `field`: where the column stands in the table. */
   constructor(reader: ColumnReader, field: number) {
@@ -104,7 +107,10 @@ export class CellColumn {
     const known = reader.kind === 'boolean' || reader.kind === 'category' ? reader.codes : [];
     this.#words = new Dictionary([...missing.map((word): [string, number] => [word, MISSING]), ...known]);
     this.#emptyIsMissing = reader.missingTexts.has('');
-    this.#wordsFirst = missing.some(readsAsNumber);
+    this.#local = reader.notation && new LocalNumbers(reader.notation);
+    this.#plain = new Uint8Array(FALSE + 1);
+    this.#plain[TEXT] = Number(!reader.missingNumbers && !this.#local);
+    this.#plain[NUMBER] = Number(reader.nullNumbers.size === 0);
   }
 
   /** Reads the cells of the table's first `rows` rows into rows `first`.. of `out`; a row with a fault becomes REJECTED. */
@@ -119,11 +125,10 @@ export class CellColumn {
     const { bytes, starts, ends, types, states, width } = table;
     const { min, max, wholeNumbers } = this.#reader;
     const { numbers } = out;
-    const wordsFirst = this.#wordsFirst;
+    const plain = this.#plain;
     for (let r = 0, at = this.#field; r < rows; r++, at += width) {
       if (states[r] !== VALID) continue;
-      const type = types[at]!;
-      if (type <= NUMBER && !(wordsFirst && type === TEXT)) {
+      if (plain[types[at]!] === 1) {
         const value = numberAt(bytes, starts[at]!, ends[at]!);
         if (value >= min && value <= max && !(wholeNumbers && !Number.isInteger(value))) {
           numbers[first + r] = value;
@@ -163,6 +168,17 @@ export class CellColumn {
     }
   }
 
+  /** Takes blanks off both ends of a cell that is no known word with them; false: there are none. */
+  #trimmed({ bytes, view, starts, ends }: CellTable, at: number): boolean {
+    const [from, to] = [starts[at]!, ends[at]!];
+    const start = skipBlanks(bytes, from, to);
+    const end = endWithoutBlanks(bytes, start, to);
+    if ((start === from && end === to) || this.#words.find(view, from, to) !== UNKNOWN_WORD) return false;
+    starts[at] = start;
+    ends[at] = end;
+    return true;
+  }
+
   /** What the fast loops above do not read: missing values, other types, and all that may be a fault. */
   #fallback(table: CellTable, at: number, out: ColumnData, row: number): CellFault | null {
     const reader = this.#reader;
@@ -173,9 +189,17 @@ export class CellColumn {
         if (start === end ? this.#emptyIsMissing : this.#words.find(table.view, start, end) === MISSING) {
           return reader.readMissing(out, row);
         }
-        if (this.#wordsFirst && reader.kind === 'number') {
-          const value = numberAt(table.bytes, start, end);
+        if (reader.trims && this.#trimmed(table, at)) return this.#fallback(table, at, out, row);
+        if (reader.kind === 'number' && (reader.missingNumbers || reader.trims || this.#local)) {
+          const value = (this.#local ?? PLAIN_NUMBERS).at(table.bytes, start, end);
           if (!Number.isNaN(value)) return reader.readNumber(value, out, row);
+        }
+        if (reader.trims && reader.kind !== 'number') {
+          const code = this.#words.find(table.view, start, end);
+          if (code >= 0) {
+            out.codes[row] = code;
+            return null;
+          }
         }
         return reader.readText(table.text(at), out, row);
       case NUMBER:
@@ -196,6 +220,9 @@ export class CellColumn {
     }
   }
 }
+
+/** Numbers that are written with a point. */
+const PLAIN_NUMBERS: Pick<LocalNumbers, 'at'> = { at: numberAt };
 
 /** true for a whole number of JSON that JavaScript writes as it stands: at most 15 digits, no exponent, not -0. */
 function isShortWhole(bytes: Uint8Array, start: number, end: number): boolean {

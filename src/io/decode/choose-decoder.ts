@@ -1,13 +1,25 @@
 // The choice of a decoder: the fast path where it serves the stream, the reference (csv-parse, JSON.parse) otherwise.
+import type { TextRules } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
+import { ConstantColumns } from './constant-columns.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
 import { DelimitedDecoder, ROW_KERNEL_AFTER } from './delimited-decoder.ts';
 import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
-export type DecoderInput = { format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout };
+export type DecoderInput = DeclaredParts &
+  ({ format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout });
+
+/** What readers and decoders have to know of declarations beside the layout. */
+export interface DeclaredParts {
+  /** What its texts mean beyond what the package says: the readers are made by it. */
+  texts?: TextRules;
+  /** Columns of the model that the layout does not have. */
+  constants?: Readonly<Record<string, string>>;
+}
+
 /** `eager`: with the row kernel from the first row on, where `fast` makes it when it pays; `quoting`: with one that also reads quotes. */
 export type DecoderChoice = 'fast' | 'eager' | 'quoting' | 'reference';
 
@@ -20,6 +32,18 @@ export function createDecoder(
   input: DecoderInput,
   choice: DecoderChoice,
   direct: DirectEncoding | null = null,
+): Decoder {
+  const { constants } = input;
+  if (!constants) return decoderOf(readers, input, choice, direct);
+  const open = (given: readonly ColumnReader[], own: DirectEncoding | null) => decoderOf(given, input, choice, own);
+  return new ConstantColumns({ readers, constants, direct, open });
+}
+
+function decoderOf(
+  readers: readonly ColumnReader[],
+  input: DecoderInput,
+  choice: DecoderChoice,
+  direct: DirectEncoding | null,
 ): Decoder {
   if (input.format === 'json') {
     return choice !== 'reference' && JsonBytesDecoder.serves(readers, input.layout)

@@ -4,7 +4,7 @@ import type { ColumnBatch } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { parseCsv } from './csv-parse.ts';
-import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import { columnCountMessage } from './header-faults.ts';
 
 export interface DelimitedLayout {
@@ -15,6 +15,8 @@ export interface DelimitedLayout {
   columns: readonly number[];
   /** Per passthrough column: its field. */
   passthrough: readonly number[];
+  /** What its bytes were before they became UTF-8, where they were not. */
+  encoding?: string;
 }
 
 const RECORD_DELIMITERS = ['\r\n', '\n', '\r'];
@@ -56,7 +58,7 @@ export class CsvParseDecoder implements Decoder {
     const start = block.spans[i * 2]!;
     const record = Buffer.from(block.slab, start, block.spans[i * 2 + 1]! - start);
     if (!isUtf8(record)) {
-      reject(batch, row, 'invalid_utf8', null, 'the record is not valid UTF-8');
+      reject(batch, row, 'invalid_utf8', null, notTextMessage(this.#layout.encoding));
       return;
     }
     const rows = this.#parse(record);

@@ -71,6 +71,15 @@ export function beginBatch(batch: ColumnBatch, rows: number): void {
   for (const texts of batch.passthrough) texts.fill(null, 0, rows);
 }
 
+/** Why bytes are refused that are no text. `encoding`: the one that was declared; default: none. */
+export function notTextMessage(encoding: string | undefined, what = 'the record'): string {
+  if (encoding === undefined) {
+    return `${what} is not valid UTF-8 (if it is meant so, declare encoding: latin1 or windows-1252)`;
+  }
+  const other = encoding === 'latin1' ? ' (windows-1252 defines more of them)' : '';
+  return `${what} has bytes that ${encoding} does not define${other}`;
+}
+
 const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
   [RECORD_MALFORMED]: {
     code: 'malformed_record',

@@ -5,6 +5,7 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, TABLE_ROWS, TEXT, TRUE, VALID } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
+import { InputNames } from './input-names.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { JsonKey } from './json-key.ts';
 import { endOfNumber, endOfPlainString, endOfString, skipSpace, unescapeString } from './json-tokens.ts';
@@ -32,7 +33,7 @@ export class JsonBytesDecoder implements Decoder {
   declined = 0;
   readonly #reference: JsonDecoder;
   readonly #columns: readonly CellColumn[];
-  /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough. */
+  /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough, then what is ignored. */
   readonly #fields: Dictionary;
   /** Per field. */
   readonly #keys: readonly JsonKey[];
@@ -63,12 +64,20 @@ export class JsonBytesDecoder implements Decoder {
     return (
       names.length <= layout.maxColumns &&
       new Set(names).size === names.length &&
-      !(layout.outcome !== null && names.indexOf(layout.outcome) >= readers.length)
+      !JsonBytesDecoder.#echoesOutcome(readers, layout)
     );
   }
 
+  static #echoesOutcome(readers: readonly ColumnReader[], { outcome, passthrough }: JsonLayout): boolean {
+    if (outcome === null || passthrough === '*') return false;
+    return passthrough.includes(outcome) && !readers.some(({ name }) => name === outcome);
+  }
+
   static #names(readers: readonly ColumnReader[], layout: JsonLayout): string[] {
-    return [...readers.map((r) => r.name), ...(layout.passthrough === '*' ? [] : layout.passthrough)];
+    const columns = [...readers.map((r) => r.name), ...(layout.passthrough === '*' ? [] : layout.passthrough)];
+    if (!layout.declared) return columns;
+    const names = new InputNames(layout.declared);
+    return [...columns.map((name) => names.inInput(name)), ...names.ignored];
   }
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {

@@ -2,11 +2,13 @@
 import { isUtf8 } from 'node:buffer';
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
+import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { InputNames } from './input-names.ts';
 
 export interface JsonLayout {
-  /** Keys outside the model to echo; '*' echoes all of them as one fragment of JSON. */
+  /** Columns outside the model to echo; '*' echoes all of them as one fragment of JSON. */
   passthrough: readonly string[] | '*';
   /** Keys that would hide a key of the answer. */
   reserved: readonly string[];
@@ -14,11 +16,18 @@ export interface JsonLayout {
   outcome: string | null;
   /** Most keys an object may have. */
   maxColumns: number;
+  /** Keys that are called otherwise than their columns, or not looked at. */
+  declared?: DeclaredColumns;
+  /** What its bytes were before they became UTF-8, where they were not. */
+  encoding?: string;
 }
 
 type RecordFault = Omit<Rejection, 'index'>;
 
 const fault = (code: ErrorCode, column: string | null, message: string): RecordFault => ({ code, column, message });
+
+export const CONSTANT_GIVEN = 'the column is declared as a constant, and the input has it, too';
+const UNKNOWN_KEY = 'a key is not a column of the model and is not passed through';
 
 interface Member {
   key: string;
@@ -30,13 +39,22 @@ export class JsonDecoder implements Decoder {
   readonly #readers: readonly ColumnReader[];
   readonly #known: ReadonlyMap<string, number>;
   readonly #layout: JsonLayout;
+  /** Per reader: its key. */
+  readonly #keys: readonly string[];
   readonly #echoed: ReadonlyMap<string, number>;
+  readonly #names: InputNames;
+  /** Keys that ignoring all others leaves. */
+  readonly #used: ReadonlySet<string>;
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
     this.#readers = readers;
-    this.#known = new Map(readers.map((r, i) => [r.name, i]));
+    this.#names = new InputNames(layout.declared);
+    const echoed = layout.passthrough === '*' ? [] : layout.passthrough;
+    this.#keys = readers.map((r) => this.#names.inInput(r.name));
+    this.#known = new Map(this.#keys.map((key, i) => [key, i]));
     this.#layout = layout;
-    this.#echoed = new Map(layout.passthrough === '*' ? [] : layout.passthrough.map((name, i) => [name, i]));
+    this.#echoed = new Map(echoed.map((name, i) => [this.#names.inInput(name), i]));
+    this.#used = new Set([...readers.map((r) => r.name), ...echoed]);
   }
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
@@ -54,7 +72,7 @@ export class JsonDecoder implements Decoder {
   }
 
   #record(record: Buffer, row: number, batch: ColumnBatch): RecordFault | null {
-    if (!isUtf8(record)) return fault('invalid_utf8', null, 'the record is not valid UTF-8');
+    if (!isUtf8(record)) return fault('invalid_utf8', null, notTextMessage(this.#layout.encoding));
     const text = record.toString('utf8').trim();
     let value: unknown;
     try {
@@ -75,10 +93,11 @@ export class JsonDecoder implements Decoder {
     const object = value as Record<string, unknown>;
     for (let c = 0; c < this.#readers.length; c++) {
       const reader = this.#readers[c]!;
-      if (!Object.hasOwn(object, reader.name)) {
+      const key = this.#keys[c]!;
+      if (!Object.hasOwn(object, key)) {
         return fault('missing_column', reader.name, 'the column is missing');
       }
-      const refused = reader.readNative(object[reader.name], batch.columns[c]!, row);
+      const refused = reader.readNative(object[key], batch.columns[c]!, row);
       if (refused) return fault(refused.code, reader.name, refused.message);
     }
     return null;
@@ -88,20 +107,28 @@ export class JsonDecoder implements Decoder {
     const { passthrough, reserved, outcome } = this.#layout;
     const seen = new Set<string>();
     for (const { key } of members) {
+      const column = this.#known.get(key);
       if (seen.has(key)) {
-        return fault('duplicate_column', this.#known.has(key) ? key : null, 'a key is there twice');
+        return fault(
+          'duplicate_column',
+          column === undefined ? null : this.#readers[column]!.name,
+          'a key is there twice',
+        );
       }
       seen.add(key);
-      if (this.#known.has(key)) continue;
-      if (key === outcome) {
-        return fault('outcome_present', key, 'the outcome is part of the application');
+      if (column !== undefined) continue;
+      const meant = this.#names.meaning(key, this.#used);
+      if (meant === null) continue;
+      if (this.#names.isConstant(meant)) return fault('unexpected_column', meant, CONSTANT_GIVEN);
+      if (meant === outcome) {
+        return fault('outcome_present', meant, 'the outcome is part of the application');
       }
-      if (passthrough === '*' && reserved.includes(key)) {
-        return fault('unexpected_column', key, 'the key has the name of a field of the answer, which it would hide');
+      if (passthrough === '*' && reserved.includes(meant)) {
+        return fault('unexpected_column', meant, 'the key has the name of a field of the answer, which it would hide');
       }
       if (passthrough !== '*' && !this.#echoed.has(key)) {
         // The name comes from outside and may be anything, so it is not repeated.
-        return fault('unexpected_column', null, 'a key is not a column of the model and is not passed through');
+        return fault('unexpected_column', null, UNKNOWN_KEY);
       }
     }
     return null;
@@ -109,8 +136,11 @@ export class JsonDecoder implements Decoder {
 
   #echo(members: readonly Member[], row: number, batch: ColumnBatch): void {
     if (this.#layout.passthrough === '*') {
-      const rest = members.filter((m) => !this.#known.has(m.key));
-      batch.passthrough[0]![row] = rest.map((m) => `${JSON.stringify(m.key)}:${m.token}`).join(',');
+      const rest = members.flatMap(({ key, token }) => {
+        const meant = this.#known.has(key) ? null : this.#names.meaning(key, this.#used);
+        return meant === null ? [] : [`${JSON.stringify(meant)}:${token}`];
+      });
+      batch.passthrough[0]![row] = rest.join(',');
       return;
     }
     for (const m of members) {

@@ -56,12 +56,6 @@ export function numberAt(bytes: Uint8Array, start: number, end: number): number 
   return negative ? -value : value;
 }
 
-/** true for a text that is such a number. */
-export function readsAsNumber(text: string): boolean {
-  const bytes = Buffer.from(text);
-  return !Number.isNaN(numberAt(bytes, 0, bytes.length));
-}
-
 /** A number with an exponent or with many digits. `at`: behind the mantissa, which has `digits` digits. */
 function scaled(
   bytes: Uint8Array,

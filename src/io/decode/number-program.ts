@@ -8,6 +8,7 @@ import { EXACT_DIGITS, MINUS, PLUS, POINT } from './number-bytes.ts';
 import { type RowLocals, VECTOR } from './row-locals.ts';
 
 const ZERO = 48;
+const COMMA = 44;
 /** 10 · 256 + 1 */
 const PAIR = 2561;
 /** Larger than any number of EXACT_DIGITS digits. */
@@ -38,7 +39,13 @@ export function readNumber(x: RowLocals, { reader, divisors, none, slow }: ReadN
   const { f, p, q, length, c, digits, slot, at, negative, value } = x;
   f.get(q, p).op('i32.sub').tee(length).i32(1).op('i32.sub').i32(VECTOR).op('i32.ge_u').leaveIf(none);
   x.byte().tee(c).i32(MINUS).op('i32.eq').set(negative);
-  f.get(q).i32(VECTOR).op('i32.sub').memory('v128.load').tee(digits).bytes(POINT).op('i8x16.eq', 'i8x16.bitmask');
+  f.get(q)
+    .i32(VECTOR)
+    .op('i32.sub')
+    .memory('v128.load')
+    .tee(digits)
+    .bytes(reader.notation?.decimal === 'comma' ? COMMA : POINT)
+    .op('i8x16.eq', 'i8x16.bitmask');
   f.i32(0xffff).i32(VECTOR).get(length).op('i32.sub', 'i32.shl', 'i32.and').tee(at);
   // 1 + the place of the first point, 0 if there is none.
   f.i32(1).op('i32.shl', 'i32.ctz').i32(31).op('i32.and').set(slot);

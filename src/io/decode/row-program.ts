@@ -6,7 +6,6 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { Encoding } from '../../inference/encode/encoder.ts';
 import type { WasmFunction } from '../../wasm/function.ts';
 import type { Label } from '../../wasm/type-stack.ts';
-import { readsAsNumber } from './number-bytes.ts';
 import { readNumber } from './number-program.ts';
 import { RowLocals } from './row-locals.ts';
 import { findWord, isLong, WORD_CODE, WORD_FLOAT, type Words } from './word-table.ts';
@@ -137,7 +136,7 @@ class RowProgram {
         f.leave(done);
       };
       // A word for a missing value that looks like a number comes first.
-      if (words && [...reader.missingTexts].some(readsAsNumber)) f.block('noWord', missing);
+      if (words && reader.missingNumbers) f.block('noWord', missing);
       f.block('none', (none) => {
         readNumber(this.#x, { reader, divisors, none: words ? none : slow, slow });
         this.#store(model, 'f64.store', () => f.get(value));

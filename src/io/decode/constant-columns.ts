@@ -1,0 +1,91 @@
+// Columns that no application has: the decoder behind this one reads the others, and these get their declared value in every row.
+import { type ColumnBatch, type ColumnData, newColumns, UNSEEN } from '../../core/batch.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { DirectEncoding } from '../../inference/encode/encoder.ts';
+import { type Decoder, type RecordSlice, rejectEmptyRows } from './decoder.ts';
+
+/** A column of the model and the cell it has in every row. */
+interface Constant {
+  column: number;
+  cell: ColumnData;
+}
+
+export interface ConstantColumnsOptions {
+  /** All columns of the model. */
+  readers: readonly ColumnReader[];
+  /** By the name of the column: its text. */
+  constants: Readonly<Record<string, string>>;
+  direct: DirectEncoding | null;
+  /** Makes the decoder of the other columns. */
+  open: (readers: readonly ColumnReader[], direct: DirectEncoding | null) => Decoder;
+}
+
+/** The cells of the constants. @throws SluiceError usage for a text that its column does not take */
+export function readConstants(readers: readonly ColumnReader[], texts: Readonly<Record<string, string>>): Constant[] {
+  return readers.flatMap((reader, column) => {
+    if (!Object.hasOwn(texts, reader.name)) return [];
+    const cell = newColumns([reader.kind], 1)[0]!;
+    const fault = reader.readText(texts[reader.name]!, cell, 0);
+    const unseen = fault === null && cell.unseenRows.length > 0;
+    if (!fault && !unseen) return [{ column, cell }];
+    const why = fault?.message ?? 'not a category the model knows';
+    throw new SluiceError('usage', `constants: the value for column ${reader.name} is no value of it: ${why}`);
+  });
+}
+
+export class ConstantColumns implements Decoder {
+  /** Reads the other columns. */
+  readonly inner: Decoder;
+  readonly #constants: readonly Constant[];
+  readonly #given: readonly number[];
+  readonly #direct: DirectEncoding | null;
+  /** The batch at hand, and what of it the decoder behind this one sees. */
+  #batch: ColumnBatch | null = null;
+  #seen: ColumnBatch | null = null;
+
+  constructor({ readers, constants, direct, open }: ConstantColumnsOptions) {
+    this.#constants = readConstants(readers, constants);
+    const fixed = new Set(this.#constants.map(({ column }) => column));
+    this.#given = readers.flatMap((_, column) => (fixed.has(column) ? [] : [column]));
+    this.#direct = direct;
+    const others = <T>(all: readonly T[]): T[] => this.#given.map((column) => all[column]!);
+    this.inner = open(others(readers), direct && { inputs: direct.inputs, columns: others(direct.columns) });
+  }
+
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
+    const seen = this.#view(batch);
+    this.inner.decode(block, from, to, seen);
+    // Judged by what the application has: a constant makes no empty row a full one.
+    rejectEmptyRows(seen);
+    batch.rows = seen.rows;
+    batch.rejections = seen.rejections;
+    for (const constant of this.#constants) this.#fill(constant, batch);
+  }
+
+  #view(batch: ColumnBatch): ColumnBatch {
+    if (this.#batch !== batch || this.#seen === null) {
+      this.#batch = batch;
+      this.#seen = { ...batch, columns: this.#given.map((column) => batch.columns[column]!) };
+    }
+    return this.#seen;
+  }
+
+  #fill({ column, cell }: Constant, batch: ColumnBatch): void {
+    const { rows } = batch;
+    const out = batch.columns[column]!;
+    if (cell.kind === 'number') out.numbers.fill(cell.numbers[0]!, 0, rows);
+    else if (cell.kind === 'text') out.texts.fill(cell.texts[0]!, 0, rows);
+    else out.codes.fill(cell.codes[0]!, 0, rows);
+    out.unseenRows.length = 0;
+    const encoding = this.#direct?.columns[column];
+    if (!encoding) return;
+    // Rows that were encoded directly have nothing in these places.
+    const [number, code] = [cell.numbers[0] ?? 0, cell.codes[0] ?? 0];
+    const value = encoding.values?.[code - UNSEEN] ?? (Number.isNaN(number) ? encoding.missing : number);
+    for (const place of encoding.places) {
+      const { data, width } = this.#direct!.inputs[place.input]!;
+      for (let r = 0, at = place.column; r < rows; r++, at += width) (data as Float32Array)[at] = value;
+    }
+  }
+}

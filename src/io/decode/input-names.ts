@@ -1,0 +1,83 @@
+// From the names an input has to those of the model and back, as they were declared, and what of it is not looked at.
+import { SluiceError } from '../../core/errors.ts';
+import { type DeclaredColumns, withoutBlanks } from '../../core/input-declaration.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+
+const NOTHING: DeclaredColumns = { names: null, rename: {}, ignore: [], constants: {} };
+
+export class InputNames {
+  /** Columns of the model that no application has: the same in all. */
+  readonly constants: Readonly<Record<string, string>>;
+  readonly #rename: Readonly<Record<string, string>>;
+  /** Name in the input → name from here on. */
+  readonly #meaning: ReadonlyMap<string, string>;
+  readonly #ignored: ReadonlySet<string>;
+  readonly #ignoresRest: boolean;
+
+  constructor({ rename, ignore, constants }: DeclaredColumns = NOTHING) {
+    this.constants = constants;
+    this.#rename = rename;
+    this.#meaning = new Map(Object.entries(rename).map(([name, there]) => [there, name]));
+    this.#ignored = new Set(ignore === '*' ? [] : ignore);
+    this.#ignoresRest = ignore === '*';
+  }
+
+  /** What the input calls a column. */
+  inInput(name: string): string {
+    return Object.hasOwn(this.#rename, name) ? this.#rename[name]! : name;
+  }
+
+  /** What a name of the input means; null: nobody looks at it. `used`: the names that are, of the model and of passthrough. */
+  meaning(name: string, used: ReadonlySet<string>): string | null {
+    if (this.#ignored.has(name)) return null;
+    const meant = this.#meaning.get(name) ?? name;
+    return this.#ignoresRest && !used.has(meant) ? null : meant;
+  }
+
+  /** Names that are ignored one by one. */
+  get ignored(): readonly string[] {
+    return [...this.#ignored];
+  }
+
+  isConstant(name: string): boolean {
+    return Object.hasOwn(this.constants, name);
+  }
+
+  /** The names of a header row, or those declared instead of one, as they are from here on. */
+  ofHeader(cells: readonly string[], used: ReadonlySet<string>, trim: boolean): (string | null)[] {
+    return cells.map((cell) => this.meaning(trim ? withoutBlanks(cell) : cell, used));
+  }
+}
+
+/** Columns whose readers have a text of their own to read are those of the input. */
+export const columnsOfInput = <C extends { readonly name: string }>(columns: readonly C[], names: InputNames): C[] =>
+  columns.filter(({ name }) => !names.isConstant(name));
+
+/**
+ * Refuses declarations that contradict themselves or the model, all at once.
+ * @throws SluiceError usage
+ */
+export function checkDeclared(
+  declared: DeclaredColumns,
+  readers: readonly ColumnReader[],
+  passthrough: readonly string[] | '*',
+): void {
+  const names = new InputNames(declared);
+  const model = new Set(readers.map(({ name }) => name));
+  const faults: string[] = [];
+  for (const name of Object.keys(declared.constants)) {
+    if (!model.has(name)) faults.push(`constants: ${name} is no column of the model`);
+    if (Object.hasOwn(declared.rename, name)) faults.push(`constants: ${name} is renamed, too: it is one or the other`);
+  }
+  for (const name of Object.keys(declared.rename)) {
+    const known = model.has(name) || passthrough === '*' || passthrough.includes(name);
+    if (!known) faults.push(`rename: ${name} is neither a column of the model nor passed through`);
+    if (names.meaning(names.inInput(name), new Set([name])) === null) {
+      faults.push(`ignore: the column that ${name} is called in the input is ignored and renamed`);
+    }
+  }
+  if (readers.length > 0 && readers.every(({ name }) => names.isConstant(name))) {
+    faults.push('constants: every column of the model is one, so that nothing of an application counts');
+  }
+  if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
+}

@@ -1,0 +1,199 @@
+// Text of a declared encoding as UTF-8, in front of everything that cuts and reads; what the encoding does not define stays no text.
+import { isAscii } from 'node:buffer';
+import { SluiceError } from '../../core/errors.ts';
+import { refuseForeignContent } from '../../core/foreign-content.ts';
+import type { EncodingName } from '../../core/input-declaration.ts';
+import type { Chunks } from './byte-source.ts';
+
+type Foreign = Exclude<EncodingName, 'utf-8'>;
+
+/** A byte that no text in UTF-8 has: the record with it is rejected, and no other. */
+const NO_TEXT = 0xff;
+/** Bytes at the beginning that tell what an input is. */
+const HEAD_BYTES = 64;
+
+/** Characters of windows-1252 from 0x80 to 0x9f; 0: none. Source: the table of Microsoft, without what browsers add to it. */
+const WINDOWS_1252 = [
+  ...[0x20ac, 0, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0, 0x017d, 0],
+  ...[0, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0, 0x017e, 0x0178], // biome-ignore format: a row of the table
+];
+
+/** The bytes from 0x80 on as UTF-8, three a character and how many of them count. ISO/IEC 8859-1 has no character below 0xa0. */
+function tableOf(encoding: 'latin1' | 'windows-1252'): { bytes: Uint8Array; lengths: Uint8Array } {
+  const bytes = new Uint8Array(128 * 3);
+  const lengths = new Uint8Array(128);
+  for (let i = 0; i < 128; i++) {
+    const code = i >= 32 ? 0x80 + i : encoding === 'latin1' ? 0 : WINDOWS_1252[i]!;
+    const text = code === 0 ? [NO_TEXT] : [...Buffer.from(String.fromCharCode(code))];
+    bytes.set(text, i * 3);
+    lengths[i] = text.length;
+  }
+  return { bytes, lengths };
+}
+
+/** Turns chunks of one encoding into UTF-8, whatever characters they are cut in. */
+interface Transcoder {
+  /** The characters that are whole with this chunk; valid until the next call. */
+  next(chunk: Uint8Array): Uint8Array;
+  /** What is left when no byte follows. @throws SluiceError truncated_input */
+  end(): Uint8Array;
+}
+
+class SingleBytes implements Transcoder {
+  readonly #table: ReturnType<typeof tableOf>;
+  #out = Buffer.alloc(0);
+
+  constructor(encoding: 'latin1' | 'windows-1252') {
+    this.#table = tableOf(encoding);
+  }
+
+  next(chunk: Uint8Array): Uint8Array {
+    if (isAscii(chunk)) return chunk;
+    if (this.#out.length < chunk.length * 3) this.#out = Buffer.allocUnsafe(chunk.length * 3);
+    const out = this.#out;
+    const { bytes, lengths } = this.#table;
+    let n = 0;
+    for (let i = 0; i < chunk.length; i++) {
+      const byte = chunk[i]!;
+      if (byte < 0x80) {
+        out[n++] = byte;
+        continue;
+      }
+      const at = (byte - 0x80) * 3;
+      const length = lengths[byte - 0x80]!;
+      out[n++] = bytes[at]!;
+      if (length > 1) out[n++] = bytes[at + 1]!;
+      if (length > 2) out[n++] = bytes[at + 2]!;
+    }
+    return out.subarray(0, n);
+  }
+
+  end(): Uint8Array {
+    return new Uint8Array(0);
+  }
+}
+
+/** Two bytes a unit; half of a pair alone is no text. */
+class DoubleBytes implements Transcoder {
+  readonly #low: 0 | 1;
+  #out = Buffer.alloc(0);
+  /** The first byte of a unit that was cut; -1: none. */
+  #byte = -1;
+  /** The first half of a pair whose second one is to come; 0: none. */
+  #half = 0;
+
+  constructor(bigEndian: boolean) {
+    this.#low = bigEndian ? 1 : 0;
+  }
+
+  next(chunk: Uint8Array): Uint8Array {
+    // Three bytes a unit, and one more for half a pair from before.
+    const room = (chunk.length + 2) * 2;
+    if (this.#out.length < room) this.#out = Buffer.allocUnsafe(room);
+    let n = 0;
+    let i = 0;
+    if (this.#byte >= 0 && chunk.length > 0) {
+      n = this.#unit(this.#byte, chunk[0]!, n);
+      this.#byte = -1;
+      i = 1;
+    }
+    for (; i + 1 < chunk.length; i += 2) n = this.#unit(chunk[i]!, chunk[i + 1]!, n);
+    if (i < chunk.length) this.#byte = chunk[i]!;
+    return this.#out.subarray(0, n);
+  }
+
+  end(): Uint8Array {
+    if (this.#byte >= 0) throw new SluiceError('truncated_input', 'the input ends in the middle of a character');
+    return this.#half === 0 ? new Uint8Array(0) : Uint8Array.of(NO_TEXT);
+  }
+
+  /** Writes a unit of two bytes from `n` on; gives one past its last byte. */
+  #unit(first: number, second: number, n: number): number {
+    const out = this.#out;
+    const unit = this.#low === 0 ? first | (second << 8) : second | (first << 8);
+    if (this.#half !== 0) {
+      const half = this.#half;
+      this.#half = 0;
+      if (unit >= 0xdc00 && unit < 0xe000) {
+        const code = 0x10000 + ((half - 0xd800) << 10) + (unit - 0xdc00);
+        out[n++] = 0xf0 | (code >> 18);
+        out[n++] = 0x80 | ((code >> 12) & 63);
+        out[n++] = 0x80 | ((code >> 6) & 63);
+        out[n++] = 0x80 | (code & 63);
+        return n;
+      }
+      out[n++] = NO_TEXT;
+    }
+    if (unit < 0x80) out[n++] = unit;
+    else if (unit < 0x800) {
+      out[n++] = 0xc0 | (unit >> 6);
+      out[n++] = 0x80 | (unit & 63);
+    } else if (unit >= 0xd800 && unit < 0xdc00) this.#half = unit;
+    else if (unit >= 0xdc00 && unit < 0xe000) out[n++] = NO_TEXT;
+    else {
+      out[n++] = 0xe0 | (unit >> 12);
+      out[n++] = 0x80 | ((unit >> 6) & 63);
+      out[n++] = 0x80 | (unit & 63);
+    }
+    return n;
+  }
+}
+
+const LITTLE = 'utf-16le';
+const BIG = 'utf-16be';
+
+/** The order of bytes that a mark at the beginning says; null: there is none. */
+function orderOf([a, b]: Uint8Array): typeof LITTLE | typeof BIG | null {
+  if (a === 0xff && b === 0xfe) return LITTLE;
+  return a === 0xfe && b === 0xff ? BIG : null;
+}
+
+/** The transcoder for an input that begins with `head`. @throws SluiceError invalid_encoding | foreign_content */
+function transcoderFor(encoding: Foreign, head: Uint8Array): { transcoder: Transcoder; skip: number } {
+  if (encoding === 'latin1' || encoding === 'windows-1252') {
+    if (head[0] === 0xef && head[1] === 0xbb && head[2] === 0xbf) {
+      throw new SluiceError(
+        'invalid_encoding',
+        `the input begins as UTF-8 does, not as ${encoding}: leave encoding out`,
+      );
+    }
+    refuseForeignContent(head);
+    return { transcoder: new SingleBytes(encoding), skip: 0 };
+  }
+  const order = orderOf(head);
+  if (encoding === 'utf-16' && order === null) {
+    throw new SluiceError(
+      'invalid_encoding',
+      'the input has no byte order mark: declare encoding: utf-16le or utf-16be',
+    );
+  }
+  if (encoding !== 'utf-16' && order !== null && order !== encoding) {
+    throw new SluiceError('invalid_encoding', `the byte order mark of the input says ${order}, not ${encoding}`);
+  }
+  return { transcoder: new DoubleBytes((order ?? encoding) === BIG), skip: order === null ? 0 : 2 };
+}
+
+/**
+ * The chunks as UTF-8, without a byte order mark. A chunk is valid until the next one is asked for.
+ * @throws SluiceError invalid_encoding | foreign_content for what does not begin as it should, truncated_input, or what `chunks` throw
+ */
+export async function* transcoded(chunks: Chunks, encoding: Foreign): AsyncGenerator<Uint8Array> {
+  let head: Buffer | null = Buffer.alloc(0);
+  let transcoder: Transcoder | null = null;
+  const begin = (bytes: Uint8Array): Uint8Array => {
+    const begun = transcoderFor(encoding, bytes.subarray(0, HEAD_BYTES));
+    transcoder = begun.transcoder;
+    head = null;
+    return begun.transcoder.next(bytes.subarray(begun.skip));
+  };
+  for await (const chunk of chunks) {
+    if (head === null) {
+      yield transcoder!.next(chunk);
+      continue;
+    }
+    head = Buffer.concat([head, chunk]);
+    if (head.length >= HEAD_BYTES) yield begin(head);
+  }
+  if (head !== null && head.length > 0) yield begin(head);
+  if (transcoder !== null) yield (transcoder as Transcoder).end();
+}
