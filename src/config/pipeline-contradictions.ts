@@ -1,6 +1,7 @@
 // What the schema of a pipeline cannot say: keys that exclude or need each other, and files whose names contradict their format.
 import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
 import { momentOf } from '../core/time-of-day.ts';
+import { judgeDatabases } from './database-contradictions.ts';
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
 import { topicPattern } from './topic-pattern.ts';
 import type { YamlDocument, YamlProblem } from './yaml.ts';
@@ -23,6 +24,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   judgeDeadLetters(pipeline, say);
   judgeRetry(pipeline, say);
   judgeLogin(pipeline, say);
+  judgeDatabases(pipeline, say);
   return problems.sort((a, b) => a.line - b.line || a.column - b.column);
 }
 
@@ -49,7 +51,7 @@ function judgeValues({ source, sink }: Pipeline, say: Say): void {
   if (source.type === 'kafka') {
     if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
     if (source.tombstones === 'forward' && sink.type !== 'kafka') {
-      say('source', 'tombstones: a file has no place for records without a value');
+      say('source', 'tombstones: files and tables have no place for records without a value');
     }
   }
   if (sink.type !== 'kafka' || !sink.routes) return;
@@ -92,7 +94,7 @@ function judgeTopics({ source, sink, dead_letter: letters }: Pipeline, say: Say)
   if (pattern !== undefined && !isRegExp(pattern))
     say('source.topic_pattern', 'topic_pattern: is no regular expression');
   if (topics && new Set(topics).size < topics.length) say('source.topics', 'topics: one is there twice');
-  if (topic === undefined && sink.type === 'file') say('source', 'topics: a single topic goes to files');
+  if (topic === undefined && sink.type !== 'kafka') say('source', 'topics: a single topic goes to files or a table');
   if (topic === undefined && letters?.type === 'kafka' && letters.retry) {
     say('dead_letter', 'retry: needs a single topic as the source');
   }
@@ -116,19 +118,22 @@ function isRegExp(pattern: string): boolean {
 }
 
 function judgeEnds({ source, sink, delivery, allow_empty, deadline }: Pipeline, say: Say): void {
-  const files = source.type === 'file' || source.type === 'stdio';
-  if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files and standard input');
-  if (deadline !== undefined && !files) say('deadline', 'deadline: is for files and standard input');
+  const files = source.type === 'file' || source.type === 'stdio' || source.type === 'postgres';
+  if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files, queries and standard input');
+  if (deadline !== undefined && !files) say('deadline', 'deadline: is for files, queries and standard input');
   if (deadline !== undefined && momentOf(deadline, Date.now()) === null) {
     say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');
   }
-  const topics = source.type === 'kafka' && sink.type === 'kafka';
+  const topics = source.type === 'kafka' && (sink.type === 'kafka' || sink.type === 'postgres');
   if (delivery === 'exactly_once' && !topics && source.type !== 'upload') {
-    say('delivery', 'delivery: exactly_once needs a topic on both sides, or an upload as the source');
+    say(
+      'delivery',
+      'delivery: exactly_once needs a topic on both sides, a topic and a table, or an upload as the source',
+    );
   }
   if (source.type === 'upload' && sink.type === 'stdio') say('sink', 'an upload goes to a file or a topic');
   if (source.type === 'kafka') {
-    if (sink.type === 'stdio') say('sink', 'a topic goes to a topic or to files');
+    if (sink.type === 'stdio') say('sink', 'a topic goes to a topic, to a table or to files');
     if (sink.type === 'file' && !sink.path.includes('{partition}')) {
       say('sink', 'path of a sink behind a topic needs {partition} and {offset}');
     }
@@ -147,14 +152,18 @@ function judgeEnds({ source, sink, delivery, allow_empty, deadline }: Pipeline, 
   }
 }
 
-function judgeDeadLetters({ source, dead_letter, on_invalid }: Pipeline, say: Say): void {
+function judgeDeadLetters({ source, sink, dead_letter, on_invalid }: Pipeline, say: Say): void {
   if (on_invalid === 'dead_letter' && !dead_letter) say('on_invalid', 'on_invalid: dead_letter needs a dead_letter');
   if (!dead_letter) return;
   if (source.type === 'upload') {
     if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of uploads are listed in files');
-    else if (!dead_letter.path.includes('{name}')) say('dead_letter', 'path of dead letters of uploads needs {name}');
+    else if (dead_letter.type === 'file' && !dead_letter.path.includes('{name}'))
+      say('dead_letter', 'path of dead letters of uploads needs {name}');
   } else if (source.type === 'kafka') {
     if (dead_letter.type === 'file') say('dead_letter', 'dead letters of a topic go to a topic');
+    if (dead_letter.type === 'kafka' && sink.type === 'postgres') {
+      say('dead_letter', 'dead letters on the way to a table go to a table: one transaction holds them all');
+    }
   } else if (dead_letter.type === 'kafka') say('dead_letter', 'dead letters of files are listed in a file');
 }
 

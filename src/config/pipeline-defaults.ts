@@ -41,6 +41,10 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["format"],"csv"],
       [["compression"],"none"],
     ],
+    postgres: [
+      [["connect_timeout_ms"],10000],
+      [["statement_timeout_ms"],3600000],
+    ],
     upload: [
       [["format"],"csv"],
     ],
@@ -55,6 +59,11 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["roll_rows"],100000],
       [["roll_ms"],60000],
     ],
+    postgres: [
+      [["connect_timeout_ms"],10000],
+      [["statement_timeout_ms"],3600000],
+      [["mode"],"append"],
+    ],
     stdio: [
       [["format"],"ndjson"],
       [["compression"],"none"],
@@ -66,5 +75,6 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["retry","attempts"],3],
     ],
     file: [],
+    postgres: [],
   },
 };

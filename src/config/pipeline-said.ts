@@ -42,7 +42,8 @@ function fill(mapping: Mapping, defaults: Defaults): void {
 
 /** The defaults that depend on other keys. */
 export function withDependentDefaults(file: string, value: PipelineFile): Pipeline {
-  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && value.sink.type === 'kafka');
+  const transactional = value.sink.type === 'kafka' || value.sink.type === 'postgres';
+  const exactly = value.source.type === 'upload' || (value.source.type === 'kafka' && transactional);
   return {
     ...value,
     file,

@@ -44,9 +44,13 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       allow_empty: Type.Optional(SCORING.allow_empty()),
       deadline: Type.Optional(SCORING.deadline()),
       delivery: Type.Optional(
-        choice('exactly_once: between topics, and of uploads per idempotency key', ['exactly_once', 'at_least_once'], {
-          otherwise: 'exactly_once where it is possible',
-        }),
+        choice(
+          'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',
+          ['exactly_once', 'at_least_once'],
+          {
+            otherwise: 'exactly_once where it is possible',
+          },
+        ),
       ),
       transaction_rows: whole('between topics: most rows of one transaction', [1], { default: 4096 }),
       commit_interval_ms: whole(
@@ -72,12 +76,14 @@ export type KafkaSource = Static<(typeof SOURCES)['kafka']>;
 export type FileSource = Static<(typeof SOURCES)['file']>;
 export type StdioSource = Static<(typeof SOURCES)['stdio']>;
 export type UploadSource = Static<(typeof SOURCES)['upload']>;
-export type Source = KafkaSource | FileSource | StdioSource | UploadSource;
+export type PostgresSource = Static<(typeof SOURCES)['postgres']>;
+export type Source = KafkaSource | FileSource | StdioSource | PostgresSource | UploadSource;
 export type KafkaSink = Static<(typeof SINKS)['kafka']>;
 export type FileSink = Static<(typeof SINKS)['file']>;
 export type StdioSink = Static<(typeof SINKS)['stdio']>;
-export type Sink = KafkaSink | FileSink | StdioSink;
-export type DeadLetter = Static<(typeof DEAD_LETTERS)['kafka' | 'file']>;
+export type PostgresSink = Static<(typeof SINKS)['postgres']>;
+export type Sink = KafkaSink | FileSink | StdioSink | PostgresSink;
+export type DeadLetter = Static<(typeof DEAD_LETTERS)['kafka' | 'file' | 'postgres']>;
 export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;
 export type KafkaConfig = Static<typeof KafkaSchema>;
 

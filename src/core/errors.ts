@@ -241,6 +241,20 @@ export const ERRORS = {
   ),
   kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
+  // --- databases
+  database_unreachable: dependency(
+    'The database cannot be reached.',
+    'Check its address, the network and that it runs; nothing was written.',
+  ),
+  database_refused: usage(
+    'The database refuses what the pipeline asks of it.',
+    'Do what the message says: grant what is missing, or make table, query and columns fit.',
+  ),
+  database_failed: dependency(
+    'The database failed, or the connection to it was lost.',
+    'Run again: nothing of the run is visible, or all of it, and then the repetition changes nothing.',
+  ),
+
   // --- models
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),

@@ -24,6 +24,7 @@ export const LOG_EVENTS = {
   registry_up: 'the registry is reached again',
   cache_damaged: 'a cached package is damaged and fetched again',
   run_started: 'a run has begun',
+  run_repeated: 'this very run had appended its rows to the table before: nothing was changed',
   run_progress: 'how far it is, every ten seconds',
   run_stopping: 'it was told to stop',
   run_finished: 'it has ended, with its counts',

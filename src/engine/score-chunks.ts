@@ -32,14 +32,23 @@ const DEFAULT_MAX_DEPTH = 16;
 /** Created once: an abort without a reason creates an error with a stack each time. */
 const OVER = new SluiceError('cancelled', 'the stream is over');
 
-export type InputFormat = ({ format: 'delimited'; delimiter: string } | { format: 'json' } | { format: 'ndjson' }) & {
-  /** What its owner declared of it. Default: nothing. */
-  declared?: InputDeclaration;
-};
+export type InputFormat =
+  /** `tokens`: what is passed through are tokens of JSON, which tell a value that is not there from an empty text. */
+  ({ format: 'delimited'; delimiter: string; tokens?: boolean } | { format: 'json' } | { format: 'ndjson' }) & {
+    /** What its owner declared of it. Default: nothing. */
+    declared?: InputDeclaration;
+  };
 
 /** Whether the first record names the fields. */
 export const hasHeader = ({ format, declared }: InputFormat): boolean =>
   format === 'delimited' && (declared?.columns?.names ?? null) === null;
+
+/** How predictions are written; `copy` as in `OutputSpec`. */
+export interface RunOutput {
+  format: OutputFormat;
+  delimiter: string;
+  copy?: boolean;
+}
 
 export interface StreamLimits {
   /** A longer record is rejected (delimited, NDJSON) or ends the input (JSON array). */
@@ -58,7 +67,7 @@ export interface ScoreChunksOptions {
   /** The whole input, where it is in memory already; `chunks` is not read then. Small inputs take a shortcut. */
   whole?: Uint8Array | null;
   input: InputFormat;
-  output: { format: OutputFormat; delimiter: string };
+  output: RunOutput;
   passthrough: readonly string[] | '*';
   /** Add effects and reasons to the predictions. */
   interpretation?: InterpretationSpec | null;
@@ -238,7 +247,12 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
   const listed = options.writeRejects && ids.length > 0 ? { listed: ids } : {};
   if (input.format === 'delimited') {
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
-    const spec: OutputSpec = { ...output, passthrough: header.passthrough, passthroughIsJson: false, interpretation };
+    const spec: OutputSpec = {
+      ...output,
+      passthrough: header.passthrough,
+      passthroughIsJson: input.tokens === true,
+      interpretation,
+    };
     refuseHiddenKeys(spec);
     const layout = header.layout;
     return { input: { format: 'delimited', layout, ...declaredParts(input.declared) }, output: spec, ...listed };

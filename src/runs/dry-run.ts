@@ -33,7 +33,8 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
   if (source.type === 'kafka') await dryRunOfTopic({ ...pipeline, source }, context, log);
   else {
     if (sink.type === 'kafka' || letters?.type === 'kafka') await describeTopics(pipeline, log);
-    log(`source: ${source.type === 'file' ? source.path : 'standard input'} (not read)`);
+    const queried = source.type === 'postgres' ? (source.table ?? 'a query') : 'standard input';
+    log(`source: ${source.type === 'file' ? source.path : queried} (not read)`);
   }
   log('nothing was written or committed');
 }

@@ -1,12 +1,11 @@
 // Opens any source and any sink of files from its spec: the one place that knows formats, compressions and names of files.
 import { glob, stat } from 'node:fs/promises';
-import type { FileSink, FileSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
+import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
-import type { InputFormat } from '../engine/score-chunks.ts';
+import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
-import type { OutputFormat } from '../io/format/formatter.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
@@ -24,6 +23,8 @@ export interface Endpoint {
   compression: Compression;
   /** Of csv and tsv. */
   delimiter: string;
+  /** It is no file but what this database answers; `name` is what messages call it. */
+  query?: PostgresSource;
 }
 
 export interface OpenSource {
@@ -40,7 +41,7 @@ export interface OpenSource {
 
 export interface OpenSink extends ByteSink {
   /** The format in which predictions are written to it. */
-  readonly output: { format: OutputFormat; delimiter: string };
+  readonly output: RunOutput;
 }
 
 /**
@@ -48,7 +49,11 @@ export interface OpenSink extends ByteSink {
  * stands is no pattern.
  * @throws SluiceError input_not_found | usage: an ending that is no format
  */
-export async function inputsOf(source: FileSource | StdioSource): Promise<Endpoint[]> {
+export async function inputsOf(source: FileSource | StdioSource | PostgresSource): Promise<Endpoint[]> {
+  if (source.type === 'postgres') {
+    const name = source.table ?? 'query';
+    return [{ name, format: 'csv', compression: 'none', delimiter: ',', query: source }];
+  }
   if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
   if (!isPattern(source.path) || (await stat(source.path).catch(() => null))) {
     return [endpoint(source.path, source, 'csv')];
@@ -68,8 +73,11 @@ export function outputEndpoint(sink: FileSink | StdioSink, input: Endpoint): End
 }
 
 /** A path in which `{name}` stands for the name of the input, without folder and endings. */
-export const outputName = (pattern: string, input: Pick<Endpoint, 'name'>): string =>
-  pattern.replaceAll('{name}', input.name === STDIO ? 'stdin' : namedFormat(input.name).stem);
+export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'query'>): string =>
+  pattern.replaceAll(
+    '{name}',
+    input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
+  );
 
 interface FormatSpec {
   format?: FileFormat | undefined;

@@ -1,6 +1,6 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import { stat } from 'node:fs/promises';
-import type { KafkaSink } from '../config/pipeline-schema.ts';
+import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
@@ -9,6 +9,7 @@ import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
+import { digested, openQuerySource, openTable } from './database-ends.ts';
 import {
   type Endpoint,
   inputsOf,
@@ -28,7 +29,7 @@ import { type RunFile, refuseSameFiles } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
 
-/** One input and where its predictions go; null: to the topic of the run. */
+/** One input and where its predictions go; null: to the topic or the table of the run. */
 interface Step {
   input: Endpoint;
   output: Endpoint | null;
@@ -56,10 +57,14 @@ async function sizeOf(inputs: readonly Endpoint[]): Promise<number> {
 }
 
 const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
-  spec.sink.type === 'kafka' ? null : outputEndpoint((spec as FilesOnlySpec).sink, input);
+  spec.sink.type === 'kafka' || spec.sink.type === 'postgres'
+    ? null
+    : outputEndpoint((spec as FilesOnlySpec).sink, input);
 
 function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
-  const files = inputs.filter(({ name }) => name !== STDIO).map(({ name }) => ({ name, role: 'the input' }));
+  const files = inputs
+    .filter(({ name, query }) => name !== STDIO && !query)
+    .map(({ name }) => ({ name, role: 'the input' }));
   return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
 }
 
@@ -218,15 +223,10 @@ class FileRun {
     try {
       const counts = await this.#scorer.score({
         open: async () => {
-          const source = await openSource(input, spec.tuning?.readBytes);
-          try {
-            sink = await this.#openSink(output, together.set);
-          } catch (error) {
-            await source.close();
-            throw error;
-          }
-          this.#source = source;
-          return { source, sink };
+          const ends = await this.#openEnds(input, output, together.set);
+          this.#source = ends.source;
+          sink = ends.sink;
+          return ends;
         },
         rejects: rejects.part(input, together.set),
         scoring: scoringOf(spec, topic ? '*' : []),
@@ -267,6 +267,34 @@ class FileRun {
       result.bytesWritten += bytesWritten;
       if (output !== null) result.outputs.push(output);
       if (list !== null && !result.rejectLists.includes(list)) result.rejectLists.push(list);
+    }
+  }
+
+  async #openEnds(
+    input: Endpoint,
+    output: Endpoint | null,
+    set: CommitSet,
+  ): Promise<{ source: OpenSource; sink: OpenSink }> {
+    const { spec, model } = this.#parts;
+    const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
+    const opened = input.query
+      ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
+      : await openSource(input, spec.tuning?.readBytes);
+    try {
+      if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, set) };
+      const { source, digest } = digested(opened);
+      const { manifest } = model;
+      const table = {
+        manifest,
+        passthrough,
+        interpretation: interpretationOf(spec),
+        digest,
+        log: this.#parts.context.log,
+      };
+      return { source, sink: await openTable(spec.sink as PostgresSink, table) };
+    } catch (error) {
+      await opened.close();
+      throw error;
     }
   }
 

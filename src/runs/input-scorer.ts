@@ -112,7 +112,7 @@ export class InputScorer {
       const holds = async () => {
         if (!(await confirmed)) throw refuted.signal.reason;
       };
-      const idle = source.totalBytes === null && run.idleMs !== undefined ? { idleMs: run.idleMs } : {};
+      const idle = !source.repeatable && run.idleMs !== undefined ? { idleMs: run.idleMs } : {};
       return await runOnce({
         model: this.#options.model,
         pool,

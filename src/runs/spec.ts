@@ -1,5 +1,12 @@
 // The spec of a run: one source, one scoring, one sink. A pipeline file says it in YAML, `sluice score` in flags, an upload by its pipeline.
-import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
+import type {
+  FileSink,
+  FileSource,
+  Pipeline,
+  PostgresSource,
+  StdioSink,
+  StdioSource,
+} from '../config/pipeline-schema.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { RejectsList } from './rejects-list.ts';
 import type { Scoring } from './run-once.ts';
@@ -20,9 +27,9 @@ export interface Tuning {
   readBytes?: number;
 }
 
-/** A run whose input is files or standard input. */
+/** A run whose input is files, standard input or a query. */
 export interface FileRunSpec extends RunSpec {
-  source: FileSource | StdioSource;
+  source: FileSource | StdioSource | PostgresSource;
 }
 
 /** A run between files: neither end is a topic. */

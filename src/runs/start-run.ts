@@ -1,5 +1,5 @@
 // Starts a run, whatever its ends are. Each kind is imported on demand: a run of files must not load the Kafka client.
-import type { FileSource, StdioSource } from '../config/pipeline-schema.ts';
+import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
@@ -18,9 +18,9 @@ async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
 export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
   const { source, sink } = spec;
   if (context.metrics) await measured(spec, context.metrics);
-  if (source.type === 'file' || source.type === 'stdio') {
+  if (source.type === 'file' || source.type === 'stdio' || source.type === 'postgres') {
     const { startFileRun } = await import('./file-run.ts');
-    return startFileRun({ ...spec, source: source as FileSource | StdioSource }, context);
+    return startFileRun({ ...spec, source: source as FileSource | StdioSource | PostgresSource }, context);
   }
   if (source.type !== 'kafka') {
     throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);

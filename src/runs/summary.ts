@@ -128,6 +128,12 @@ const topicText = (end: KafkaSource | KafkaSink): string => {
 };
 
 const placeOf = (end: RunSpec['source'] | RunSpec['sink']): string =>
-  end.type === 'kafka' ? topicText(end) : end.type === 'file' ? end.path : STDIO;
+  end.type === 'kafka'
+    ? topicText(end)
+    : end.type === 'postgres'
+      ? (end.table ?? 'query')
+      : end.type === 'file'
+        ? end.path
+        : STDIO;
 
 const round = (n: number): number => Number(n.toFixed(3));

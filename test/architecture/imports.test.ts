@@ -17,6 +17,8 @@ const MAY_IMPORT = new Map(
 const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['inference/evaluate'],
   aws4fetch: ['model/registry'],
+  pg: ['postgres'],
+  'pg-copy-streams': ['postgres'],
   'csv-parse': ['io/decode', 'onboarding'],
   commander: ['doors/commands', '.'],
   yaml: ['config', 'doors/http'],

@@ -31,6 +31,19 @@ const route = Type.Object(
   closed,
 );
 const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }));
+/** Which database an end is, and how long it is waited for. */
+const database = () => ({
+  url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
+    otherwise: 'what $PGHOST, $PGUSER, $PGDATABASE … say',
+  }),
+  url_env: maybe('instead of `url`: environment variable that holds it, password and all'),
+  connect_timeout_ms: whole('longest time for one attempt to connect', [1], { default: 10_000 }),
+  statement_timeout_ms: whole('longest time for a statement other than the transfer of rows; 0: any', [0], {
+    default: 3_600_000,
+  }),
+});
+const keyColumns = (description: string) =>
+  Type.Optional(Type.Array(Type.String({ minLength: 1 }), { minItems: 1, description }));
 const fileFormat = () => Type.Optional(choice('format of the file', FILE_FORMATS, BY_NAME));
 const fileCompression = () => Type.Optional(SCORING.compression('compression of the file', BY_NAME));
 
@@ -81,6 +94,16 @@ export const SOURCES = {
       format: choice('format of standard input', TEXT_FORMATS, { default: 'csv' }),
       compression: SCORING.compression('compression of standard input', { default: 'none' }),
       delimiter: delimiter(),
+    },
+    closed,
+  ),
+  postgres: Type.Object(
+    {
+      type: literal('postgres'),
+      ...database(),
+      table: maybe('table or schema.table: its columns of the model, and those passed through'),
+      query: maybe('instead of `table`: a SELECT'),
+      key: keyColumns('columns the rows are ordered by, so that their numbers mean something'),
     },
     closed,
   ),
@@ -140,6 +163,22 @@ export const SINKS = {
     },
     closed,
   ),
+  postgres: Type.Object(
+    {
+      type: literal('postgres'),
+      ...database(),
+      table: text('table or schema.table; made where it is not there'),
+      mode: choice(
+        'rows are added, take the place of those with the same key, or of all',
+        ['append', 'merge', 'replace'],
+        {
+          default: 'append',
+        },
+      ),
+      key: keyColumns('merge: columns passed through that tell rows apart'),
+    },
+    closed,
+  ),
   stdio: Type.Object(
     {
       type: literal('stdio'),
@@ -175,4 +214,8 @@ export const DEAD_LETTERS = {
     closed,
   ),
   file: Type.Object({ type: literal('file'), path: text('file that lists the rejected rows') }, closed),
+  postgres: Type.Object(
+    { type: literal('postgres'), table: text('from a topic to a table: table of rejected applications, beside it') },
+    closed,
+  ),
 } as const;

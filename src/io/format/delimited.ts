@@ -16,9 +16,11 @@ import { answerColumns, interpretationColumns, predictionColumns } from './predi
 const FORMULA = /^[=+\-@\t\r]/;
 const PLAIN_NUMBER = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 
+const inQuotes = (text: string): string => `"${text.replaceAll('"', '""')}"`;
+
 /** Text as one CSV field, quoted where RFC 4180 needs it. */
 export function quoteField(text: string, delimiter: string): string {
-  return text.includes(delimiter) || /["\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  return text.includes(delimiter) || /["\r\n]/.test(text) ? inQuotes(text) : text;
 }
 
 /** The same for text that came from outside: formulas are neutralised by a leading apostrophe. */
@@ -48,6 +50,8 @@ export class DelimitedFormatter implements Formatter {
   readonly #gap: string;
 
   readonly #plainAnswers: PlainAnswers | null;
+  /** Text that came from outside as a field. */
+  readonly #field: (text: string, delimiter: string) => string;
 
   /** `kernelAfter`: rows. */
   constructor(
@@ -66,7 +70,8 @@ export class DelimitedFormatter implements Formatter {
     this.#false = fragment(pieces.whenFalse);
     const plain = spec.passthrough.length === 0 && spec.interpretation === null;
     this.#plainAnswers = plain ? PlainAnswers.of(pieces, interpreter, kernelAfter) : null;
-    this.#classes = interpreter.classes.map((c) => fragment(`${d}${neutralField(String(c), d)}${d}`));
+    this.#field = spec.copy === true ? quoteField : neutralField;
+    this.#classes = interpreter.classes.map((c) => fragment(`${d}${this.#field(String(c), d)}${d}`));
     this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
     this.#end = fragment(pieces.end);
     const between = answerColumns(interpreter).length;
@@ -104,9 +109,10 @@ export class DelimitedFormatter implements Formatter {
   }
 
   #passthrough(out: ByteWriter, token: string | null): void {
-    if (token !== null) {
-      const text = this.#spec.passthroughIsJson ? bareText(token) : token;
-      out.utf8(neutralField(text, this.#spec.delimiter));
+    const isJson = this.#spec.passthroughIsJson;
+    if (token !== null && !(isJson && token === 'null')) {
+      const text = isJson ? bareText(token) : token;
+      out.utf8(this.#spec.copy === true ? inQuotes(text) : neutralField(text, this.#spec.delimiter));
     }
     out.byte(this.#delimiter);
   }
@@ -114,7 +120,7 @@ export class DelimitedFormatter implements Formatter {
   #error(out: ByteWriter, e: Rejection): void {
     const d = this.#spec.delimiter;
     out.ascii(this.#gap);
-    out.utf8(`${e.code}${d}${neutralField(e.column ?? '', d)}${d}${quoteField(e.message, d)}`);
+    out.utf8(`${e.code}${d}${this.#field(e.column ?? '', d)}${d}${quoteField(e.message, d)}`);
     const { interpretation } = this.#spec;
     const after = interpretationColumns(interpretation, this.#columns).length;
     out.ascii(`${d.repeat(after)}\n`);
@@ -177,7 +183,7 @@ export class DelimitedFormatter implements Formatter {
     if (spec?.reasons) {
       out.byte(d);
       const codes = at >= 0 ? (x?.reasons[at] ?? []).map((reason) => reason.code).join(';') : '';
-      out.utf8(neutralField(codes, this.#spec.delimiter));
+      out.utf8(this.#field(codes, this.#spec.delimiter));
     }
     out.byte(10);
   }

@@ -14,6 +14,11 @@ export interface OutputSpec {
   passthrough: readonly string[];
   /** The passthrough texts are JSON tokens already (JSON in), not bare text. */
   passthroughIsJson: boolean;
+  /**
+   * CSV for the COPY of a database: nothing between two delimiters is NULL, so texts passed through are always in quotes, and none is
+   * changed for the sake of spreadsheets.
+   */
+  copy?: boolean;
   /** JSON only. `row`: the number of the row stands in front of an answer; `model`: the record stands alone, so that id and
    * version of the model do, and a rejected one is nothing but its error. */
   identity?: 'row' | 'model';

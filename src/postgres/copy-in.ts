@@ -1,0 +1,31 @@
+// Bytes into COPY … FROM STDIN: the fastest way rows go into a table.
+import { from as copyFrom } from 'pg-copy-streams';
+import type { Database } from './database.ts';
+
+export interface CopyIn {
+  /** The caller may reuse the bytes once this resolves. @throws what ended the transfer */
+  write(bytes: Uint8Array): Promise<void>;
+  /** Resolves with the number of rows when the database has them all. */
+  end(): Promise<number>;
+}
+
+/** Begins a transfer; the connection takes no other statement until it has ended. */
+export function copyIn(client: Database, statement: string): CopyIn {
+  const stream = client.query(copyFrom(statement));
+  const failed = Promise.withResolvers<never>();
+  failed.promise.catch(() => {});
+  stream.on('error', (error) => failed.reject(error));
+  const finished = new Promise<void>((resolve) => stream.on('finish', () => resolve()));
+  return {
+    async write(bytes) {
+      // Copied, because the socket keeps what it could not send at once.
+      const copy = Buffer.from(bytes);
+      await Promise.race([failed.promise, new Promise<void>((resolve) => stream.write(copy, () => resolve()))]);
+    },
+    async end() {
+      stream.end();
+      await Promise.race([failed.promise, finished]);
+      return stream.rowCount;
+    },
+  };
+}

@@ -1,0 +1,139 @@
+// A table or a query as an input: one snapshot of it, as a stream of CSV in the words of the model.
+//
+// The server writes CSV (COPY … TO STDOUT), because that is what the engine reads fastest. What CSV cannot say is said by the
+// query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
+// and what is passed through are tokens of JSON, in which NULL is not an empty text.
+import { to as copyTo } from 'pg-copy-streams';
+import { SluiceError } from '../core/errors.ts';
+import type { ByteSource } from '../io/source/byte-source.ts';
+import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
+import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
+import { databaseError } from './faults.ts';
+import { listOf, literalOf, sqlIdentifier, sqlName, tableName } from './names.ts';
+
+export interface QuerySettings extends DatabaseSettings {
+  table?: string | undefined;
+  query?: string | undefined;
+  key?: readonly string[] | undefined;
+}
+
+export interface QueryOptions {
+  manifest: Manifest;
+  passthrough: readonly string[] | '*';
+}
+
+/** Type numbers of PostgreSQL: boolean, and the texts. */
+const BOOL = 16;
+const TEXTS = new Set([25, 1042, 1043, 18, 19]);
+
+/** What a source is called in messages and in the list of rejected rows. */
+export const nameOfQuery = ({ table }: Pick<QuerySettings, 'table'>): string => table ?? 'query';
+
+/**
+ * Opens a transaction that sees one state of the database and writes nothing, and begins to read in it. Memory is that of a few
+ * blocks: the server waits while nobody reads.
+ * @throws SluiceError database_unreachable | database_refused | usage; while reading: database_failed
+ */
+export async function openQuery(settings: QuerySettings, options: QueryOptions): Promise<ByteSource> {
+  const doing = `the ${settings.table === undefined ? 'query' : `table ${sqlName(tableName(settings.table))}`}`;
+  const client = await connectDatabase(settings);
+  try {
+    await client.query('BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY');
+    const select = await selectOf(client, settings, options);
+    await client.query('SET LOCAL statement_timeout = 0');
+    return readingFrom(client, `COPY (${select}) TO STDOUT WITH (FORMAT csv, HEADER true)`, doing);
+  } catch (error) {
+    await disconnect(client);
+    throw databaseError(error, doing);
+  }
+}
+
+function readingFrom(client: Database, statement: string, doing: string): ByteSource {
+  const stream = client.query(copyTo(statement, { highWaterMark: 256 * 1024 }));
+  let read = 0;
+  return {
+    chunks: {
+      async *[Symbol.asyncIterator]() {
+        try {
+          for await (const chunk of stream) {
+            read += (chunk as Buffer).length;
+            yield chunk as Buffer;
+          }
+        } catch (error) {
+          throw databaseError(error, doing);
+        }
+      },
+    },
+    totalBytes: null,
+    bytesRead: () => read,
+    close: () => disconnect(client),
+  };
+}
+
+interface Field {
+  name: string;
+  type: number;
+}
+
+async function selectOf(client: Database, settings: QuerySettings, options: QueryOptions): Promise<string> {
+  const { table, query, key } = settings;
+  // A comment at the end of a query must not swallow what stands behind it.
+  const from = table === undefined ? `(${withoutEnd(query!)}\n)` : sqlName(tableName(table));
+  const described = await client.query(`SELECT * FROM ${from} AS q LIMIT 0`);
+  const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
+  const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
+  const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
+  const outcome = options.manifest.outcome;
+  const expressions = fields.map((field) => {
+    const column = columns.get(field.name);
+    const plain = column === undefined && (field.name === outcome || !isPassed(field.name, options));
+    const value = column ? ofModel(field, column) : plain ? `q.${sqlIdentifier(field.name)}` : asToken(field);
+    return `${value} AS ${sqlIdentifier(field.name)}`;
+  });
+  const order = key === undefined ? '' : ` ORDER BY ${listOf(key)}`;
+  const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
+  // No expression at all is a table without any column wanted: the header check says what is missing.
+  return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
+}
+
+function withoutEnd(query: string): string {
+  let text = query.trim();
+  while (text.endsWith(';')) text = text.slice(0, -1).trimEnd();
+  return text;
+}
+
+const isPassed = (name: string, { passthrough }: QueryOptions): boolean =>
+  passthrough === '*' || passthrough.includes(name);
+
+/** Of a table: what the model and the pipeline name; never the outcome, which a training table has. */
+const isWanted = (name: string, options: QueryOptions): boolean =>
+  name !== options.manifest.outcome &&
+  (isPassed(name, options) || options.manifest.columns.some((column) => column.name === name));
+
+const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier(name)})::text, 'null')`;
+
+/** @throws SluiceError database_refused: the model has no text for what NULL says */
+function ofModel({ name, type }: Field, column: ColumnSpec): string {
+  const value = `q.${sqlIdentifier(name)}`;
+  const missing = column.missing?.values ?? [''];
+  const absent = missing.includes('') ? null : missing[0];
+  if (type === BOOL) {
+    const [yes, no] = wordsOf(column);
+    const or = absent === null || absent === undefined ? '' : ` ELSE ${literalOf(absent)}`;
+    return `CASE WHEN ${value} THEN ${literalOf(yes)} WHEN NOT ${value} THEN ${literalOf(no)}${or} END`;
+  }
+  if (absent === null) return value;
+  if (absent !== undefined) return `coalesce(${value}::text, ${literalOf(absent)})`;
+  if (!TEXTS.has(type) || column.kind === 'number' || column.kind === 'boolean') return value;
+  throw new SluiceError(
+    'database_refused',
+    `the column ${name}: the model has no text for a missing value, so NULL would be an empty text; say in the query what it means`,
+  );
+}
+
+/** What true and false are called in a column of the model. */
+function wordsOf(column: ColumnSpec): [string, string] {
+  if (column.kind === 'number') return ['1', '0'];
+  if (column.kind !== 'boolean') return ['true', 'false'];
+  return [column.true_values?.[0] ?? 'true', column.false_values?.[0] ?? 'false'];
+}

@@ -1,0 +1,80 @@
+// Tables as ends of a run of files: a query is an input, a table takes what a file would. The client is loaded for those who use it.
+import { createHash, type Hash } from 'node:crypto';
+import type { PostgresSink, PostgresSource } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
+import { type Log, words } from '../core/log.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import { type OpenSink, type OpenSource, withOutput } from './endpoints.ts';
+
+export interface QueryInput {
+  manifest: Manifest;
+  passthrough: readonly string[] | '*';
+}
+
+/** @throws SluiceError database_* | usage */
+export async function openQuerySource(source: PostgresSource, input: QueryInput): Promise<OpenSource> {
+  const { openQuery } = await import('../postgres/query-source.ts');
+  const { chunks, bytesRead, close } = await openQuery(source, input);
+  return {
+    chunks,
+    input: { format: 'delimited', delimiter: ',', tokens: true },
+    totalBytes: null,
+    bytesRead,
+    // Another snapshot, and as whole as the first.
+    repeatable: true,
+    close,
+  };
+}
+
+export interface TableOutput {
+  manifest: Manifest;
+  passthrough: readonly string[] | '*';
+  interpretation: InterpretationSpec | null;
+  /** The input, once all of it was read. */
+  digest: () => string;
+  log: Log;
+}
+
+/** @throws SluiceError database_* | usage */
+export async function openTable(sink: PostgresSink, output: TableOutput): Promise<OpenSink> {
+  const { manifest, passthrough, interpretation, digest, log } = output;
+  if (passthrough === '*')
+    throw new SluiceError('usage', 'a table needs the names of its columns: name those passed through');
+  const [{ openTableSink }, { predictionLayout }] = await Promise.all([
+    import('../postgres/table-sink.ts'),
+    import('../postgres/table-layout.ts'),
+  ]);
+  const columns = predictionLayout(manifest, passthrough, interpretation);
+  const onRepeated = () => log('warn', 'run_repeated', words`this run was appended before: nothing is added`);
+  const bytes = await openTableSink(sink, { columns, inputDigest: digest, onRepeated });
+  return withOutput(bytes, { format: 'csv', delimiter: ',', copy: true });
+}
+
+/** The same source, whose bytes are digested on their way. */
+export function digested(source: OpenSource): { source: OpenSource; digest: () => string } {
+  const hash = createHash('sha256');
+  return { source: { ...source, chunks: hashing(source.chunks, hash) }, digest: () => hash.digest('hex') };
+}
+
+function hashing(chunks: Chunks, hash: Hash): Chunks {
+  const { readInto } = chunks;
+  return {
+    async *[Symbol.asyncIterator]() {
+      for await (const chunk of chunks) {
+        hash.update(chunk);
+        yield chunk;
+      }
+    },
+    ...(readInto
+      ? {
+          readInto: async (target: Uint8Array) => {
+            const n = await readInto.call(chunks, target);
+            hash.update(target.subarray(0, n));
+            return n;
+          },
+        }
+      : {}),
+  };
+}
