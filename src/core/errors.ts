@@ -241,6 +241,11 @@ export const ERRORS = {
   ),
   kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
+  checkpoint_mismatch: usage(
+    'A run that was interrupted was another one: its input, package, options or version have changed.',
+    'Run it as it was, or begin from the start with --restart.',
+  ),
+
   // --- models
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),
