@@ -12,6 +12,7 @@ export const PIPELINE_DEFAULTS: { common: Defaults } & Ends<Defaults> = {
       [["score","evaluator"],"auto"],
       [["score","record_bytes"],1048576],
       [["score","max_columns"],2000],
+      [["checkpoint_every"],5],
       [["transaction_rows"],4096],
       [["commit_interval_ms"],20],
       [["transaction_timeout_ms"],10000],

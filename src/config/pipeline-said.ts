@@ -12,6 +12,7 @@ export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   on_invalid?: Pipeline['on_invalid'];
   allow_empty?: boolean;
   deadline?: string;
+  checkpoint_every?: number;
 };
 
 /** A pipeline that is in no file: `said` with the defaults of the schema. */

@@ -43,6 +43,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       ),
       allow_empty: Type.Optional(SCORING.allow_empty()),
       deadline: Type.Optional(SCORING.deadline()),
+      checkpoint_every: SCORING.checkpoint_every({ default: 5 }),
       delivery: Type.Optional(
         choice(
           'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',

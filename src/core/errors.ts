@@ -241,6 +241,11 @@ export const ERRORS = {
   ),
   kafka_failed: dependency('Kafka failed.', 'Look at the brokers; what was not acknowledged is read again.'),
 
+  checkpoint_mismatch: usage(
+    'A run that was interrupted was another one: its input, package, options or version have changed.',
+    'Run it as it was, or begin from the start with --restart.',
+  ),
+
   // --- databases
   database_unreachable: dependency(
     'The database cannot be reached.',

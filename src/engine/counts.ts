@@ -43,6 +43,19 @@ export interface WrittenBlock {
   readonly rejected: number;
 }
 
+/** A stream goes on where an earlier one ended: its first blocks are cut as they were then, and neither scored nor written. */
+export interface GoesOn {
+  readonly blocks: number;
+  /** Rows of these blocks; the account has them already. */
+  readonly rows: number;
+  /** Where the last of them ended in the input. */
+  readonly inputEnd: number;
+  /** Bytes that were written to the output, before anything packed them. */
+  readonly written: number;
+  /** Told of each of these blocks; its bytes are valid until it resolves. */
+  onBlock?(block: Block): void | Promise<void>;
+}
+
 export interface Account {
   /** Totals so far. */
   readonly counts: Readonly<RunCounts>;

@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 import type { SlabPool } from '../core/slabs.ts';
 import type { Frame } from '../io/format/formatter.ts';
 import type { Leased } from '../io/source/block-cutter.ts';
-import type { Account, RunCounts, WrittenBlock } from './counts.ts';
+import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
 import type { ScoredPart } from './protocol.ts';
 import type { StreamHandle } from './worker-pool.ts';
 
@@ -25,6 +25,8 @@ interface WriteOptions {
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** End the run at the first rejected row. */
   failOnInvalid?: boolean;
+  /** What was written before the first block. */
+  goesOn?: GoesOn;
   signal?: AbortSignal;
 }
 
@@ -38,11 +40,14 @@ export interface RunOptions extends WriteOptions {
 /** Writes the parts of an answer with head, separators and tail, and counts them. */
 class PartWriter {
   readonly #options: WriteOptions;
-  #headDue = true;
-  #any = false;
+  #headDue: boolean;
+  #any: boolean;
 
   constructor(options: WriteOptions) {
     this.#options = options;
+    const written = options.goesOn?.written ?? 0;
+    this.#headDue = written === 0;
+    this.#any = written > Buffer.byteLength(options.frame.head);
   }
 
   async write(part: ScoredPart): Promise<void> {
@@ -143,7 +148,7 @@ export async function runStream(options: RunOptions): Promise<Readonly<RunCounts
     // What is queued is dropped, what is worked on is given up: nobody waits for it any more.
     stream.close();
   };
-  let read = 0;
+  let read = options.goesOn?.rows ?? 0;
 
   // A block is written once it and all before it are scored; releasing its slab lets the source read on.
   let tail: Promise<void> = Promise.resolve();

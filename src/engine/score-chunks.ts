@@ -1,5 +1,5 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
-import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
+import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
@@ -10,14 +10,14 @@ import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/d
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
-import { cutBlocks, cutWhole } from '../io/source/block-cutter.ts';
+import { cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 
 import type { ModelPackage } from '../model/package/model-package.ts';
-import type { Account, RunCounts, WrittenBlock } from './counts.ts';
+import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
 
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { runBlock, runStream } from './run-stream.ts';
@@ -79,6 +79,8 @@ export interface ScoreChunksOptions {
   onPart?: (part: ScoredPart) => void;
   /** Called after all of a block was written, in order. Not of a `whole` input. An error it throws ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
+  /** Not of a `whole` input. */
+  goesOn?: GoesOn;
   failOnInvalid?: boolean;
   blockBytes?: number;
   /** The only stream of the process: it may use resources that many streams could not share. Default: no. */
@@ -125,7 +127,8 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
         blocks: async function* (signal) {
           signal.addEventListener('abort', () => stop.abort(signal.reason), { once: true });
           let rows = 0;
-          for (let next = first; !next.done; next = await cut.next()) {
+          const next0 = options.goesOn ? await skip(options.goesOn, first, cut, slabs) : first;
+          for (let next = next0; !next.done; next = await cut.next()) {
             rows += next.value.faults.length;
             if (rows > (options.limits?.maxRows ?? Infinity)) throw tooMany('rows', options.limits!.maxRows!);
             yield next.value;
@@ -149,6 +152,31 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     release();
     await cut.return();
   }
+}
+
+type Cut = AsyncGenerator<Block & Leased, void, void>;
+type NextBlock = Awaited<ReturnType<Cut['next']>>;
+
+/** The first block behind those that were written before. @throws SluiceError checkpoint_mismatch: they are not cut as they were */
+async function skip(goesOn: GoesOn, first: NextBlock, cut: Cut, slabs: SlabPool): Promise<NextBlock> {
+  let next = first;
+  for (let [skipped, rows] = [0, 0]; skipped < goesOn.blocks; skipped++) {
+    if (next.done)
+      throw new SluiceError('checkpoint_mismatch', 'the input is shorter than when the run was interrupted');
+    const { faults, inputEnd, lease } = next.value;
+    rows += faults.length;
+    const last = skipped + 1 === goesOn.blocks;
+    if (last && (rows !== goesOn.rows || inputEnd !== goesOn.inputEnd)) {
+      throw new SluiceError(
+        'checkpoint_mismatch',
+        'the rows of the input are not those of the run that was interrupted',
+      );
+    }
+    await goesOn.onBlock?.(next.value);
+    slabs.release(lease);
+    next = await cut.next();
+  }
+  return next;
 }
 
 /** An input that is in memory as a whole. */
@@ -212,6 +240,7 @@ function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
     ...(options.writeRejects ? { writeRejects: options.writeRejects } : {}),
     ...(options.onPart ? { onPart: options.onPart } : {}),
     ...(options.onBlock ? { onBlock: options.onBlock } : {}),
+    ...(options.goesOn ? { goesOn: options.goesOn } : {}),
     ...(options.failOnInvalid ? { failOnInvalid: true } : {}),
     ...(options.signal ? { signal: options.signal } : {}),
   };

@@ -16,7 +16,7 @@ export const newCounts = (): RunCounts => ({
   details: [],
 });
 
-function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
+export function addTo(counts: RunCounts, more: Readonly<RunCounts>): void {
   counts.rows += more.rows;
   counts.scored += more.scored;
   counts.rejected += more.rejected;

@@ -57,6 +57,8 @@ export interface RunResult {
   by: ScoredBy | null;
   bytesRead: number;
   bytesWritten: number;
+  /** Rows whose answers a run that was interrupted had written already. */
+  resumedRows: number;
   /** Paths of outputs and reject lists that are final now. */
   outputs: string[];
   rejectLists: string[];

@@ -42,6 +42,8 @@ export interface OpenSource {
 export interface OpenSink extends ByteSink {
   /** The format in which predictions are written to it. */
   readonly output: RunOutput;
+  /** Bytes that were written to it, before anything packed them; where it is asked for. */
+  readonly plainBytes?: number;
 }
 
 /**
@@ -144,6 +146,8 @@ export interface SinkOptions {
   interpretation: InterpretationSpec | null;
   /** What a file becomes final with. */
   set: CommitSet;
+  /** Where an earlier run is gone on with: its bytes as they are stored, and before anything packed them. */
+  from?: { output: number; written: number } | null;
 }
 
 /** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
@@ -155,22 +159,35 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
       throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
     }
   }
-  const bytes = name === STDIO ? openStreamSink(process.stdout, 'standard output') : await options.set.open(name);
-  if (format !== 'parquet') return withOutput(await packedSink(bytes, compression), { format, delimiter });
+  const bytes =
+    name === STDIO
+      ? openStreamSink(process.stdout, 'standard output')
+      : await options.set.open(name, { from: options.from?.output ?? null });
+  const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
+  if (format !== 'parquet') return withOutput(packed, { format, delimiter }, options.from?.written);
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
   const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });
   return withOutput(sink, { format: 'ndjson', delimiter });
 }
 
-/** The same sink, with the format it takes. */
-export function withOutput(sink: ByteSink, output: OpenSink['output']): OpenSink {
+/** The same sink, with the format it takes. `before`: bytes that were written to it earlier. */
+export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 0): OpenSink {
+  let plain = before;
   return {
     output,
+    get plainBytes() {
+      return plain;
+    },
+    ...(sink.sync ? { sync: () => sink.sync!() } : {}),
+    ...(sink.blockEnd ? { blockEnd: () => sink.blockEnd!() } : {}),
     revocable: sink.revocable,
     get bytesWritten() {
       return sink.bytesWritten;
     },
-    write: (b) => sink.write(b),
+    write: (b) => {
+      plain += b.length;
+      return sink.write(b);
+    },
     commit: () => sink.commit(),
     abort: () => sink.abort(),
   };

@@ -21,7 +21,9 @@ import {
   outputEndpoint,
   STDIO,
 } from './endpoints.ts';
+import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
 import { InputScorer } from './input-scorer.ts';
+import type { Checkpoint } from './interrupted-run.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
@@ -130,7 +132,14 @@ class FileRun {
   readonly #parts: FileRunParts;
   readonly #scorer: InputScorer;
   readonly #stop = new AbortController();
-  readonly #result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+  readonly #result: RunResult = {
+    by: null,
+    bytesRead: 0,
+    bytesWritten: 0,
+    resumedRows: 0,
+    outputs: [],
+    rejectLists: [],
+  };
   #source: OpenSource | null = null;
   /** Bytes of the inputs that are done. */
   #readBefore = 0;
@@ -218,24 +227,34 @@ class FileRun {
   async #score({ input, output }: Step, all: Together | null): Promise<void> {
     const { spec, context, model, rejects, topic } = this.#parts;
     const together = all ?? this.#together();
+    const { set } = together;
     let sink: OpenSink | null = null;
     let unit: UnitAccount | null = null;
+    let checkpoints: FileCheckpoints | null = null;
     try {
+      const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
+      checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
+      const last = checkpoints?.last ?? null;
+      const part = await rejects.part(input, set, last?.list);
       const counts = await this.#scorer.score({
         open: async () => {
-          const ends = await this.#openEnds(input, output, together.set);
+          const ends = await this.#openEnds(input, output, { set, from: last });
           this.#source = ends.source;
           sink = ends.sink;
-          return ends;
+          return followedEnds(checkpoints, { ...ends, rejects: part });
         },
-        rejects: rejects.part(input, together.set),
+        rejects: part,
         scoring: scoringOf(spec, topic ? '*' : []),
         unit: () => {
           unit = context.account.unit();
+          for (const tally of checkpoints?.restored() ?? []) unit.add(tally, model.ref);
           return unit;
         },
         publish: 'later',
-        ...(spec.allow_empty ? {} : { beforeCommit: refuseNothingScoredOf(model.manifest) }),
+        beforeCommit: async (counts) => {
+          if (!spec.allow_empty) refuseNothingScoredOf(model.manifest)(counts);
+          await checkpoints?.settle();
+        },
         idleMs: spec.score.batch_wait_ms,
         signal: this.#stop.signal,
       });
@@ -248,7 +267,12 @@ class FileRun {
         bytesRead: this.#source!.bytesRead(),
         bytesWritten: sink!.bytesWritten,
       });
+      this.#result.resumedRows += last?.rows ?? 0;
       if (!all) await this.#publish(together);
+      await checkpoints?.done();
+    } catch (error) {
+      await checkpoints?.giveUp(error);
+      throw error;
     } finally {
       if (!all) await together.set.abort();
       for (const left of all ? [] : together.units) left.drop();
@@ -273,7 +297,7 @@ class FileRun {
   async #openEnds(
     input: Endpoint,
     output: Endpoint | null,
-    set: CommitSet,
+    place: { set: CommitSet; from: Checkpoint | null },
   ): Promise<{ source: OpenSource; sink: OpenSink }> {
     const { spec, model } = this.#parts;
     const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
@@ -281,7 +305,7 @@ class FileRun {
       ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
       : await openSource(input, spec.tuning?.readBytes);
     try {
-      if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, set) };
+      if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
       const { source, digest } = digested(opened);
       const { manifest } = model;
       const table = {
@@ -298,11 +322,16 @@ class FileRun {
     }
   }
 
-  async #openSink(output: Endpoint | null, set: CommitSet): Promise<OpenSink> {
+  async #openSink(output: Endpoint | null, place: { set: CommitSet; from: Checkpoint | null }): Promise<OpenSink> {
     const { spec, model, topic } = this.#parts;
     if (!topic) {
       const passthrough = spec.score.passthrough ?? [];
-      return openSink(output!, { manifest: model.manifest, passthrough, interpretation: interpretationOf(spec), set });
+      return openSink(output!, {
+        manifest: model.manifest,
+        passthrough,
+        interpretation: interpretationOf(spec),
+        ...place,
+      });
     }
     if (this.#topic) return this.#topic;
     // Imported lazily: a run into files must not load the Kafka client.

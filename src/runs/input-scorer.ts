@@ -34,6 +34,10 @@ export interface OpenEnds {
   sink: OpenSink;
   /** As in `OneRun`; blocks that were written ahead of the verdict are told as well. */
   onBlock?: OneRun['onBlock'];
+  onPart?: OneRun['onPart'];
+  goesOn?: OneRun['goesOn'];
+  /** The verdict stands: what is written by this evaluator is valid. What goes on is told before it does; an error ends it then. */
+  onVerdict?: (evaluator: string) => void;
 }
 
 export interface InputRun {
@@ -45,7 +49,7 @@ export interface InputRun {
   unit(): UnitAccount;
   /** As in `OneRun`. */
   publish?: OneRun['publish'];
-  beforeCommit?: (counts: Readonly<RunCounts>) => void;
+  beforeCommit?: (counts: Readonly<RunCounts>) => void | Promise<void>;
   /** Flush incomplete blocks when no byte arrived for this long, ms; for inputs that can stall. */
   idleMs?: number;
   signal?: AbortSignal;
@@ -81,7 +85,8 @@ export class InputScorer {
   /** @throws SluiceError whatever ends the run of this input */
   async score(run: InputRun): Promise<Readonly<RunCounts>> {
     const ends = await run.open();
-    const mayRepeat = ends.source.repeatable && ends.sink.revocable && ((await run.rejects?.revocable()) ?? true);
+    const revocable = ends.sink.revocable && ((await run.rejects?.revocable()) ?? true);
+    const mayRepeat = !ends.goesOn && ends.source.repeatable && revocable;
     return (await this.#attempt(run, ends, mayRepeat)) ?? (await this.#attempt(run, await run.open(), false))!;
   }
 
@@ -95,7 +100,7 @@ export class InputScorer {
   /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
   async #attempt(
     run: InputRun,
-    { source, sink, onBlock }: OpenEnds,
+    { source, sink, onBlock, onPart, goesOn, onVerdict }: OpenEnds,
     ahead: boolean,
   ): Promise<Readonly<RunCounts> | null> {
     const account = run.unit();
@@ -104,11 +109,15 @@ export class InputScorer {
       const pool = await this.#started(ahead, run.signal);
       const stop = () => refuted.abort(new SluiceError('cancelled', 'the evaluators do not agree'));
       const confirmed = pool.confirmed.then((holds) => {
-        if (holds) account.live();
-        else stop();
+        if (!holds) stop();
+        else {
+          account.live();
+          if (ahead) onVerdict?.(pool.evaluator);
+        }
         return holds;
       });
       confirmed.catch(stop);
+      if (!ahead) onVerdict?.(pool.evaluator);
       const holds = async () => {
         if (!(await confirmed)) throw refuted.signal.reason;
       };
@@ -123,10 +132,12 @@ export class InputScorer {
         account,
         beforeCommit: async (counts) => {
           await holds();
-          run.beforeCommit?.(counts);
+          await run.beforeCommit?.(counts);
         },
         ...(run.publish ? { publish: run.publish } : {}),
         ...(onBlock ? { onBlock } : {}),
+        ...(onPart ? { onPart } : {}),
+        ...(goesOn ? { goesOn } : {}),
         blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,

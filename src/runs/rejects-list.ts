@@ -15,6 +15,10 @@ export interface RejectsPart {
   /** The part is whole: it becomes final with the set it is in. */
   keep(): Promise<void>;
   drop(): Promise<void>;
+  /** Bytes of the list so far; null: there is none yet. */
+  bytes(): number | null;
+  /** What was written so far outlives a power cut once this resolves. @throws SluiceError output_* */
+  sync(): Promise<void>;
 }
 
 const NOTHING: RejectsPart = {
@@ -22,6 +26,8 @@ const NOTHING: RejectsPart = {
   revocable: async () => true,
   keep: async () => {},
   drop: async () => {},
+  bytes: () => null,
+  sync: async () => {},
 };
 
 export interface RejectsSpec {
@@ -61,11 +67,12 @@ export class RejectsList {
     return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }
 
-  /** `set`: what the part becomes final with. */
-  part(input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
+  /** `set`: what the part becomes final with. `from`: an earlier run is gone on with, and its list had so many bytes. */
+  async part(input: Pick<Endpoint, 'name'>, set: CommitSet, from: number | null = null): Promise<RejectsPart> {
     const file = this.pathFor(input);
     if (file === null) return NOTHING;
-    return this.ofAll ? this.#partOfAll(file, input, set) : this.#own(file, input, set);
+    if (this.ofAll) return this.#partOfAll(file, input, set);
+    return this.#own(file, input, { set, before: from === null ? null : await set.open(file, { beside: true, from }) });
   }
 
   /** A list of all inputs is whole. @throws SluiceError output_* */
@@ -82,9 +89,15 @@ export class RejectsList {
     return sink;
   }
 
-  #own(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
-    let sink: ByteSink | null = null;
+  #own(
+    file: string,
+    input: Pick<Endpoint, 'name'>,
+    { set, before }: { set: CommitSet; before: ByteSink | null },
+  ): RejectsPart {
+    let sink = before;
     return {
+      bytes: () => sink?.bytesWritten ?? null,
+      sync: async () => sink?.sync?.(),
       write: async (lines) => {
         sink ??= await this.#open(file, set);
         await sink.write(Buffer.from(withInput(lines, input)));
@@ -105,6 +118,8 @@ export class RejectsList {
   #partOfAll(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
     const before = this.#shared?.bytesWritten ?? 0;
     return {
+      bytes: () => this.#shared?.bytesWritten ?? null,
+      sync: async () => this.#shared?.sync?.(),
       write: async (lines) => {
         this.#shared ??= await this.#open(file, set);
         await this.#shared.write(Buffer.from(withInput(lines, input)));

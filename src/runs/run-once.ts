@@ -1,5 +1,5 @@
 // One source, one scoring, one sink, one account: how every door runs an input.
-import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
+import type { GoesOn, RunCounts, WrittenBlock } from '../engine/counts.ts';
 import type { ScoredPart } from '../engine/protocol.ts';
 import { type InputFormat, type ScoreChunksOptions, type StreamLimits, scoreChunks } from '../engine/score-chunks.ts';
 import type { WorkerPool } from '../engine/worker-pool.ts';
@@ -44,6 +44,8 @@ export interface OneRun {
   onPart?: (part: ScoredPart) => void;
   /** Called after all of a block was written, in order; an error it throws ends the run. */
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
+  /** An earlier process wrote the first blocks. */
+  goesOn?: GoesOn;
   blockBytes?: number;
   /** The only stream of the process. */
   alone?: boolean;
@@ -78,6 +80,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     if (rejects) options.writeRejects = (lines) => rejects.write(lines);
     if (run.onPart) options.onPart = run.onPart;
     if (run.onBlock) options.onBlock = run.onBlock;
+    if (run.goesOn) options.goesOn = run.goesOn;
     if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
     if (run.signal) options.signal = run.signal;
     const counts = await scoreChunks(options);

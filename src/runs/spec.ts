@@ -11,8 +11,13 @@ import type { InterpretationSpec } from '../inference/explain/interpretation.ts'
 import { RejectsList } from './rejects-list.ts';
 import type { Scoring } from './run-once.ts';
 
+/** What to do about a run of the same that was interrupted. `asked`: go on, by `--resume`; `always`: go on, by a pipeline. */
+export type Resume = 'asked' | 'always' | 'restart' | 'no';
+
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
+  /** What to do about a run of the same that was interrupted; default: `no`. */
+  resume?: Resume;
   /** The list of rejected rows was not asked for by name: there is none where no row was rejected. */
   list_only_if_any?: true;
 }

@@ -26,6 +26,8 @@ export interface Summary {
   scored: number;
   rejected: number;
   skipped: number;
+  /** Of the rows, those whose answers a run that was interrupted had written. */
+  resumedRows: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
   inexact: number;
@@ -64,6 +66,7 @@ export function summaryOf(
     scored: counts.scored,
     rejected: counts.rejected,
     skipped: 0,
+    resumedRows: result?.resumedRows ?? 0,
     rejectedByCode: counts.rejectedByCode,
     interpreted: counts.interpreted,
     inexact: counts.inexact,
@@ -71,7 +74,7 @@ export function summaryOf(
     bytesWritten: result?.bytesWritten ?? 0,
     drift: driftDigests(drift),
     seconds: round(seconds),
-    rowsPerSecond: rate(counts.rows, seconds),
+    rowsPerSecond: rate(counts.rows - (result?.resumedRows ?? 0), seconds),
     cpuSeconds: round(usage.cpuSeconds),
     peakMemoryBytes: usage.peakBytes,
   };
@@ -96,7 +99,10 @@ export function summaryText(
   drift: DriftMonitor,
 ): string {
   const by = result?.by;
-  const lines = [`${equation(counts)}, ${seconds.toFixed(1)} s, ${count(rate(counts.rows, seconds))} rows/s`];
+  const resumed = result?.resumedRows ?? 0;
+  const speed = `${seconds.toFixed(1)} s, ${count(rate(counts.rows - resumed, seconds))} rows/s`;
+  const lines = [`${equation(counts)}, ${speed}`];
+  if (resumed > 0) lines.push(`${count(resumed)} of them were there from a run that was interrupted`);
   if (by) {
     lines.push(
       `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +

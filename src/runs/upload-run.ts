@@ -68,7 +68,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       source: { chunks: source.chunks, input: source.input },
       scoring: { ...scoring, limits: { ...run.limits, ...scoring.limits } },
       sink,
-      rejects: rejectsOf(spec, false).part({ name: id }, set),
+      rejects: await rejectsOf(spec, false).part({ name: id }, set),
       publish: () => set.publish(),
       account: run.account,
       signal: run.signal,

@@ -55,7 +55,7 @@ if (process.env.FAULT_IN !== 'children' && folder !== '/') {
         if (!patched) {
           patched = true;
           const proto = Object.getPrototypeOf(result);
-          for (const method of ['read', 'write', 'writeFile', 'sync', 'truncate', 'stat', 'close'].slice(
+          for (const method of ['read', 'write', 'writeFile', 'sync', 'datasync', 'truncate', 'stat', 'close'].slice(
             FAULT_IPC ? 0 : 1,
           )) {
             const own = proto[method];

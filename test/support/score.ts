@@ -74,6 +74,8 @@ export async function scoreFile(options: ScoreFileOptions): Promise<ScoreFileRes
       await list.write(Buffer.from(lines));
     },
     revocable: async () => true,
+    bytes: () => list?.bytesWritten ?? null,
+    sync: async () => {},
     keep: async () => list?.commit(),
     drop: async () => {
       await list?.abort();

@@ -26,6 +26,9 @@ export const PIPELINE_COMMANDS = {
         value: 'address',
       },
       deadline: { schema: SCORING.deadline(), value: 'time' },
+      restart: switchFlag(
+        'between files: do not go on with an interrupted run; begin from the start, and remove what it left',
+      ),
       stop_ms: {
         schema: whole('work in progress may finish within this after SIGTERM', [0, 3_600_000], { default: 25_000 }),
       },

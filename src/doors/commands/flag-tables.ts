@@ -33,6 +33,9 @@ export const COMMAND_TABLES = {
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
+      {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
+      {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
+      {"name":"checkpoint-every","value":"seconds","description":"between files: seconds from one checkpoint to the next, from which an interrupted run goes on; 0: none; default: 5","number":{"min":0,"max":86400}},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
     ],
@@ -85,6 +88,7 @@ export const COMMAND_TABLES = {
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
+      {"name":"restart","description":"between files: do not go on with an interrupted run; begin from the start, and remove what it left"},
       {"name":"stop-ms","value":"n","description":"work in progress may finish within this after SIGTERM","number":{"whole":true,"min":0,"max":3600000},"default":25000},
       {"name":"log-format","value":"name","description":"lines of the log: json for machines, text for people; auto: text on a terminal, else json; default: $SLUICE_LOG_FORMAT, else auto","choices":["auto","json","text"]},
       {"name":"log-level","value":"name","description":"lines below it are left out; default: $SLUICE_LOG_LEVEL, else info","choices":["debug","info","warn","error"]},
@@ -363,6 +367,9 @@ export interface ScoreFlags {
   metricsFile?: string;
   pushGateway?: string;
   deadline?: string;
+  resume?: boolean;
+  restart?: boolean;
+  checkpointEvery?: number;
   json?: boolean;
   quiet?: boolean;
 }
@@ -403,6 +410,7 @@ export interface RunFlags {
   metricsFile?: string;
   pushGateway?: string;
   deadline?: string;
+  restart?: boolean;
   stopMs: number;
   logFormat?: 'auto' | 'json' | 'text';
   logLevel?: 'debug' | 'info' | 'warn' | 'error';

@@ -39,7 +39,8 @@ async function run(file: string, flags: RunFlags): Promise<void> {
   await orLogged(logged, async () => {
     const said = await readPipeline(file);
     const pipeline = flags.deadline === undefined ? said : { ...said, deadline: flags.deadline };
-    process.exitCode = await driveRun(pipeline, options);
+    const resume = flags.restart ? ('restart' as const) : ('always' as const);
+    process.exitCode = await driveRun({ ...pipeline, resume }, options);
   });
 }
 

@@ -5,7 +5,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
-import type { RunSpec } from '../../runs/spec.ts';
+import type { Resume, RunSpec } from '../../runs/spec.ts';
 import { driveRun } from './drive-run.ts';
 import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -58,6 +58,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       on_invalid: options.onInvalid,
       ...(options.allowEmpty ? { allow_empty: true } : {}),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
+      ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       score: {
         ...interpretationFlags(options),
         passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
@@ -67,6 +68,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
         ...(options.maxColumns === undefined ? {} : { max_columns: options.maxColumns }),
       },
     }),
+    resume: resumeFlags(options),
     ...(options.rejects === undefined ? { list_only_if_any: true as const } : {}),
     tuning: {
       ...(batchRows === undefined ? {} : { batchRows }),
@@ -74,6 +76,11 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(readBytes === undefined ? {} : { readBytes }),
     },
   };
+}
+
+function resumeFlags({ resume, restart }: ScoreOptions): Resume {
+  if (resume && restart) throw new SluiceError('usage', '--resume goes on and --restart begins: give one of them');
+  return restart ? 'restart' : resume ? 'asked' : 'no';
 }
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });

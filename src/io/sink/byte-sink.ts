@@ -11,6 +11,13 @@ export interface ByteSink {
   readonly revocable: boolean;
   /** Discards everything after the first `bytes`. Some revocable sinks only. */
   rewind?(bytes: number): Promise<void>;
+  /** What was written so far outlives a power cut once this resolves. Sinks of files only. @throws SluiceError output_failed | output_full */
+  sync?(): Promise<void>;
+  /**
+   * Told after each block, where the sink is to know of them: gives how many bytes of the file hold all that was written, if whoever
+   * writes on behind them later makes the same file; null: not at this place. Absent: at no place.
+   */
+  blockEnd?(): Promise<number | null>;
   /** Bytes written so far. */
   readonly bytesWritten: number;
 }

@@ -10,15 +10,16 @@ import {
   type CommitFile,
   dropBackups,
   gone,
-  hiddenBeside,
   rollBack,
   rollForward,
+  syncFolder,
   withPredecessors,
   writeJournal,
 } from './commit-journal.ts';
 import { targetOf, writeError } from './file-target.ts';
-import { clearLeftOvers, recover, waitForOthers } from './leftovers.ts';
-import { holdLease, thisOwner } from './owner.ts';
+import { dropKept, hiddenName, journalsBeside, type KeptFile, keepLatest, takeOver } from './kept-files.ts';
+import { clearLeftOvers, type LeftOver, recover, waitForOthers } from './leftovers.ts';
+import { holdLease } from './owner.ts';
 import { writeAll } from './write-all.ts';
 
 const JOURNAL = 'commit';
@@ -33,12 +34,16 @@ interface Member extends CommitFile {
 /**
  * Modes: open (members are written under temporary names) → published, all members that are whole have their final names → or
  * aborted, none has. `publish` writes a journal before the first name changes, so that a killed process leaves a commit that the
- * next run into the same output completes.
+ * next run into the same output completes. Once it is `hold`ing, its members outlive the process: a later one `adopt`s them and goes
+ * on, and so it can be left as well.
  */
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
   readonly #log: Log;
+  /** In the names of all its members: what of a run belongs together. */
+  #token = newToken();
+  #holding = false;
 
   /** `log`: is told of what others left behind and cannot be cleared away. */
   constructor(log: Log = SILENT) {
@@ -47,10 +52,14 @@ export class CommitSet {
 
   /**
    * Adds a file. Its `commit` says that it is whole; it gets its name by `publish`. `beside`: it says something about the other
-   * files and must never lie beside those of another run. What is there and no regular file is written to directly.
+   * files and must never lie beside those of another run. `from`: it was adopted, and goes on behind so many bytes. What is there
+   * and no regular file is written to directly.
    * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
    */
-  async open(file: string, { beside = false } = {}): Promise<ByteSink> {
+  async open(
+    file: string,
+    { beside = false, from = null }: { beside?: boolean; from?: number | null } = {},
+  ): Promise<ByteSink> {
     const { target, present, direct } = await targetOf(file);
     if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
     if (direct) return openDirect(target);
@@ -58,15 +67,78 @@ export class CommitSet {
     try {
       await this.#prepare(target);
       member = await this.#member(target, present?.ino ?? null, beside);
-      member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : 0o666);
+      if (from === null) member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : 0o666);
+      else member.handle = await openKept(member.temporary!, from);
       member.after = (await member.handle.stat()).ino;
       this.#members.push(member);
-      return this.#sink(member);
+      return this.#sink(member, from ?? 0);
     } catch (cause) {
-      if (member !== null) await discard(member);
+      if (member !== null) await (from === null ? discard(member) : shut(member));
       await this.#release();
       throw writeError(target, cause, 'output_unwritable');
     }
+  }
+
+  /** Journals of interrupted runs into `file`, which could be gone on with; none of what is no regular file. */
+  async interrupted(file: string): Promise<LeftOver[]> {
+    const { target, direct } = await targetOf(file);
+    if (direct) return [];
+    try {
+      await this.#prepare(target);
+      return await journalsBeside(target);
+    } catch (cause) {
+      await this.#release();
+      throw writeError(target, cause, 'output_unwritable');
+    }
+  }
+
+  /**
+   * Takes an interrupted run over: its `files` are opened with `from` afterwards. Before any other member.
+   * @returns path of its journal; null: it cannot be had, and the set is as it was
+   * @throws SluiceError output_unwritable
+   */
+  async adopt(leftOver: LeftOver, main: string, files: readonly KeptFile[]): Promise<string | null> {
+    const { target } = await targetOf(main);
+    try {
+      const kept = await Promise.all(files.map(async (f) => ({ ...f, target: (await targetOf(f.target)).target })));
+      for (const of of kept) await this.#prepare(of.target);
+      const journal = await takeOver(leftOver, target, kept, this.#token);
+      if (journal === null) return null;
+      this.#token = journal.split('.').at(-2)!;
+      this.#holding = true;
+      return journal;
+    } catch (cause) {
+      throw writeError(target, cause, 'output_unwritable');
+    }
+  }
+
+  /** Where the journal of its checkpoints lies, beside `main`. */
+  async journalBeside(main: string): Promise<string> {
+    return hiddenName((await targetOf(main)).target, this.#token, 'checkpoint');
+  }
+
+  /** From now on the members stay if the process ends: a journal speaks of them. @throws SluiceError output_failed */
+  async hold(): Promise<void> {
+    this.#holding = true;
+    const folders = new Set<string>();
+    for (const member of this.#members) {
+      if (!member.temporary?.endsWith('.partial')) continue;
+      const kept = await hiddenName(member.target, this.#token, 'kept');
+      try {
+        await rename(member.temporary, kept);
+      } catch (cause) {
+        throw writeError(member.target, cause, 'output_failed');
+      }
+      member.temporary = kept;
+      folders.add(path.dirname(kept));
+    }
+    for (const folder of folders) await syncFolder(folder);
+  }
+
+  /** Ends it without removing anything: whoever goes on finds it. Idempotent, never throws. */
+  async leave(): Promise<void> {
+    for (const member of this.#members.splice(0)) await shut(member);
+    await this.#release();
   }
 
   /** What is under this name now goes when the others come: it is of an earlier run. @throws SluiceError output_* */
@@ -91,8 +163,10 @@ export class CommitSet {
     try {
       for (const m of this.#members) if (!m.whole) await discard(m);
       if (files.length > 0) await putInPlace(files, this.#log);
+      // What an earlier run left to be gone on with is replaced.
+      for (const { target } of files) await dropKept(target).catch(() => {});
     } catch (cause) {
-      for (const m of this.#members) await discard(m);
+      for (const m of this.#members) await (this.#holding ? shut(m) : discard(m));
       throw writeError(files[0]?.target ?? '', cause, 'output_failed');
     } finally {
       this.#members.length = 0;
@@ -112,12 +186,14 @@ export class CommitSet {
     this.#leases.push(await holdLease(folder));
     const entries = await readdir(folder);
     const recovered = await recover(target, entries, this.#log);
-    await clearLeftOvers(target, recovered ? await readdir(folder) : entries, this.#log);
+    const left = recovered ? await readdir(folder) : entries;
+    await clearLeftOvers(target, left, this.#log);
+    await keepLatest(target, left);
   }
 
   async #member(target: string, before: number | null, beside: boolean): Promise<Member> {
-    const temporary = await temporaryName(target, 'partial');
-    const backup = await temporaryName(target, 'before');
+    const temporary = await hiddenName(target, this.#token, this.#holding ? 'kept' : 'partial');
+    const backup = await hiddenName(target, newToken(), 'before');
     return { target, temporary, backup, before, after: null, beside, handle: null, whole: false };
   }
 
@@ -126,9 +202,9 @@ export class CommitSet {
     for (const release of this.#leases.splice(0)) await release();
   }
 
-  #sink(member: Member): ByteSink {
+  #sink(member: Member, from: number): ByteSink {
     const { target } = member;
-    let written = 0;
+    let written = from;
     const attempt = async <T>(work: (handle: FileHandle) => Promise<T>): Promise<T> => {
       try {
         return await work(member.handle!);
@@ -152,6 +228,8 @@ export class CommitSet {
           await handle.truncate(to);
           written = to;
         }),
+      sync: () => attempt((handle) => handle.datasync()),
+      blockEnd: async () => written,
       commit: () =>
         attempt(async (handle) => {
           await handle.sync();
@@ -161,7 +239,8 @@ export class CommitSet {
         }),
       abort: async () => {
         const at = this.#members.indexOf(member);
-        if (at < 0) return;
+        // Whether it stays says who ends the set.
+        if (at < 0 || this.#holding) return;
         this.#members.splice(at, 1);
         await discard(member);
         await this.#release();
@@ -170,18 +249,30 @@ export class CommitSet {
   }
 }
 
-/** Closes and removes what is under the temporary name, if it still is there. Never throws. */
-async function discard(member: Member): Promise<void> {
+async function shut(member: Member): Promise<void> {
   await member.handle?.close().catch(() => {});
   member.handle = null;
+}
+
+/** Opens what another process wrote, without what lies behind the first `bytes`. */
+async function openKept(file: string, bytes: number): Promise<FileHandle> {
+  const handle = await open(file, 'r+');
+  try {
+    await handle.truncate(bytes);
+    return handle;
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/** Closes and removes what is under the temporary name, if it still is there. Never throws. */
+async function discard(member: Member): Promise<void> {
+  await shut(member);
   if (member.temporary !== null) await gone(member.temporary).catch(() => {});
 }
 
-/** A name beside `target` that says whose it is. `kind`: its ending. */
-async function temporaryName(target: string, kind: string): Promise<string> {
-  const token = randomBytes(6).toString('hex');
-  return `${hiddenBeside(target)}${await thisOwner()}.${token}.${kind}`;
-}
+const newToken = (): string => randomBytes(6).toString('hex');
 
 /** One name that changes needs no journal: it changes at once. */
 async function putInPlace(staged: readonly CommitFile[], log: Log): Promise<void> {
@@ -208,8 +299,8 @@ interface Begun {
 /** The journal lies beside the first output, and is there once no other commit into that output is under way. */
 async function beginJournal(staged: readonly CommitFile[], log: Log): Promise<Begun> {
   const main = (staged.find((f) => !f.beside) ?? staged[0]!).target;
-  const journal = await temporaryName(main, JOURNAL);
-  const aside = await temporaryName(main, 'partial');
+  const journal = await hiddenName(main, newToken(), JOURNAL);
+  const aside = await hiddenName(main, newToken(), 'partial');
   try {
     const early = await withPredecessors(staged);
     await writeJournal(journal, aside, early);

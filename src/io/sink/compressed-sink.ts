@@ -1,35 +1,96 @@
 // Compresses what is written on its way to another sink.
-import { createGzip, createZstdCompress } from 'node:zlib';
+import { createGzip, createZstdCompress, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { Compression } from '../../core/file-format.ts';
 import type { ByteSink } from './byte-sink.ts';
 
-/** `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. */
+/**
+ * Blocks of one gzip member or zstd frame. Where one ends depends on blocks only, *because* a run that goes on behind it has to give
+ * the same bytes; so many of them, because each begins without the history that makes it small, and some readers stop at the first.
+ */
+export const BLOCKS_A_MEMBER = 64;
+const PIECE_BYTES = 128 * 1024;
+
+/**
+ * `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. Members end where `blockEnd`
+ * is told of blocks; whoever does not tell writes a single one.
+ */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {
   if (compression === 'none') return inner;
-  const stream = compression === 'gzip' ? createGzip() : createZstdCompress();
-  const drained = (async () => {
-    for await (const chunk of stream) await inner.write(chunk as Uint8Array);
-  })();
-  // Errors of `inner` surface from `drained`, which `write` and `commit` await.
-  drained.catch(() => stream.destroy());
+  const start = () => new Member(inner, compression);
+  // Also an output without a byte is a file of its format.
+  let member: Member | null = start();
+  let blocks = 0;
   return {
     revocable: inner.revocable,
     get bytesWritten() {
       return inner.bytesWritten;
     },
+    ...(inner.sync ? { sync: () => inner.sync!() } : {}),
     async write(bytes) {
-      const full = !stream.write(Buffer.from(bytes));
-      if (full) await Promise.race([new Promise((resolve) => stream.once('drain', resolve)), drained]);
+      member ??= start();
+      await member.write(bytes);
+    },
+    async blockEnd() {
+      if (++blocks % BLOCKS_A_MEMBER !== 0) return null;
+      await member?.end();
+      member = null;
+      return inner.bytesWritten;
     },
     async commit() {
-      stream.end();
-      await drained;
+      await member?.end();
       await inner.commit();
     },
     async abort() {
-      stream.destroy();
-      await drained.catch(() => {});
+      await member?.destroy();
       await inner.abort();
     },
   };
+}
+
+/**
+ * One gzip member or zstd frame. The compressor is given pieces of one size, one at a time, and the last with the word that it is
+ * the last, *because* what it makes of the same bytes depends on how they come.
+ */
+class Member {
+  readonly #stream: Gzip | ZstdCompress;
+  readonly #drained: Promise<void>;
+  readonly #piece = Buffer.allocUnsafe(PIECE_BYTES);
+  #filled = 0;
+
+  constructor(inner: ByteSink, compression: Exclude<Compression, 'none'>) {
+    const stream = compression === 'gzip' ? createGzip() : createZstdCompress();
+    this.#stream = stream;
+    this.#drained = (async () => {
+      for await (const chunk of stream) await inner.write(chunk as Uint8Array);
+    })();
+    // Errors of `inner` surface from here, which `write` and `end` await.
+    this.#drained.catch(() => stream.destroy());
+  }
+
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      if (this.#filled === PIECE_BYTES) await this.#give();
+      const taken = bytes.subarray(at, at + PIECE_BYTES - this.#filled);
+      this.#piece.set(taken, this.#filled);
+      this.#filled += taken.length;
+      at += taken.length;
+    }
+  }
+
+  /** The piece is the compressor's until this resolves. */
+  async #give(): Promise<void> {
+    const given = new Promise<void>((resolve) => this.#stream.write(this.#piece, () => resolve()));
+    await Promise.race([given, this.#drained]);
+    this.#filled = 0;
+  }
+
+  async end(): Promise<void> {
+    this.#stream.end(this.#piece.subarray(0, this.#filled));
+    await this.#drained;
+  }
+
+  async destroy(): Promise<void> {
+    this.#stream.destroy();
+    await this.#drained.catch(() => {});
+  }
 }

@@ -18,22 +18,28 @@ import {
 import { clearLeases, type Standing, standingOf, thisOwner } from './owner.ts';
 
 /** Behind the dot and the name of the output: owner, token, kind. */
-const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|undo)$/;
+const BESIDE = /^([0-9a-f]{12}-\d+-\d+)\.([0-9a-f]{12})\.(partial|before|commit|undo|kept|checkpoint)$/;
 /** Of versions that named files by a process id alone. */
 const OLD = /^(\d+)\.[0-9a-z]+\.partial$/;
 /** Two commits into one output follow each other within milliseconds; one that does not end is stuck. */
 const TURN_MS = 60_000;
 
-interface LeftOver {
+export interface LeftOver {
   file: string;
   owner: string;
   token: string;
-  kind: 'partial' | 'before' | 'commit' | 'undo';
+  kind: 'partial' | 'before' | 'commit' | 'undo' | 'kept' | 'checkpoint';
   standing: Standing;
 }
 
+/** What the rest of a hidden name says; null: it is none. */
+export function readHidden(rest: string): Pick<LeftOver, 'owner' | 'token' | 'kind'> | null {
+  const [, owner, token, kind] = BESIDE.exec(rest) ?? [];
+  return owner === undefined ? null : { owner, token: token!, kind: kind as LeftOver['kind'] };
+}
+
 /** Files beside `target` that other processes made, with what is known of their owners. `entries`: of its folder. */
-async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
+export async function foundBeside(target: string, entries: readonly string[]): Promise<LeftOver[]> {
   const folder = path.dirname(target);
   const start = path.basename(hiddenBeside(target));
   const mine = await thisOwner();
@@ -42,10 +48,11 @@ async function foundBeside(target: string, entries: readonly string[]): Promise<
   for (const entry of entries) {
     if (!entry.startsWith(start)) continue;
     const file = path.join(folder, entry);
-    const [, owner, token, kind] = BESIDE.exec(entry.slice(start.length)) ?? [];
-    if (owner !== undefined && owner !== mine) {
+    const said = readHidden(entry.slice(start.length));
+    if (said !== null && said.owner !== mine) {
+      const { owner } = said;
       if (!standings.has(owner)) standings.set(owner, standingOf(owner, folder));
-      found.push({ file, owner, token: token!, kind: kind as LeftOver['kind'], standing: await standings.get(owner)! });
+      found.push({ file, ...said, standing: await standings.get(owner)! });
     }
     const pid = Number(OLD.exec(entry.slice(start.length))?.[1] ?? 0);
     if (pid > 0)

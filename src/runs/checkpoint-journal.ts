@@ -1,0 +1,85 @@
+// The journal of checkpoints: lines of JSON, each sealed by a sum over itself and the line before. What a power cut tore off, or
+// damaged, ends it there: whoever reads it gets the lines that are whole.
+import { createHash } from 'node:crypto';
+import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
+import { writeAll } from '../io/sink/write-all.ts';
+
+const SUM = /^[0-9a-f]{16} /;
+const SUM_LENGTH = 16;
+const LF = 0x0a;
+
+const sumOf = (before: string, text: string | Uint8Array): string =>
+  createHash('sha256').update(before).update(text).digest('hex').slice(0, SUM_LENGTH);
+
+export interface JournalRead {
+  lines: readonly unknown[];
+  /** Where its last whole line ends, bytes, and the sum of that line. */
+  end: number;
+  sum: string;
+}
+
+/** What is whole of a journal; null: it is not there, or of another user. */
+export async function readCheckpoints(file: string): Promise<JournalRead | null> {
+  let bytes: Buffer;
+  try {
+    // A folder may be open to others, and a journal says what is written on.
+    if (process.getuid !== undefined && (await stat(file)).uid !== process.getuid()) return null;
+    bytes = await readFile(file);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw cause;
+  }
+  const lines: unknown[] = [];
+  let [end, sum] = [0, ''];
+  for (let next = bytes.indexOf(LF); next >= 0; next = bytes.indexOf(LF, end)) {
+    const line = bytes.subarray(end, next);
+    const json = line.subarray(SUM_LENGTH + 1);
+    const found = line.subarray(0, SUM_LENGTH).toString('latin1');
+    if (!SUM.test(line.subarray(0, SUM_LENGTH + 1).toString('latin1')) || found !== sumOf(sum, json)) break;
+    lines.push(JSON.parse(json.toString()));
+    sum = found;
+    end = next + 1;
+  }
+  return { lines, end, sum };
+}
+
+/** Appends lines that are on the disk once that resolves. */
+export class CheckpointWriter {
+  readonly #handle: FileHandle;
+  #end: number;
+  #sum: string;
+
+  private constructor(handle: FileHandle, { end, sum }: Pick<JournalRead, 'end' | 'sum'>) {
+    this.#handle = handle;
+    this.#end = end;
+    this.#sum = sum;
+  }
+
+  /** Goes on behind what is whole of a journal, or makes a new one. @throws Error of the file system */
+  static async open(file: string, whole: JournalRead | null): Promise<CheckpointWriter> {
+    const handle = await open(file, whole === null ? 'wx' : 'r+');
+    await handle.truncate(whole?.end ?? 0);
+    return new CheckpointWriter(handle, whole ?? { end: 0, sum: '' });
+  }
+
+  /** @throws Error of the file system: the journal ends before this line from then on */
+  async append(...lines: readonly unknown[]): Promise<void> {
+    let text = '';
+    let sum = this.#sum;
+    for (const line of lines) {
+      const json = JSON.stringify(line);
+      sum = sumOf(sum, json);
+      text += `${sum} ${json}\n`;
+    }
+    const bytes = Buffer.from(text);
+    await writeAll(this.#handle, bytes, this.#end);
+    await this.#handle.datasync();
+    this.#sum = sum;
+    this.#end += bytes.length;
+  }
+
+  /** Idempotent, never throws. */
+  async close(): Promise<void> {
+    await this.#handle.close().catch(() => {});
+  }
+}

@@ -1,0 +1,282 @@
+// Checkpoints of one input on its way into a file: every few seconds, what is written so far is brought to the disk, and then a
+// journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
+import { stat } from 'node:fs/promises';
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import { isFull } from '../core/file-errors.ts';
+import { kindOf, type Log, named, words } from '../core/log.ts';
+import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
+import { gone } from '../io/sink/commit-journal.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import { isRevocable } from '../io/sink/file-sink.ts';
+import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
+import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
+import { CheckpointWriter } from './checkpoint-journal.ts';
+import { type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
+import type { OpenEnds } from './input-scorer.ts';
+import {
+  type Checkpoint,
+  type CheckpointHead,
+  type Found,
+  findInterrupted,
+  type Interrupted,
+  mismatch,
+} from './interrupted-run.ts';
+import type { RejectsPart } from './rejects-list.ts';
+import type { Resume } from './spec.ts';
+import { restoredTally, TallySum } from './tally-sum.ts';
+
+/** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
+const MAY_GO_ON = new Set<ErrorCode>([
+  'cancelled',
+  'output_full',
+  'output_failed',
+  'output_unwritable',
+  'input_not_found',
+  'input_unreadable',
+  'worker_failed',
+  'internal_error',
+  'checkpoint_mismatch',
+]);
+
+export interface CheckpointOptions extends Omit<IdentifiedRun, 'output'> {
+  /** null: a topic. */
+  output: IdentifiedRun['output'] | null;
+  /** The list of rejected rows is that of several inputs. */
+  shared: boolean;
+  set: CommitSet;
+  log: Log;
+}
+
+/**
+ * Finds the run that this one goes on with, and takes it over; the files of `set` are opened afterwards.
+ * @returns null: this run has no checkpoints
+ * @throws SluiceError usage: `--resume` asks for what is not possible; checkpoint_mismatch; output_unwritable
+ */
+export async function openCheckpoints(options: CheckpointOptions): Promise<FileCheckpoints | null> {
+  const { spec, output, list, set, log } = options;
+  const resume: Resume = spec.resume ?? 'no';
+  const obstacle = await obstacleOf(options);
+  if (obstacle === null && !(await stat(options.input.name).catch(() => null))) return null;
+  if (obstacle !== null && resume === 'asked') {
+    const what = `--resume: ${obstacle.why}`;
+    if (obstacle.refused) throw new SluiceError('usage', what);
+    log('warn', 'run_not_resumed', words`${named(what)}; it begins from the start`, { rows: 0 });
+  }
+  if (obstacle !== null || output === null) return null;
+  const identity = await identityOf({ ...options, output });
+  const found = await findInterrupted({ set, output: output.name, list, identity, resume, log });
+  if (found === null && spec.checkpoint_every === 0) return null;
+  return new FileCheckpoints(
+    { set, log, output: output.name, identity, everyMs: spec.checkpoint_every * 1000, model: options.model },
+    found,
+  );
+}
+
+/** Why a run cannot be gone on with; `refused`: asking for it is a mistake, otherwise it begins from the start. */
+async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
+  if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
+  if (input.query) return { refused: true, why: 'a query may answer otherwise the next time' };
+  if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
+  if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };
+  if (output.format === 'parquet') return { refused: false, why: 'a Parquet file is written from its beginning' };
+  if (shared) {
+    return { refused: false, why: 'one list of rejected rows is that of several inputs; put {name} into its path' };
+  }
+  const there = await stat(input.name).catch(() => null);
+  // That it is not there says who opens it.
+  if (there?.isFile() === false) {
+    return { refused: true, why: `${input.name} is no regular file, and cannot be read again` };
+  }
+  for (const file of list === null ? [output.name] : [output.name, list]) {
+    if (!(await isRevocable(file))) return { refused: true, why: `${file} is no regular file` };
+  }
+  return null;
+}
+
+interface Parts {
+  set: CommitSet;
+  log: Log;
+  output: string;
+  identity: RunIdentity;
+  everyMs: number;
+  model: IdentifiedRun['model'];
+}
+
+/** What is written to and read from, as far as a checkpoint speaks of it. */
+interface CheckpointEnds {
+  sink: OpenSink;
+  rejects: RejectsPart;
+  input: PrefixedChunks;
+}
+
+/**
+ * Modes: ahead of the verdict (nothing is journaled) → due, when the interval is over → writing, beside the run → ended. The order of a
+ * checkpoint: 1. the sums are taken at the end of a block, 2. output and list are flushed, 3. their names say that they stay,
+ * 4. the line is appended to the journal and flushed.
+ */
+export class FileCheckpoints {
+  readonly #parts: Parts;
+  readonly #run: Interrupted | null;
+  readonly #sum = new TallySum();
+  #file: string | null;
+  #writer: CheckpointWriter | null = null;
+  #evaluator: string | null = null;
+  #blocks = 0;
+  #rows = 0;
+  #last = performance.now();
+  #writing: Promise<void> | null = null;
+  /** There is a journal that speaks of what is on the disk. */
+  #durable: boolean;
+  /** No more checkpoints: the journal could not be written. */
+  #off = false;
+  #failure: unknown = null;
+
+  constructor(parts: Parts, found: Found | null) {
+    this.#parts = parts;
+    this.#run = found?.run ?? null;
+    this.#file = found?.file ?? null;
+    this.#durable = found !== null;
+  }
+
+  /** Where the run goes on; null: it begins. */
+  get last(): Checkpoint | null {
+    return this.#run?.last ?? null;
+  }
+
+  /** As the engine takes it. */
+  get goesOn(): GoesOn | null {
+    return this.#run?.last ?? null;
+  }
+
+  /** The input is read from its start; again, where what was ahead of the verdict is dropped. */
+  begin(): void {
+    this.#sum.take();
+    this.#blocks = this.#run?.last.blocks ?? 0;
+    this.#rows = this.#run?.last.rows ?? 0;
+  }
+
+  /** What the part that was interrupted counts for. */
+  restored(): Tally[] {
+    return (this.#run?.tallies ?? []).map((tally) => restoredTally(tally, this.#parts.model.manifest));
+  }
+
+  /** From now on what is written is valid. @throws SluiceError checkpoint_mismatch: another evaluator scored what there is */
+  onVerdict(evaluator: string): void {
+    const before = this.#run?.head.evaluator ?? evaluator;
+    if (before !== evaluator) throw mismatch(this.#parts.output, this.#run!, ['the evaluator of this machine']);
+    this.#evaluator = evaluator;
+  }
+
+  onPart(part: Tally): void {
+    this.#sum.add(part);
+  }
+
+  /** `stored`: as `blockEnd` of the sink gives it. @throws SluiceError output_failed: what was written did not reach the disk */
+  onBlock({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, input }: CheckpointEnds): void {
+    this.#blocks++;
+    this.#rows += rows;
+    if (this.#failure !== null) throw this.#failure;
+    const { everyMs } = this.#parts;
+    if (this.#off || this.#writing !== null || stored === null || this.#evaluator === null || everyMs === 0) return;
+    if (performance.now() - this.#last < everyMs || !input.holds()) return;
+    const line: Checkpoint = {
+      blocks: this.#blocks,
+      rows: this.#rows,
+      inputEnd: block.inputEnd,
+      read: input.prefix(),
+      written: sink.plainBytes ?? sink.bytesWritten,
+      output: stored,
+      list: rejects.bytes(),
+      tally: this.#sum.take(),
+    };
+    this.#writing = this.#write(line, [sink.sync?.(), line.list === null ? undefined : rejects.sync()]).finally(() => {
+      this.#writing = null;
+      this.#last = performance.now();
+    });
+  }
+
+  async #write(line: Checkpoint, flushed: readonly (Promise<void> | undefined)[]): Promise<void> {
+    try {
+      await Promise.all(flushed);
+    } catch (error) {
+      // A flush that failed once may go well the next time, and the bytes are lost all the same.
+      this.#failure = error;
+      return;
+    }
+    try {
+      await this.#journal(line);
+      this.#durable = true;
+    } catch (error) {
+      this.#off = true;
+      const { log, output } = this.#parts;
+      const why = isFull(error) ? words`no room` : kindOf(error);
+      log('warn', 'checkpoint_failed', words`no more checkpoints of ${named(output)}: ${why}`);
+    }
+  }
+
+  async #journal(line: Checkpoint): Promise<void> {
+    const { set, output, identity } = this.#parts;
+    if (this.#writer === null) {
+      this.#file ??= await set.journalBeside(output);
+      this.#writer = await CheckpointWriter.open(this.#file, this.#run?.journal ?? null);
+    }
+    await set.hold();
+    const head: CheckpointHead = { journal: 'sluice-checkpoints', format: 1, identity, evaluator: this.#evaluator! };
+    await this.#writer.append(...(this.#durable ? [line] : [head, line]));
+  }
+
+  /** The last checkpoint is written, or failed; there is none any more. @throws SluiceError output_failed as `onBlock` */
+  async settle(): Promise<void> {
+    this.#off = true;
+    await this.#writing;
+    if (this.#failure !== null) throw this.#failure;
+  }
+
+  /** After the files have their names: nobody goes on with this run. Never throws. */
+  async done(): Promise<void> {
+    await this.#writer?.close();
+    if (this.#file !== null) await gone(this.#file).catch(() => {});
+    this.#durable = false;
+  }
+
+  /** Ends the set of a run that failed: what it wrote stays if going on may help. Never throws. */
+  async giveUp(cause: unknown): Promise<void> {
+    await this.settle().catch(() => {});
+    const { set, log, output } = this.#parts;
+    const error = asSluiceError(cause, 'internal_error');
+    if (!this.#durable || !MAY_GO_ON.has(error.code)) {
+      await set.abort();
+      return this.done();
+    }
+    await this.#writer?.close();
+    await set.leave();
+    const says = words`what was written of ${named(output)} stays hidden beside it, and --resume goes on with it`;
+    if (error.code !== 'checkpoint_mismatch') log('info', 'run_left', says);
+  }
+}
+
+/** Both ends of a run with what follows its blocks. `checkpoints` null: none are made. */
+export function followedEnds(
+  checkpoints: FileCheckpoints | null,
+  { source, sink, rejects }: { source: OpenSource; sink: OpenSink; rejects: RejectsPart },
+): OpenEnds {
+  // Where members of a compressed file end must not depend on whether there are checkpoints.
+  const ended = async () => (await sink.blockEnd?.()) ?? null;
+  if (checkpoints === null) {
+    const onBlock = async () => {
+      await ended();
+    };
+    return { source, sink, ...(sink.blockEnd ? { onBlock } : {}) };
+  }
+  const input = withPrefix(source.chunks, checkpoints.last?.read ?? null);
+  const { goesOn } = checkpoints;
+  checkpoints.begin();
+  return {
+    source: { ...source, chunks: input.chunks },
+    sink,
+    onPart: (part) => checkpoints.onPart(part),
+    onBlock: async (written) => checkpoints.onBlock(written, await ended(), { sink, rejects, input }),
+    onVerdict: (evaluator) => checkpoints.onVerdict(evaluator),
+    ...(goesOn ? { goesOn } : {}),
+  };
+}

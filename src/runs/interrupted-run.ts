@@ -1,0 +1,123 @@
+// Finds the run that was interrupted on its way into an output, and says whether this one goes on with it.
+import { SluiceError } from '../core/errors.ts';
+import { type Log, named, words } from '../core/log.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import { dropKept, type KeptFile } from '../io/sink/kept-files.ts';
+import type { LeftOver } from '../io/sink/leftovers.ts';
+import type { Prefix } from '../io/source/known-prefix.ts';
+import { differencesOf, type RunIdentity } from './checkpoint-identity.ts';
+import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
+import type { Resume } from './spec.ts';
+import type { StoredTally } from './tally-sum.ts';
+
+/** First line of a journal. */
+export interface CheckpointHead {
+  journal: 'sluice-checkpoints';
+  format: 1;
+  identity: RunIdentity;
+  evaluator: string;
+}
+
+/** Any other line: all that had been written and was on the disk after so many blocks. */
+export interface Checkpoint {
+  blocks: number;
+  rows: number;
+  inputEnd: number;
+  /** The input up to where it had been read, which is not before `inputEnd`. */
+  read: Prefix;
+  /** Bytes before anything packs them. */
+  written: number;
+  /** Bytes of the output as it is stored, and of the list; null: there is none yet. */
+  output: number;
+  list: number | null;
+  /** Of the blocks since the line before. */
+  tally: StoredTally;
+}
+
+export interface Interrupted {
+  journal: JournalRead;
+  head: CheckpointHead;
+  last: Checkpoint;
+  tallies: StoredTally[];
+}
+
+export interface Search {
+  set: CommitSet;
+  output: string;
+  list: string | null;
+  identity: RunIdentity;
+  resume: Resume;
+  log: Log;
+}
+
+export interface Found {
+  /** Path of the journal; it is this process's own. */
+  file: string;
+  run: Interrupted;
+}
+
+/**
+ * The run to go on with, which is this process's own then; null: this one begins from the start.
+ * @throws SluiceError checkpoint_mismatch: there is one, of another input, package, option or version; output_unwritable
+ */
+export async function findInterrupted(search: Search): Promise<Found | null> {
+  const { set, output, list, identity, resume, log } = search;
+  const beside = await set.interrupted(output);
+  if (resume === 'restart') {
+    for (const file of list === null ? [output] : [output, list]) await dropKept(file);
+    return null;
+  }
+  const candidates: { leftOver: LeftOver; run: Interrupted }[] = [];
+  for (const leftOver of beside.filter((l) => l.standing !== 'running')) {
+    const run = await readRun(leftOver.file);
+    if (run) candidates.push({ leftOver, run });
+  }
+  candidates.sort((a, b) => b.run.last.rows - a.run.last.rows);
+  const first = candidates[0];
+  if (resume === 'no') {
+    const rows = first?.run.last.rows ?? 0;
+    const says = words`an interrupted run had written ${rows} rows of ${named(output)}, and --resume goes on with it; this one begins from the start`;
+    if (first) log('warn', 'run_not_resumed', says, { rows });
+    return null;
+  }
+  const fits = candidates.find(({ run }) => differencesOf(run.head.identity, identity).length === 0);
+  if (fits) return adopt(fits, search);
+  if (first) throw mismatch(output, first.run, differencesOf(first.run.head.identity, identity));
+  if (beside.some((l) => l.standing === 'running')) {
+    const says = words`another run writes ${named(output)} at this moment; this one begins from the start`;
+    log('warn', 'run_not_resumed', says, { rows: 0 });
+  }
+  return null;
+}
+
+async function adopt(
+  { leftOver, run }: { leftOver: LeftOver; run: Interrupted },
+  { set, output, list, log }: Search,
+): Promise<Found | null> {
+  const { last } = run;
+  const files: KeptFile[] = [{ target: output, bytes: last.output }];
+  if (last.list !== null) files.push({ target: list!, bytes: last.list });
+  const file = await set.adopt(leftOver, output, files);
+  if (file !== null) {
+    log('info', 'run_resumed', words`${named(output)} goes on behind row ${last.rows}`, { rows: last.rows });
+    return { file, run };
+  }
+  const says = words`what an interrupted run had written of ${named(output)} is not there as a whole; this one begins from the start`;
+  log('warn', 'run_not_resumed', says, { rows: last.rows });
+  return null;
+}
+
+/** null: it is no journal, or a power cut came before its first checkpoint. */
+async function readRun(file: string): Promise<Interrupted | null> {
+  const journal = await readCheckpoints(file);
+  if (journal === null || journal.lines.length < 2) return null;
+  const [head, ...lines] = journal.lines as [CheckpointHead, ...Checkpoint[]];
+  if (head.journal !== 'sluice-checkpoints' || head.format !== 1) return null;
+  return { journal, head, last: lines.at(-1)!, tallies: lines.map((line) => line.tally) };
+}
+
+export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, differences: readonly string[]) {
+  const what = `${output}: an interrupted run had written ${last.rows} rows of it, and this run is another one`;
+  const help = 'run it as it was, or begin from the start with --restart';
+  return new SluiceError('checkpoint_mismatch', `${what}: ${differences.join(', ')} changed; ${help}`);
+}

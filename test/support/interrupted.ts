@@ -1,0 +1,104 @@
+// Runs of `score` that are interrupted, and what must come of going on with them: the files of an unbroken run.
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { type Run, scratch, sluice, start } from './cli.ts';
+
+/** Numbers in [0, 1), the same for the same seed. */
+export function seeded(seed: number): () => number {
+  let state = (seed * 2_654_435_761) >>> 0;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+export interface Job {
+  folder: string;
+  input: string;
+  output: string;
+  /** Flags besides those of checkpoints. */
+  flags: readonly string[];
+}
+
+/** An input of made-up applications, some of them broken, under the name `input`. */
+export function jobOf(input: string, output: string, { rows = 6000, flags = [] as readonly string[] } = {}): Job {
+  const folder = path.join(scratch(), 'work');
+  mkdirSync(folder);
+  const csv = Buffer.concat([...generatePortfolio({ rows, seed: 11, faults: Math.floor(rows / 100), dirty: false })]);
+  writeFileSync(path.join(folder, input), packed(input, written(input, csv)));
+  return { folder, input, output, flags: ['--evaluator', 'native', '--block-bytes', '4096', ...flags] };
+}
+
+/** The applications in the format of a name; what is broken as CSV becomes an application with one odd column. */
+function written(name: string, csv: Buffer): Buffer {
+  if (!/\.(ndjson|json)\b/.test(name)) return csv;
+  const [head, ...lines] = csv.toString().trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
+  const objects = lines.map((cells) => JSON.stringify(Object.fromEntries(head!.map((column, i) => [column, cells[i] ?? '?'])))); // biome-ignore format: one line
+  return Buffer.from(name.includes('.ndjson') ? `${objects.join('\n')}\n` : `[${objects.join(',')}]`);
+}
+
+const packed = (name: string, bytes: Buffer): Buffer =>
+  name.endsWith('.gz') ? gzipSync(bytes) : name.endsWith('.zst') ? zstdCompressSync(bytes) : bytes;
+
+export const argsOf = ({ input, output, flags }: Job, ...more: readonly string[]): string[] => [
+  ...['score', input, '-m', 'credit-default', '-o', output, '--json', ...flags, ...more],
+];
+
+export const OFTEN = ['--checkpoint-every', '0.001'];
+
+export const scoreJob = (job: Job, ...more: readonly string[]): Promise<Run> =>
+  sluice(argsOf(job, ...more), { cwd: job.folder });
+
+export interface Made {
+  files: Record<string, string>;
+  counts: unknown;
+}
+
+/** All that is visible of a job but its input, with what the summary says of the whole. */
+export function madeBy({ folder, input }: Job, { stdout }: Run): Made {
+  const names = readdirSync(folder).filter((name) => name !== input && !name.startsWith('.'));
+  const files = Object.fromEntries(names.map((name) => [name, readFileSync(path.join(folder, name), 'latin1')]));
+  const { rows, scored, rejected, rejectedByCode, drift, bytesRead, bytesWritten } = JSON.parse(stdout);
+  return { files, counts: { rows, scored, rejected, rejectedByCode, drift, bytesRead, bytesWritten } };
+}
+
+export const hiddenIn = ({ folder }: Job): string[] => readdirSync(folder).filter((name) => name.startsWith('.'));
+
+export const journalOf = (job: Job): string | null => {
+  const name = hiddenIn(job).find((n) => n.endsWith('.checkpoint'));
+  return name === undefined ? null : path.join(job.folder, name);
+};
+
+/** Starts a run and does something to its process once it has so many checkpoints; gives the rows they speak of. */
+export async function atCheckpoint(
+  job: Job,
+  act: (pid: number) => void,
+  { checkpoints = 2, more = [] as readonly string[] } = {},
+): Promise<{ done: Promise<Run>; rows: number }> {
+  const { child, done } = start(argsOf(job, ...OFTEN, '--workers', '1', ...more), { cwd: job.folder });
+  let ended = false;
+  done.then(() => {
+    ended = true;
+  });
+  for (;;) {
+    const journal = journalOf(job);
+    const lines = journal !== null && existsSync(journal) ? readFileSync(journal, 'utf8').split('\n') : [];
+    if (lines.length > checkpoints + 1) {
+      act(child.pid!);
+      const last = lines.at(-2)!;
+      return { done, rows: JSON.parse(last.slice(last.indexOf(' ') + 1)).rows };
+    }
+    if (ended) throw new Error(`it ended before ${checkpoints} checkpoints: ${(await done).stderr}`);
+    await sleep(2);
+  }
+}
+
+/** Leaves what a killed run leaves. */
+export async function killedRun(job: Job, more: readonly string[] = []): Promise<{ rows: number }> {
+  const { done, rows } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGKILL'), { more });
+  await done;
+  return { rows };
+}
