@@ -8,7 +8,7 @@ import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
 import { gone } from '../io/sink/commit-journal.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
-import { type Digested, digested } from '../io/source/digested.ts';
+import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
 import { type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
@@ -75,8 +75,8 @@ export async function openCheckpoints(options: CheckpointOptions): Promise<FileC
 /** Why a run cannot be gone on with; `refused`: asking for it is a mistake, otherwise it begins from the start. */
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
-  if (input.query) return { refused: true, why: 'a query may give other rows the next time' };
-  if (output === null) return { refused: true, why: 'what was sent to a topic or a table cannot be gone on with' };
+  if (input.query) return { refused: true, why: 'a query may answer otherwise the next time' };
+  if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
   if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };
   if (output.format === 'parquet') return { refused: false, why: 'a Parquet file is written from its beginning' };
   if (shared) {
@@ -106,7 +106,7 @@ interface Parts {
 interface CheckpointEnds {
   sink: OpenSink;
   rejects: RejectsPart;
-  input: Digested;
+  input: PrefixedChunks;
 }
 
 /**
@@ -268,7 +268,7 @@ export function followedEnds(
     };
     return { source, sink, ...(sink.blockEnd ? { onBlock } : {}) };
   }
-  const input = digested(source.chunks, checkpoints.last?.read ?? null);
+  const input = withPrefix(source.chunks, checkpoints.last?.read ?? null);
   const { goesOn } = checkpoints;
   checkpoints.begin();
   return {

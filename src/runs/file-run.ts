@@ -238,7 +238,7 @@ class FileRun {
       const part = await rejects.part(input, set, last?.list);
       const counts = await this.#scorer.score({
         open: async () => {
-          const ends = await this.#openEnds(input, output, set, last);
+          const ends = await this.#openEnds(input, output, { set, from: last });
           this.#source = ends.source;
           sink = ends.sink;
           return followedEnds(checkpoints, { ...ends, rejects: part });
@@ -297,8 +297,7 @@ class FileRun {
   async #openEnds(
     input: Endpoint,
     output: Endpoint | null,
-    set: CommitSet,
-    from: Checkpoint | null,
+    place: { set: CommitSet; from: Checkpoint | null },
   ): Promise<{ source: OpenSource; sink: OpenSink }> {
     const { spec, model } = this.#parts;
     const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
@@ -306,8 +305,8 @@ class FileRun {
       ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
       : await openSource(input, spec.tuning?.readBytes);
     try {
-      if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, set, from) };
-      const { source, digest } = withDigest(opened);
+      if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
+      const { source, digest } = digested(opened);
       const { manifest } = model;
       const table = {
         manifest,
@@ -323,7 +322,7 @@ class FileRun {
     }
   }
 
-  async #openSink(output: Endpoint | null, set: CommitSet, from: Checkpoint | null): Promise<OpenSink> {
+  async #openSink(output: Endpoint | null, place: { set: CommitSet; from: Checkpoint | null }): Promise<OpenSink> {
     const { spec, model, topic } = this.#parts;
     if (!topic) {
       const passthrough = spec.score.passthrough ?? [];
@@ -331,8 +330,7 @@ class FileRun {
         manifest: model.manifest,
         passthrough,
         interpretation: interpretationOf(spec),
-        set,
-        from,
+        ...place,
       });
     }
     if (this.#topic) return this.#topic;

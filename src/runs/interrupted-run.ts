@@ -4,7 +4,7 @@ import { type Log, named, words } from '../core/log.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { dropKept, type KeptFile } from '../io/sink/kept-files.ts';
 import type { LeftOver } from '../io/sink/leftovers.ts';
-import type { Prefix } from '../io/source/digested.ts';
+import type { Prefix } from '../io/source/known-prefix.ts';
 import { differencesOf, type RunIdentity } from './checkpoint-identity.ts';
 import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
 import type { Resume } from './spec.ts';
