@@ -6,6 +6,16 @@ import type { KafkaObserver } from './observer.ts';
 import type { BatchLimits } from './partition-buffer.ts';
 import type { StartPolicy } from './start-offset.ts';
 
+/** Where offsets are kept instead of by the group. */
+export interface OffsetKeeper {
+  /** Where a partition goes on; null: nobody has begun with it. @throws SluiceError one that is not retryable ends the reading */
+  committed(partition: number): Promise<bigint | null>;
+  /** Nobody has begun, and it begins here. */
+  begin(partition: number, at: bigint): Promise<void>;
+  /** Reading starts at `offset`: what comes next is what stands from there on. */
+  started(partition: number, offset: bigint): void;
+}
+
 export interface ReadingOptions {
   connection: KafkaConnection;
   topic: string;

@@ -30,7 +30,7 @@ const SHORT_LOOK_MS = 1_000;
  * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
  */
 export async function startOffset(
-  directory: TopicDirectory,
+  directory: Pick<TopicDirectory, 'committed' | 'range'>,
   policy: StartPolicy,
   partition: number,
   member: Pick<GroupMember, 'commit'>,

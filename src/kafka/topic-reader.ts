@@ -14,11 +14,25 @@ import { InFlight } from './in-flight.ts';
 import { LagMeter } from './lag.ts';
 import type { KafkaObserver } from './observer.ts';
 import { PartitionBuffer } from './partition-buffer.ts';
-import { batchLimitsOf, memberOptionsOf, type ReadingOptions, startPolicyOf } from './reading-options.ts';
-import { startOffset } from './start-offset.ts';
+import {
+  batchLimitsOf,
+  memberOptionsOf,
+  type OffsetKeeper,
+  type ReadingOptions,
+  startPolicyOf,
+} from './reading-options.ts';
+import { type Start, startOffset } from './start-offset.ts';
 import { TopicDirectory } from './topic-directory.ts';
 
+/** Records of a partition that begin where those handed out before them ended. */
+export interface PlacedBatch extends MicroBatch {
+  /** Offset behind those. */
+  readonly from: bigint;
+}
+
 export interface ReaderOptions extends ReadingOptions {
+  /** Default: the group keeps the offsets. */
+  offsets?: OffsetKeeper;
   observer?: Pick<KafkaObserver, 'onLog' | 'onAssigned' | 'onRestart' | 'onLag' | 'onReset' | 'onOffsetLost'>;
 }
 
@@ -96,15 +110,17 @@ export class TopicReader implements AsyncDisposable {
   }
 
   /** Batches of all partitions, in order within each. @throws SluiceError what ended the reading */
-  async *[Symbol.asyncIterator](): AsyncGenerator<MicroBatch> {
+  async *[Symbol.asyncIterator](): AsyncGenerator<PlacedBatch> {
     for (;;) {
       const batch = this.#waiting.shift();
       if (batch) {
         this.#changed();
         const slot = this.#slots.get(batch.partition);
-        if (slot) slot.delivered = batch.next;
-        yield batch;
-        slot?.buffer.release(batch.bytes);
+        if (!slot) continue;
+        const from = slot.delivered;
+        slot.delivered = batch.next;
+        yield { ...batch, from };
+        slot.buffer.release(batch.bytes);
         this.#limit(batch.partition);
         continue;
       }
@@ -134,6 +150,19 @@ export class TopicReader implements AsyncDisposable {
       lost.push(...safe.keys());
     }
     return lost;
+  }
+
+  /** Drops what is in memory of a partition, and reads on at what is committed. Nothing where it is not this member's. */
+  restart(partition: number): void {
+    const slot = this.#slots.get(partition);
+    if (!slot) return;
+    this.#consumer.pause([partition]);
+    slot.buffer.close();
+    this.#slots.delete(partition);
+    this.#inFlight.forget(partition);
+    this.#waiting.splice(0, Infinity, ...this.#waiting.filter((batch) => batch.partition !== partition));
+    this.#changed();
+    inBackground('opening a partition', () => this.#open(partition, this.#generation));
   }
 
   /** Records not yet committed, by partition of this member. */
@@ -177,13 +206,9 @@ export class TopicReader implements AsyncDisposable {
     const { topic } = this.#options;
     for (let failures = 0; generation === this.#generation && !this.#ended; failures++) {
       try {
-        const { offset, end } = await startOffset(
-          this.#directory,
-          startPolicyOf(this.#options, this.#options.observer),
-          partition,
-          this.#consumer,
-        );
-        if (generation !== this.#generation || this.#ended) return;
+        const { offset, end } = await this.#startOf(partition);
+        if (generation !== this.#generation || this.#ended || this.#slots.has(partition)) return;
+        this.#options.offsets?.started(partition, offset);
         const buffer = new PartitionBuffer(topic, partition, batchLimitsOf(this.#options));
         this.#inFlight.forget(partition);
         this.#slots.set(partition, { buffer, delivered: offset, fetched: offset, goal: end });
@@ -193,10 +218,22 @@ export class TopicReader implements AsyncDisposable {
         return await this.#pump(buffer);
       } catch (error) {
         const failure = kafkaError(error, `partition ${partition} of ${topic}`);
-        if (isHopeless(failure)) return this.#fail(failure);
+        if (isHopeless(failure) || failure.code === 'database_refused') return this.#fail(failure);
         await sleep(backoffMs(failures));
       }
     }
+  }
+
+  #startOf(partition: number): Promise<Start> {
+    const policy = startPolicyOf(this.#options, this.#options.observer);
+    const { offsets } = this.#options;
+    if (!offsets) return startOffset(this.#directory, policy, partition, this.#consumer);
+    const directory = {
+      committed: () => offsets.committed(partition),
+      range: (topic: string, of: number) => this.#directory.range(topic, of),
+    };
+    const keeper = { commit: async (at: ReadonlyMap<number, bigint>) => offsets.begin(partition, at.get(partition)!) };
+    return startOffset(directory, policy, partition, keeper);
   }
 
   async #pump(buffer: PartitionBuffer): Promise<void> {

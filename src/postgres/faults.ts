@@ -15,8 +15,8 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** Classes of SQLSTATE whose messages name tables, columns and roles only, never what stands in a row. */
 const SAFE_CLASSES = new Set(['0A', '25', '28', '3D', '3F', '42', '53', '54', '55', '57', '58']);
 
-/** Those another attempt may not meet: lost connections, conflicts between transactions, resources, interventions. */
-const PASSING = /^(08|40|53|55P03|57|58)/;
+/** Those another attempt may not meet: lost connections, sessions that slept, conflicts between transactions, resources, interventions. */
+const PASSING = /^(08|25P03|40|53|55P03|57|58)/;
 
 /** Conditions whose messages hold values, in words. */
 const WORDS: Readonly<Record<string, string>> = {

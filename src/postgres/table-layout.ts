@@ -11,6 +11,8 @@ export interface StoredColumn {
   name: string;
   /** null: whatever the table has, and text where the table is made. */
   kind: PredictionColumn['kind'] | null;
+  /** Its type where the table is made; default: that of its kind. */
+  made?: string;
 }
 
 /** Type of a column that is made. */
@@ -77,7 +79,7 @@ export async function inspectTarget(
   const table = found.rows[0];
   if (!table?.oid) {
     await assertMayCreate(client, name);
-    return { name, exists: false, columns, types: columns.map((c) => MADE[c.kind ?? 'text']), key };
+    return { name, exists: false, columns, types: columns.map((c) => c.made ?? MADE[c.kind ?? 'text']), key };
   }
   if (!['r', 'p'].includes(table.kind!)) throw refused(name, 'is no table');
   await assertMayWrite(client, name, table.oid, mode);
@@ -161,10 +163,11 @@ const definitions = ({ columns, types }: Target): string =>
 /** Name of the table of this session that rows are collected in. Nobody else sees it, and it goes with the session. */
 export const STAGING = 'pg_temp.sluice_staging';
 
-export function createStaging(target: Target): string {
+/** `emptied`: at the end of each transaction. */
+export function createStaging(target: Target, { emptied = false } = {}): string {
   const names = listOf(target.columns.map((c) => c.name));
   return target.exists
-    ? `CREATE TEMP TABLE sluice_staging AS SELECT ${names} FROM ${sqlName(target.name)} WITH NO DATA`
+    ? `CREATE TEMP TABLE sluice_staging${emptied ? ' ON COMMIT DELETE ROWS' : ''} AS SELECT ${names} FROM ${sqlName(target.name)} WITH NO DATA`
     : `CREATE TEMP TABLE sluice_staging (${definitions(target)})`;
 }
 

@@ -14,6 +14,7 @@ import { type CopyIn, copyIn } from './copy-in.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
 import { databaseError, sqlStateOf } from './faults.ts';
 import { beside, sqlIdentifier, sqlName, type TableName, tableName } from './names.ts';
+import { ensureTable } from './own-table.ts';
 import {
   copyInto,
   createStaging,
@@ -180,16 +181,4 @@ async function ensureRuns(client: Database, name: TableName): Promise<void> {
     `CREATE TABLE ${runs} (target text, run text, rows bigint NOT NULL, finished_at timestamptz NOT NULL DEFAULT now(),
        PRIMARY KEY (target, run))`,
   );
-}
-
-/** Creates a table of Sluice's own where it is not there; who may not create one can be given it. */
-export async function ensureTable(client: Database, name: string, create: string): Promise<void> {
-  const there = await client.query<{ there: boolean }>('SELECT to_regclass($1) IS NOT NULL AS there', [name]);
-  if (there.rows[0]!.there) return;
-  try {
-    await client.query(create);
-  } catch (error) {
-    // Somebody else creates it at the same time.
-    if (!['42P07', '23505'].includes(sqlStateOf(error) ?? '')) throw error;
-  }
 }

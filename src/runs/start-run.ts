@@ -6,6 +6,7 @@ import type { RunContext, RunningPipeline } from './context.ts';
 import type { RunSpec } from './spec.ts';
 import type { TopicFilesSpec } from './topic-files-run.ts';
 import type { TopicRunSpec } from './topic-run.ts';
+import type { TopicTableSpec } from './topic-table-run.ts';
 
 async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
   const { measureCertificatesOf, watchOutput } = await import('./measure-ends.ts');
@@ -26,5 +27,7 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
     throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
   }
   if (sink.type === 'kafka') return (await import('./topic-run.ts')).startTopicRun(spec as TopicRunSpec, context);
+  if (sink.type === 'postgres')
+    return (await import('./topic-table-run.ts')).startTopicTableRun(spec as TopicTableSpec, context);
   return (await import('./topic-files-run.ts')).startTopicFilesRun(spec as TopicFilesSpec, context);
 }

@@ -186,7 +186,7 @@ test('an end of unknown type does not hide the faults of the others', async () =
   const parsed = await parsePipeline('p.yaml', 'model: 5\nsource: { type: kafak }\nsink: { type: file, pth: x }\n');
   expect(parsed.ok ? [] : parsed.problems.map((p) => `${p.line}:${p.column} ${p.message}`)).toEqual([
     expect.stringMatching(/^1:8 model must be string/),
-    '2:17 source.type must be one of kafka, file, stdio, upload',
+    '2:17 source.type must be one of kafka, file, stdio, postgres, upload',
     expect.stringMatching(/^3:7 sink: missing key path/),
     '3:21 unknown key pth (did you mean path?)',
   ]);

@@ -1,0 +1,111 @@
+// Answers to records of a topic as rows of a table, in the CSV of COPY.
+import type { ErrorCode } from '../core/errors.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { type PredictionColumn, type PredictionJson, predictionColumns } from '../io/format/prediction-fields.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { StoredColumn } from './table-layout.ts';
+
+/** Where a record stands. */
+export interface RecordPlace {
+  topic: string;
+  partition: number;
+  offset: bigint;
+}
+
+export interface RejectionReason {
+  code: ErrorCode;
+  column?: string;
+  message: string;
+}
+
+const PLACE: StoredColumn[] = [
+  { name: 'topic', kind: 'text' },
+  { name: 'partition', kind: 'integer' },
+  { name: 'offset', kind: 'integer' },
+];
+
+/** A table of rejected applications: as they came, and why. */
+export const LETTER_LAYOUT: StoredColumn[] = [
+  ...PLACE,
+  { name: 'key', kind: null, made: 'bytea' },
+  { name: 'value', kind: null, made: 'bytea' },
+  { name: 'error_code', kind: 'text' },
+  { name: 'error_column', kind: 'text' },
+  { name: 'error_message', kind: 'text' },
+];
+export const LETTER_KEY = PLACE.map((c) => c.name);
+
+export interface RecordLayout {
+  readonly columns: readonly StoredColumn[];
+  /** A line, or the name of a passed column with a character that no text of the database may hold. */
+  row(place: RecordPlace, json: Buffer | null, error: RejectionReason | null): string | { column: string };
+}
+
+/** Topic, partition and offset of the record, what is passed through, the version of the model, and the columns of a prediction but its row. */
+export function recordLayout(
+  manifest: Manifest,
+  passthrough: readonly string[],
+  interpretation: InterpretationSpec | null,
+): RecordLayout {
+  const answer: PredictionColumn[] = predictionColumns(
+    new Interpreter(manifest),
+    interpretation,
+    manifest.columns,
+  ).slice(1);
+  const version = { modelId: manifest.id, modelVersion: String(manifest.version) };
+  const columns: StoredColumn[] = [
+    ...PLACE,
+    ...passthrough.map((name) => ({ name, kind: null })),
+    { name: 'model_id', kind: 'text' },
+    { name: 'model_version', kind: 'text' },
+    ...answer.map(({ name, kind }) => ({ name, kind })),
+  ];
+  return {
+    columns,
+    row(place, json, error) {
+      const prediction = json === null ? ({ error } as PredictionJson) : read(json);
+      const passed = passthrough.map((name) => cellOf(prediction[name]));
+      const bad = passed.findIndex((cell) => cell.includes('\0'));
+      if (bad >= 0) return { column: passthrough[bad]! };
+      const said = [
+        cellOf(version.modelId),
+        cellOf(version.modelVersion),
+        ...answer.map((c) => cellOf(c.of(prediction))),
+      ];
+      return `${[...placeCells(place), ...passed, ...said].join(',')}\n`;
+    },
+  };
+}
+
+/** A line of `LETTER_LAYOUT`. */
+export function letterRow(
+  place: RecordPlace,
+  { key, value }: { key: Buffer | null; value: Buffer | null },
+  { code, column, message }: RejectionReason,
+): string {
+  const bytes = (b: Buffer | null) => (b === null ? '' : `\\x${b.toString('hex')}`);
+  const texts = [code, column, message].map((text) => cellOf(text?.replaceAll('\0', '\u{fffd}')));
+  return `${[...placeCells(place), bytes(key), bytes(value), ...texts].join(',')}\n`;
+}
+
+const placeCells = ({ topic, partition, offset }: RecordPlace): string[] => [
+  cellOf(topic),
+  String(partition),
+  String(offset),
+];
+
+/** Numbers as they stand in the text where a double would be another one: a long account number is passed through, not calculated with. */
+const read = (json: Buffer): PredictionJson =>
+  JSON.parse(json.toString('utf8'), (_key: string, value: unknown, context?: { source?: string }) =>
+    typeof value === 'number' && context?.source !== undefined && context.source !== String(value)
+      ? context.source
+      : value,
+  ) as PredictionJson;
+
+/** Nothing for what is not there; texts in quotes, which an empty text then is, too. */
+function cellOf(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
+  return typeof value === 'number' || typeof value === 'boolean' ? text : `"${text.replaceAll('"', '""')}"`;
+}
