@@ -84,7 +84,12 @@ test.each<[what: string, row: string | Uint8Array, code: string, message: string
   ],
   ['a workbook', 'PK\x03\x04\x14\0', 'foreign_content', 'the input is a ZIP archive or an Excel workbook (.xlsx)'],
   ['UTF-16, marked', Buffer.concat([Buffer.from([0xff, 0xfe]), utf16]), 'invalid_encoding', 'the input is UTF-16 text'],
-  ['UTF-16', utf16, 'invalid_encoding', 'the input is UTF-16 text: declare encoding: utf-16le, or save it as CSV in UTF-8'],
+  [
+    'UTF-16',
+    utf16,
+    'invalid_encoding',
+    'the input is UTF-16 text: declare encoding: utf-16le, or save it as CSV in UTF-8',
+  ],
   [
     'UTF-32',
     Buffer.from([...'amount'].flatMap((c) => [c.charCodeAt(0), 0, 0, 0])),
