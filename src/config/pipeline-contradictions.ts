@@ -2,6 +2,7 @@
 import { COMPRESSIONS, FILE_FORMATS, type FileFormat, namedFormat } from '../core/file-format.ts';
 import { momentOf } from '../core/time-of-day.ts';
 import { judgeDatabases } from './database-contradictions.ts';
+import { declaredContradictions } from './declared-contradictions.ts';
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
 import { topicPattern } from './topic-pattern.ts';
 import type { YamlDocument, YamlProblem } from './yaml.ts';
@@ -18,6 +19,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   if (source.type === 'file') judgeFile(source, 'source', say);
   if (sink.type === 'file') judgeFile(sink, 'sink', say);
   judgeFormats(pipeline, say);
+  judgeDeclared(pipeline, say);
   judgeValues(pipeline, say);
   judgeTopics(pipeline, say);
   judgeEnds(pipeline, say);
@@ -45,6 +47,14 @@ function judgeFile(file: FileSource | FileSink, end: 'source' | 'sink', say: Say
 function formatOf(end: FileSource | FileSink | StdioSource | StdioSink): FileFormat | null {
   if (end.type === 'stdio') return end.format;
   return end.format ?? (isPattern(end.path) ? null : (namedFormat(end.path).format ?? 'csv'));
+}
+
+function judgeDeclared({ source, score }: Pipeline, say: Say): void {
+  if (source.type === 'postgres') return;
+  const format = source.type === 'kafka' ? null : source.type === 'upload' ? source.format : formatOf(source);
+  for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {
+    say(`source.${key}`, `source.${message}`);
+  }
 }
 
 function judgeValues({ source, sink }: Pipeline, say: Say): void {

@@ -43,7 +43,10 @@ export const ERRORS = {
     'Look for rows of nothing but delimiters, such as those a spreadsheet leaves at its end.',
   ),
   column_count: row('A record has more or fewer fields than the header.', 'Look for an unquoted delimiter in a field.'),
-  invalid_utf8: row('A record is not valid UTF-8.', 'Export the file as UTF-8.'),
+  invalid_utf8: row(
+    'A record is not valid UTF-8, or has bytes that the declared encoding does not define.',
+    'Export the file as UTF-8, or declare its encoding (docs/input.md).',
+  ),
   invalid_character: row('A text value holds a NUL character.', 'Remove the NUL character.'),
   record_too_long: row(
     'A record is longer than the limit for one row.',
@@ -51,7 +54,7 @@ export const ERRORS = {
   ),
   bad_number: row(
     'A number column holds something that is not a plain decimal number.',
-    'Write digits with a point and no spaces or thousands separators.',
+    'Write digits with a point and no spaces or thousands separators, or declare how they are written (docs/input.md).',
   ),
   number_out_of_range: row(
     'A number is outside what the model package or its number type allows.',
@@ -105,7 +108,10 @@ export const ERRORS = {
     'The input is no text of records: it is packed, a workbook, or in another encoding.',
     'Do what the message says.',
   ),
-  invalid_encoding: input('The input is not UTF-8 text.', 'Export the file as UTF-8.'),
+  invalid_encoding: input(
+    'The input is not UTF-8 text, or not text of the declared encoding.',
+    'Export the file as UTF-8, or declare its encoding (docs/input.md).',
+  ),
   invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row or use on_invalid=report.'),
 
   nothing_scored: input('No application of the input could be scored.', 'Look at the errors listed.'),

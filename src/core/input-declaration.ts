@@ -29,9 +29,11 @@ export interface DeclaredColumns {
   rename: Readonly<Record<string, string>>;
   /** Names in the input that nobody looks at; '*': all that are not used. */
   ignore: readonly string[] | '*';
-  /** Column of the model → the text it has in every application. */
-  constants: Readonly<Record<string, string>>;
+  /** Column of the model → the value it has in every application, as one could stand in JSON. */
+  constants: Readonly<Record<string, ConstantValue>>;
 }
+
+export type ConstantValue = string | number | boolean;
 
 /** null: as if nothing were declared. Plain data: it goes to workers. */
 export interface InputDeclaration {

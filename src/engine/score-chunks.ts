@@ -4,7 +4,7 @@ import { SluiceError } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import { checkDeclaration, declaredParts } from '../io/decode/declared-input.ts';
+import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';

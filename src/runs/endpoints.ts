@@ -3,6 +3,7 @@ import { glob, stat } from 'node:fs/promises';
 import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
+import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
@@ -11,6 +12,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
@@ -25,6 +27,8 @@ export interface Endpoint {
   delimiter: string;
   /** It is no file but what this database answers; `name` is what messages call it. */
   query?: PostgresSource;
+  /** Of an input: what was declared of it. Default: nothing. */
+  declared?: InputDeclaration;
 }
 
 export interface OpenSource {
@@ -81,7 +85,7 @@ export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'quer
     input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
   );
 
-interface FormatSpec {
+interface FormatSpec extends DeclaringSource {
   format?: FileFormat | undefined;
   compression?: Compression | undefined;
   delimiter?: keyof typeof DELIMITERS | undefined;
@@ -98,24 +102,33 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
     throw new SluiceError('usage', `${name}: ${named.ending} is no format; known are ${KNOWN_ENDINGS}, or name one`);
   }
   const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
-  return { name, format, compression: said.compression ?? named.compression, delimiter };
+  const declared = declarationOf(said);
+  const found = { name, format, compression: said.compression ?? named.compression, delimiter };
+  if (declared === null) return found;
+  refuseUnfit(declared, format);
+  return { ...found, declared };
 }
 
 /** Opens an input. @throws SluiceError input_not_found; while reading: input_unreadable | input_changed | truncated_input */
 export async function openSource(from: Endpoint, readBytes?: number): Promise<OpenSource> {
-  const { name, format, compression, delimiter } = from;
+  const { name, format, compression, delimiter, declared } = from;
   const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
   const regular = source.totalBytes !== null;
   let chunks: Chunks;
   try {
     chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(source.chunks, compression);
+    const encoding = declared?.encoding ?? null;
+    if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
   } catch (error) {
     await source.close();
     throw error;
   }
   return {
     chunks,
-    input: format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) },
+    input: {
+      ...(format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) }),
+      ...(declared ? { declared } : {}),
+    },
     totalBytes: source.totalBytes,
     bytesRead: source.bytesRead,
     repeatable: regular,

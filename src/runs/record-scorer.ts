@@ -3,13 +3,16 @@
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { Tally } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import type { StreamSpec } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { declaredBy } from './declared-source.ts';
 import { interpretationOf } from './spec.ts';
 
 export interface RecordError {
@@ -40,6 +43,8 @@ export interface RecordScorerOptions {
   passthrough: readonly string[] | '*';
   maxRecordBytes: number;
   maxColumns?: number;
+  /** What was declared of the records. Default: nothing. */
+  declared?: InputDeclaration | null;
 }
 
 const LF = 0x0a;
@@ -47,7 +52,7 @@ const LF = 0x0a;
 const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
 
 /** The settings of a pipeline for scoring records. */
-export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: ModelHost): RecordScorer =>
+export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score' | 'source'>, host: ModelHost): RecordScorer =>
   new RecordScorer({
     host,
     model: spec.model,
@@ -55,6 +60,7 @@ export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score'>, host: Mode
     passthrough: spec.score.passthrough ?? '*',
     maxRecordBytes: spec.score.record_bytes,
     maxColumns: spec.score.max_columns,
+    declared: declaredBy(spec.source),
   });
 
 /** Streams are kept while their pool is the current one of the reference. */
@@ -105,11 +111,15 @@ export class RecordScorer {
   #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
     if (this.#open?.pool === pool) return this.#open.stream;
     this.#open?.stream.close();
-    const { passthrough, interpretation, maxColumns = 2000 } = this.#options;
+    const { passthrough, interpretation, maxColumns = 2000, declared = null } = this.#options;
+    if (declared) checkDeclaration(declared, model.manifest, passthrough);
+    const outcome = model.manifest.outcome ?? null;
+    const names = declared?.columns ? { declared: declared.columns } : {};
     const spec: StreamSpec = {
       input: {
         format: 'json',
-        layout: { passthrough, reserved: RECORD_KEYS, outcome: model.manifest.outcome ?? null, maxColumns },
+        layout: { passthrough, reserved: RECORD_KEYS, outcome, maxColumns, ...names },
+        ...declaredParts(declared ?? undefined),
       },
       output: {
         format: 'ndjson',

@@ -53,9 +53,9 @@ export const uploadTarget = ({ sink }: UploadSpec, id: string): string =>
  */
 export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   const { spec, id, file, hosted } = run;
-  const { format, delimiter } = spec.source;
+  const { format } = spec.source;
   const source = await openSource({
-    ...endpoint('upload', { format, delimiter, compression: 'none' }, format),
+    ...endpoint('upload', { ...spec.source, compression: 'none' }, format),
     name: file,
   });
   const set = new CommitSet();

@@ -4,6 +4,7 @@ import { FILE_FORMATS } from '../../core/file-format.ts';
 import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
 import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
+import { DECLARED_FLAGS } from './declared-flags.ts';
 
 const model = { schema: SCORING.model(), short: 'm', value: 'ref', required: true, complete: 'model' } as const;
 const BY_INPUT = { otherwise: 'by the name of the file' };
@@ -34,6 +35,7 @@ export const SCORE_COMMANDS = {
       input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
+      ...DECLARED_FLAGS,
       format: {
         schema: choice('format of the output', FILE_FORMATS, {
           otherwise: 'by the name of the output, else delimited like the input',
@@ -80,6 +82,7 @@ export const SCORE_COMMANDS = {
       model,
       input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
+      ...DECLARED_FLAGS,
       top: { schema: whole('columns drawn one by one; the rest together', [1, 2000], { default: 12 }) },
       html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },
       registry: registryFlag,

@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import { ROW_CODES } from '../../core/errors.ts';
 import { FILE_FORMATS, RECORD_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
+import { declaredOfBytes, declaredOfRecords } from './declared-input.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import { SCORING } from './scoring.ts';
 
@@ -75,6 +76,7 @@ export const SOURCES = {
       until_caught_up: toggle('end after what is in the topic at the start', { default: false }),
       fetch_bytes: whole('most bytes of one fetch from one partition', [1], { default: MIB / 2 }),
       in_flight_bytes: whole('most bytes of records in memory, all partitions together', [1], { default: 8 * MIB }),
+      ...declaredOfRecords(),
     },
     closed,
   ),
@@ -85,6 +87,7 @@ export const SOURCES = {
       format: fileFormat(),
       compression: fileCompression(),
       delimiter: delimiter(),
+      ...declaredOfBytes(),
     },
     closed,
   ),
@@ -94,6 +97,7 @@ export const SOURCES = {
       format: choice('format of standard input', TEXT_FORMATS, { default: 'csv' }),
       compression: SCORING.compression('compression of standard input', { default: 'none' }),
       delimiter: delimiter(),
+      ...declaredOfBytes(),
     },
     closed,
   ),
@@ -112,6 +116,7 @@ export const SOURCES = {
       type: literal('upload'),
       format: choice('format of the request bodies', TEXT_FORMATS, { default: 'csv' }),
       delimiter: delimiter(),
+      ...declaredOfBytes(),
     },
     closed,
   ),

@@ -2,9 +2,11 @@
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
+import { refuseContradictions } from '../../runs/declared-source.ts';
 import { endpoint, openSource } from '../../runs/endpoints.ts';
 import { type ExplainedRow, explainRow } from '../../runs/explain-row.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
+import { declaredSaid } from './declared-words.ts';
 import { COMMAND_TABLES, type ExplainFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -20,8 +22,10 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
   const said = {
     format: flags.inputFormat ?? (flags.delimiter === undefined ? undefined : 'csv'),
     delimiter: flags.delimiter,
+    ...declaredSaid(flags),
   };
   const from = endpoint(file, said, 'csv');
+  refuseContradictions({ type: 'file', path: file, ...declaredSaid(flags) }, from.format, []);
   if (flags.html !== undefined) {
     await refuseSameFiles([{ name: file, role: 'the input' }], [{ name: flags.html, role: 'the page' }]);
   }

@@ -14,6 +14,15 @@ export const COMMAND_TABLES = {
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"columns","value":"names","description":"the input has no header row; its fields in their order: a,b,c"},
+      {"name":"rename","value":"pairs","description":"columns that the input calls otherwise: column=name there, …"},
+      {"name":"ignore","value":"name","description":"columns of the input that nobody looks at: a,b, or * for all that are not used"},
+      {"name":"constants","value":"pairs","description":"columns of the model that the input does not have: column=value for all rows, …"},
+      {"name":"encoding","value":"name","description":"encoding of the text; utf-16 needs a byte order mark; default: utf-8","choices":["utf-8","latin1","windows-1252","utf-16","utf-16le","utf-16be"]},
+      {"name":"decimal","value":"mark","description":"mark between whole part and fraction of numbers in texts; default: point","choices":["point","comma"]},
+      {"name":"thousands","value":"mark","description":"mark that may stand between groups of three digits of numbers in texts; default: none","choices":["point","comma","space","apostrophe"]},
+      {"name":"trim","description":"blanks around values and names of the header do not count"},
+      {"name":"null-values","value":"words","description":"words for missing values, besides those of the model package: NULL,N/A"},
       {"name":"format","value":"name","description":"format of the output; default: by the name of the output, else delimited like the input","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"compression","value":"name","description":"compression of the output; default: by the name of the output","choices":["none","gzip","zstd"]},
       {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
@@ -48,6 +57,15 @@ export const COMMAND_TABLES = {
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"columns","value":"names","description":"the input has no header row; its fields in their order: a,b,c"},
+      {"name":"rename","value":"pairs","description":"columns that the input calls otherwise: column=name there, …"},
+      {"name":"ignore","value":"name","description":"columns of the input that nobody looks at: a,b, or * for all that are not used"},
+      {"name":"constants","value":"pairs","description":"columns of the model that the input does not have: column=value for all rows, …"},
+      {"name":"encoding","value":"name","description":"encoding of the text; utf-16 needs a byte order mark; default: utf-8","choices":["utf-8","latin1","windows-1252","utf-16","utf-16le","utf-16be"]},
+      {"name":"decimal","value":"mark","description":"mark between whole part and fraction of numbers in texts; default: point","choices":["point","comma"]},
+      {"name":"thousands","value":"mark","description":"mark that may stand between groups of three digits of numbers in texts; default: none","choices":["point","comma","space","apostrophe"]},
+      {"name":"trim","description":"blanks around values and names of the header do not count"},
+      {"name":"null-values","value":"words","description":"words for missing values, besides those of the model package: NULL,N/A"},
       {"name":"top","value":"n","description":"columns drawn one by one; the rest together","number":{"whole":true,"min":1,"max":2000},"default":12},
       {"name":"html","value":"file","description":"write a self-contained page","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
@@ -348,6 +366,15 @@ export interface ScoreFlags {
   inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
   inputCompression?: 'none' | 'gzip' | 'zstd';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  columns?: string;
+  rename?: string;
+  ignore?: string;
+  constants?: string;
+  encoding?: 'utf-8' | 'latin1' | 'windows-1252' | 'utf-16' | 'utf-16le' | 'utf-16be';
+  decimal?: 'point' | 'comma';
+  thousands?: 'point' | 'comma' | 'space' | 'apostrophe';
+  trim?: boolean;
+  nullValues?: string;
   format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
   compression?: 'none' | 'gzip' | 'zstd';
   passthrough?: string;
@@ -379,6 +406,15 @@ export interface ExplainFlags {
   model: string;
   inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  columns?: string;
+  rename?: string;
+  ignore?: string;
+  constants?: string;
+  encoding?: 'utf-8' | 'latin1' | 'windows-1252' | 'utf-16' | 'utf-16le' | 'utf-16be';
+  decimal?: 'point' | 'comma';
+  thousands?: 'point' | 'comma' | 'space' | 'apostrophe';
+  trim?: boolean;
+  nullValues?: string;
   top: number;
   html?: string;
   registry?: string;

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { contextFor, driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -61,6 +62,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       if (pipeline.score.interpretation !== 'none' && !model.manifest.explain?.background) {
         problems.push(`${file}:1:1 ${model.ref} has no background sample: score.interpretation must be none`);
       }
+      const misfit = await declarationMisfit(pipeline, model.manifest);
+      if (misfit !== null) problems.push(`${file}:1:1 source: ${misfit.replaceAll('\n', '; ')}`);
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
       if (unmapped.length > 0) say(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
@@ -71,6 +74,27 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
   out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} in order`);
+}
+
+/** What of the declarations of its source does not fit the model; null: all of it does. */
+async function declarationMisfit(
+  { source, sink, score }: Awaited<ReturnType<typeof readPipeline>>,
+  manifest: Manifest,
+): Promise<string | null> {
+  const { declaredBy } = await import('../../runs/declared-source.ts');
+  const declared = declaredBy(source);
+  if (declared === null) return null;
+  const { checkDeclaration } = await import('../../io/decode/declared-parts.ts');
+  try {
+    checkDeclaration(
+      declared,
+      manifest,
+      score.passthrough ?? (source.type === 'kafka' || sink.type === 'kafka' ? '*' : []),
+    );
+    return null;
+  } catch (error) {
+    return asSluiceError(error, 'usage').message;
+  }
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {

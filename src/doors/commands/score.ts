@@ -4,8 +4,10 @@ import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
+import { refuseContradictions } from '../../runs/declared-source.ts';
 import { STDIO } from '../../runs/endpoints.ts';
 import type { Resume, RunSpec } from '../../runs/spec.ts';
+import { declaredSaid } from './declared-words.ts';
 import { driveRun } from './drive-run.ts';
 import { COMMAND_TABLES, type ScoreFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -40,14 +42,18 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   });
   const rejects = options.rejects ?? (options.output === STDIO ? undefined : `${options.output}.rejects.csv`);
   const { batchRows, blockBytes, readBytes } = options;
+  const source = {
+    ...placeOf(file),
+    ...from,
+    ...(options.inputCompression === undefined ? {} : { compression: options.inputCompression }),
+    ...declaredSaid(options),
+  } as RunSpec['source'];
+  const passthrough = options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []);
+  refuseContradictions(source, from.format, passthrough);
   return {
     ...pipelineOf({
       model: options.model,
-      source: {
-        ...placeOf(file),
-        ...from,
-        ...(options.inputCompression === undefined ? {} : { compression: options.inputCompression }),
-      } as RunSpec['source'],
+      source,
       sink: {
         ...placeOf(options.output),
         format: to.format,
@@ -61,7 +67,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       score: {
         ...interpretationFlags(options),
-        passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
+        passthrough,
         ...(options.workers === undefined ? {} : { workers: options.workers }),
         ...(options.evaluator === undefined ? {} : { evaluator: options.evaluator }),
         ...(options.maxRowBytes === undefined ? {} : { record_bytes: options.maxRowBytes }),

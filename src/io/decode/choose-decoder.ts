@@ -1,5 +1,5 @@
 // The choice of a decoder: the fast path where it serves the stream, the reference (csv-parse, JSON.parse) otherwise.
-import type { TextRules } from '../../core/input-declaration.ts';
+import type { DeclaredColumns, TextRules } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { ConstantColumns } from './constant-columns.ts';
@@ -17,7 +17,7 @@ export interface DeclaredParts {
   /** What its texts mean beyond what the package says: the readers are made by it. */
   texts?: TextRules;
   /** Columns of the model that the layout does not have. */
-  constants?: Readonly<Record<string, string>>;
+  constants?: DeclaredColumns['constants'];
 }
 
 /** `eager`: with the row kernel from the first row on, where `fast` makes it when it pays; `quoting`: with one that also reads quotes. */

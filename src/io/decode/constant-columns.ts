@@ -1,6 +1,7 @@
 // Columns that no application has: the decoder behind this one reads the others, and these get their declared value in every row.
 import { type ColumnBatch, type ColumnData, newColumns, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
+import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { type Decoder, type RecordSlice, rejectEmptyRows } from './decoder.ts';
@@ -14,19 +15,19 @@ interface Constant {
 export interface ConstantColumnsOptions {
   /** All columns of the model. */
   readers: readonly ColumnReader[];
-  /** By the name of the column: its text. */
-  constants: Readonly<Record<string, string>>;
+  /** By the name of the column: its value. */
+  constants: DeclaredColumns['constants'];
   direct: DirectEncoding | null;
   /** Makes the decoder of the other columns. */
   open: (readers: readonly ColumnReader[], direct: DirectEncoding | null) => Decoder;
 }
 
-/** The cells of the constants. @throws SluiceError usage for a text that its column does not take */
-export function readConstants(readers: readonly ColumnReader[], texts: Readonly<Record<string, string>>): Constant[] {
+/** The cells of the constants. @throws SluiceError usage for a value that its column does not take */
+export function readConstants(readers: readonly ColumnReader[], values: DeclaredColumns['constants']): Constant[] {
   return readers.flatMap((reader, column) => {
-    if (!Object.hasOwn(texts, reader.name)) return [];
+    if (!Object.hasOwn(values, reader.name)) return [];
     const cell = newColumns([reader.kind], 1)[0]!;
-    const fault = reader.readText(texts[reader.name]!, cell, 0);
+    const fault = reader.readNative(values[reader.name], cell, 0);
     const unseen = fault === null && cell.unseenRows.length > 0;
     if (!fault && !unseen) return [{ column, cell }];
     const why = fault?.message ?? 'not a category the model knows';

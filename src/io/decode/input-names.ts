@@ -7,7 +7,7 @@ const NOTHING: DeclaredColumns = { names: null, rename: {}, ignore: [], constant
 
 export class InputNames {
   /** Columns of the model that no application has: the same in all. */
-  readonly constants: Readonly<Record<string, string>>;
+  readonly constants: DeclaredColumns['constants'];
   readonly #rename: Readonly<Record<string, string>>;
   /** Name in the input → name from here on. */
   readonly #meaning: ReadonlyMap<string, string>;
