@@ -2,7 +2,9 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
+import type { GateLimits } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { contextFor, driveRun, say } from './drive-run.ts';
 import { EXIT } from './exit-codes.ts';
@@ -61,6 +63,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       if (pipeline.score.interpretation !== 'none' && !model.manifest.explain?.background) {
         problems.push(`${file}:1:1 ${model.ref} has no background sample: score.interpretation must be none`);
       }
+      if (pipeline.gate) problems.push(...(await gateProblems(file, pipeline.gate, model.manifest)));
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
       if (unmapped.length > 0) say(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
@@ -71,6 +74,11 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
   }
   if (problems.length > 0) throw new SluiceError('usage', problems.join('\n'));
   out(`${files.length} ${files.length === 1 ? 'pipeline is' : 'pipelines are'} in order`);
+}
+
+async function gateProblems(file: string, limits: GateLimits, manifest: Manifest): Promise<string[]> {
+  const { gateFaults } = await import('../../runs/gate.ts');
+  return gateFaults(limits, manifest).map((fault) => `${file}:1:1 ${fault}`);
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {

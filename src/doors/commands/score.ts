@@ -1,5 +1,6 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import type { Command } from 'commander';
+import { gateSaid } from '../../config/gate-said.ts';
 import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
@@ -40,6 +41,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   });
   const rejects = options.rejects ?? (options.output === STDIO ? undefined : `${options.output}.rejects.csv`);
   const { batchRows, blockBytes, readBytes } = options;
+  const gate = gateSaid(options);
   return {
     ...pipelineOf({
       model: options.model,
@@ -59,6 +61,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.allowEmpty ? { allow_empty: true } : {}),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
+      ...(gate === null ? {} : { gate }),
       score: {
         ...interpretationFlags(options),
         passthrough: options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []),
