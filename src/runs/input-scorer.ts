@@ -34,6 +34,7 @@ export interface OpenEnds {
   sink: OpenSink;
   /** As in `OneRun`; blocks that were written ahead of the verdict are told as well. */
   onBlock?: OneRun['onBlock'];
+  onPart?: OneRun['onPart'];
 }
 
 export interface InputRun {
@@ -95,7 +96,7 @@ export class InputScorer {
   /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
   async #attempt(
     run: InputRun,
-    { source, sink, onBlock }: OpenEnds,
+    { source, sink, onBlock, onPart }: OpenEnds,
     ahead: boolean,
   ): Promise<Readonly<RunCounts> | null> {
     const account = run.unit();
@@ -116,7 +117,12 @@ export class InputScorer {
       return await runOnce({
         model: this.#options.model,
         pool,
-        source: { chunks: source.chunks, input: source.input, ...idle },
+        source: {
+          chunks: source.chunks,
+          input: source.input,
+          ...(source.place ? { place: source.place } : {}),
+          ...idle,
+        },
         scoring: run.scoring,
         sink,
         ...(run.rejects ? { rejects: run.rejects } : {}),
@@ -127,6 +133,7 @@ export class InputScorer {
         },
         ...(run.publish ? { publish: run.publish } : {}),
         ...(onBlock ? { onBlock } : {}),
+        ...(onPart ? { onPart } : {}),
         blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,

@@ -10,11 +10,14 @@ import type {
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { RejectsList } from './rejects-list.ts';
 import type { Scoring } from './run-once.ts';
+import type { ShardSpec } from './shard-plan.ts';
 
 export interface RunSpec extends Pipeline {
   tuning?: Tuning;
   /** The list of rejected rows was not asked for by name: there is none where no row was rejected. */
   list_only_if_any?: true;
+  /** Only this shard of a plan. */
+  shard?: ShardSpec;
 }
 
 /** Tuning; never changes the output. */
