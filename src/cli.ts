@@ -11,6 +11,8 @@ type Add = (program: Command) => void;
 /** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
+  [['plan'], async () => (await import('./doors/commands/plan.ts')).addPlanCommand],
+  [['merge'], async () => (await import('./doors/commands/merge.ts')).addMergeCommand],
   [['generate'], async () => (await import('./doors/commands/generate.ts')).addGenerateCommand],
   [['demo'], async () => (await import('./doors/commands/demo.ts')).addDemoCommand],
   [['serve'], async () => (await import('./doors/commands/serve.ts')).addServeCommand],

@@ -175,6 +175,11 @@ export const ERRORS = {
   input_not_found: usage('The input cannot be opened.', 'Check the path and its permissions.'),
   input_unreadable: dependency('Reading the input failed.', 'Check the disk or the network file system.'),
   input_changed: dependency('The input changed or vanished while it was read.', 'Run again when the file is complete.'),
+  plan_invalid: usage('The file is no plan of shards, or was changed.', 'Make it again with sluice plan.'),
+  parts_mismatch: input(
+    'The parts are not those of one run in shards: one is missing, there twice, changed or of another package, release or options.',
+    'Run the shards that are named again, then merge.',
+  ),
   output_exists_as_folder: usage('The output path is a folder.', 'Name a file.'),
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
   output_full: dependency(

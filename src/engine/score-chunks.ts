@@ -14,6 +14,7 @@ import { cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
+import { movedBlocks, type PiecePlace } from '../io/source/moved-blocks.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -82,6 +83,8 @@ export interface ScoreChunksOptions {
   /** Not of a `whole` input. */
   goesOn?: GoesOn;
   failOnInvalid?: boolean;
+  /** The input is a piece of a longer one and not its first: where it lies there. Its answer has no head. Not of a `whole` input. */
+  place?: PiecePlace;
   blockBytes?: number;
   /** The only stream of the process: it may use resources that many streams could not share. Default: no. */
   alone?: boolean;
@@ -109,14 +112,15 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   if (options.signal?.aborted) onAbort();
   const release = options.account.flow.hold(() => slabs.held);
   const header = new HeaderTaker(options);
-  const cut = cutBlocks(options.chunks, {
+  const blocks = cutBlocks(options.chunks, {
     scanner: scannerFor(options),
     slabs,
     signal: stop.signal,
     flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
-    ...(hasHeader(input) ? { onHeader: header.take } : {}),
+    ...(hasHeader(input) ? { onHeader: header.take } : { middle: options.place !== undefined }),
   });
+  const cut = options.place ? movedBlocks(blocks, options.place) : blocks;
   try {
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
@@ -231,8 +235,9 @@ class HeaderTaker {
 }
 
 function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
+  const frame = frameOf(spec.output, options.model.manifest);
   return {
-    frame: frameOf(spec.output, options.model.manifest),
+    frame: options.place ? { ...frame, head: '' } : frame,
     account: options.account,
     model: options.model.ref,
     write: options.write,

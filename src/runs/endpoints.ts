@@ -10,9 +10,11 @@ import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
-import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
+import { type ByteSource, type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
+import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
+import type { PlannedInput } from './shard-plan.ts';
 
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
@@ -29,6 +31,8 @@ export interface Endpoint {
   query?: PostgresSource;
   /** Of an input: what was declared of it. Default: nothing. */
   declared?: InputDeclaration;
+  /** Only this piece of the file; default: all of it. */
+  planned?: PlannedInput;
 }
 
 export interface OpenSource {
@@ -37,6 +41,10 @@ export interface OpenSource {
   /** Size of the input as stored, bytes; null where unknown. */
   totalBytes: number | null;
   bytesRead(): number;
+  /** Where it lies in a longer input whose first piece it is not. */
+  place?: PiecePlace;
+  /** Bytes of text read so far; of Parquet those of the lines it is read as. Absent: `bytesRead`. */
+  textBytes?(): number;
   /** Whether it can be opened and read again. */
   repeatable: boolean;
   /** Idempotent. */
@@ -109,48 +117,77 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   return { ...found, declared };
 }
 
-/** Opens an input. @throws SluiceError input_not_found; while reading: input_unreadable | input_changed | truncated_input */
+/** Opens an input. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
 export async function openSource(from: Endpoint, readBytes?: number): Promise<OpenSource> {
-  const { name, format, compression, delimiter, declared } = from;
-  const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
+  const { format, compression, planned, declared } = from;
+  const source = await openBytes(from, readBytes);
   const regular = source.totalBytes !== null;
+  const read = { bytes: 0, text: 0 };
   let chunks: Chunks;
   try {
-    chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(source.chunks, compression);
+    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(source.chunks, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
   } catch (error) {
     await source.close();
     throw error;
   }
+  const place = planned ? (await import('./shard-source.ts')).placeOfPiece(planned) : null;
   return {
     chunks,
-    input: {
-      ...(format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) }),
-      ...(declared ? { declared } : {}),
-    },
+    input: inputFormatOf(from),
     totalBytes: source.totalBytes,
-    bytesRead: source.bytesRead,
+    bytesRead: format === 'parquet' ? () => read.bytes : source.bytesRead,
+    ...(format === 'parquet' ? { textBytes: () => read.text } : {}),
+    ...(place ? { place } : {}),
     repeatable: regular,
     close: source.close,
   };
 }
 
+async function openBytes({ name, planned }: Endpoint, readBytes?: number): Promise<ByteSource> {
+  if (planned) return (await import('./shard-source.ts')).openPiece(planned, readBytes);
+  return name === STDIO ? fromStream(process.stdin) : openFile(name, readBytes);
+}
+
+/** What the engine reads an input as. */
+export const inputFormatOf = ({
+  format,
+  delimiter,
+  declared,
+}: Pick<Endpoint, 'format' | 'delimiter' | 'declared'>): InputFormat => ({
+  ...(format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) }),
+  ...(declared ? { declared } : {}),
+});
+
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
 
-/** zlib is loaded for those who need it. */
-async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
+/** The bytes inside. zlib is loaded for those who need it. */
+export async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
   if (compression === 'none') return chunks;
   const { decompressed } = await import('../io/source/decompressed.ts');
   return decompressed(chunks, compression);
 }
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
-async function parquetOf({ name, compression }: Endpoint, regular: boolean): Promise<Chunks> {
+async function parquetOf(
+  { name, compression, planned }: Endpoint,
+  regular: boolean,
+  read: { bytes: number; text: number },
+): Promise<Chunks> {
   if (!regular) throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { parquetLines } = await import('../io/source/parquet-lines.ts');
-  return parquetLines(name);
+  const onRead = (bytes: number) => {
+    read.bytes += bytes;
+  };
+  const lines = parquetLines(name, { groups: planned?.piece.groups, onRead });
+  return (async function* () {
+    for await (const chunk of lines) {
+      read.text += chunk.length;
+      yield chunk;
+    }
+  })();
 }
 
 export interface SinkOptions {
@@ -211,7 +248,8 @@ function refusePacked(name: string, compression: Compression): void {
   throw new SluiceError('usage', `${name}: a Parquet file packs its pages itself, it is not ${compression} as a whole`);
 }
 
-async function packedSink(bytes: ByteSink, compression: Compression): Promise<ByteSink> {
+/** The same sink, for bytes that it packs. */
+export async function packedSink(bytes: ByteSink, compression: Compression): Promise<ByteSink> {
   if (compression === 'none') return bytes;
   const { compressedSink } = await import('../io/sink/compressed-sink.ts');
   return compressedSink(bytes, compression);

@@ -75,6 +75,7 @@ export async function openCheckpoints(options: CheckpointOptions): Promise<FileC
 /** Why a run cannot be gone on with; `refused`: asking for it is a mistake, otherwise it begins from the start. */
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
+  if (input.planned) return { refused: true, why: 'a shard begins again from its start' };
   if (input.query) return { refused: true, why: 'a query may answer otherwise the next time' };
   if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
   if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };

@@ -30,6 +30,8 @@ import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { RunFindings } from './run-findings.ts';
 import { type RunFile, refuseSameFiles } from './same-files.ts';
+import { DigestedSet, DriftTotal } from './shard-part.ts';
+import { describePiece, type ScoredPiece, shardInputs } from './shard-run.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
 
@@ -41,10 +43,13 @@ interface Step {
 
 /** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
-  const inputs = await inputsOf(spec.source);
+  const { shard } = spec;
+  const inputs = shard ? shardInputs(shard) : await inputsOf(spec.source);
   const topic = spec.sink.type === 'kafka' ? spec.sink : null;
   const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
-  const several = spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
+  const several = shard
+    ? inputs.length > 1
+    : spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
   const rejects = rejectsOf(spec, several);
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
@@ -72,6 +77,7 @@ function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
   const files = inputs
     .filter(({ name, query }) => name !== STDIO && !query)
     .map(({ name }) => ({ name, role: 'the input' }));
+  if (spec.shard) files.push({ name: spec.shard.path, role: 'the plan' });
   return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
 }
 
@@ -115,7 +121,7 @@ const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === '
 
 /** What becomes final together: of one input, or of all where they have one list of rejected rows. */
 interface Together {
-  set: CommitSet;
+  set: CommitSet | DigestedSet;
   units: UnitAccount[];
   done: Done[];
 }
@@ -227,7 +233,9 @@ class FileRun {
   }
 
   #together(): Together {
-    return { set: new CommitSet(this.#parts.context.log), units: [], done: [] };
+    const { spec, context } = this.#parts;
+    const set = spec.shard ? new DigestedSet(context.log) : new CommitSet(context.log);
+    return { set, units: [], done: [] };
   }
 
   async #score({ input, output }: Step, all: Together | null): Promise<void> {
@@ -238,6 +246,7 @@ class FileRun {
     let sink: OpenSink | null = null;
     let unit: UnitAccount | null = null;
     let checkpoints: FileCheckpoints | null = null;
+    let drift = new DriftTotal();
     try {
       const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
       checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
@@ -248,7 +257,10 @@ class FileRun {
           const ends = await this.#openEnds(input, output, { set, from: last });
           this.#source = ends.source;
           sink = ends.sink;
-          return followedEnds(checkpoints, { ...ends, rejects: part });
+          const followed = followedEnds(checkpoints, { ...ends, rejects: part });
+          if (!spec.shard) return followed;
+          drift = new DriftTotal();
+          return { ...followed, onPart: (part) => drift.add(part) };
         },
         rejects: part,
         scoring: scoringOf(spec, topic ? '*' : []),
@@ -276,6 +288,7 @@ class FileRun {
         bytesWritten: sink!.bytesWritten,
       });
       this.#result.resumedRows += last?.rows ?? 0;
+      if (spec.shard) await this.#describe({ input, output }, together.set as DigestedSet, { counts, drift });
       if (!all) await this.#publish(together);
       await checkpoints?.done();
     } catch (error) {
@@ -286,6 +299,18 @@ class FileRun {
       for (const left of all ? [] : together.units) left.drop();
       this.#source = null;
     }
+  }
+
+  /** What merging has to know of a piece of a shard. */
+  async #describe(
+    { input, output }: Step,
+    set: DigestedSet,
+    made: Pick<ScoredPiece, 'counts' | 'drift'>,
+  ): Promise<void> {
+    const { spec, model, rejects } = this.#parts;
+    const list = rejects.pathFor(input);
+    const [shard, planned, source] = [spec.shard!, input.planned!, this.#source!];
+    await describePiece(set, { ...made, spec, shard, planned, model, source, output: output!.name, list });
   }
 
   /** All that was scored becomes final at once, and counts from then on. */

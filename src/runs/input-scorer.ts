@@ -125,7 +125,12 @@ export class InputScorer {
       return await runOnce({
         model: this.#options.model,
         pool,
-        source: { chunks: source.chunks, input: source.input, ...idle },
+        source: {
+          chunks: source.chunks,
+          input: source.input,
+          ...(source.place ? { place: source.place } : {}),
+          ...idle,
+        },
         scoring: run.scoring,
         sink,
         ...(run.rejects ? { rejects: run.rejects } : {}),

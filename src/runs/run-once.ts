@@ -5,6 +5,7 @@ import { type InputFormat, type ScoreChunksOptions, type StreamLimits, scoreChun
 import type { WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
+import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { OpenSink } from './endpoints.ts';
@@ -31,6 +32,8 @@ export interface OneRun {
     whole?: Uint8Array | null;
     /** Flush incomplete blocks when no byte arrived for this long, ms. */
     idleMs?: number;
+    /** As in `ScoreChunksOptions`. */
+    place?: PiecePlace;
   };
   scoring: Scoring;
   sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>;
@@ -77,6 +80,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
       write: (bytes) => sink.write(bytes),
     };
     if (source.idleMs !== undefined) options.idleMs = source.idleMs;
+    if (source.place) options.place = source.place;
     if (rejects) options.writeRejects = (lines) => rejects.write(lines);
     if (run.onPart) options.onPart = run.onPart;
     if (run.onBlock) options.onBlock = run.onBlock;

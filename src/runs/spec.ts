@@ -10,6 +10,7 @@ import type {
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { RejectsList } from './rejects-list.ts';
 import type { Scoring } from './run-once.ts';
+import type { ShardSpec } from './shard-plan.ts';
 
 /** What to do about a run of the same that was interrupted. `asked`: go on, by `--resume`; `always`: go on, by a pipeline. */
 export type Resume = 'asked' | 'always' | 'restart' | 'no';
@@ -20,6 +21,8 @@ export interface RunSpec extends Pipeline {
   resume?: Resume;
   /** The list of rejected rows was not asked for by name: there is none where no row was rejected. */
   list_only_if_any?: true;
+  /** Only this shard of a plan. */
+  shard?: ShardSpec;
 }
 
 /** Tuning; never changes the output. */

@@ -150,7 +150,7 @@ export function summaryText(
 }
 
 /** `1,000 rows read = 998 scored + 2 rejected` */
-export const equation = ({ rows, scored, rejected }: Readonly<RunCounts>): string =>
+export const equation = ({ rows, scored, rejected }: Pick<RunCounts, 'rows' | 'scored' | 'rejected'>): string =>
   `${count(rows)} rows read = ${count(scored)} scored + ${count(rejected)} rejected`;
 
 /** Rows a second. */

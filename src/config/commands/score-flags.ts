@@ -15,10 +15,22 @@ export const SCORE_COMMANDS = {
   score: {
     description: 'score a file of applications',
     arguments: [
-      { name: 'file', description: 'applications, or a pattern of several; - for standard input', complete: 'file' },
+      {
+        name: 'file',
+        description: 'applications, or a pattern of several; - for standard input; nothing with --plan',
+        optional: true,
+        complete: 'file',
+      },
     ],
     flags: {
       model,
+      plan: { schema: maybe('score one shard of this plan, which sluice plan made'), value: 'file', complete: 'file' },
+      shard: {
+        schema: Type.Optional(
+          whole('which shard of the plan, from 0', [0, 99_999], { otherwise: '$JOB_COMPLETION_INDEX' }),
+        ),
+        value: 'n',
+      },
       output: {
         schema: text('where predictions go; - for standard output', { default: '-' }),
         short: 'o',
@@ -74,6 +86,61 @@ export const SCORE_COMMANDS = {
       ...GATE_FLAGS,
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
       quiet: switchFlag('print no progress and no summary'),
+    },
+  },
+  plan: {
+    description: 'divide files among shards at the beginnings of records',
+    arguments: [{ name: 'file', description: 'applications, or a pattern of several', complete: 'file' }],
+    flags: {
+      shards: {
+        schema: Type.Optional(whole('how many', [1, 100_000], { otherwise: 'as many as --by needs' })),
+        value: 'n',
+      },
+      output: {
+        schema: text('where the plan goes; - for standard output', { default: 'plan.json' }),
+        short: 'o',
+        value: 'file',
+        complete: 'file',
+      },
+      input_format: { schema: choice('format of the input', FILE_FORMATS, BY_INPUT) },
+      input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
+      delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
+      max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
+      json: switchFlag('print what was planned as JSON, on standard error when the plan goes to standard output'),
+      quiet: switchFlag('print nothing about the plan'),
+    },
+  },
+  merge: {
+    description: 'prove that the parts of a plan are whole, and join them',
+    arguments: [{ name: 'plan', description: 'the plan that the shards were scored by', complete: 'file' }],
+    flags: {
+      parts: {
+        schema: text('pattern of the outputs of all shards; what stands beside each is found by its name'),
+        value: 'pattern',
+        required: true,
+        complete: 'file',
+      },
+      output: {
+        schema: text(
+          'where predictions go, with {name} where there are several inputs; with --leave-parts: the list of the parts',
+        ),
+        short: 'o',
+        value: 'file',
+        required: true,
+        complete: 'file',
+      },
+      rejects: {
+        schema: maybe('where rejected rows are listed, with a header if there are none', {
+          otherwise: 'if there are any, beside the output with .rejects.csv behind its name',
+        }),
+        value: 'file',
+        complete: 'file',
+      },
+      leave_parts: switchFlag('join nothing: check the parts and write one list over them'),
+      allow_empty: { schema: SCORING.allow_empty() },
+      registry: registryFlag,
+      json: switchFlag('print a machine-readable summary'),
+      quiet: switchFlag('print no summary'),
     },
   },
   explain: {

@@ -6,9 +6,11 @@ export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"li
 export const COMMAND_TABLES = {
   "score": {
     description: "score a file of applications",
-    arguments: [{"name":"<file>","description":"applications, or a pattern of several; - for standard input","complete":"file"}],
+    arguments: [{"name":"[file]","description":"applications, or a pattern of several; - for standard input; nothing with --plan","complete":"file"}],
     flags: [
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"plan","value":"file","description":"score one shard of this plan, which sluice plan made","complete":"file"},
+      {"name":"shard","value":"n","description":"which shard of the plan, from 0; default: $JOB_COMPLETION_INDEX","number":{"whole":true,"min":0,"max":99999}},
       {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
       {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
       {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
@@ -54,6 +56,34 @@ export const COMMAND_TABLES = {
       {"name":"min-rows","value":"n","description":"fewest rows of an input","number":{"whole":true,"min":0}},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
+    ],
+  },
+  "plan": {
+    description: "divide files among shards at the beginnings of records",
+    arguments: [{"name":"<file>","description":"applications, or a pattern of several","complete":"file"}],
+    flags: [
+      {"name":"shards","value":"n","description":"how many; default: as many as --by needs","number":{"whole":true,"min":1,"max":100000}},
+      {"name":"output","short":"o","value":"file","description":"where the plan goes; - for standard output","default":"plan.json","complete":"file"},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"json","description":"print what was planned as JSON, on standard error when the plan goes to standard output"},
+      {"name":"quiet","description":"print nothing about the plan"},
+    ],
+  },
+  "merge": {
+    description: "prove that the parts of a plan are whole, and join them",
+    arguments: [{"name":"<plan>","description":"the plan that the shards were scored by","complete":"file"}],
+    flags: [
+      {"name":"parts","value":"pattern","description":"pattern of the outputs of all shards; what stands beside each is found by its name","required":true,"complete":"file"},
+      {"name":"output","short":"o","value":"file","description":"where predictions go, with {name} where there are several inputs; with --leave-parts: the list of the parts","required":true,"complete":"file"},
+      {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name","complete":"file"},
+      {"name":"leave-parts","description":"join nothing: check the parts and write one list over them"},
+      {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a machine-readable summary"},
+      {"name":"quiet","description":"print no summary"},
     ],
   },
   "explain": {
@@ -368,6 +398,8 @@ export const COMMAND_TABLES = {
 
 export interface ScoreFlags {
   model: string;
+  plan?: string;
+  shard?: number;
   output: string;
   rejects?: string;
   inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
@@ -411,6 +443,28 @@ export interface ScoreFlags {
   maxPsi?: string;
   maxScorePsi?: number;
   minRows?: number;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+export interface PlanFlags {
+  shards?: number;
+  output: string;
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  inputCompression?: 'none' | 'gzip' | 'zstd';
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  maxRowBytes?: number;
+  json?: boolean;
+  quiet?: boolean;
+}
+
+export interface MergeFlags {
+  parts: string;
+  output: string;
+  rejects?: string;
+  leaveParts?: boolean;
+  allowEmpty?: boolean;
+  registry?: string;
   json?: boolean;
   quiet?: boolean;
 }

@@ -16,15 +16,28 @@ import { addFlags } from './flags.ts';
 export type ScoreOptions = ScoreFlags;
 
 export function addScoreCommand(program: Command): void {
-  addFlags(program.command('score'), COMMAND_TABLES.score).action(async (file: string, options: ScoreOptions) => {
-    process.exitCode = await score(file, options);
-  });
+  addFlags(program.command('score'), COMMAND_TABLES.score).action(
+    async (file: string | undefined, options: ScoreOptions) => {
+      process.exitCode = await score(file, options);
+    },
+  );
 }
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
-export async function score(file: string, options: ScoreOptions): Promise<number> {
+export async function score(file: string | undefined, options: ScoreOptions): Promise<number> {
   const { registry, json, quiet, metricsFile, pushGateway } = options;
-  return driveRun(specOf(file, options), { name: 'score', registry, json, quiet, metricsFile, pushGateway });
+  return driveRun(await specOfScore(file, options), { name: 'score', registry, json, quiet, metricsFile, pushGateway });
+}
+
+async function specOfScore(file: string | undefined, options: ScoreOptions): Promise<RunSpec> {
+  if (options.plan !== undefined) {
+    // Loaded where it is asked for.
+    const { specOfShard } = await import('./score-shard.ts');
+    return specOfShard(file, { ...options, plan: options.plan }, process.env, specOf);
+  }
+  if (options.shard !== undefined) throw new SluiceError('usage', '--shard needs --plan');
+  if (file === undefined) throw new SluiceError('usage', 'which file? Name one, or a plan with --plan');
+  return specOf(file, options);
 }
 
 /** The run that the flags say. @throws SluiceError usage */

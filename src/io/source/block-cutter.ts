@@ -17,6 +17,8 @@ export interface CutOptions {
   flow?: Flow;
   /** Take the first record as the header: it is handed over, not put into a block. */
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
+  /** The input begins in the middle of another: what looks like a byte order mark is text. */
+  middle?: boolean;
   /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
   idleMs?: number;
 }
@@ -88,13 +90,14 @@ class BlockCutter {
   #seq = 0;
   #rows = 0;
   #headerDue: boolean;
-  #byteOrderMarkDue = true;
+  #byteOrderMarkDue: boolean;
 
   constructor(options: CutOptions, slab: Slab) {
     this.#options = options;
     this.#slab = slab;
     this.#bytes = viewOf(slab);
     this.#headerDue = options.onHeader !== undefined;
+    this.#byteOrderMarkDue = options.middle !== true;
     options.scanner.attach?.(options.slabs);
   }
 

@@ -25,11 +25,22 @@ export interface ByteSource {
 /** 64 reads a slab would be waste, a few megabytes at once would be memory: measured flat between 64 KiB and 1 MiB. */
 export const DEFAULT_READ_BYTES = 256 * 1024;
 
+/** Bytes `from`..`to - 1` of a file. */
+export interface ByteRange {
+  from: number;
+  to: number;
+}
+
 /**
- * Opens a file for reading from its beginning. Each chunk is valid until the next one is asked for.
+ * Opens a file for reading from its beginning, or some ranges of it, one behind the other. Each chunk is valid until the next one is
+ * asked for.
  * @throws SluiceError input_not_found at once; input_unreadable and input_changed while reading
  */
-export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Promise<ByteSource> {
+export async function openFile(
+  path: string,
+  readBytes = DEFAULT_READ_BYTES,
+  ranges: readonly ByteRange[] | null = null,
+): Promise<ByteSource> {
   let handle: FileHandle;
   try {
     handle = await open(path, 'r');
@@ -42,6 +53,8 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
     throw new SluiceError('input_not_found', `${path} is a folder`);
   }
   const regular = before.isFile();
+  const wanted = ranges?.reduce((sum, { from, to }) => sum + to - from, 0) ?? before.size;
+  const left = ranges?.map((range) => ({ ...range })) ?? null;
   let read = 0;
   let closed = false;
   const close = async () => {
@@ -51,7 +64,7 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
   };
   return {
     chunks: { [Symbol.asyncIterator]: chunks, ...(regular ? { readInto } : {}) },
-    totalBytes: regular ? before.size : null,
+    totalBytes: regular ? wanted : null,
     bytesRead: () => read,
     close,
   };
@@ -59,12 +72,13 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
   async function readInto(target: Uint8Array): Promise<number> {
     let n: number;
     try {
-      n = (await handle.read(target, 0, Math.min(readBytes, target.length), null)).bytesRead;
+      const most = Math.min(readBytes, target.length);
+      n = left ? await readRange(handle, target, most, left) : (await handle.read(target, 0, most, null)).bytesRead;
     } catch (cause) {
       throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
     }
     read += n;
-    if (n === 0 && regular) await assertUnchanged(path, handle, before, read);
+    if (n === 0 && regular) await assertUnchanged(path, handle, before, { read, wanted });
     return n;
   }
 
@@ -78,18 +92,28 @@ export async function openFile(path: string, readBytes = DEFAULT_READ_BYTES): Pr
   }
 }
 
+/** Reads from the first range that has bytes left; gives how many, 0 when none has or the file ends before. */
+async function readRange(handle: FileHandle, target: Uint8Array, most: number, left: ByteRange[]): Promise<number> {
+  while (left.length > 0 && left[0]!.from >= left[0]!.to) left.shift();
+  const range = left[0];
+  if (range === undefined) return 0;
+  const { bytesRead } = await handle.read(target, 0, Math.min(most, range.to - range.from), range.from);
+  range.from += bytesRead;
+  return bytesRead;
+}
+
 /** A file that was cut, grown, replaced or removed while it was read is not the portfolio somebody meant. */
 async function assertUnchanged(
   path: string,
   handle: FileHandle,
   before: { size: number; mtimeMs: number; ino: number },
-  read: number,
+  { read, wanted }: { read: number; wanted: number },
 ): Promise<void> {
   const after = await handle.stat();
-  if (after.size !== before.size || after.mtimeMs !== before.mtimeMs || read !== before.size) {
+  if (after.size !== before.size || after.mtimeMs !== before.mtimeMs || read !== wanted) {
     throw new SluiceError(
       'input_changed',
-      `${path} changed while it was read (${before.size} bytes at first, ${read} read)`,
+      `${path} changed while it was read (${wanted} bytes at first, ${read} read)`,
     );
   }
   let named: { ino: number };

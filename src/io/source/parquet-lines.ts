@@ -1,41 +1,82 @@
 // A Parquet file as lines of JSON: row group by row group, so memory is that of the largest group.
 import { stat } from 'node:fs/promises';
-import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
+import { asyncBufferFromFile, type FileMetaData, parquetMetadataAsync, parquetReadObjects } from 'hyparquet';
 import { compressors } from 'hyparquet-compressors';
 import { SluiceError } from '../../core/errors.ts';
 
 /** Lines handed on at once. */
 const LINES = 2000;
 
+export interface RowGroup {
+  rows: number;
+  /** Where its first byte lies in the file. */
+  byte: number;
+  /** As stored. */
+  bytes: number;
+}
+
+export interface LinesOptions {
+  /** Row groups from 0, `to` exclusive. Default: all. */
+  groups?: { from: number; to: number } | undefined;
+  /** Told of the bytes of every group that has been read, as stored. */
+  onRead?: (bytes: number) => void;
+}
+
 /** @throws SluiceError input_not_found | truncated_input: the file is no whole Parquet file */
-export async function* parquetLines(file: string): AsyncGenerator<Uint8Array> {
-  const present = await stat(file).catch(() => null);
-  if (!present?.isFile()) throw new SluiceError('input_not_found', `${file} cannot be opened`);
+export async function* parquetLines(file: string, { groups, onRead }: LinesOptions = {}): AsyncGenerator<Uint8Array> {
+  const { buffer, metadata } = await opened(file);
   try {
-    const buffer = await asyncBufferFromFile(file);
-    const metadata = await parquetMetadataAsync(buffer);
     let rowStart = 0;
-    for (const group of metadata.row_groups) {
+    for (const [i, group] of metadata.row_groups.entries()) {
       const rowEnd = rowStart + Number(group.num_rows);
-      const rows = await parquetReadObjects({ file: buffer, metadata, rowStart, rowEnd, compressors });
-      for (let i = 0; i < rows.length; i += LINES) {
-        yield Buffer.from(
-          rows
-            .slice(i, i + LINES)
-            .map((r) => `${JSON.stringify(r, plain)}\n`)
-            .join(''),
-        );
+      if (i >= (groups?.from ?? 0) && i < (groups?.to ?? Infinity)) {
+        const rows = await parquetReadObjects({ file: buffer, metadata, rowStart, rowEnd, compressors });
+        onRead?.(groupOf(group).bytes);
+        for (let at = 0; at < rows.length; at += LINES) {
+          yield Buffer.from(
+            rows
+              .slice(at, at + LINES)
+              .map((r) => `${JSON.stringify(r, plain)}\n`)
+              .join(''),
+          );
+        }
       }
       rowStart = rowEnd;
     }
   } catch (cause) {
-    if (cause instanceof SluiceError) throw cause;
-    throw new SluiceError(
-      'truncated_input',
-      `${file} is no whole Parquet file: ${cause instanceof Error ? cause.message : cause}`,
-      { cause },
-    );
+    throw broken(file, cause);
   }
+}
+
+/** @throws SluiceError input_not_found | truncated_input: the file is no whole Parquet file */
+export async function rowGroups(file: string): Promise<RowGroup[]> {
+  return (await opened(file)).metadata.row_groups.map(groupOf);
+}
+
+function groupOf({ columns, num_rows }: FileMetaData['row_groups'][number]): RowGroup {
+  const of = columns.flatMap(({ meta_data: data }) => (data ? [data] : []));
+  return {
+    rows: Number(num_rows),
+    byte: Math.min(...of.map((c) => Number(c.dictionary_page_offset ?? c.data_page_offset))),
+    bytes: of.reduce((sum, c) => sum + Number(c.total_compressed_size), 0),
+  };
+}
+
+async function opened(file: string) {
+  const present = await stat(file).catch(() => null);
+  if (!present?.isFile()) throw new SluiceError('input_not_found', `${file} cannot be opened`);
+  try {
+    const buffer = await asyncBufferFromFile(file);
+    return { buffer, metadata: await parquetMetadataAsync(buffer) };
+  } catch (cause) {
+    throw broken(file, cause);
+  }
+}
+
+function broken(file: string, cause: unknown): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  const why = cause instanceof Error ? cause.message : cause;
+  return new SluiceError('truncated_input', `${file} is no whole Parquet file: ${why}`, { cause });
 }
 
 /** Whole numbers beyond 2^53 keep their digits as text; dates were made texts by JSON before. */

@@ -49,6 +49,7 @@ describe('nobody reads standard output any more', () => {
     [0, [...SCORE, '-o', 'scored.csv', '--json']],
     [0, ['dlq', 'list', '--help']],
     [0, ['outcomes', '--help']],
+    [0, ['plan', 'p.csv', '--shards', '2', '--json']],
     [1, ['generate', '--rows', '5', '-o', '-']],
     [1, SCORE],
   ];

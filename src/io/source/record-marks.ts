@@ -1,0 +1,165 @@
+// Finds where a file can be cut: the first record at or behind each of some offsets, in one pass, with the hash of what lies between.
+import { createHash, type Hash } from 'node:crypto';
+import { type FileHandle, open } from 'node:fs/promises';
+import { type Block, RECORD_OK, RECORD_TOO_LONG, recordsOf } from '../../core/block.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { SlabPool } from '../../core/slabs.ts';
+import { cutBlocks, type Leased } from './block-cutter.ts';
+import { DEFAULT_READ_BYTES, openFile } from './byte-source.ts';
+import type { RecordScanner } from './record-scanner.ts';
+
+/** Where a record begins: offset in the file; row and physical line from 1. Behind the last record: the end. */
+export interface RecordMark {
+  byte: number;
+  row: number;
+  line: number;
+}
+
+export interface MarkedFile {
+  bytes: number;
+  rows: number;
+  /** The first record that is no header. */
+  first: RecordMark;
+  /** One a target. */
+  marks: RecordMark[];
+  /** SHA-256 of the bytes before the first mark, between each and the next, and behind the last. */
+  digests: string[];
+}
+
+export interface MarkOptions {
+  scanner: RecordScanner;
+  /** The first record is a header. */
+  header: boolean;
+  /** Offsets, ascending. */
+  targets: readonly number[];
+  /** Bytes of a slab. */
+  blockBytes?: number;
+}
+
+/**
+ * Reads a file that is not packed to its end.
+ * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed | foreign_content
+ */
+export async function findMarks(path: string, options: MarkOptions): Promise<MarkedFile> {
+  const source = await openFile(path);
+  const pieces = await PieceHasher.open(path);
+  try {
+    return await marksOf(source.totalBytes ?? 0, pieces, options, (cut) => cutBlocks(source.chunks, cut));
+  } finally {
+    await pieces.close();
+    await source.close();
+  }
+}
+
+async function marksOf(
+  bytes: number,
+  pieces: PieceHasher,
+  { scanner, header, targets, blockBytes = DEFAULT_READ_BYTES }: MarkOptions,
+  cut: (options: Parameters<typeof cutBlocks>[1]) => ReturnType<typeof cutBlocks>,
+): Promise<MarkedFile> {
+  const slabs = new SlabPool(2, blockBytes, true);
+  const onHeader = ({ fault }: { fault: number }) => {
+    const long = fault === RECORD_TOO_LONG;
+    if (long) throw new SluiceError('header_mismatch', 'the header row is longer than a row may be');
+    if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
+  };
+  const marks: RecordMark[] = [];
+  let first: RecordMark | null = null;
+  let rows = 0;
+  for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
+    first ??= markAt(block, 0);
+    while (marks.length < targets.length) {
+      const at = firstFrom(block, targets[marks.length]!);
+      if (at === recordsOf(block)) break;
+      const mark = markAt(block, at);
+      await pieces.end(mark.byte, block);
+      marks.push(mark);
+    }
+    await pieces.upTo(block.inputEnd, block);
+    rows += recordsOf(block);
+    slabs.release(block.lease);
+  }
+  const end: RecordMark = { byte: bytes, row: rows + 1, line: 1 };
+  for (const _ of targets.slice(marks.length)) {
+    await pieces.end(bytes, null);
+    marks.push(end);
+  }
+  await pieces.end(bytes, null);
+  return { bytes, rows, first: first ?? end, marks, digests: pieces.digests };
+}
+
+const beginOf = ({ spans, firstByte }: Block, record: number): number => firstByte + spans[record * 2]!;
+
+const markAt = (block: Block, record: number): RecordMark => ({
+  byte: beginOf(block, record),
+  row: block.firstRow + record,
+  line: block.lines[record]!,
+});
+
+/** The first record of the block that begins at `byte` or behind; their number if none does. */
+function firstFrom(block: Block, byte: number): number {
+  let low = 0;
+  for (let high = recordsOf(block); low < high; ) {
+    const middle = (low + high) >>> 1;
+    if (beginOf(block, middle) < byte) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Hashes bytes where they lie in a block; what no block holds (a byte order mark, a line that was too long) is read again. */
+class PieceHasher {
+  readonly digests: string[] = [];
+  readonly #handle: FileHandle;
+  #hash: Hash = createHash('sha256');
+  #at = 0;
+
+  private constructor(handle: FileHandle) {
+    this.#handle = handle;
+  }
+
+  static async open(path: string): Promise<PieceHasher> {
+    return new PieceHasher(await open(path, 'r'));
+  }
+
+  async upTo(byte: number, block: (Block & Leased) | null): Promise<void> {
+    if (block) {
+      const { buffer, at } = block.lease;
+      const begin = block.firstByte + at;
+      if (this.#at < begin) await this.#read(Math.min(begin, byte));
+      if (this.#at < byte) {
+        this.#hash.update(Buffer.from(buffer as unknown as ArrayBuffer, this.#at - block.firstByte, byte - this.#at));
+        this.#at = byte;
+      }
+    } else await this.#read(byte);
+  }
+
+  /** A piece ends there. */
+  async end(byte: number, block: (Block & Leased) | null): Promise<void> {
+    await this.upTo(byte, block);
+    this.digests.push(this.#hash.digest('hex'));
+    this.#hash = createHash('sha256');
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
+  }
+
+  async #read(to: number): Promise<void> {
+    const buffer = Buffer.allocUnsafe(Math.min(DEFAULT_READ_BYTES, Math.max(0, to - this.#at)));
+    while (this.#at < to) {
+      const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - this.#at), this.#at);
+      if (bytesRead === 0) throw new SluiceError('input_changed', 'the input became shorter while it was read');
+      this.#hash.update(buffer.subarray(0, bytesRead));
+      this.#at += bytesRead;
+    }
+  }
+}
+
+/** SHA-256 of bytes `from`..`to - 1` of a file. @throws SluiceError input_not_found | input_changed: it is shorter */
+export async function hashOfRange(path: string, from: number, to: number): Promise<string> {
+  const source = await openFile(path, DEFAULT_READ_BYTES, [{ from, to }]);
+  const hash = createHash('sha256');
+  for await (const chunk of source.chunks) hash.update(chunk);
+  return hash.digest('hex');
+}

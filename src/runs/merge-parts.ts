@@ -1,0 +1,223 @@
+// Joins the parts of a plan: all there once, made by the same, with all rows; then the outputs and lists that one run would have made.
+
+import { glob } from 'node:fs/promises';
+import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { SluiceError } from '../core/errors.ts';
+import { type Compression, namedFormat } from '../core/file-format.ts';
+import { rejectsHeader } from '../io/format/rejects.ts';
+import type { ByteSink } from '../io/sink/byte-sink.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import { type Chunks, openFile } from '../io/source/byte-source.ts';
+import { checked } from '../io/source/checked.ts';
+import { newCounts } from './account.ts';
+import { outputName, packedSink, plainOf } from './endpoints.ts';
+import { movedList } from './moved-list.ts';
+import { refuseNothingScored } from './nothing-scored.ts';
+import type { RunFile } from './same-files.ts';
+import { type FoundPart, partsOf, type StoredFile } from './shard-part.ts';
+import type { PlannedFile, ShardPlan } from './shard-plan.ts';
+
+/** Pieces that are told; a plan may have thousands. */
+const TOLD = 10;
+
+/** Paths that match. @throws SluiceError parts_mismatch | those of `partsOf` */
+export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
+  const names: string[] = [];
+  for await (const name of glob(pattern)) names.push(name);
+  return wholeParts(plan, await partsOf(names.sort(), plan));
+}
+
+/**
+ * The parts in the order of the plan, each there once, made by the same, with the rows that were planned.
+ * @throws SluiceError parts_mismatch, with the shards to run again
+ */
+export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundPart[] {
+  const key = (p: Pick<FoundPart, 'shard' | 'file'>) => `${p.shard} ${p.file}`;
+  const known = new Map<string, FoundPart[]>();
+  for (const part of found) known.set(key(part), [...(known.get(key(part)) ?? []), part]);
+  const parts: FoundPart[] = [];
+  const missing = new Set<number>();
+  const wrong: string[] = [];
+  for (const piece of plan.pieces) {
+    const [part, second] = known.get(key(piece)) ?? [];
+    known.delete(key(piece));
+    if (part === undefined) missing.add(piece.shard);
+    else if (second !== undefined)
+      wrong.push(`shard ${piece.shard} is there twice: ${nameOf(part)} and ${nameOf(second)}`);
+    else if (piece.rows !== null && piece.rows !== part.rows)
+      wrong.push(`${nameOf(part)} has ${part.rows} rows, ${piece.rows} were planned`);
+    else if (part.rows !== part.scored + part.rejected) wrong.push(`${nameOf(part)}: the rows do not add up`);
+    else parts.push(part);
+  }
+  for (const [part] of known.values()) wrong.push(`${nameOf(part!)} is no piece of the plan`);
+  if (missing.size > 0)
+    wrong.unshift(
+      `missing: shard${missing.size > 1 ? 's' : ''} ${[...missing].slice(0, TOLD).join(', ')}${missing.size > TOLD ? ' …' : ''}`,
+    );
+  const [first] = parts;
+  for (const part of parts) wrong.push(...differences(part, first!));
+  if (wrong.length > 0) throw new SluiceError('parts_mismatch', wrong.slice(0, TOLD).join('\n'));
+  return parts;
+}
+
+const nameOf = ({ folder, output }: FoundPart): string => path.join(folder, output.name);
+
+function differences(part: FoundPart, first: FoundPart): string[] {
+  const [a, b] = [part.made_by, first.made_by];
+  const what: string[] = [];
+  if (a.model !== b.model) what.push('model');
+  else if (a.package !== b.package) what.push('package');
+  if (a.sluice !== b.sluice) what.push('version of Sluice');
+  if (!isDeepStrictEqual(a.options, b.options)) what.push('options');
+  return what.length === 0 ? [] : [`${nameOf(part)} was made with another ${what.join(', ')} than ${nameOf(first)}`];
+}
+
+/** What one input comes to. */
+export interface MergedFile {
+  file: PlannedFile;
+  output: string;
+  /** Of rejected rows. */
+  list: string;
+  parts: readonly FoundPart[];
+}
+
+export interface MergeTargets {
+  output: string;
+  /** null: beside each output, if any row was rejected. */
+  rejects: string | null;
+}
+
+/** @throws SluiceError usage: several inputs would be written to one file */
+export function mergedFiles(
+  plan: ShardPlan,
+  parts: readonly FoundPart[],
+  { output, rejects }: MergeTargets,
+): MergedFile[] {
+  if (plan.files.length > 1 && !output.includes('{name}')) {
+    throw new SluiceError('usage', `the plan has ${plan.files.length} files: put {name} into the name of the output`);
+  }
+  return plan.files.map((file, i) => {
+    const own = outputName(output, file);
+    const list = rejects === null ? `${own}.rejects.csv` : outputName(rejects, file);
+    return { file, output: own, list, parts: parts.filter((part) => part.file === i) };
+  });
+}
+
+/** The files of parts and those of the whole, by what they are. */
+export const filesRead = (parts: readonly FoundPart[]): RunFile[] =>
+  parts.flatMap(({ folder, output, rejects }) =>
+    [output, ...(rejects ? [rejects] : [])].map(({ name }) => ({ name: path.join(folder, name), role: 'a part' })),
+  );
+
+export const filesMerged = (files: readonly MergedFile[]): RunFile[] => [
+  ...files.map(({ output, file }) => ({ name: output, role: `the output of ${file.name}` })),
+  ...[...new Set(files.map(({ list }) => list))].map((name) => ({ name, role: 'the list of rejected rows' })),
+];
+
+/** The same as for one run: an input all of whose rows were rejected has failed. @throws SluiceError nothing_scored */
+export function refuseNothingIn({ parts }: MergedFile): void {
+  const counts = { ...newCounts(), rejectedByCode: {} as Record<string, number> };
+  for (const { rows, scored, rejectedByCode } of parts) {
+    counts.rows += rows;
+    counts.scored += scored;
+    for (const [code, n] of Object.entries(rejectedByCode))
+      counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
+  }
+  refuseNothingScored(counts);
+}
+
+/** One list over parts that stay as they are, each read once more. @throws SluiceError parts_mismatch: one was changed */
+export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): Promise<string> {
+  for (const part of parts) {
+    for (const stored of [part.output, part.rejects]) {
+      if (stored === null) continue;
+      for await (const _ of opened(part, stored));
+    }
+  }
+  const { made_by } = parts[0]!;
+  const listed = parts.map(({ folder, output, rejects, shard, file, rows, scored, rejected }) => {
+    const at = (stored: StoredFile | null) => stored && { ...stored, name: path.join(folder, stored.name) };
+    return { shard, input: plan.files[file]!.name, rows, scored, rejected, output: at(output), rejects: at(rejects) };
+  });
+  return `${JSON.stringify({ kind: 'sluice-parts', plan: plan.sha256, made_by, parts: listed }, null, 1)}\n`;
+}
+
+/** Writes the outputs and lists of all inputs into a set. @throws SluiceError parts_mismatch: a part was changed | output_* */
+export async function joinParts(files: readonly MergedFile[], set: CommitSet, always: boolean): Promise<number> {
+  let written = 0;
+  for (const { output, parts } of files) {
+    const { compression } = namedFormat(output);
+    const sink = await packedSink(await set.open(output), compression);
+    for (const part of parts) await copy(part, part.output, sink);
+    await sink.commit();
+    written += sink.bytesWritten;
+  }
+  const lists = new Map<string, MergedFile[]>();
+  for (const file of files) lists.set(file.list, [...(lists.get(file.list) ?? []), file]);
+  for (const [list, of] of lists) await joinLists(list, of, { set, always });
+  return written;
+}
+
+async function joinLists(
+  list: string,
+  files: readonly MergedFile[],
+  { set, always }: { set: CommitSet; always: boolean },
+): Promise<void> {
+  const any = files.some(({ parts }) => parts.some(({ rejects }) => rejects !== null));
+  if (!any && !always) return set.remove(list);
+  const columns = files[0]!.parts[0]!.made_by.options.passthrough;
+  const header = Buffer.from(rejectsHeader(Array.isArray(columns) ? columns : []));
+  const sink = await set.open(list, { beside: true });
+  await sink.write(header);
+  for (const { file, parts } of files) {
+    let before = 0;
+    for (const part of parts) {
+      if (part.rejects !== null) {
+        const lines = withoutHeader(opened(part, part.rejects), header, nameOf(part));
+        for await (const chunk of movedList(lines, file.name, before)) await sink.write(chunk);
+      }
+      before += part.text_bytes ?? 0;
+    }
+  }
+  await sink.commit();
+}
+
+async function copy(part: FoundPart, stored: StoredFile, sink: ByteSink): Promise<void> {
+  const plain = await plainOf(opened(part, stored), compressionOf(part));
+  for await (const chunk of plain) await sink.write(chunk);
+}
+
+const compressionOf = ({ made_by, output }: FoundPart): Compression => {
+  const { compression } = made_by.options.output as { compression?: Compression };
+  return compression ?? namedFormat(output.name).compression;
+};
+
+/** The bytes of a part as stored, which have to be those that were described. */
+function opened({ folder }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
+  const file = path.join(folder, name);
+  const changed = () => new SluiceError('parts_mismatch', `${file} was changed since its shard ended`);
+  return {
+    async *[Symbol.asyncIterator]() {
+      const source = await openFile(file);
+      try {
+        yield* checked(source.chunks, [{ bytes, sha256 }], changed);
+      } finally {
+        await source.close();
+      }
+    },
+  };
+}
+
+/** @throws SluiceError parts_mismatch: it begins with something else */
+async function* withoutHeader(chunks: Chunks, header: Buffer, name: string): AsyncGenerator<Uint8Array> {
+  let due = header;
+  for await (const chunk of chunks) {
+    const n = Math.min(due.length, chunk.length);
+    if (Buffer.compare(chunk.subarray(0, n), due.subarray(0, n)) !== 0) {
+      throw new SluiceError('parts_mismatch', `the list of ${name} has other columns than it should`);
+    }
+    due = due.subarray(n);
+    if (chunk.length > n) yield chunk.subarray(n);
+  }
+}

@@ -1,0 +1,203 @@
+// Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
+import { SluiceError } from '../core/errors.ts';
+import { hasHeader, scannerFor } from '../engine/score-chunks.ts';
+import { openFile } from '../io/source/byte-source.ts';
+import { findMarks, hashOfRange, type RecordMark } from '../io/source/record-marks.ts';
+import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
+import { type Piece, type PlannedFile, type ShardPlan, withDigest } from './shard-plan.ts';
+
+export interface ShardPlanOptions {
+  inputs: readonly Endpoint[];
+  shards: number;
+  /** A longer record is rejected. */
+  recordBytes: number;
+  /** Told how many bytes of all inputs have been looked at. */
+  onRead?: (bytes: number, of: number) => void;
+  signal?: AbortSignal;
+}
+
+/** A packed byte is worth so many plain ones. */
+const PACKED = 4;
+
+/** One boundary between shards: the first byte of shard `shard` as a share of its file. */
+interface Bound {
+  shard: number;
+  share: number;
+}
+
+/** A file, cut: the marks are those of its bounds. */
+interface CutFile {
+  file: Omit<PlannedFile, 'name' | 'format' | 'compression' | 'delimiter'>;
+  rows: number | null;
+  marks: (RecordMark & { group?: number })[];
+  digests: string[];
+  groups?: number;
+}
+
+/** Only whole files are pieces: where a record begins inside cannot be told without reading all before it. */
+const isWhole = ({ format, compression }: Endpoint): boolean => compression !== 'none' || format === 'json';
+
+/**
+ * @throws SluiceError usage: an input is a stream | input_not_found | input_unreadable | input_changed | header_mismatch |
+ *   foreign_content | truncated_input
+ */
+export async function planShards({
+  inputs,
+  shards,
+  recordBytes,
+  onRead,
+  signal,
+}: ShardPlanOptions): Promise<ShardPlan> {
+  const sizes = await Promise.all(inputs.map(sizeOfInput));
+  const weights = inputs.map((input, i) => sizes[i]! * (input.compression === 'none' ? 1 : PACKED));
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const files: PlannedFile[] = [];
+  const pieces: Piece[] = [];
+  let before = 0;
+  let read = 0;
+  for (const [i, input] of inputs.entries()) {
+    signal?.throwIfAborted();
+    const bounds = boundsOf({ before, weight: weights[i]!, total, shards });
+    const cut = await cutFile(input, sizes[i]!, bounds.inside, recordBytes);
+    const { name, format, compression, delimiter } = input;
+    files.push({ name, format, compression, delimiter, ...cut.file });
+    pieces.push(...piecesOf(i, bounds, cut));
+    before += weights[i]!;
+    read += sizes[i]!;
+    onRead?.(
+      read,
+      sizes.reduce((sum, size) => sum + size, 0),
+    );
+  }
+  return withDigest({ kind: 'sluice-plan', format: 1, shards, record_bytes: recordBytes, files, pieces });
+}
+
+async function sizeOfInput({ name }: Endpoint): Promise<number> {
+  if (name === STDIO) throw new SluiceError('usage', 'standard input cannot be planned: shards read files');
+  const source = await openFile(name);
+  await source.close();
+  if (source.totalBytes === null) throw new SluiceError('usage', `${name} is no regular file: shards read files`);
+  return source.totalBytes;
+}
+
+interface Bounds {
+  /** The shard in which the file begins. */
+  first: number;
+  inside: Bound[];
+}
+
+function boundsOf({
+  before,
+  weight,
+  total,
+  shards,
+}: {
+  before: number;
+  weight: number;
+  total: number;
+  shards: number;
+}): Bounds {
+  const inside: Bound[] = [];
+  let first = 0;
+  for (let shard = 1; shard < shards; shard++) {
+    const at = (shard * total) / shards;
+    if (at <= before) first = shard;
+    else if (at < before + weight) inside.push({ shard, share: (at - before) / weight });
+  }
+  return { first, inside };
+}
+
+function piecesOf(
+  file: number,
+  { first, inside }: Bounds,
+  { file: { bytes, head }, rows, marks, digests, groups }: CutFile,
+): Piece[] {
+  const start: CutFile['marks'][number] = { byte: 0, row: 1, line: head.line, group: 0 };
+  const cuts = [start, ...marks];
+  const pieces: Piece[] = [];
+  for (const [i, mark] of cuts.entries()) {
+    const next = cuts[i + 1];
+    const to = next?.byte ?? bytes;
+    // An empty file has one piece all the same: the run says what is wrong with it.
+    if (mark.byte === to && (bytes > 0 || i > 0)) continue;
+    pieces.push({
+      shard: i === 0 ? first : inside[i - 1]!.shard,
+      file,
+      from: mark.byte,
+      to,
+      sha256: digests[i]!,
+      first_row: mark.row,
+      first_line: mark.line,
+      rows: rows === null ? null : (next?.row ?? rows + 1) - mark.row,
+      ...(groups === undefined ? {} : { groups: { from: mark.group!, to: next?.group ?? groups } }),
+    });
+  }
+  return pieces;
+}
+
+async function cutFile(
+  input: Endpoint,
+  bytes: number,
+  bounds: readonly Bound[],
+  recordBytes: number,
+): Promise<CutFile> {
+  if (isWhole(input)) return cutWholeFile(input, bytes, bounds);
+  if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
+  const { name } = input;
+  const found = await findMarks(name, {
+    scanner: scannerFor({ input: inputFormatOf(input), limits: { maxRecordBytes: recordBytes } }),
+    header: hasHeader(inputFormatOf(input)),
+    targets: bounds.map(({ share }) => Math.ceil(share * bytes)),
+  });
+  const header = hasHeader(inputFormatOf(input));
+  const head = header ? { bytes: found.first.byte, line: found.first.line } : { bytes: 0, line: 1 };
+  const sha256 = await hashOfRange(name, 0, head.bytes);
+  return {
+    file: { bytes: found.bytes, head: { ...head, sha256 } },
+    rows: found.rows,
+    marks: found.marks,
+    digests: found.digests,
+  };
+}
+
+const noHead = async (name: string) => ({ bytes: 0, line: 1, sha256: await hashOfRange(name, 0, 0) });
+
+/** Each bound goes to the nearer end of the file. */
+async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
+  const marks = bounds.map(({ share }) => ({ byte: share < 0.5 ? 0 : bytes, row: 1, line: 1 }));
+  return {
+    file: { bytes, head: await noHead(name) },
+    rows: null,
+    marks,
+    digests: await digestsBetween(name, bytes, marks),
+  };
+}
+
+/** Each bound goes to the beginning of the row group that is nearest. */
+async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
+  const { rowGroups } = await import('../io/source/parquet-lines.ts');
+  const starts: Required<CutFile['marks'][number]>[] = [];
+  let row = 1;
+  for (const [group, { rows, byte }] of (await rowGroups(name)).entries()) {
+    starts.push({ byte: group === 0 ? 0 : byte, row, line: row, group });
+    row += rows;
+  }
+  const groups = starts.length;
+  starts.push({ byte: bytes, row, line: row, group: groups });
+  const ordered = starts.every((start, i) => i === 0 || start.byte > starts[i - 1]!.byte);
+  if (!ordered)
+    throw new SluiceError('usage', `${name}: its row groups do not lie one behind the other; write it anew`);
+  const marks = bounds.map(({ share }) => {
+    const distance = ({ byte }: RecordMark) => Math.abs(byte - share * bytes);
+    return starts.reduce((best, start) => (distance(start) < distance(best) ? start : best));
+  });
+  const cut = { rows: row - 1, marks, digests: await digestsBetween(name, bytes, marks), groups };
+  return { file: { bytes, head: await noHead(name) }, ...cut };
+}
+
+async function digestsBetween(name: string, bytes: number, marks: readonly RecordMark[]): Promise<string[]> {
+  const ends = [...marks.map(({ byte }) => byte), bytes];
+  const digests: string[] = [];
+  for (const [i, to] of ends.entries()) digests.push(await hashOfRange(name, i === 0 ? 0 : ends[i - 1]!, to));
+  return digests;
+}

@@ -1,0 +1,102 @@
+// The plan of a run in shards: which bytes of which files each shard scores, and where their rows stand in the whole.
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { SluiceError } from '../core/errors.ts';
+import { fileFault } from '../core/file-errors.ts';
+import type { Compression, FileFormat } from '../core/file-format.ts';
+
+/** Part of one file that one shard scores. The pieces of a file cover all its bytes, in order. */
+export interface Piece {
+  /** From 0. */
+  shard: number;
+  /** Position of its file in the plan. */
+  file: number;
+  /** Bytes of the file as it is stored, `to` exclusive. */
+  from: number;
+  to: number;
+  /** Of these bytes. */
+  sha256: string;
+  /** From 1, counted through the file; the line is the physical one. */
+  first_row: number;
+  first_line: number;
+  /** null: only reading the file would tell (compressed files, JSON arrays). */
+  rows: number | null;
+  /** Of Parquet: its row groups, `to` exclusive. */
+  groups?: { from: number; to: number };
+}
+
+export interface PlannedFile {
+  /** As the run without shards would name it. */
+  name: string;
+  format: FileFormat;
+  compression: Compression;
+  delimiter: string;
+  bytes: number;
+  /** What stands before the first record, header and byte order mark: every shard reads it too. */
+  head: { bytes: number; line: number; sha256: string };
+}
+
+export interface ShardPlan {
+  kind: 'sluice-plan';
+  /** Of this format. */
+  format: 1;
+  shards: number;
+  /** A longer record is rejected: it decides where records end. */
+  record_bytes: number;
+  files: PlannedFile[];
+  pieces: Piece[];
+  /** Of all the rest: the name of the plan. */
+  sha256: string;
+}
+
+/** The shard of a plan that a run scores. */
+export interface ShardSpec {
+  plan: ShardPlan;
+  /** From 0. */
+  index: number;
+  /** Where the plan was read. */
+  path: string;
+}
+
+/** A piece with its file: the input of a shard. */
+export interface PlannedInput {
+  piece: Piece;
+  file: PlannedFile;
+}
+
+export const withDigest = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...plan, sha256: digestOf(plan) });
+
+export const planText = (plan: ShardPlan): string => `${JSON.stringify(plan, null, 1)}\n`;
+
+const digestOf = ({ kind, format, shards, record_bytes, files, pieces }: Omit<ShardPlan, 'sha256'>): string =>
+  createHash('sha256')
+    .update(JSON.stringify([kind, format, shards, record_bytes, files, pieces]))
+    .digest('hex');
+
+/** @throws SluiceError input_not_found | plan_invalid: it is no plan, of another format, or was changed */
+export async function readPlan(file: string): Promise<ShardPlan> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${file} cannot be opened: ${fileFault(cause)}`, { cause });
+  }
+  let plan: ShardPlan;
+  try {
+    plan = JSON.parse(text);
+  } catch (cause) {
+    throw new SluiceError('plan_invalid', `${file} is no plan: it is not JSON`, { cause });
+  }
+  if (plan?.kind !== 'sluice-plan') throw new SluiceError('plan_invalid', `${file} is no plan`);
+  if (plan.format !== 1) throw new SluiceError('plan_invalid', `${file} is a plan of another release of Sluice`);
+  if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed since it was made`);
+  return plan;
+}
+
+/** The pieces of a shard, in order; none where there is less to do than there are shards. @throws SluiceError usage */
+export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
+  if (shard >= plan.shards) {
+    throw new SluiceError('usage', `the plan has shards 0 to ${plan.shards - 1}, there is no shard ${shard}`);
+  }
+  return plan.pieces.filter((p) => p.shard === shard).map((piece) => ({ piece, file: plan.files[piece.file]! }));
+}

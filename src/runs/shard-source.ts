@@ -1,0 +1,45 @@
+// The bytes that a shard reads of a file: the head and its piece, and they have to be those that were planned.
+import { stat } from 'node:fs/promises';
+import { SluiceError } from '../core/errors.ts';
+import { type ByteSource, openFile } from '../io/source/byte-source.ts';
+import { checked } from '../io/source/checked.ts';
+import type { PiecePlace } from '../io/source/moved-blocks.ts';
+import { hashOfRange } from '../io/source/record-marks.ts';
+import type { PlannedFile, PlannedInput } from './shard-plan.ts';
+
+const otherThanPlanned = (file: PlannedFile): SluiceError =>
+  new SluiceError(
+    'input_changed',
+    `${file.name} is not the file that was planned: its bytes are others; plan it again`,
+  );
+
+/**
+ * Opens the bytes as they are stored.
+ * @throws SluiceError input_not_found | input_changed; while reading: input_unreadable | input_changed
+ */
+export async function openPiece({ piece, file }: PlannedInput, readBytes?: number): Promise<ByteSource> {
+  const present = await stat(file.name).catch(() => null);
+  if (present?.isFile() && present.size !== file.bytes) throw otherThanPlanned(file);
+  const { from, to, sha256 } = piece;
+  if (file.format === 'parquet') {
+    if ((await hashOfRange(file.name, from, to)) !== sha256) throw otherThanPlanned(file);
+    return openFile(file.name, readBytes, [{ from, to }]);
+  }
+  const ranges = [{ from, to }];
+  const known = [{ bytes: to - from, sha256 }];
+  if (from > 0) {
+    ranges.unshift({ from: 0, to: file.head.bytes });
+    known.unshift({ bytes: file.head.bytes, sha256: file.head.sha256 });
+  }
+  const source = await openFile(file.name, readBytes, ranges);
+  return { ...source, chunks: checked(source.chunks, known, () => otherThanPlanned(file)) };
+}
+
+/** Where a piece lies in its file; null: at its beginning. */
+export function placeOfPiece({ piece, file }: PlannedInput): PiecePlace | null {
+  if (piece.from === 0) return null;
+  const rows = piece.first_row - 1;
+  // How many bytes of text come before, only reading all row groups would tell: merging adds them.
+  if (file.format === 'parquet') return { rows, lines: rows, bytes: 0 };
+  return { rows, lines: piece.first_line - file.head.line, bytes: piece.from - file.head.bytes };
+}

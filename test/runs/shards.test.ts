@@ -1,0 +1,364 @@
+// A run in shards is one run: whatever the cuts, the parts behind each other are the bytes that one run writes.
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { type ScoreOptions, score } from '../../src/doors/commands/score.ts';
+import { loadPackage } from '../../src/model/package/load-package.ts';
+import { RunAccount } from '../../src/runs/account.ts';
+import { type Endpoint, endpoint, openSource, withOutput } from '../../src/runs/endpoints.ts';
+import { InputScorer } from '../../src/runs/input-scorer.ts';
+import { planShards } from '../../src/runs/plan-shards.ts';
+import { inputsOfShard, planText } from '../../src/runs/shard-plan.ts';
+import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
+import { asNative, asObjects } from '../support/service.ts';
+import { checkTest, times } from '../support/tiers.ts';
+
+const portfolio = (rows: number, seed: number, faults = 0, ids = true): string =>
+  Buffer.concat([...generatePortfolio({ rows, seed, faults, ids })]).toString();
+
+/** 0 ≤ x < n, the same for the same seed. */
+function dice(seed: number): (n: number) => number {
+  let state = (seed * 2654435761 + 12345) >>> 0;
+  return (n) => {
+    state = (Math.imul(state ^ (state >>> 15), 2246822519) + 3266489917) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+}
+
+/** A portfolio with line ends of all kinds, quoted line ends, blank lines, text behind quotes and quotes that are left open. */
+function nasty(seed: number): string {
+  const roll = dice(seed);
+  const [header, ...rows] = portfolio(12 + roll(30), seed)
+    .trimEnd()
+    .split('\n') as [string, ...string[]];
+  const end = (): string => ['\n', '\r\n', '\r', '\n\n', '\r\n\r\n'][roll(5)]!;
+  const lines = rows.map((row) => {
+    const [id, ...cells] = row.split(',');
+    const named =
+      [id!, `"a\n${id}"`, `"x\r\n""y""\n\n${id}"`, `"left\nopen`, `"a"b\n"`, `"${'z'.repeat(roll(400))}\n"`][roll(8)] ??
+      id!;
+    return `${[named, ...cells].join(',')}${end()}`;
+  });
+  return `${roll(2) ? '\uFEFF' : ''}${header}${end()}${lines.join('')}${roll(3) ? '' : '"never\nclosed'}`;
+}
+
+describe('any cut of any file', () => {
+  const write = (name: string, text: string): Endpoint => {
+    const file = path.join(scratch(), name);
+    writeFileSync(file, text);
+    return endpoint(file, {}, 'csv');
+  };
+
+  async function scorer() {
+    const model = await loadPackage(CREDIT_DEFAULT);
+    const pool = new InputScorer({ model, workers: 1, blockBytes: 2048 });
+    onTestFinished(() => pool.close());
+    return async (from: Endpoint, maxRecordBytes: number) => {
+      const sink = new MemorySink();
+      const account = new RunAccount();
+      let list = '';
+      const source = await openSource(from);
+      const counts = await pool.score({
+        open: async () => ({ source, sink: withOutput(sink, { format: 'csv', delimiter: ',' }) }),
+        rejects: {
+          write: async (more) => {
+            list += more;
+          },
+          revocable: async () => false,
+          keep: async () => {},
+          drop: async () => {},
+          bytes: () => Buffer.byteLength(list),
+          sync: async () => {},
+        },
+        scoring: {
+          passthrough: ['application_id'],
+          interpretation: null,
+          limits: { maxRecordBytes },
+          failOnInvalid: false,
+        },
+        unit: () => account.unit(),
+      });
+      return { counts, list, output: sink.text };
+    };
+  }
+
+  async function sameAs(run: Awaited<ReturnType<typeof scorer>>, input: Endpoint, shards: number, recordBytes: number) {
+    const plan = await planShards({ inputs: [input], shards, recordBytes });
+    const ends = plan.pieces.map(({ from, to }) => [from, to]);
+    expect(ends.flat()).toEqual([0, ...ends.slice(1).flatMap(([from]) => [from, from]), plan.files[0]!.bytes]);
+    const whole = await run(input, recordBytes);
+    const parts = { output: '', list: '', rows: 0 };
+    for (let shard = 0; shard < shards; shard++) {
+      for (const planned of inputsOfShard(plan, shard)) {
+        const part = await run({ ...input, planned }, recordBytes);
+        expect(part.counts.rows).toBe(planned.piece.rows);
+        parts.output += part.output;
+        parts.list += part.list;
+        parts.rows += part.counts.rows;
+      }
+    }
+    expect(parts).toEqual({ output: whole.output, list: whole.list, rows: whole.counts.rows });
+    return plan.pieces.length;
+  }
+
+  const files = times('SLUICE_SHARDED_FILES', { quick: 6, check: 60, campaigns: 1500 });
+  test(`${files} nasty files of text, cut into up to 40 shards`, async () => {
+    const run = await scorer();
+    let pieces = 0;
+    for (let seed = 1; seed <= files; seed++) {
+      const roll = dice(seed + 7);
+      const input = write('in.csv', nasty(seed));
+      pieces += await sameAs(run, input, 1 + roll(40), [500, 700, 1 << 20][roll(3)]!);
+    }
+    expect(pieces).toBeGreaterThan(files * 5);
+  });
+
+  test(`${files} files of lines with blank ones, faults and byte order marks between`, async () => {
+    const run = await scorer();
+    for (let seed = 1; seed <= files; seed++) {
+      const roll = dice(seed);
+      const objects = asNative(asObjects(portfolio(20, seed)));
+      const text = objects.map(
+        (o) => `${JSON.stringify(o)}${['\n', '\r\n', '\n\n', '\n\uFEFF', '\n{"a":\n', '\r'][roll(6)]}`,
+      );
+      await sameAs(run, write('in.ndjson', `${roll(2) ? '\uFEFF' : ''}${text.join('')}`), 1 + roll(30), 1 << 20);
+    }
+  });
+
+  test('a file of which a byte changed, or that grew, is refused by the shard that reads it', async () => {
+    const run = await scorer();
+    const input = write('in.csv', portfolio(60, 3));
+    const plan = await planShards({ inputs: [input], shards: 4, recordBytes: 1 << 20 });
+    const bytes = readFileSync(input.name);
+    const roll = dice(11);
+    for (let i = 0; i < 40; i++) {
+      const at = roll(bytes.length);
+      const changed = Buffer.from(bytes);
+      changed[at]! ^= 1;
+      writeFileSync(input.name, changed);
+      const reading = plan.pieces.filter(({ from, to }) => (at >= from && at < to) || at < plan.files[0]!.head.bytes);
+      for (const piece of reading) {
+        await expect(
+          run({ ...input, planned: { piece, file: plan.files[0]! } }, 1 << 20),
+          `byte ${at}`,
+        ).rejects.toMatchObject({
+          code: expect.stringMatching(/^(input_changed|header_mismatch|wrong_delimiter)$/),
+        });
+      }
+    }
+    writeFileSync(input.name, Buffer.concat([bytes, bytes.subarray(bytes.indexOf(10) + 1)]));
+    const last = { piece: plan.pieces.at(-1)!, file: plan.files[0]! };
+    await expect(run({ ...input, planned: last }, 1 << 20)).rejects.toMatchObject({ code: 'input_changed' });
+  });
+});
+
+describe('sluice plan, score --plan, merge', () => {
+  const common: ScoreOptions = {
+    model: 'credit-default',
+    output: '',
+    onInvalid: 'report',
+    workers: 1,
+    quiet: true,
+    passthrough: 'application_id',
+  };
+  /** Of what is compared; the commands run in this process, so names are whole paths. */
+  const all = (folder: string): Record<string, string> =>
+    Object.fromEntries(
+      readdirSync(folder)
+        .sort()
+        .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
+    );
+
+  async function bothWays(folder: string, pattern: string, { ending = 'csv', shards = 3, several = false } = {}) {
+    const name = several ? '{name}.' : 'out.';
+    for (const made of ['one', 'parts', 'merged']) mkdirSync(path.join(folder, made));
+    const input = path.join(folder, pattern);
+    const kind = several ? ['--input-format', 'csv'] : [];
+    const json = async (...args: string[]) => {
+      const { code, stdout, stderr } = await sluice([...args, '--json']);
+      expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('sluice:')]);
+      return JSON.parse(stdout);
+    };
+    const asOne = ['-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'];
+    const one = await json('score', input, ...kind, ...asOne, '-o', path.join(folder, 'one', `${name}${ending}`));
+    const plan = path.join(folder, 'plan.json');
+    await json('plan', input, ...kind, '--shards', String(shards), '-o', plan);
+    for (let shard = 0; shard < shards; shard++) {
+      await score(undefined, {
+        ...common,
+        plan,
+        shard,
+        output: path.join(folder, 'parts', `${name}{shard}.${ending}`),
+      });
+    }
+    const parts = path.join(folder, 'parts', '*');
+    const merged = await json('merge', plan, '--parts', parts, '-o', path.join(folder, 'merged', `${name}${ending}`));
+    return { one, merged };
+  }
+
+  const objects = asNative(asObjects(portfolio(200, 4)));
+  const faulty = objects.map((o, i) => (i % 37 === 5 ? { ...o, age: 'old, or "aged"\nin lines' } : o));
+  const withIds = faulty.map((o) => ({ ...o, application_id: `é${(o as { age: unknown }).age}` }));
+  const inQuotes = nasty(5) + nasty(6).replace(/^.*?[\r\n]+/, '');
+  const three = {
+    'in-a.csv': portfolio(90, 1, 4),
+    'in-b.csv': portfolio(50, 2),
+    'in-c.csv.gz': gzipSync(portfolio(70, 3, 2)),
+  };
+  const cases: [string, string, Record<string, string | Buffer>, Parameters<typeof bothWays>[2]][] = [
+    ['line ends in quotes', 'in.csv', { 'in.csv': inQuotes }, {}],
+    ['several inputs, one of them packed', 'in-*', three, { several: true, shards: 4 }],
+    [
+      'more shards than rows, into packed files',
+      'in.csv',
+      { 'in.csv': portfolio(2, 1) },
+      { ending: 'csv.gz', shards: 4 },
+    ],
+    ['row groups of Parquet', 'in.parquet', { 'in.parquet': parquet(withIds) }, { shards: 3 }],
+  ];
+  for (const [name, pattern, files, options] of cases) {
+    checkTest(`${name}: what is merged is what one run writes, and counts and drift are those of one run`, async () => {
+      const folder = scratch();
+      for (const [file, bytes] of Object.entries(files)) writeFileSync(path.join(folder, file), bytes);
+      const { one, merged } = await bothWays(folder, pattern, options);
+      expect(all(path.join(folder, 'merged'))).toEqual(all(path.join(folder, 'one')));
+      for (const key of ['rows', 'scored', 'rejected', 'rejectedByCode', 'drift'])
+        expect(merged[key], key).toEqual(one[key]);
+      expect(one.drift).toEqual({ 'credit-default:1': expect.any(Object) });
+    });
+  }
+});
+
+describe('merge writes nothing but what is proved', () => {
+  const flags: ScoreOptions = {
+    model: 'credit-default',
+    output: 'part-{shard}.csv',
+    onInvalid: 'report',
+    workers: 1,
+    quiet: true,
+  };
+
+  checkTest('a part that is missing, there twice, changed, renamed or made otherwise is named', async () => {
+    const folder = scratch();
+    const at = (name: string) => path.join(folder, name);
+    writeFileSync(at('in.csv'), portfolio(60, 3, 6, false));
+    const plan = await planShards({ inputs: [endpoint(at('in.csv'), {}, 'csv')], shards: 3, recordBytes: 1 << 20 });
+    writeFileSync(at('plan.json'), planText(plan));
+    const part = (shard: number, more: Partial<ScoreOptions> = {}) =>
+      score(undefined, { ...flags, plan: at('plan.json'), shard, output: at('part-{shard}.csv'), ...more });
+    for (const shard of [0, 1, 2]) await part(shard);
+    const kept = new Map(readdirSync(folder).map((name) => [name, readFileSync(at(name))]));
+    const merge = async (...more: string[]) => {
+      const { code, stderr } = await sluice([
+        'merge',
+        at('plan.json'),
+        '--parts',
+        at('part-*'),
+        '-o',
+        at('out.csv'),
+        ...more,
+      ]);
+      expect(existsSync(at('out.csv'))).toBe(code !== 1 && more.length === 0);
+      return stderr.replaceAll(`${folder}/`, '');
+    };
+    const lost = (name: string) => rmSync(at(name));
+    const edited = (name: string, from: string | RegExp, to: string) =>
+      writeFileSync(at(name), kept.get(name)!.toString().replace(from, to));
+    const cases: [says: RegExp, change: () => unknown][] = [
+      [
+        /missing: shard 1\b.*\[parts_mismatch\]/,
+        () => ['', '.part.json', '.rejects.csv'].map((ending) => lost(`part-1.csv${ending}`)),
+      ],
+      [/part-1\.csv is no part.*part-1\.csv\.part\.json is not beside it/, () => lost('part-1.csv.part.json')],
+      [
+        /shard 2 is there twice|was given another name/,
+        () => ['', '.part.json'].map((end) => writeFileSync(at(`part-9.csv${end}`), kept.get(`part-2.csv${end}`)!)),
+      ],
+      [/part-0\.csv was changed since its shard ended/, () => edited('part-0.csv', '0.', '1.')],
+      [/part-0\.csv\.rejects\.csv was changed/, () => edited('part-0.csv.rejects.csv', /\d+,/, '77,')],
+      [/part-2\.csv\.part\.json was changed/, () => edited('part-2.csv.part.json', '"shard":2', '"shard":1')],
+      [/part-1\.csv was made with another options than part-0\.csv/, () => part(1, { interpretation: true })],
+      [
+        /plan\.json was changed since it was made.*\[plan_invalid\]/,
+        () => edited('plan.json', /"from": 0/, '"from": 1'),
+      ],
+      [/plan\.json is no plan: it is not JSON/, () => writeFileSync(at('plan.json'), 'no')],
+    ];
+    for (const [says, change] of cases) {
+      await change();
+      expect(await merge('--quiet')).toMatch(says);
+      for (const name of readdirSync(folder)) if (!kept.has(name)) lost(name);
+      for (const [name, bytes] of kept) writeFileSync(at(name), bytes);
+    }
+    expect(await merge('--leave-parts', '-o', at('parts.json'))).toMatch(/60 rows read/);
+    const { parts } = JSON.parse(readFileSync(at('parts.json'), 'utf8'));
+    expect(parts.map((p: { rows: number; output: { name: string } }) => path.basename(p.output.name))).toEqual([
+      'part-0.csv',
+      'part-1.csv',
+      'part-2.csv',
+    ]);
+  });
+
+  test.each<[string, Partial<ScoreOptions>, string | undefined, RegExp]>([
+    ['an input', {}, 'in.csv', /the plan names the input/],
+    ['a delimiter', { delimiter: 'tab' }, undefined, /the plan says what --delimiter says/],
+    ['a list', { rejects: 'list.csv' }, undefined, /give --rejects to sluice merge/],
+    ['one file for all shards', { output: 'part.csv' }, undefined, /put \{shard\} into the name/],
+    ['standard output', { output: '-' }, undefined, /where does the part go/],
+    ['a shard that is not', { shard: 3 }, undefined, /shards 0 to 2/],
+    ['no shard', { shard: undefined as never }, undefined, /which shard/],
+    ['JSON', { output: 'part-{shard}.json' }, undefined, /parts of json cannot be joined/],
+  ])('score --plan refuses %s', async (_, more, file, says) => {
+    const folder = scratch();
+    writeFileSync(path.join(folder, 'in.csv'), portfolio(9, 3));
+    const inputs = [endpoint(path.join(folder, 'in.csv'), {}, 'csv')];
+    const plan = path.join(folder, 'plan.json');
+    writeFileSync(plan, planText(await planShards({ inputs, shards: 3, recordBytes: 1 << 20 })));
+    await expect(score(file, { ...flags, plan, shard: 0, ...more })).rejects.toMatchObject({
+      code: 'usage',
+      message: expect.stringMatching(says),
+    });
+  });
+
+  checkTest('the jobs of k8s/shards.yaml do what one run does, shard by $JOB_COMPLETION_INDEX', async () => {
+    const folder = scratch();
+    for (const name of ['in', 'out']) mkdirSync(path.join(folder, name));
+    writeFileSync(path.join(folder, 'in', 'a.csv'), portfolio(40, 3, 2, false));
+    const jobs = parseAllDocuments(readFileSync('k8s/shards.yaml', 'utf8')).map((d) => d.toJS());
+    expect(jobs.map((job) => [job.kind, job.metadata.labels.step, job.spec.completionMode])).toEqual([
+      ['Job', 'plan', undefined],
+      ['Job', 'shards', 'Indexed'],
+      ['Job', 'merge', undefined],
+    ]);
+    expect(jobs[0].spec.template.spec.containers[0].command[2]).toContain(`--shards ${jobs[1].spec.completions} `);
+    const env = { SLUICE_REGISTRY: path.resolve('src/bundled') };
+    for (const job of jobs) {
+      const shell = job.spec.template.spec.containers[0].command[2].replaceAll('/portfolio/', `${folder}/`).replace('node dist/main.js', `"${process.execPath}" "${MAIN}"`).replace('--shards 16', '--shards 2'); // biome-ignore format: one line
+      for (const index of job.spec.completionMode ? ['0', '1'] : [undefined]) {
+        execFileSync('sh', ['-c', shell], { env: { ...process.env, ...env, ...(index ? { JOB_COMPLETION_INDEX: index } : {}) }, stdio: 'ignore' }); // biome-ignore format: one line
+      }
+    }
+    await score(path.join(folder, 'in/a.csv'), { ...flags, output: path.join(folder, 'one.csv') });
+    const text = (name: string) => readFileSync(path.join(folder, name), 'utf8');
+    expect(text('out/a.csv')).toBe(text('one.csv'));
+    expect(text('out/a.csv.rejects.csv')).toBe(text('one.csv.rejects.csv'));
+  });
+});
+
+/** Row groups of 30 rows; every column is text. */
+function parquet(rows: readonly Record<string, unknown>[]): Buffer {
+  const names = Object.keys(rows[0]!);
+  const columnData = names.map((name) => ({
+    name,
+    type: 'STRING' as const,
+    data: rows.map((row) => (row[name] == null ? null : String(row[name]))),
+    nullable: true,
+  }));
+  return Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 30 }));
+}
