@@ -12,6 +12,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 
 /** The name that stands for standard input and standard output. */
@@ -29,6 +30,8 @@ export interface Endpoint {
   query?: PostgresSource;
   /** Of an input: what was declared of it. Default: nothing. */
   declared?: InputDeclaration;
+  /** Of an input: what its sender says of it. Default: nothing. */
+  totals?: TotalsSpec;
 }
 
 export interface OpenSource {
@@ -39,6 +42,8 @@ export interface OpenSource {
   bytesRead(): number;
   /** Whether it can be opened and read again. */
   repeatable: boolean;
+  /** Compares what was read with what its sender says, once all was; `rows`: applications. @throws SluiceError control_total_mismatch */
+  checkTotals?: (rows: number) => void;
   /** Idempotent. */
   close(): Promise<void>;
 }
@@ -67,6 +72,7 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
   const names: string[] = [];
   for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) names.push(name);
   if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  if (names.length > 1 && source.expect) throw new SluiceError('usage', 'expect: totals are those of one input');
   return names.sort().map((name) => endpoint(name, source, 'csv'));
 }
 
@@ -85,7 +91,7 @@ export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'quer
     input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
   );
 
-interface FormatSpec extends DeclaringSource {
+interface FormatSpec extends DeclaringSource, TotalsSpec {
   format?: FileFormat | undefined;
   compression?: Compression | undefined;
   delimiter?: keyof typeof DELIMITERS | undefined;
@@ -103,7 +109,9 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   }
   const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
   const declared = declarationOf(said);
-  const found = { name, format, compression: said.compression ?? named.compression, delimiter };
+  const totals = totalsOf(said);
+  const compression = said.compression ?? named.compression;
+  const found = { name, format, compression, delimiter, ...(totals === null ? {} : { totals }) };
   if (declared === null) return found;
   refuseUnfit(declared, format);
   return { ...found, declared };
@@ -115,10 +123,14 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
   const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
   const regular = source.totalBytes !== null;
   let chunks: Chunks;
+  let totals: ControlTotals | null = null;
   try {
-    chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(source.chunks, compression);
+    totals = from.totals ? await openTotals(from.totals, from) : null;
+    const stored = totals?.stored(source.chunks) ?? source.chunks;
+    chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(stored, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
+    chunks = totals?.text(chunks) ?? chunks;
   } catch (error) {
     await source.close();
     throw error;
@@ -132,8 +144,19 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
     totalBytes: source.totalBytes,
     bytesRead: source.bytesRead,
     repeatable: regular,
+    ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
     close: source.close,
   };
+}
+
+/** @throws SluiceError control_total_mismatch | usage */
+async function openTotals(spec: TotalsSpec, { name, format, delimiter }: Endpoint): Promise<ControlTotals> {
+  if (spec.trailer && format !== 'csv' && format !== 'tsv') {
+    throw new SluiceError('usage', 'trailer: is a record of csv or tsv');
+  }
+  const totals = await ControlTotals.open(spec, name, delimiter);
+  if (format === 'parquet') await totals.digestFile(name);
+  return totals;
 }
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
