@@ -20,6 +20,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   if (sink.type === 'file') judgeFile(sink, 'sink', say);
   judgeFormats(pipeline, say);
   judgeDeclared(pipeline, say);
+  judgeTotals(pipeline, say);
   judgeValues(pipeline, say);
   judgeTopics(pipeline, say);
   judgeEnds(pipeline, say);
@@ -55,6 +56,20 @@ function judgeDeclared({ source, score }: Pipeline, say: Say): void {
   for (const { key, message } of declaredContradictions(source, format, score.passthrough ?? [])) {
     say(`source.${key}`, `source.${message}`);
   }
+}
+
+const TOTALS = ['expect', 'control', 'done_file', 'trailer'] as const;
+
+/** Totals are known at the end of an input: what was seen of its predictions before cannot be taken back. */
+function judgeTotals({ source, sink }: Pipeline, say: Say): void {
+  for (const key of TOTALS) {
+    if (!(key in source) || key === 'done_file') continue;
+    if (sink.type === 'kafka') say(`source.${key}`, `source.${key}: predictions in a topic cannot be taken back`);
+  }
+  if (!('trailer' in source) || source.trailer === undefined) return;
+  const format = source.type === 'upload' ? source.format : formatOf(source);
+  if (format !== null && format !== 'csv' && format !== 'tsv')
+    say('source.trailer', 'source.trailer: is a record of csv or tsv');
 }
 
 function judgeValues({ source, sink }: Pipeline, say: Say): void {

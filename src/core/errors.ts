@@ -119,6 +119,10 @@ export const ERRORS = {
     'The input is further from the training than the gate allows; nothing is published.',
     'Look at the columns named before you lift a limit: most often the sender has changed something.',
   ),
+  control_total_mismatch: input(
+    'The input is not what its sender says it is: rows, digest, trailer, or the file that comes with it.',
+    'Ask the sender for the whole file; nothing of this one was published.',
+  ),
   truncated_input: input('The input ended in the middle of a value.', 'Send the input again, whole.'),
   limit_exceeded: input('A limit was exceeded.', 'Send less at once or later, or raise the limit named.'),
 

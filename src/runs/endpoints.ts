@@ -13,6 +13,7 @@ import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type ByteSource, type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 import type { PlannedInput } from './shard-plan.ts';
 
@@ -33,6 +34,8 @@ export interface Endpoint {
   declared?: InputDeclaration;
   /** Only this piece of the file; default: all of it. */
   planned?: PlannedInput;
+  /** Of an input: what its sender says of it. Default: nothing. */
+  totals?: TotalsSpec;
 }
 
 export interface OpenSource {
@@ -47,6 +50,8 @@ export interface OpenSource {
   textBytes?(): number;
   /** Whether it can be opened and read again. */
   repeatable: boolean;
+  /** Compares what was read with what its sender says, once all was; `rows`: applications. @throws SluiceError control_total_mismatch */
+  checkTotals?: (rows: number) => void;
   /** Idempotent. */
   close(): Promise<void>;
 }
@@ -75,6 +80,7 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
   const names: string[] = [];
   for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) names.push(name);
   if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  if (names.length > 1 && source.expect) throw new SluiceError('usage', 'expect: totals are those of one input');
   return names.sort().map((name) => endpoint(name, source, 'csv'));
 }
 
@@ -93,7 +99,7 @@ export const outputName = (pattern: string, input: Pick<Endpoint, 'name' | 'quer
     input.query ? input.name : input.name === STDIO ? 'stdin' : namedFormat(input.name).stem,
   );
 
-interface FormatSpec extends DeclaringSource {
+interface FormatSpec extends DeclaringSource, TotalsSpec {
   format?: FileFormat | undefined;
   compression?: Compression | undefined;
   delimiter?: keyof typeof DELIMITERS | undefined;
@@ -111,7 +117,9 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   }
   const delimiter = DELIMITERS[said.delimiter ?? (format === 'tsv' ? 'tab' : 'comma')];
   const declared = declarationOf(said);
-  const found = { name, format, compression: said.compression ?? named.compression, delimiter };
+  const totals = totalsOf(said);
+  const compression = said.compression ?? named.compression;
+  const found = { name, format, compression, delimiter, ...(totals === null ? {} : { totals }) };
   if (declared === null) return found;
   refuseUnfit(declared, format);
   return { ...found, declared };
@@ -124,10 +132,14 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
   const regular = source.totalBytes !== null;
   const read = { bytes: 0, text: 0 };
   let chunks: Chunks;
+  let totals: ControlTotals | null = null;
   try {
-    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(source.chunks, compression);
+    totals = from.totals ? await openTotals(from.totals, from) : null;
+    const stored = totals?.stored(source.chunks) ?? source.chunks;
+    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(stored, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
+    chunks = totals?.text(chunks) ?? chunks;
   } catch (error) {
     await source.close();
     throw error;
@@ -141,6 +153,7 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
     ...(format === 'parquet' ? { textBytes: () => read.text } : {}),
     ...(place ? { place } : {}),
     repeatable: regular,
+    ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
     close: source.close,
   };
 }
@@ -159,6 +172,17 @@ export const inputFormatOf = ({
   ...(format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) }),
   ...(declared ? { declared } : {}),
 });
+
+/** @throws SluiceError control_total_mismatch | usage */
+async function openTotals(spec: TotalsSpec, { name, format, delimiter, planned }: Endpoint): Promise<ControlTotals> {
+  if (planned) throw new SluiceError('usage', 'control totals are those of a whole file, not of a shard');
+  if (spec.trailer && format !== 'csv' && format !== 'tsv') {
+    throw new SluiceError('usage', 'trailer: is a record of csv or tsv');
+  }
+  const totals = await ControlTotals.open(spec, name, delimiter);
+  if (format === 'parquet') await totals.digestFile(name);
+  return totals;
+}
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
 

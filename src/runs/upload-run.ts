@@ -73,7 +73,10 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       account: run.account,
       signal: run.signal,
       onPart: (part) => run.onPart(part, source.bytesRead()),
-      beforeCommit: run.beforeCommit,
+      beforeCommit: (counts) => {
+        source.checkTotals?.(counts.rows);
+        run.beforeCommit(counts);
+      },
     });
   } finally {
     await set.abort();

@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import { FILE_FORMATS } from '../../core/file-format.ts';
 import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
+import { TOTALS } from '../options/expected-totals.ts';
 import { GATE_FLAGS } from '../options/gate-limits.ts';
 import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
@@ -49,6 +50,9 @@ export const SCORE_COMMANDS = {
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
       ...DECLARED_FLAGS,
+      expect_rows: { schema: TOTALS.rows() },
+      expect_sha256: { schema: TOTALS.sha256(), value: 'hex' },
+      control_file: { schema: TOTALS.control_file(), value: 'file', complete: 'file' },
       format: {
         schema: choice('format of the output', FILE_FORMATS, {
           otherwise: 'by the name of the output, else delimited like the input',

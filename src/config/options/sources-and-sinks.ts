@@ -4,6 +4,7 @@ import { ROW_CODES } from '../../core/errors.ts';
 import { FILE_FORMATS, RECORD_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
 import { declaredOfBytes, declaredOfRecords } from './declared-input.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
+import { totalsOfFiles, totalsOfStreams, totalsOfUploads } from './expected-totals.ts';
 import { SCORING } from './scoring.ts';
 
 const BY_NAME = { otherwise: 'by the name of the file' };
@@ -88,6 +89,7 @@ export const SOURCES = {
       compression: fileCompression(),
       delimiter: delimiter(),
       ...declaredOfBytes(),
+      ...totalsOfFiles(),
     },
     closed,
   ),
@@ -98,6 +100,7 @@ export const SOURCES = {
       compression: SCORING.compression('compression of standard input', { default: 'none' }),
       delimiter: delimiter(),
       ...declaredOfBytes(),
+      ...totalsOfStreams(),
     },
     closed,
   ),
@@ -117,6 +120,7 @@ export const SOURCES = {
       format: choice('format of the request bodies', TEXT_FORMATS, { default: 'csv' }),
       delimiter: delimiter(),
       ...declaredOfBytes(),
+      ...totalsOfUploads(),
     },
     closed,
   ),

@@ -25,6 +25,9 @@ export const COMMAND_TABLES = {
       {"name":"thousands","value":"mark","description":"mark that may stand between groups of three digits of numbers in texts; default: none","choices":["point","comma","space","apostrophe"]},
       {"name":"trim","description":"blanks around values and names of the header do not count"},
       {"name":"null-values","value":"words","description":"words for missing values, besides those of the model package: NULL,N/A"},
+      {"name":"expect-rows","value":"n","description":"applications that the input has to have","number":{"whole":true,"min":0}},
+      {"name":"expect-sha256","value":"hex","description":"SHA-256 that the input as it is stored has to have, hexadecimal"},
+      {"name":"control-file","value":"file","description":"file that says rows=N and sha256=HEX of the input, in lines or separated by semicolons; {path}: that of the input","complete":"file"},
       {"name":"format","value":"name","description":"format of the output; default: by the name of the output, else delimited like the input","choices":["csv","tsv","ndjson","json","parquet"]},
       {"name":"compression","value":"name","description":"compression of the output; default: by the name of the output","choices":["none","gzip","zstd"]},
       {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
@@ -414,6 +417,9 @@ export interface ScoreFlags {
   thousands?: 'point' | 'comma' | 'space' | 'apostrophe';
   trim?: boolean;
   nullValues?: string;
+  expectRows?: number;
+  expectSha256?: string;
+  controlFile?: string;
   format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
   compression?: 'none' | 'gzip' | 'zstd';
   passthrough?: string;

@@ -61,6 +61,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
     ...from,
     ...(options.inputCompression === undefined ? {} : { compression: options.inputCompression }),
     ...declaredSaid(options),
+    ...totalsSaid(options),
   } as RunSpec['source'];
   const passthrough = options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []);
   refuseContradictions(source, from.format, passthrough);
@@ -103,6 +104,18 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
 function resumeFlags({ resume, restart }: ScoreOptions): Resume {
   if (resume && restart) throw new SluiceError('usage', '--resume goes on and --restart begins: give one of them');
   return restart ? 'restart' : resume ? 'asked' : 'no';
+}
+
+/** What the flags say that the input has to be, in the words of a pipeline. @throws SluiceError usage */
+function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: ScoreOptions) {
+  if (sha256 !== undefined && !/^[0-9A-Fa-f]{64}$/.test(sha256)) {
+    throw new SluiceError('usage', '--expect-sha256 takes 64 hexadecimal digits');
+  }
+  const expect = { ...(rows === undefined ? {} : { rows }), ...(sha256 === undefined ? {} : { sha256 }) };
+  return {
+    ...(Object.keys(expect).length === 0 ? {} : { expect }),
+    ...(controlFile === undefined ? {} : { control: { file: controlFile } }),
+  };
 }
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });

@@ -1,0 +1,180 @@
+// Control totals: what the sender says an input is, compared with what was read before anything of it is published.
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import type { FileSource } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
+import { splitHeader } from '../io/decode/header.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import { WithoutLastLine } from '../io/source/trailer.ts';
+
+/** The keys of a source that say what the input has to be. */
+export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;
+
+/** A control file is a line or two. */
+const MOST_BYTES = 64 * 1024;
+const WHOLE = /^\d{1,15}$/;
+const SHA256 = /^[0-9a-f]{64}$/;
+
+/** null: nothing was said. */
+export function totalsOf({ expect, control, done_file, trailer }: TotalsSpec): TotalsSpec | null {
+  if (!expect && !control && done_file === undefined && !trailer) return null;
+  return {
+    ...(expect ? { expect } : {}),
+    ...(control ? { control } : {}),
+    ...(done_file === undefined ? {} : { done_file }),
+    ...(trailer ? { trailer } : {}),
+  };
+}
+
+const mismatch = (message: string, cause?: unknown): SluiceError =>
+  new SluiceError('control_total_mismatch', message, { cause });
+
+/** A total and who says so. */
+interface Said<T> {
+  value: T;
+  by: string;
+}
+
+/** The totals of one input, and what is seen of it while it is read. */
+export class ControlTotals {
+  readonly #rows: Said<number>[] = [];
+  readonly #sha256: Said<string>[] = [];
+  readonly #hash = createHash('sha256');
+  #digest: string | null = null;
+  readonly #trailer: TotalsSpec['trailer'];
+  readonly #delimiter: string;
+  readonly #lastLine = new WithoutLastLine();
+
+  private constructor(spec: TotalsSpec, delimiter: string) {
+    this.#trailer = spec.trailer;
+    this.#delimiter = delimiter;
+    if (spec.expect?.rows !== undefined) this.#rows.push({ value: spec.expect.rows, by: 'expected' });
+    if (spec.expect?.sha256 !== undefined) {
+      this.#sha256.push({ value: spec.expect.sha256.toLowerCase(), by: 'expected' });
+    }
+  }
+
+  /**
+   * Reads what lies beside the input `name`.
+   * @throws SluiceError control_total_mismatch where a file is not there or says nothing
+   */
+  static async open(spec: TotalsSpec, name: string, delimiter: string): Promise<ControlTotals> {
+    const totals = new ControlTotals(spec, delimiter);
+    const beside = (pattern: string) => pattern.replaceAll('{path}', name);
+    if (spec.done_file !== undefined) {
+      const file = beside(spec.done_file);
+      await stat(file).catch((cause) => {
+        throw mismatch(`${file} is not there: the input is not whole, or not yet`, cause);
+      });
+    }
+    if (spec.control) await totals.#read(beside(spec.control.file), spec.control);
+    return totals;
+  }
+
+  async #read(
+    file: string,
+    { rows_key = 'rows', sha256_key = 'sha256' }: NonNullable<TotalsSpec['control']>,
+  ): Promise<void> {
+    const said = pairsOf(await controlText(file));
+    const rows = said.get(rows_key.toLowerCase());
+    const sha256 = said.get(sha256_key.toLowerCase())?.toLowerCase();
+    if (rows === undefined && sha256 === undefined)
+      throw mismatch(`${file} says neither ${rows_key} nor ${sha256_key}`);
+    if (rows !== undefined) {
+      if (!WHOLE.test(rows)) throw mismatch(`${file}: ${rows_key} is no whole number`);
+      this.#rows.push({ value: Number(rows), by: file });
+    }
+    if (sha256 !== undefined) {
+      if (!SHA256.test(sha256)) throw mismatch(`${file}: ${sha256_key} is no SHA-256 in hexadecimal`);
+      this.#sha256.push({ value: sha256, by: file });
+    }
+  }
+
+  /** The bytes as they are stored, digested on their way if that is asked for. */
+  stored(chunks: Chunks): Chunks {
+    if (this.#sha256.length === 0) return chunks;
+    const hash = this.#hash;
+    const { readInto } = chunks;
+    return {
+      async *[Symbol.asyncIterator]() {
+        for await (const chunk of chunks) {
+          hash.update(chunk);
+          yield chunk;
+        }
+      },
+      ...(readInto
+        ? {
+            readInto: async (target: Uint8Array) => {
+              const n = await readInto.call(chunks, target);
+              hash.update(target.subarray(0, n));
+              return n;
+            },
+          }
+        : {}),
+    };
+  }
+
+  /** The same for a file that is not read from its beginning to its end. */
+  async digestFile(file: string): Promise<void> {
+    if (this.#sha256.length === 0) return;
+    for await (const chunk of createReadStream(file)) this.#hash.update(chunk as Buffer);
+  }
+
+  /** The text, without its trailer if it has one. */
+  text(chunks: Chunks): Chunks {
+    return this.#trailer ? this.#lastLine.rest(chunks) : chunks;
+  }
+
+  /** Compares, when all was read. `rows`: applications that were. @throws SluiceError control_total_mismatch */
+  check(rows: number): void {
+    this.#digest ??= this.#hash.digest('hex');
+    const said = this.#trailer ? [...this.#rows, this.#trailerRows(this.#trailer)] : this.#rows;
+    const faults = [
+      ...said.filter(({ value }) => value !== rows).map(({ value, by }) => `${value} rows ${by === 'expected' ? by : `by ${by}`}, ${rows} found`), // biome-ignore format: one line
+      ...this.#sha256
+        .filter(({ value }) => value !== this.#digest)
+        .map(({ value, by }) => `SHA-256 ${value} ${by === 'expected' ? by : `by ${by}`}, ${this.#digest} found`),
+    ];
+    if (faults.length > 0) throw mismatch(`the input is not what its sender says: ${faults.join('; ')}`);
+  }
+
+  #trailerRows({ marker, rows_field, extra_rows = 0 }: NonNullable<TotalsSpec['trailer']>): Said<number> {
+    const last = this.#lastLine.last;
+    const fields = last === null ? [] : splitHeader(Buffer.from(last), this.#delimiter).map((field) => field.trim());
+    if (fields[0] !== marker) throw mismatch(`the last record is no trailer ${marker}: the input was cut`);
+    const count = fields[rows_field - 1] ?? '';
+    if (!WHOLE.test(count)) throw mismatch(`field ${rows_field} of the trailer is no whole number`);
+    return { value: Number(count) - extra_rows, by: 'the trailer' };
+  }
+}
+
+async function controlText(file: string): Promise<string> {
+  try {
+    const handle = await open(file);
+    try {
+      const { bytesRead, buffer } = await handle.read(Buffer.alloc(MOST_BYTES + 1), 0, MOST_BYTES + 1, 0);
+      if (bytesRead > MOST_BYTES) throw mismatch(`${file} is no control file: it is longer than ${MOST_BYTES} bytes`);
+      return buffer.toString('utf8', 0, bytesRead).replace(/^\ufeff/, '');
+    } finally {
+      await handle.close();
+    }
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    throw mismatch(`${file} cannot be read: the input is not whole, or not yet`, cause);
+  }
+}
+
+/** `rows=12;sha256=…`, a pair a line, or what sha256sum writes. Keys in any case. */
+function pairsOf(text: string): Map<string, string> {
+  const pairs = new Map<string, string>();
+  for (const part of text.split(/[\r\n;]/)) {
+    const at = part.search(/[=:]/);
+    if (at > 0) pairs.set(part.slice(0, at).trim().toLowerCase(), part.slice(at + 1).trim());
+    else {
+      const [sum = ''] = part.trim().split(/\s/);
+      if (SHA256.test(sum.toLowerCase())) pairs.set('sha256', sum);
+    }
+  }
+  return pairs;
+}
