@@ -306,7 +306,7 @@ class FileRun {
       : await openSource(input, spec.tuning?.readBytes);
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
-      const { source, digest } = digested(opened);
+      const { source, digest } = withDigest(opened);
       const { manifest } = model;
       const table = {
         manifest,

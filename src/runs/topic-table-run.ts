@@ -172,7 +172,7 @@ class TopicTableRun {
       await Promise.all([this.#writer.close(), this.#asker.close()]);
       this.#scorer.close();
     }
-    return { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [] };
+    return { by: null, bytesRead: 0, bytesWritten: 0, resumedRows: 0, outputs: [], rejectLists: [] };
   }
 
   async #take(reader: TopicReader, batch: PlacedBatch): Promise<void> {
