@@ -1,0 +1,73 @@
+// Whatever operation of the file system fails, or kills the process, while a run has checkpoints: its files are those of one run or
+// absent, and whoever goes on makes the files of an unbroken run.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import path from 'node:path';
+import { expect } from 'vitest';
+import { sameData } from '../../src/core/same-data.ts';
+import { MAIN } from '../support/cli.ts';
+import { argsOf, hiddenIn, type Job, jobOf, madeBy, OFTEN, scoreJob } from '../support/interrupted.ts';
+import { checkTest, TIER, times } from '../support/tiers.ts';
+
+const PRELOAD = path.resolve('test/support/fault-preload.mjs');
+/** Every so many operations one is tried. */
+const STEP = times('SLUICE_RESUME_STEP', { quick: 40, check: 40, campaigns: 1 });
+const HOWS = ['kill', 'EIO', 'ENOSPC'];
+
+/** Goes on with a fault below the folder; gives its exit code and the operations that there were. */
+async function faulty(
+  job: Job,
+  at: number,
+  how: string,
+): Promise<{ code: number | null; stderr: string; kinds: string[] }> {
+  const count = `${job.folder}.count`;
+  rmSync(count, { force: true });
+  const env = { FAULT_FOLDER: job.folder, FAULT_AT: String(at), FAULT_HOW: how, FAULT_COUNT: count };
+  const child = spawn(
+    process.execPath,
+    ['--import', PRELOAD, MAIN, ...argsOf(job, '--resume', '--workers', '1', ...OFTEN)],
+    {
+      cwd: job.folder,
+      env: { ...process.env, SLUICE_LOG_FORMAT: 'text', ...env },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    },
+  );
+  let stderr = '';
+  child.stderr.on('data', (text) => {
+    stderr += text;
+  });
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stderr, kinds: existsSync(count) ? JSON.parse(readFileSync(count, 'utf8')) : [] };
+}
+
+checkTest('the nth operation fails, or kills the process', async () => {
+  const job = jobOf('in.csv', 'out.csv', { rows: 12_000, flags: ['--block-bytes', '32768'] });
+  const first = await scoreJob(job, '--checkpoint-every', '0');
+  const made = madeBy(job, first);
+  const clear = () => {
+    for (const name of Object.keys(made.files)) rmSync(path.join(job.folder, name), { force: true });
+  };
+  clear();
+  const { kinds } = await faulty(job, 0, 'EIO');
+  expect(kinds.filter((kind) => kind === 'handle.datasync').length).toBeGreaterThan(1);
+  expect(kinds.length).toBeGreaterThan(60);
+  let [tried, fired] = [0, 0];
+  for (let at = 1; at <= kinds.length; at += STEP) {
+    const how = HOWS[tried++ % HOWS.length]!;
+    clear();
+    const fault = await faulty(job, at, how);
+    const where = `${how} at ${at} (${fault.kinds[at - 1]}): ${fault.stderr}`;
+    if (fault.kinds.length >= at) fired++;
+    const there = readdirSync(job.folder).filter((n) => n !== job.input && !n.startsWith('.'));
+    const found = Object.fromEntries(there.map((n) => [n, readFileSync(path.join(job.folder, n), 'latin1')]));
+    const whole = sameData(found, made.files);
+    // A killed commit has put the output in place first: the next run brings it to its end.
+    const halfway = how === 'kill' && sameData(found, { [job.output]: made.files[job.output] });
+    expect([where, whole || halfway || there.length === 0]).toEqual([where, true]);
+    if (how !== 'kill') expect([where, fault.code]).toEqual([where, whole ? 3 : 1]);
+    const run = await scoreJob(job, '--resume', ...OFTEN);
+    expect([where, run.code, sameData(madeBy(job, run), made), hiddenIn(job)]).toEqual([where, 3, true, []]);
+  }
+  if (TIER === 'campaigns') process.stderr.write(`${tried} operations were tried, ${fired} of them came\n`);
+});
