@@ -9,6 +9,11 @@ export const PIPELINE_CHECKS: { common: (value: unknown) => boolean } & Ends<(va
     const External = [
       /(^model$|^source$|^score$|^sink$|^dead_letter$|^on_invalid$|^allow_empty$|^deadline$|^checkpoint_every$|^delivery$|^transaction_rows$|^commit_interval_ms$|^transaction_timeout_ms$|^kafka$|^schema_registry$)/u,
       /(^interpretation$|^interpret_below$|^top_effects$|^passthrough$|^batch_rows$|^batch_wait_ms$|^workers$|^evaluator$|^record_bytes$|^max_columns$)/u,
+      /(^max_rejects$|^max_missing$|^max_unseen$|^max_out_of_range$|^max_psi$|^max_score_psi$|^min_rows$)/u,
+      /^.*$/u,
+      /^.*$/u,
+      /^.*$/u,
+      /^.*$/u,
       /(^brokers$|^client_id$|^instance_id$|^rack$|^tls$|^sasl$|^session_timeout_ms$|^connect_timeout_ms$|^request_timeout_ms$)/u,
       /^[A-Za-z0-9._-]{1,249}$/u,
       /(^ca_file$|^certificate_file$|^key_file$|^key_passphrase$|^server_name$)/u,

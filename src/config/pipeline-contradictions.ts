@@ -127,8 +127,13 @@ function isRegExp(pattern: string): boolean {
   }
 }
 
-function judgeEnds({ source, sink, delivery, allow_empty, deadline }: Pipeline, say: Say): void {
+function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate }: Pipeline, say: Say): void {
   const files = source.type === 'file' || source.type === 'stdio' || source.type === 'postgres';
+  if (gate !== undefined && !files)
+    say('gate', 'gate: is for files, queries and standard input; a topic has alerts on drift');
+  else if (gate !== undefined && sink.type !== 'file' && sink.type !== 'postgres') {
+    say('gate', 'gate: needs a file or a table as the sink: what went elsewhere cannot be held back');
+  }
   if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files, queries and standard input');
   if (deadline !== undefined && !files) say('deadline', 'deadline: is for files, queries and standard input');
   if (deadline !== undefined && momentOf(deadline, Date.now()) === null) {

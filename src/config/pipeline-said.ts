@@ -13,6 +13,7 @@ export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   allow_empty?: boolean;
   deadline?: string;
   checkpoint_every?: number;
+  gate?: NonNullable<PipelineFile['gate']>;
 };
 
 /** A pipeline that is in no file: `said` with the defaults of the schema. */

@@ -1,6 +1,7 @@
 // The schema of pipelines/*.yaml: which keys a pipeline has depends on the types of its source, sink and dead letters.
 import { type Static, type TSchema, Type } from 'typebox';
 import { choice, closed, section, whole } from './options/describe-option.ts';
+import { GateSchema } from './options/gate-limits.ts';
 import { KafkaSchema, SchemaRegistrySchema } from './options/kafka.ts';
 import { SCORING } from './options/scoring.ts';
 import type { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
@@ -44,6 +45,7 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       allow_empty: Type.Optional(SCORING.allow_empty()),
       deadline: Type.Optional(SCORING.deadline()),
       checkpoint_every: SCORING.checkpoint_every({ default: 5 }),
+      gate: Type.Optional(GateSchema),
       delivery: Type.Optional(
         choice(
           'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',
@@ -86,6 +88,7 @@ export type PostgresSink = Static<(typeof SINKS)['postgres']>;
 export type Sink = KafkaSink | FileSink | StdioSink | PostgresSink;
 export type DeadLetter = Static<(typeof DEAD_LETTERS)['kafka' | 'file' | 'postgres']>;
 export type SchemaRegistryConfig = Static<typeof SchemaRegistrySchema>;
+export type GateLimits = Static<typeof GateSchema>;
 export type KafkaConfig = Static<typeof KafkaSchema>;
 
 type Common = Static<

@@ -115,6 +115,10 @@ export const ERRORS = {
   invalid_row: input('An application is invalid and on_invalid is fail.', 'Repair the row or use on_invalid=report.'),
 
   nothing_scored: input('No application of the input could be scored.', 'Look at the errors listed.'),
+  gate_stopped: input(
+    'The input is further from the training than the gate allows; nothing is published.',
+    'Look at the columns named before you lift a limit: most often the sender has changed something.',
+  ),
   truncated_input: input('The input ended in the middle of a value.', 'Send the input again, whole.'),
   limit_exceeded: input('A limit was exceeded.', 'Send less at once or later, or raise the limit named.'),
 
@@ -357,4 +361,10 @@ export function asSluiceError(error: unknown, fallback: ErrorCode): SluiceError 
   if (error instanceof SluiceError) return error;
   const message = error instanceof Error ? error.message : String(error);
   return new SluiceError(fallback, message, { cause: error });
+}
+
+/** Message and code on one line; what else the message has, such as a table, below. */
+export function toldError({ message, code }: SluiceError): string {
+  const [first, ...more] = message.split('\n');
+  return [`${first} [${code}]`, ...more].join('\n');
 }

@@ -5,7 +5,7 @@ import type { Scores } from '../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../inference/evaluate/prediction.ts';
 import type { DriftCounts } from './drift-counts.ts';
 import { DriftKernel } from './drift-kernel.ts';
-import { type DriftLane, DriftMatrix } from './drift-matrix.ts';
+import { type CountedLane, type DriftLane, DriftMatrix } from './drift-matrix.ts';
 import type { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
@@ -74,6 +74,7 @@ export class DriftCounter {
       this.#count(lane, rows);
       if (lane.measured.sketch >= 0) this.#sketch(lane, rows);
     }
+    if (this.#matrix.decisions) this.#count(this.#matrix.decisions, rows);
   }
 
   /** What the job adds up to. */
@@ -109,7 +110,7 @@ export class DriftCounter {
     return numbers;
   }
 
-  #count({ segment, offset, thresholds, cells: cellOf }: DriftLane, rows: number): void {
+  #count({ segment, offset, thresholds, cells: cellOf }: CountedLane, rows: number): void {
     const { data, width } = this.#matrix.segments[segment]!;
     const cells = this.#cells;
     for (let r = 0, at = offset; r < rows; r++, at += width) {

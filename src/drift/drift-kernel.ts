@@ -2,7 +2,7 @@
 import { Arena } from '../wasm/arena.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
 import { assemble, loadModule } from '../wasm/module.ts';
-import type { DriftLane, DriftMatrix } from './drift-matrix.ts';
+import type { CountedLane, DriftLane, DriftMatrix } from './drift-matrix.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
 const VECTOR = 16;
@@ -22,7 +22,7 @@ const MOST_THRESHOLDS = 48;
 interface Group {
   readonly segment: number;
   readonly offset: number;
-  readonly lanes: DriftLane[];
+  readonly lanes: CountedLane[];
   /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
   thresholds: number;
   sums: number;
@@ -44,7 +44,7 @@ interface Pass {
  */
 export class DriftKernel {
   /** Columns that it does not count. */
-  readonly left: readonly DriftLane[];
+  readonly left: readonly CountedLane[];
   readonly #groups: readonly Group[];
   readonly #passes: readonly Pass[];
   /** Addresses of the tables of buckets, one a sketch and one behind the other, and of where what they hold is written. */
@@ -56,9 +56,10 @@ export class DriftKernel {
 
   private constructor(matrix: DriftMatrix, sketches: number) {
     const arena = new Arena();
-    const few = (lane: DriftLane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
-    this.left = matrix.lanes.filter((lane) => !few(lane));
-    this.#groups = groupsOf(matrix.lanes.filter(few));
+    const few = (lane: CountedLane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
+    const counted = matrix.decisions ? [...matrix.lanes, matrix.decisions] : matrix.lanes;
+    this.left = counted.filter((lane) => !few(lane));
+    this.#groups = groupsOf(counted.filter(few));
     for (const group of this.#groups) {
       // The last pass may take more than there are.
       const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
@@ -147,11 +148,13 @@ export class DriftKernel {
   }
 }
 
-function groupsOf(lanes: readonly DriftLane[]): Group[] {
+/** Lanes at one offset, which are decisions and scores, are of two groups. */
+function groupsOf(lanes: readonly CountedLane[]): Group[] {
   const groups: Group[] = [];
   for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
     const last = groups.at(-1);
-    if (last && last.segment === lane.segment && lane.offset < last.offset + LANES) {
+    const near = last && last.segment === lane.segment && lane.offset < last.offset + LANES;
+    if (near && last.lanes.every(({ offset }) => offset !== lane.offset)) {
       last.lanes.push(lane);
       last.count = Math.max(last.count, lane.thresholds.length);
     } else {

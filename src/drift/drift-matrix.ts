@@ -15,13 +15,16 @@ export interface Segment {
 }
 
 /** Where the values of a column lie, and what they count as. */
-export interface DriftLane {
-  readonly measured: MeasuredColumn;
+export interface CountedLane {
   readonly segment: number;
   readonly offset: number;
   /** Ascending. A value from thresholds[k] up to, but without, the next one counts in cells[k]; below the first there is none. */
   readonly thresholds: Float32Array;
   readonly cells: Int32Array;
+}
+
+export interface DriftLane extends CountedLane {
+  readonly measured: MeasuredColumn;
 }
 
 /** Writes the values of a column into `out` at `from`, `from + step`, … */
@@ -47,6 +50,7 @@ export const columnsToKeep = (plan: DriftPlan, { columns }: DirectEncoding): boo
 export class DriftMatrix {
   readonly segments: readonly Segment[];
   readonly lanes: readonly DriftLane[];
+  readonly decisions: CountedLane | null;
   /** Inputs that are copied as they are: the first segments. */
   readonly #copied: readonly EncodedInput[];
   readonly #fills: readonly { fill: Fill; offset: number }[];
@@ -69,6 +73,13 @@ export class DriftMatrix {
       fills.push({ fill: fillOf(measured, encoding, inputs, interpreter, capacity), offset });
       return { ...limits, segment: this.#copied.length, offset };
     });
+    if (plan.decisions) {
+      // Where the scores are: they are counted once more, by other limits.
+      const { segment, offset } = this.lanes.find(({ measured }) => measured === plan.score)!;
+      const { names, limits, at } = plan.decisions;
+      const cells = Int32Array.from(names, (_, k) => at + k);
+      this.decisions = { segment, offset, thresholds: Float32Array.from(limits), cells };
+    } else this.decisions = null;
     this.#fills = fills;
     const widths = [...this.#copied.map((input) => input.width), fills.length];
     this.segments = widths.map((width) => ({ width, data: new Float32Array(capacity * width) }));

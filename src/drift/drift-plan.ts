@@ -36,6 +36,18 @@ export interface MeasuredColumn {
   readonly trainedMissing: number;
   /** Number of its sketch; -1: it has none. */
   readonly sketch: number;
+  /** Smallest and largest number of the training data; null: unknown, or no numbers. */
+  readonly range: readonly [smallest: number, largest: number] | null;
+}
+
+/** Decisions of the package: how many rows got each. */
+export interface MeasuredDecisions {
+  /** In ascending order of the probability they need; '' is none of them. */
+  readonly names: readonly string[];
+  /** A value from limits[k] up to, but without, the next one means names[k]; compared as float32. */
+  readonly limits: readonly number[];
+  /** First of its cells. */
+  readonly at: number;
 }
 
 interface Binned {
@@ -47,6 +59,8 @@ export class DriftPlan {
   /** The score, if the baseline has it, then columns in the order of the package. */
   readonly columns: readonly MeasuredColumn[];
   readonly sketches: number;
+  /** null: the package has none, or its baseline has no score. */
+  readonly decisions: MeasuredDecisions | null;
   /** Cells in all. Cell 0 counts rows. */
   readonly cells: number;
 
@@ -59,7 +73,9 @@ export class DriftPlan {
       const rows = baseline.rows ?? trained.reduce((a, b) => a + b, own.missing ?? 0);
       const trainedMissing = rows === 0 ? 0 : (own.missing ?? 0) / rows;
       const sketch = binning.by === 'edges' && sketches < MAX_SKETCHES ? sketches++ : -1;
-      columns.push({ name, column, binning, bins: counts.length, at, trained, trainedMissing, sketch });
+      const { min, max } = own;
+      const range = binning.by === 'edges' && min !== undefined && max !== undefined ? ([min, max] as const) : null;
+      columns.push({ name, column, binning, bins: counts.length, at, trained, trainedMissing, sketch, range });
       at += counts.length + 2;
     };
     const score = baseline.score && edgesOf(baseline.score);
@@ -71,7 +87,8 @@ export class DriftPlan {
       if (binned) add(reader.name, column, binned, own);
     }
     this.columns = columns;
-    this.cells = at;
+    this.decisions = score ? decisionsOf(manifest, at) : null;
+    this.cells = at + (this.decisions?.names.length ?? 0);
     this.sketches = sketches;
   }
 
@@ -84,13 +101,30 @@ export class DriftPlan {
 
   /** Whether counts of both can be added up. */
   sameAs(other: DriftPlan): boolean {
-    return isDeepStrictEqual(this.columns, other.columns);
+    return isDeepStrictEqual([this.columns, this.decisions], [other.columns, other.decisions]);
   }
 
   get score(): MeasuredColumn | null {
     const first = this.columns[0]!;
     return first.column < 0 ? first : null;
   }
+}
+
+function decisionsOf({ task, decisions = [] }: Manifest, at: number): MeasuredDecisions | null {
+  if (task !== 'binary' || decisions.length === 0) return null;
+  const ascending = decisions.toReversed().toSorted((a, b) => a.min_probability - b.min_probability);
+  // Of two with one limit the first that the package names is given: it is behind the other here, and takes its cells.
+  const names = ['', ...ascending.map(({ name }) => name)];
+  return { names, limits: [-Infinity, ...ascending.map((d) => atLeast(d.min_probability))], at };
+}
+
+/** The smallest float32 that is not below `limit`: a probability in float32 reaches both or neither. */
+function atLeast(limit: number): number {
+  const near = Math.fround(limit);
+  if (near >= limit) return near;
+  const bits = new Uint32Array(Float32Array.of(near).buffer);
+  bits[0]! += near < 0 ? -1 : 1;
+  return new Float32Array(bits.buffer)[0]!;
 }
 
 function binsOf(reader: ColumnReader, { edges, counts }: ColumnBaseline): Binned | null {

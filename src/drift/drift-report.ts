@@ -27,6 +27,14 @@ export interface Distribution {
 
 export interface ColumnDrift extends Distribution {
   column: string;
+  /** Share of rows certainly outside the smallest and largest number of the training; null: no rows, or it is not measured. */
+  outOfRange: number | null;
+}
+
+export interface DecisionShare {
+  /** '': none. */
+  decision: string;
+  share: number;
 }
 
 export interface DriftReport {
@@ -34,6 +42,8 @@ export interface DriftReport {
   /** false: there are fewer than `FEWEST_ROWS` rows, and no PSI. */
   enough: boolean;
   score: Distribution | null;
+  /** From the highest probability down; empty: no rows, or the package has none. */
+  decisions: DecisionShare[];
   /** In the order of the package. */
   columns: ColumnDrift[];
 }
@@ -83,10 +93,26 @@ export function driftReport(plan: DriftPlan, sum: DriftSum): DriftReport {
     rows: sum.rows,
     enough: sum.rows >= FEWEST_ROWS,
     score: score && distributionOf(score, sum),
+    decisions: decisionsNow(plan, sum),
     columns: plan.columns
       .filter(({ column }) => column >= 0)
-      .map((measured) => ({ column: measured.name!, ...distributionOf(measured, sum) })),
+      .map((measured) => ({
+        column: measured.name!,
+        ...distributionOf(measured, sum),
+        outOfRange: outOfRange(measured, sum),
+      })),
   };
+}
+
+function outOfRange({ range, sketch }: MeasuredColumn, { rows, sketches }: DriftSum): number | null {
+  const numbers = sketches?.[sketch];
+  return range && numbers && rows > 0 ? numbers.outside(Math.fround(range[0]), Math.fround(range[1])) / rows : null;
+}
+
+function decisionsNow({ decisions }: DriftPlan, { rows, cells }: DriftSum): DecisionShare[] {
+  if (!decisions || rows === 0) return [];
+  const shares = decisions.names.map((decision, k) => ({ decision, share: cells[decisions.at + k]! / rows }));
+  return shares.reverse().filter(({ decision, share }) => decision !== '' || share > 0);
 }
 
 /** null: too few rows. */
@@ -105,53 +131,83 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
 /** What a summary has of a column. */
 export interface ColumnDigest {
   column: string;
-  psi: number;
+  /** null: too few rows. */
+  psi: number | null;
   missing: number;
   missingInTraining: number;
   unseen: number;
+  /** null: not measured. */
+  outOfRange: number | null;
 }
 
-/** The short form of a report: the columns that shifted most. */
+/** The short form of a report: no bins. */
 export interface DriftDigest {
   rows: number;
   /** null: too few rows, or a baseline without the score. */
   scorePsi: number | null;
   columnsDrifted: number;
-  /** By PSI, the largest first; empty where there are too few rows. */
+  decisions: DecisionShare[];
+  /** All of them, what stands out most first. */
   columns: ColumnDigest[];
 }
 
-const DIGEST_COLUMNS = 5;
+/** From here on a share stands out: of unseen values, of numbers out of range, of missing ones beyond those of the training. */
+const NOTABLE = { unseen: 0.01, outOfRange: 0.01, missing: 0.05 } as const;
+
+/** How far beyond what is usual the worst of a column is: it stands out from 1 on. */
+const notability = ({ psi, missing, missingInTraining, unseen, outOfRange }: ColumnDigest): number =>
+  Math.max(
+    (psi ?? 0) / SHIFTED,
+    Math.abs(missing - missingInTraining) / NOTABLE.missing,
+    unseen / NOTABLE.unseen,
+    (outOfRange ?? 0) / NOTABLE.outOfRange,
+  );
 
 export function driftDigest(report: DriftReport): DriftDigest {
   const figures = driftFigures(report);
-  const columns = report.columns.flatMap(({ column, psi, now, training }) =>
-    psi === null
+  const columns = report.columns.flatMap(({ column, psi, now, training, outOfRange }): ColumnDigest[] =>
+    now === null
       ? []
-      : [{ column, psi, missing: now!.missing, missingInTraining: training.missing, unseen: now!.unseen }],
+      : [{ column, psi, missing: now.missing, missingInTraining: training.missing, unseen: now.unseen, outOfRange }],
   );
   return {
     rows: report.rows,
     scorePsi: figures?.scorePsi ?? null,
     columnsDrifted: figures?.drifted ?? 0,
-    columns: columns.toSorted((a, b) => b.psi - a.psi).slice(0, DIGEST_COLUMNS),
+    decisions: report.decisions,
+    columns: columns.toSorted((a, b) => notability(b) - notability(a)),
   };
 }
 
-/** A line for people: what shifted; null if nothing did. */
-export function driftWords({ scorePsi, columns }: DriftDigest): string | null {
-  const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
-  const shifted = columns.filter(({ psi }) => psi >= SHIFTED);
-  if (shifted.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
-  const about = ({ column, psi, missing, missingInTraining, unseen }: ColumnDigest): string => {
-    const more = [
-      ...(Math.abs(missing - missingInTraining) >= 0.05
-        ? [`missing ${percent(missing)}, in training ${percent(missingInTraining)}`]
-        : []),
-      ...(unseen >= 0.01 ? [`unseen ${percent(unseen)}`] : []),
-    ];
-    return `${column} ${psi.toFixed(2)}${more.length > 0 ? ` (${more.join('; ')})` : ''}`;
-  };
-  const score = scorePsi === null ? [] : [`score ${scorePsi.toFixed(2)}`];
-  return `drift (PSI against the training): ${[...score, ...shifted.map(about)].join(', ')}`;
+/** Columns that are told at a terminal. */
+const TOLD_COLUMNS = 8;
+
+export const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+/** A few lines for people: what stands out against the training, the worst first; null if nothing does. */
+export function driftWords({ rows, scorePsi, columns }: DriftDigest): string | null {
+  // A handful of rows differs from anything.
+  const out = rows < FEWEST_ROWS ? [] : columns.filter((column) => notability(column) >= 1);
+  if (out.length === 0 && (scorePsi ?? 0) < SHIFTED) return null;
+  const score = scorePsi === null ? '' : ` (PSI of the score ${scorePsi.toFixed(2)})`;
+  const cells = out
+    .slice(0, TOLD_COLUMNS)
+    .map(({ column, psi, missing, missingInTraining, unseen, outOfRange }) => [
+      column,
+      psi === null ? '' : psi.toFixed(2),
+      percent(missing),
+      percent(missingInTraining),
+      percent(unseen),
+      outOfRange === null ? '' : percent(outOfRange),
+    ]);
+  const more = out.length > TOLD_COLUMNS ? [`  and ${out.length - TOLD_COLUMNS} more`] : [];
+  const head = ['column', 'PSI', 'missing', 'in training', 'unseen', 'out of range'];
+  return [`against the training this stands out${score}:`, ...(out.length > 0 ? textTable([head, ...cells]) : []), ...more].join('\n'); // biome-ignore format: one line
+}
+
+/** Rows of cells as lines: the first cell to the left, the others to the right. */
+export function textTable(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, c) => Math.max(...rows.map((row) => row[c]!.length)));
+  const padded = (cell: string, c: number): string => (c === 0 ? cell.padEnd(widths[c]!) : cell.padStart(widths[c]!));
+  return rows.map((row) => `  ${row.map(padded).join('  ')}`.trimEnd());
 }

@@ -36,11 +36,16 @@ function makeBuckets(): Uint16Array {
   });
 }
 
-/** The estimate of what is in bucket `place` (from 1) of one sign. */
-function magnitudeOf(place: number): number {
+/** Where bucket `place` (from 1) of one sign begins and ends. */
+function boundsOf(place: number): [low: number, high: number] {
   const octave = 2 ** (Math.floor((place - 1) / PER_OCTAVE) + LOWEST_EXPONENT);
   const low = octave * (1 + ((place - 1) % PER_OCTAVE) / PER_OCTAVE);
-  const high = low + octave / PER_OCTAVE;
+  return [low, low + octave / PER_OCTAVE];
+}
+
+/** The estimate of what is in a bucket. */
+function magnitudeOf(place: number): number {
+  const [low, high] = boundsOf(place);
   return (2 * low * high) / (low + high);
 }
 
@@ -61,6 +66,15 @@ class Store {
 
   get #lowest(): number {
     return Math.max(1, this.#last - KEPT + 1);
+  }
+
+  /** The same with what is in them: from `low` up to, but without, `high`; of what fell out below nothing is known but its `high`. */
+  eachWithin(call: (low: number, high: number, n: number) => void): void {
+    this.each((place, n) => {
+      const [low, high] = boundsOf(place);
+      // Buckets behind the last one of the table are in it.
+      call(place === this.#lowest ? 0 : low, place === MAGNITUDES ? Infinity : high, n);
+    });
   }
 
   /** What falls out below is counted in the lowest bucket that is left. */
@@ -130,6 +144,21 @@ export class QuantileSketch {
       while (found.length < q.length && q[found.length]! * (this.#count - 1) < before) found.push(value);
     }
     return found;
+  }
+
+  /**
+   * How many numbers are certainly below `least` or above `most`: those in buckets of which every number is. What is outside by more
+   * than a sixteenth of the limit always counts, unless it is 2^16 times smaller than the largest number.
+   */
+  outside(least: number, most: number): number {
+    let n = least >= 2 ** LOWEST_EXPONENT || most <= -(2 ** LOWEST_EXPONENT) ? this.#zero : 0;
+    this.#positive?.eachWithin((low, high, more) => {
+      if (high <= least || low > most) n += more;
+    });
+    this.#negative?.eachWithin((low, high, more) => {
+      if (-high >= most || -low < least) n += more;
+    });
+    return n;
   }
 
   #ascending(): [value: number, n: number][] {

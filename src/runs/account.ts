@@ -97,8 +97,9 @@ export class RunAccount {
    * `live`: parts are reported to the metrics at once; default: when the unit is settled. `sent`: whoever asked reads what is written at
    * once, so that rows are answered before the unit is settled; default: if it is live.
    */
-  unit({ live = false, sent, pipeline = this.#pipeline }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
-    const unit = new UnitAccount({ live, sent: sent ?? live, pipeline, flow: this.flow(pipeline) }, this.#events);
+  unit({ live = false, sent, pipeline = this.#pipeline, hear }: Partial<Omit<UnitOptions, 'flow'>> = {}): UnitAccount {
+    const options = { live, sent: sent ?? live, pipeline, flow: this.flow(pipeline), ...(hear ? { hear } : {}) };
+    const unit = new UnitAccount(options, this.#events);
     this.#open.add(unit);
     return unit;
   }
@@ -153,6 +154,8 @@ interface UnitOptions {
   sent: boolean;
   pipeline: string;
   flow: Flow;
+  /** Is told of every part as it is counted, whether the unit is settled later or dropped. */
+  hear?: (tally: Tally) => void;
 }
 
 /** One unit of a run. `settle` or `drop` ends it; whichever comes first counts. */
@@ -162,12 +165,14 @@ export class UnitAccount implements Account {
   readonly flow: Flow;
   readonly #events: UnitEvents;
   readonly #sent: boolean;
+  readonly #hear: UnitOptions['hear'];
   #live: boolean;
   #ended = false;
   /** Parts not yet reported to the metrics. */
   #held: [Tally, string][] = [];
 
-  constructor({ live, sent, pipeline, flow }: UnitOptions, events: UnitEvents) {
+  constructor({ live, sent, pipeline, flow, hear }: UnitOptions, events: UnitEvents) {
+    this.#hear = hear;
     this.#live = live;
     this.#sent = sent;
     this.pipeline = pipeline;
@@ -177,6 +182,7 @@ export class UnitAccount implements Account {
 
   add(tally: Tally, model: string): void {
     addTo(this.counts, tally);
+    this.#hear?.(tally);
     if (this.#live) this.#events.measure(tally, model);
     else this.#held.push([tallyOnly(tally), model]);
   }

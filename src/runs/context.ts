@@ -7,6 +7,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { RunAccount } from './account.ts';
+import type { RunFindings } from './run-findings.ts';
 import type { RunFile } from './same-files.ts';
 
 export interface RunContext {
@@ -20,6 +21,8 @@ export interface RunContext {
   metrics: Metrics | null;
   /** Files that the door itself writes at the end: none of the run's may be one of them. */
   beside: readonly RunFile[];
+  /** What is found in inputs that end; absent: nobody asks, but for a gate. */
+  findings?: RunFindings;
   /** Logs what an operator should know. */
   log: Log;
   /** null: nobody collects traces. */

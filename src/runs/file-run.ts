@@ -1,7 +1,7 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import { stat } from 'node:fs/promises';
 import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
-import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
+import { asSluiceError, type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
@@ -22,11 +22,13 @@ import {
   STDIO,
 } from './endpoints.ts';
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
+import { refuseVisible } from './gate.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { Checkpoint } from './interrupted-run.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
+import { RunFindings } from './run-findings.ts';
 import { type RunFile, refuseSameFiles } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
@@ -47,8 +49,11 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
+  const findings = context.findings ?? new RunFindings();
+  findings.open(spec, model);
+  if (spec.gate && spec.sink.type !== 'postgres') await refuseVisible(steps.map(({ output }) => output?.name ?? null));
   const totalBytes = steps.length > 1 ? await sizeOf(inputs) : null;
-  const run = new FileRun({ spec, context, model, steps, rejects, topic, totalBytes });
+  const run = new FileRun({ spec, context, model, steps, rejects, topic, totalBytes, findings });
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
 }
 
@@ -93,6 +98,7 @@ interface FileRunParts {
   topic: KafkaSink | null;
   /** Of all inputs as stored; null where unknown. */
   totalBytes: number | null;
+  findings: RunFindings;
 }
 
 /** Faults of an input's files: they say nothing of the next input. */
@@ -225,7 +231,8 @@ class FileRun {
   }
 
   async #score({ input, output }: Step, all: Together | null): Promise<void> {
-    const { spec, context, model, rejects, topic } = this.#parts;
+    const { spec, context, model, rejects, topic, findings } = this.#parts;
+    const refuseNothing = spec.allow_empty ? () => {} : refuseNothingScoredOf(model.manifest);
     const together = all ?? this.#together();
     const { set } = together;
     let sink: OpenSink | null = null;
@@ -246,13 +253,14 @@ class FileRun {
         rejects: part,
         scoring: scoringOf(spec, topic ? '*' : []),
         unit: () => {
-          unit = context.account.unit();
+          unit = context.account.unit(findings.hear());
           for (const tally of checkpoints?.restored() ?? []) unit.add(tally, model.ref);
           return unit;
         },
         publish: 'later',
         beforeCommit: async (counts) => {
-          if (!spec.allow_empty) refuseNothingScoredOf(model.manifest)(counts);
+          refuseNothing(counts);
+          findings.judge(input.name, counts);
           await checkpoints?.settle();
         },
         idleMs: spec.score.batch_wait_ms,
@@ -348,9 +356,11 @@ class FileRun {
 /** Every input that failed, by name, and what became of the others. */
 function failureOf(failures: readonly Failure[], { inputs, tried }: { inputs: number; tried: number }): SluiceError {
   const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
-  const lines = failures.map(({ input, error }) => `  ${input}: ${error.message} [${error.code}]`);
+  const lines = failures.map(({ input, error }) => `  ${input}: ${toldError(error).replaceAll('\n', '\n  ')}`);
+  // Stopped by the gate is only who was stopped by nothing else.
+  const { error } = failures.findLast((failure) => failure.error.code !== 'gate_stopped') ?? failures.at(-1)!;
   return new SluiceError(
-    failures.at(-1)!.error.code,
+    error.code,
     `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
   );
 }

@@ -8,6 +8,8 @@ import { workerProcessUsage } from '../engine/process-link.ts';
 import { count } from '../monitor/progress.ts';
 import type { RunResult } from './context.ts';
 import { STDIO } from './endpoints.ts';
+import { type GateVerdict, gateWords } from './gate.ts';
+import type { InputFinding } from './run-findings.ts';
 import type { RunSpec } from './spec.ts';
 
 export interface Summary {
@@ -35,10 +37,33 @@ export interface Summary {
   bytesWritten: number;
   /** How the rows that were scored are distributed against the training, by reference of the model; without those that have no baseline. */
   drift: Record<string, DriftDigest>;
+  /** What the gate says of each input that was scored; null: there is none. */
+  gate: GateSummary | null;
   seconds: number;
   rowsPerSecond: number;
   cpuSeconds: number;
   peakMemoryBytes: number;
+}
+
+export interface GateSummary {
+  /** `stopped`: an input was, and is not published. */
+  verdict: GateVerdict['verdict'];
+  limits: GateVerdict['limits'];
+  inputs: (Pick<GateVerdict, 'verdict' | 'exceeded' | 'tooFewRows'> & {
+    input: string;
+    rows: number;
+    scored: number;
+    rejected: number;
+  })[];
+}
+
+function gateSummary(limits: RunSpec['gate'], found: readonly InputFinding[]): GateSummary | null {
+  if (!limits) return null;
+  const inputs = found.flatMap(
+    ({ input, counts: { rows, scored, rejected }, gate }) =>
+    gate ? [{ input, rows, scored, rejected, verdict: gate.verdict, exceeded: gate.exceeded, tooFewRows: gate.tooFewRows }] : [], // biome-ignore format: one line
+  );
+  return { verdict: inputs.some(({ verdict }) => verdict === 'stopped') ? 'stopped' : 'passed', limits, inputs };
 }
 
 /** `result`: null where the run failed; the counts are then those of the inputs that are done. */
@@ -48,6 +73,7 @@ export function summaryOf(
   result: RunResult | null,
   seconds: number,
   drift: DriftMonitor,
+  found: readonly InputFinding[] = [],
 ): Summary {
   const usage = programUsage();
   const manifest = result?.by?.model.manifest;
@@ -73,6 +99,7 @@ export function summaryOf(
     bytesRead: result?.bytesRead ?? 0,
     bytesWritten: result?.bytesWritten ?? 0,
     drift: driftDigests(drift),
+    gate: gateSummary(spec.gate, found),
     seconds: round(seconds),
     rowsPerSecond: rate(counts.rows - (result?.resumedRows ?? 0), seconds),
     cpuSeconds: round(usage.cpuSeconds),
@@ -97,6 +124,7 @@ export function summaryText(
   result: RunResult | null,
   seconds: number,
   drift: DriftMonitor,
+  found: readonly InputFinding[] = [],
 ): string {
   const by = result?.by;
   const resumed = result?.resumedRows ?? 0;
@@ -115,6 +143,9 @@ export function summaryText(
     lines.push(`rejected: ${codes.join(', ')}${list === null ? '' : `; listed in ${list}`}`);
   }
   lines.push(...Object.values(driftDigests(drift)).flatMap((digest) => driftWords(digest) ?? []));
+  // What stopped an input is told as what ended the run.
+  const passed = found.flatMap(({ gate }) => (gate?.verdict === 'passed' ? [gate] : []));
+  if (passed.length > 0) lines.push(gateWords(passed.find(({ tooFewRows }) => tooFewRows) ?? passed[0]!));
   return `${lines.join('\n')}\n`;
 }
 

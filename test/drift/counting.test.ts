@@ -112,10 +112,10 @@ function lookedAt({ manifest }: ModelPackage): number[] {
   return cells;
 }
 
-/** The cells of the columns: the score stands before them. */
+/** The cells of the columns: the score stands before them, decisions behind. */
 const ofColumns = (cells: readonly number[], { manifest }: ModelPackage): number[] => {
-  const { score } = DriftPlan.of(manifest)!;
-  return [cells[0]!, ...cells.slice(score!.at + score!.bins + 2)];
+  const { score, decisions } = DriftPlan.of(manifest)!;
+  return [cells[0]!, ...cells.slice(score!.at + score!.bins + 2, decisions?.at)];
 };
 
 test('rows with and without faults, missing values and unseen categories of all sorts are among those counted', () => {
@@ -169,6 +169,50 @@ describe.each(Object.entries(MODELS).map(([name, open], i) => [name, open, testO
     });
   },
 );
+
+test.each([
+  ['a matrix', CREDIT_DEFAULT],
+  ['an input a column', CREDIT_COLUMNS],
+])('%s: decisions are counted as they are written, by the kernel and before there is one', async (_, folder) => {
+  const model = await changed(folder, (manifest) => {
+    // Two of one limit: the first is given. One that no float32 meets exactly. Nobody is below the last, some are.
+    manifest.decisions = [
+      { name: 'second', min_probability: 0.7 },
+      { name: 'never', min_probability: 0.7 },
+      { name: 'first', min_probability: 0.9000000001 },
+      { name: 'third', min_probability: 0.3 },
+    ];
+  });
+  const plan = DriftPlan.of(model.manifest)!;
+  expect(plan.decisions!.limits.slice(1).map((limit) => limit >= 0.3 && Math.fround(limit) === limit)).not.toContain(
+    false,
+  );
+  const pool = await poolOf(model);
+  for (let again = 0; again < 2; again++) {
+    const account = new RunAccount();
+    const unit = account.unit();
+    let text = '';
+    await scoreChunks({
+      account: unit,
+      model,
+      pool,
+      input: { format: 'delimited', delimiter: ',' },
+      chunks: inChunks(CSV, 65_536),
+      output: { format: 'ndjson', delimiter: ',' },
+      passthrough: [],
+      write: async (bytes) => {
+        text += Buffer.from(bytes).toString();
+      },
+    });
+    unit.settle();
+    const written = (decision: string): number => text.split(`"decision":"${decision}"`).length - 1;
+    const { decisions, rows } = account.drift.report(model.ref, 'start')!;
+    expect(decisions.map(({ decision }) => decision).slice(0, 4)).toEqual(['first', 'second', 'never', 'third']);
+    for (const { decision, share } of decisions)
+      expect([decision, Math.round(share * rows)]).toEqual([decision, written(decision)]);
+    expect(written('first') * written('second') * written('third') * written('')).toBeGreaterThan(0);
+  }
+});
 
 checkTest('sixteen shards, merged in any order, are one run', async () => {
   const model = await changed(CREDIT_DEFAULT);

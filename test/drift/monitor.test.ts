@@ -139,7 +139,7 @@ test('the training data again do not drift; those of the drifted portfolio do, i
   const source = report.columns.find(({ column }) => column === 'source_type')!;
   expect(source.now!.unseen).toBeGreaterThan(0.06);
   expect(driftWords(driftDigest(report))).toMatch(
-    /source_type \d\.\d\d \(unseen [78].*income.*occupation_type.*missing (2|3)\d/,
+    /PSI of the score 0\.\d\d[\s\S]*\n {2}source_type .* [78]\.\d %[\s\S]*\n {2}occupation_type .* (2|3)\d\.\d %[\s\S]*\n {2}income /,
   );
 
   // The same as metrics.

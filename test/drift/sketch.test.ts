@@ -41,6 +41,27 @@ test('quantiles are within their error of the value of that rank', () => {
   );
 });
 
+test('what is outside of a range: nothing that is within, all that is outside by more than a sixteenth', () => {
+  // Nearer to nothing it is nothing.
+  const limit = fc.float({ min: -400_000, max: 400_000, noNaN: true }).map((v) => (Math.abs(v) < 2 ** -19 ? 0 : v));
+  fc.assert(
+    fc.property(numbers, limit, limit, (values, a, b) => {
+      const [least, most] = [Math.fround(Math.min(a, b)), Math.fround(Math.max(a, b))];
+      const found = sketchOf(values).outside(least, most);
+      const floats = values.map(Math.fround);
+      const far = (v: number): boolean => v < least - Math.abs(least) / 16 || v > most + Math.abs(most) / 16;
+      expect(found).toBeLessThanOrEqual(floats.filter((v) => v < least || v > most).length);
+      expect(found).toBeGreaterThanOrEqual(floats.filter(far).length);
+    }),
+  );
+});
+
+test('numbers that are counted together below a far larger one are not taken for large ones', () => {
+  const sketch = sketchOf([...Array.from({ length: 100 }, () => 20), 1e12, Infinity]);
+  expect(sketch.outside(10, 60)).toBe(1);
+  expect(sketchOf([2 ** 50, -(2 ** 50)]).outside(-(2 ** 45), 2 ** 45)).toBe(0);
+});
+
 test('merged in any order and any parts it is the same sketch, also where the smallest numbers are counted together', () => {
   const wide = fc.array(fc.float({ min: Math.fround(-1e12), max: Math.fround(1e12), noNaN: true }), { maxLength: 300 });
   fc.assert(

@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import { FILE_FORMATS } from '../../core/file-format.ts';
 import { at, choice, MIB, maybe, text, whole } from '../options/describe-option.ts';
+import { GATE_FLAGS } from '../options/gate-limits.ts';
 import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 import { DECLARED_FLAGS } from './declared-flags.ts';
@@ -70,6 +71,7 @@ export const SCORE_COMMANDS = {
       resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),
       checkpoint_every: { schema: SCORING.checkpoint_every({ otherwise: '5' }), value: 'seconds' },
+      ...GATE_FLAGS,
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
       quiet: switchFlag('print no progress and no summary'),
     },

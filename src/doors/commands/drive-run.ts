@@ -15,6 +15,7 @@ import { Progress } from '../../monitor/progress.ts';
 import { RunAccount } from '../../runs/account.ts';
 import type { RunContext, RunningPipeline, RunResult } from '../../runs/context.ts';
 import { followDeadline } from '../../runs/deadline.ts';
+import { RunFindings } from '../../runs/run-findings.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { summaryOf, summaryText } from '../../runs/summary.ts';
@@ -54,7 +55,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
   const lines = runLog(spec, { ...options, tracer }, metrics);
   const { log } = lines;
-  const context = await contextFor(spec, { ...options, log, tracer }, metrics);
+  const findings = new RunFindings();
+  const context = { ...(await contextFor(spec, { ...options, log, tracer }, metrics)), findings };
   const state: { running: RunningPipeline | null } = { running: null };
   const deadline = followDeadline(spec, context, () => state.running?.progress() ?? null);
   const server = await openMetrics(
@@ -150,18 +152,20 @@ function fileProgress(running: RunningPipeline): { stop(): void } {
 function tellSummary(
   spec: RunSpec,
   options: DriveOptions,
-  { account }: RunContext,
+  { account, findings }: RunContext & { findings: RunFindings },
   result: RunResult | null,
   seconds: number,
 ): void {
   const { totals } = account;
+  const found = findings.inputs;
+  const stopped = found.some(({ gate }) => gate?.verdict === 'stopped');
   const failed = result === null && spec.source.type !== 'kafka';
-  if (failed && totals.rows === 0) return;
+  if (failed && totals.rows === 0 && !(stopped && options.json)) return;
   if (options.json) {
-    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift))}\n`;
+    const text = `${JSON.stringify(summaryOf(spec, totals, result, seconds, account.drift, found))}\n`;
     (spec.sink.type === 'stdio' ? process.stderr : process.stdout).write(text);
   } else if (!options.quiet && spec.source.type !== 'kafka') {
-    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift));
+    process.stderr.write(summaryText(spec, totals, result, seconds, account.drift, found));
   }
 }
 

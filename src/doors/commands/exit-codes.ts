@@ -14,5 +14,6 @@ export const EXIT = {
 } as const;
 
 export function exitCodeOf(error: SluiceError): number {
+  if (error.code === 'gate_stopped') return EXIT.gate;
   return error.code === 'usage' || error.code === 'folder_unusable' ? EXIT.usage : EXIT.failed;
 }

@@ -45,6 +45,13 @@ export const COMMAND_TABLES = {
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
       {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
       {"name":"checkpoint-every","value":"seconds","description":"between files: seconds from one checkpoint to the next, from which an interrupted run goes on; 0: none; default: 5","number":{"min":0,"max":86400}},
+      {"name":"max-rejects","value":"n","description":"most rejected rows: below 1 a share of all rows, from 1 on a number of them","number":{"min":0}},
+      {"name":"max-missing","value":"limits","description":"most missing values of a column, as a share of its rows: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-unseen","value":"limits","description":"most values that the training has not seen, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-out-of-range","value":"limits","description":"most numbers outside what the training or the package has, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-psi","value":"limits","description":"largest population stability index of a column against the training: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-score-psi","value":"n","description":"largest population stability index of the score against the training","number":{"min":0}},
+      {"name":"min-rows","value":"n","description":"fewest rows of an input","number":{"whole":true,"min":0}},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
     ],
@@ -397,6 +404,13 @@ export interface ScoreFlags {
   resume?: boolean;
   restart?: boolean;
   checkpointEvery?: number;
+  maxRejects?: number;
+  maxMissing?: string;
+  maxUnseen?: string;
+  maxOutOfRange?: string;
+  maxPsi?: string;
+  maxScorePsi?: number;
+  minRows?: number;
   json?: boolean;
   quiet?: boolean;
 }

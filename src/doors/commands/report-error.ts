@@ -1,5 +1,5 @@
 // How an error is told at the command line: what is wrong on one line, what to do about it on the next.
-import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { asSluiceError, SluiceError, toldError } from '../../core/errors.ts';
 import { exitCodeOf } from './exit-codes.ts';
 
 const TOLD_ROWS = 5;
@@ -12,7 +12,8 @@ export function reportError(error: unknown, command = 'sluice'): number {
   const known = error instanceof SluiceError;
   const e = asSluiceError(error, 'internal_error');
   const action = e.code === 'usage' ? helpLine(command) : e.entry.action;
-  process.stderr.write(`sluice: ${e.message} [${e.code}]\n${rowsOf(e)}  ${action}\n`);
+  const says = e.code === 'gate_stopped' ? toldError(e) : `${e.message} [${e.code}]`;
+  process.stderr.write(`sluice: ${says}\n${rowsOf(e)}  ${action}\n`);
   if (!known && error instanceof Error && error.stack) process.stderr.write(`${error.stack}\n`);
   return exitCodeOf(e);
 }

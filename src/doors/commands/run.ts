@@ -2,6 +2,7 @@
 import path from 'node:path';
 import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
+import type { GateLimits } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
@@ -64,6 +65,7 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       }
       const misfit = await declarationMisfit(pipeline, model.manifest);
       if (misfit !== null) problems.push(`${file}:1:1 source: ${misfit.replaceAll('\n', '; ')}`);
+      if (pipeline.gate) problems.push(...(await gateProblems(file, pipeline.gate, model.manifest)));
       const { unmappedReasons } = await import('../../inference/explain/interpretation.ts');
       const unmapped = pipeline.score.interpretation === 'none' ? [] : unmappedReasons(model.manifest);
       if (unmapped.length > 0) say(`${file}: ${model.ref} gives no reason texts for ${unmapped.join(', ')}`);
@@ -95,6 +97,11 @@ async function declarationMisfit(
   } catch (error) {
     return asSluiceError(error, 'usage').message;
   }
+}
+
+async function gateProblems(file: string, limits: GateLimits, manifest: Manifest): Promise<string[]> {
+  const { gateFaults } = await import('../../runs/gate.ts');
+  return gateFaults(limits, manifest).map((fault) => `${file}:1:1 ${fault}`);
 }
 
 async function printSchemas(files: readonly string[]): Promise<void> {

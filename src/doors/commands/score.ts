@@ -1,5 +1,6 @@
 // `sluice score`: a portfolio file in, a prediction for every row out.
 import type { Command } from 'commander';
+import { gateSaid } from '../../config/gate-said.ts';
 import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
@@ -50,6 +51,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
   } as RunSpec['source'];
   const passthrough = options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []);
   refuseContradictions(source, from.format, passthrough);
+  const gate = gateSaid(options);
   return {
     ...pipelineOf({
       model: options.model,
@@ -65,6 +67,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.allowEmpty ? { allow_empty: true } : {}),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
+      ...(gate === null ? {} : { gate }),
       score: {
         ...interpretationFlags(options),
         passthrough,

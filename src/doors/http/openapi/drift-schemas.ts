@@ -47,7 +47,27 @@ export const DRIFT = {
     score: { anyOf: [{ type: 'object', properties: DISTRIBUTION }, { type: 'null' }] },
     columns: {
       type: 'array',
-      items: { type: 'object', required: ['column'], properties: { column: { type: 'string' }, ...DISTRIBUTION } },
+      items: {
+        type: 'object',
+        required: ['column'],
+        properties: {
+          column: { type: 'string' },
+          ...DISTRIBUTION,
+          outOfRange: {
+            type: ['number', 'null'],
+            description: 'share of rows outside the smallest and largest number of the training; null: not measured',
+          },
+        },
+      },
+    },
+    decisions: {
+      type: 'array',
+      description: 'share of rows that got each decision of the package',
+      items: {
+        type: 'object',
+        required: ['decision', 'share'],
+        properties: { decision: { type: 'string' }, share: SHARE },
+      },
     },
   },
 } as const;

@@ -1,0 +1,61 @@
+// Limits of the gate: how far an input may be from the training before a run ends instead of publishing.
+import { Type } from 'typebox';
+import { closed, whole } from './describe-option.ts';
+
+const share = (description: string) => Type.Number({ minimum: 0, maximum: 1, description });
+const amount = (description: string) => Type.Number({ minimum: 0, description });
+const OF_COLUMNS = 'for every column, or by column with * for the others';
+
+/** What is limited column by column, in the words of both doors. */
+const COLUMN_LIMITS = {
+  max_missing: 'most missing values of a column, as a share of its rows',
+  max_unseen: 'most values that the training has not seen, as a share of the rows of a column',
+  max_out_of_range: 'most numbers outside what the training or the package has, as a share of the rows of a column',
+  max_psi: 'largest population stability index of a column against the training',
+} as const;
+
+const shareOfColumns = (description: string) =>
+  Type.Union([share(description), Type.Record(Type.String(), share(description))], {
+    description: `${description}: ${OF_COLUMNS}`,
+  });
+const psiOfColumns = (description: string) =>
+  Type.Union([amount(description), Type.Record(Type.String(), amount(description))], {
+    description: `${description}: ${OF_COLUMNS}`,
+  });
+
+const max_rejects = () =>
+  Type.Number({
+    minimum: 0,
+    description: 'most rejected rows: below 1 a share of all rows, from 1 on a number of them',
+  });
+const max_score_psi = () => amount('largest population stability index of the score against the training');
+const min_rows = () => whole('fewest rows of an input', [0]);
+
+export const GateSchema = Type.Object(
+  {
+    max_rejects: Type.Optional(max_rejects()),
+    max_missing: Type.Optional(shareOfColumns(COLUMN_LIMITS.max_missing)),
+    max_unseen: Type.Optional(shareOfColumns(COLUMN_LIMITS.max_unseen)),
+    max_out_of_range: Type.Optional(shareOfColumns(COLUMN_LIMITS.max_out_of_range)),
+    max_psi: Type.Optional(psiOfColumns(COLUMN_LIMITS.max_psi)),
+    max_score_psi: Type.Optional(max_score_psi()),
+    min_rows: Type.Optional(min_rows()),
+  },
+  { ...closed, description: 'limits beyond which an input is not published; from files and standard input into files' },
+);
+
+const columnsFlag = (description: string) => ({
+  schema: Type.String({ minLength: 1, description: `${description}: 0.05, or by column a=0.05,*=0.01` }),
+  value: 'limits',
+});
+
+/** The same as flags. */
+export const GATE_FLAGS = {
+  max_rejects: { schema: max_rejects() },
+  max_missing: columnsFlag(COLUMN_LIMITS.max_missing),
+  max_unseen: columnsFlag(COLUMN_LIMITS.max_unseen),
+  max_out_of_range: columnsFlag(COLUMN_LIMITS.max_out_of_range),
+  max_psi: columnsFlag(COLUMN_LIMITS.max_psi),
+  max_score_psi: { schema: max_score_psi() },
+  min_rows: { schema: min_rows() },
+} as const;

@@ -1,0 +1,214 @@
+// The gate: limits on how far an input may be from the training, judged when all of it is scored and nothing of it is visible.
+import type { GateLimits } from '../config/pipeline-schema.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import { DriftPlan } from '../drift/drift-plan.ts';
+import { type ColumnDrift, type DriftReport, FEWEST_ROWS, percent, textTable } from '../drift/drift-report.ts';
+import type { RunCounts } from '../engine/counts.ts';
+import { isRevocable } from '../io/sink/file-sink.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import { STDIO } from './endpoints.ts';
+
+/** Limits that are said by column. */
+const OF_COLUMNS = ['max_missing', 'max_unseen', 'max_out_of_range', 'max_psi'] as const;
+type ColumnLimit = (typeof OF_COLUMNS)[number];
+/** What a row is rejected with that has too much of what is limited. */
+const REJECTED_WITH: Partial<Record<ColumnLimit, ErrorCode>> = {
+  max_missing: 'missing_value',
+  max_unseen: 'unseen_category',
+  max_out_of_range: 'number_out_of_range',
+};
+const WHAT: Record<keyof GateLimits, string> = {
+  max_rejects: 'rejected',
+  min_rows: 'rows',
+  max_score_psi: 'PSI',
+  max_missing: 'missing',
+  max_unseen: 'unseen',
+  max_out_of_range: 'out of range',
+  max_psi: 'PSI',
+};
+/** Limits that a message names. */
+const TOLD = 20;
+
+/** A limit that an input does not keep. */
+export interface ExceededLimit {
+  limit: keyof GateLimits;
+  /** null: of the input as a whole, or of the score. */
+  column: string | null;
+  /** Share, PSI, or rows. */
+  found: number;
+  allowed: number;
+  /** The same of the training; null: there is no such thing. */
+  training: number | null;
+}
+
+export interface GateVerdict {
+  verdict: 'passed' | 'stopped';
+  limits: GateLimits;
+  /** The worst first. */
+  exceeded: ExceededLimit[];
+  /** PSI was limited, and the input has too few rows for one. */
+  tooFewRows: boolean;
+}
+
+/** Rows rejected because of a column, by code. */
+export type RejectsOfColumns = ReadonlyMap<string, Partial<Record<ErrorCode, number>>>;
+
+/** What the gate wants of a package and does not find in it, in words. */
+export function gateFaults(limits: GateLimits, manifest: Manifest): string[] {
+  const plan = DriftPlan.of(manifest);
+  const said = (Object.keys(limits) as (keyof GateLimits)[]).filter(
+    (key) => key !== 'max_rejects' && key !== 'min_rows',
+  );
+  if (said.length === 0) return [];
+  if (!plan) return [`gate: ${said.join(', ')} need a baseline, which the package has not: register it with --training-data`]; // biome-ignore format: one line
+  const faults =
+    limits.max_score_psi !== undefined && !plan.score ? ['gate.max_score_psi: the baseline has no score'] : [];
+  const names = manifest.columns.map(({ name }) => name);
+  for (const key of OF_COLUMNS) {
+    const measured = new Set(plan.columns.filter(measurable(key, manifest)).map(({ name }) => name));
+    const limit = limits[key];
+    for (const column of typeof limit === 'object' ? Object.keys(limit) : []) {
+      if (column === '*' || measured.has(column)) continue;
+      const known = names.includes(column);
+      faults.push(`gate.${key}: ${known ? `${column} is not measured for it` : `the model has no column ${column}${didYouMean(column, names)}`}`); // biome-ignore format: one line
+    }
+  }
+  return faults;
+}
+
+function measurable(key: ColumnLimit, manifest: Manifest): (column: DriftPlan['columns'][number]) => boolean {
+  if (key !== 'max_out_of_range') return ({ column }) => column >= 0;
+  const ranged = new Set(manifest.columns.flatMap(({ range }, i) => (range ? [i] : [])));
+  return ({ column, binning, range, sketch }) =>
+    column >= 0 && binning.by === 'edges' && ((range !== null && sketch >= 0) || ranged.has(column));
+}
+
+/** @throws SluiceError usage: the package has not what the limits need */
+export function refuseGate(limits: GateLimits, manifest: Manifest): void {
+  const faults = gateFaults(limits, manifest);
+  if (faults.length > 0) throw new SluiceError('usage', faults.join('\n'));
+}
+
+/** A gate is of no use where rows are seen before it has judged: null is a topic. @throws SluiceError usage */
+export async function refuseVisible(outputs: readonly (string | null)[]): Promise<void> {
+  for (const name of outputs) {
+    if (name !== null && name !== STDIO && (name === '/dev/null' || (await isRevocable(name)))) continue;
+    throw new SluiceError('usage', 'a gate needs a file as the output: what went elsewhere cannot be held back');
+  }
+}
+
+/** `report`: null where nothing is measured. */
+export function judgeGate(
+  limits: GateLimits,
+  counts: Readonly<RunCounts>,
+  report: DriftReport | null,
+  rejects: RejectsOfColumns,
+): GateVerdict {
+  const exceeded = [...ofInput(limits, counts, report)];
+  for (const column of report?.columns ?? []) {
+    for (const key of OF_COLUMNS) {
+      const allowed = limitOf(limits[key], column.column);
+      if (allowed === null) continue;
+      const found = foundIn(column, key, report!.rows, rejects.get(column.column) ?? {});
+      if (found !== null && found > allowed) {
+        exceeded.push({ limit: key, column: column.column, found, allowed, training: trainingOf(column, key) });
+      }
+    }
+  }
+  const psi = limits.max_psi !== undefined || limits.max_score_psi !== undefined;
+  return {
+    verdict: exceeded.length > 0 ? 'stopped' : 'passed',
+    limits,
+    exceeded: exceeded.sort((a, b) => excess(b) - excess(a)),
+    tooFewRows: psi && report !== null && !report.enough,
+  };
+}
+
+/** How many times the limit it is. */
+const excess = ({ limit, found, allowed }: ExceededLimit): number =>
+  limit === 'min_rows' ? Infinity : found / Math.max(allowed, 1e-4);
+
+function* ofInput(
+  { min_rows: least, max_rejects: most, max_score_psi: psi }: GateLimits,
+  { rows, rejected }: Readonly<RunCounts>,
+  report: DriftReport | null,
+): Generator<ExceededLimit> {
+  const ofWhole = { column: null, training: null };
+  if (least !== undefined && rows < least) yield { limit: 'min_rows', found: rows, allowed: least, ...ofWhole };
+  if (most !== undefined && rows > 0) {
+    const found = most < 1 ? rejected / rows : rejected;
+    if (found > most) yield { limit: 'max_rejects', found, allowed: most, ...ofWhole };
+  }
+  const score = report?.score?.psi ?? null;
+  if (psi !== undefined && score !== null && score > psi) {
+    yield { limit: 'max_score_psi', found: score, allowed: psi, ...ofWhole };
+  }
+}
+
+function limitOf(limit: GateLimits[ColumnLimit], column: string): number | null {
+  if (typeof limit !== 'object') return limit ?? null;
+  if (Object.hasOwn(limit, column)) return limit[column]!;
+  return limit['*'] ?? null;
+}
+
+/** A share of the rows that were scored and of those rejected for that very reason; null: not measured. */
+function foundIn(
+  { psi, now, outOfRange }: ColumnDrift,
+  key: ColumnLimit,
+  scored: number,
+  rejects: Partial<Record<ErrorCode, number>>,
+): number | null {
+  if (key === 'max_psi') return psi;
+  const rejected = rejects[REJECTED_WITH[key]!] ?? 0;
+  const rows = scored + rejected;
+  if (rows === 0) return null;
+  const share = { max_missing: now?.missing, max_unseen: now?.unseen, max_out_of_range: outOfRange }[key] ?? 0;
+  return (share * scored + rejected) / rows;
+}
+
+function trainingOf({ training }: ColumnDrift, key: ColumnLimit): number | null {
+  if (key === 'max_psi') return null;
+  return { max_missing: training.missing, max_unseen: training.unseen, max_out_of_range: 0 }[key];
+}
+
+/** A number of the gate for people. */
+export function gateNumber(n: number | null, limit: keyof GateLimits): string {
+  if (n === null) return '';
+  if (limit === 'max_psi' || limit === 'max_score_psi') return n.toFixed(2);
+  if (limit === 'min_rows' || (limit === 'max_rejects' && n >= 1)) return n.toLocaleString('en-US');
+  return percent(n);
+}
+
+/** The exceeded limits as rows of a table, with its head. */
+export function exceededTable(exceeded: readonly ExceededLimit[]): string[][] {
+  const head = ['column', 'what', 'found', 'limit', 'training'];
+  return [
+    head,
+    ...exceeded.map(({ limit, column, found, allowed, training }) => [
+      column ?? (limit === 'max_score_psi' ? '(score)' : '(input)'),
+      WHAT[limit],
+      gateNumber(found, limit),
+      gateNumber(allowed, limit),
+      gateNumber(training, limit),
+    ]),
+  ];
+}
+
+/** @throws SluiceError gate_stopped, with what is exceeded by how much */
+export function refuseStopped(input: string, { verdict, exceeded }: GateVerdict): void {
+  if (verdict === 'passed') return;
+  const limits = exceeded.length === 1 ? 'a limit is' : `${exceeded.length} limits are`;
+  const more = exceeded.length > TOLD ? [`  and ${exceeded.length - TOLD} more`] : [];
+  const lines = [...textTable(exceededTable(exceeded.slice(0, TOLD))), ...more];
+  throw new SluiceError(
+    'gate_stopped',
+    `the gate stopped ${input}, nothing of it is published: ${limits} exceeded\n${lines.join('\n')}`,
+  );
+}
+
+/** A line for people. */
+export function gateWords({ limits, tooFewRows }: GateVerdict): string {
+  const few = tooFewRows ? `; PSI was not judged: fewer than ${FEWEST_ROWS.toLocaleString('en-US')} rows` : '';
+  return `gate passed: ${Object.keys(limits).join(', ')}${few}`;
+}
