@@ -11,6 +11,7 @@ type Add = (program: Command) => void;
 /** Words of the command line → the file that adds their command. Only what was asked for is loaded: the rest costs 20 MB. */
 const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promise<Add>])[] = [
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
+  [['verify', 'replay'], async () => (await import('./doors/commands/check-output.ts')).addVerifyCommands],
   [['generate'], async () => (await import('./doors/commands/generate.ts')).addGenerateCommand],
   [['demo'], async () => (await import('./doors/commands/demo.ts')).addDemoCommand],
   [['serve'], async () => (await import('./doors/commands/serve.ts')).addServeCommand],

@@ -175,6 +175,14 @@ export const ERRORS = {
   input_not_found: usage('The input cannot be opened.', 'Check the path and its permissions.'),
   input_unreadable: dependency('Reading the input failed.', 'Check the disk or the network file system.'),
   input_changed: dependency('The input changed or vanished while it was read.', 'Run again when the file is complete.'),
+  manifest_invalid: usage(
+    'The manifest of an output is missing, damaged, or signed by somebody else.',
+    'Take the manifest of that run from the archive.',
+  ),
+  verification_failed: usage(
+    'An output, its input or its package is not what the manifest says.',
+    'See what is named; score the input again.',
+  ),
   output_exists_as_folder: usage('The output path is a folder.', 'Name a file.'),
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
   output_full: dependency(

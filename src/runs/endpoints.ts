@@ -31,6 +31,9 @@ export interface Endpoint {
   declared?: InputDeclaration;
 }
 
+/** Sees bytes as they are stored, in order. */
+export type StoredBytes = (bytes: Uint8Array) => void;
+
 export interface OpenSource {
   chunks: Chunks;
   input: InputFormat;
@@ -109,14 +112,15 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   return { ...found, declared };
 }
 
-/** Opens an input. @throws SluiceError input_not_found; while reading: input_unreadable | input_changed | truncated_input */
-export async function openSource(from: Endpoint, readBytes?: number): Promise<OpenSource> {
+/** Opens an input; `stored` sees what is packed. @throws SluiceError input_not_found; while reading: input_unreadable | input_changed | truncated_input */
+export async function openSource(from: Endpoint, readBytes?: number, stored?: StoredBytes): Promise<OpenSource> {
   const { name, format, compression, delimiter, declared } = from;
   const source = name === STDIO ? fromStream(process.stdin) : await openFile(name, readBytes);
   const regular = source.totalBytes !== null;
   let chunks: Chunks;
   try {
-    chunks = format === 'parquet' ? await parquetOf(from, regular) : await plainOf(source.chunks, compression);
+    chunks =
+      format === 'parquet' ? await parquetOf(from, regular) : await plainOf(seen(source.chunks, stored), compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
   } catch (error) {
@@ -137,6 +141,15 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
 }
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
+
+async function* passing(chunks: Chunks, stored: StoredBytes): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    stored(chunk);
+    yield chunk;
+  }
+}
+
+const seen = (chunks: Chunks, stored: StoredBytes | undefined): Chunks => (stored ? passing(chunks, stored) : chunks);
 
 /** zlib is loaded for those who need it. */
 async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
@@ -161,6 +174,10 @@ export interface SinkOptions {
   set: CommitSet;
   /** Where an earlier run is gone on with: its bytes as they are stored, and before anything packed them. */
   from?: { output: number; written: number } | null;
+  /** Sees what becomes of packed predictions. */
+  stored?: StoredBytes | undefined;
+  /** Is given what an earlier run wrote, as it is stored, where it is gone on with. */
+  goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }
 
 /** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
@@ -172,10 +189,12 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
       throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
     }
   }
-  const bytes =
+  const end =
     name === STDIO
       ? openStreamSink(process.stdout, 'standard output')
       : await options.set.open(name, { from: options.from?.output ?? null });
+  if (end.earlier) await options.goOn?.(end.earlier());
+  const bytes = options.stored ? seenSink(end, options.stored) : end;
   const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
   if (format !== 'parquet') return withOutput(packed, { format, delimiter }, options.from?.written);
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
@@ -203,6 +222,19 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
     },
     commit: () => sink.commit(),
     abort: () => sink.abort(),
+  };
+}
+
+function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
+  return {
+    ...sink,
+    get bytesWritten() {
+      return sink.bytesWritten;
+    },
+    write: (bytes) => {
+      stored(bytes);
+      return sink.write(bytes);
+    },
   };
 }
 

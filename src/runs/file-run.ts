@@ -1,8 +1,10 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
+import type { KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
+import type { RunCounts } from '../engine/counts.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -22,6 +24,7 @@ import {
   STDIO,
 } from './endpoints.ts';
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
+import { filesRead, filesWritten, type Step } from './files-of-run.ts';
 import { refuseVisible } from './gate.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { Checkpoint } from './interrupted-run.ts';
@@ -29,15 +32,11 @@ import { connectionOf } from './kafka-connection.ts';
 import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { RunFindings } from './run-findings.ts';
-import { type RunFile, refuseSameFiles } from './same-files.ts';
+import { addManifest, isProven, manifestNameOf, RunProof, signKeyOf } from './run-proof.ts';
+
+import { refuseSameFiles } from './same-files.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
-
-/** One input and where its predictions go; null: to the topic or the table of the run. */
-interface Step {
-  input: Endpoint;
-  output: Endpoint | null;
-}
 
 /** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
@@ -46,14 +45,15 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
   const several = spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
   const rejects = rejectsOf(spec, several);
-  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
+  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
   const findings = context.findings ?? new RunFindings();
   findings.open(spec, model);
   if (spec.gate && spec.sink.type !== 'postgres') await refuseVisible(steps.map(({ output }) => output?.name ?? null));
+  const key = await signKeyOf(spec);
   const totalBytes = steps.length > 1 ? await sizeOf(inputs) : null;
-  const run = new FileRun({ spec, context, model, steps, rejects, topic, totalBytes, findings });
+  const run = new FileRun({ spec, context, model, steps, rejects, topic, key, totalBytes, findings });
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
 }
 
@@ -68,27 +68,6 @@ const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
     ? null
     : outputEndpoint((spec as FilesOnlySpec).sink, input);
 
-function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
-  const files = inputs
-    .filter(({ name, query }) => name !== STDIO && !query)
-    .map(({ name }) => ({ name, role: 'the input' }));
-  return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
-}
-
-function filesWritten(steps: readonly Step[], rejects: RejectsList, several: boolean): RunFile[] {
-  const of = (input: Endpoint) => (several ? ` of ${input.name}` : '');
-  const outputs = steps.flatMap(({ input, output }) =>
-    output === null || output.name === STDIO ? [] : [{ name: output.name, role: `the output${of(input)}` }],
-  );
-  const lists = new Map<string, RunFile>();
-  for (const { input } of steps) {
-    const name = rejects.pathFor(input);
-    // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
-    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the list of rejected rows${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
-  }
-  return [...outputs, ...lists.values()];
-}
-
 interface FileRunParts {
   spec: FileRunSpec;
   context: RunContext;
@@ -96,6 +75,8 @@ interface FileRunParts {
   steps: readonly Step[];
   rejects: RejectsList;
   topic: KafkaSink | null;
+  /** Signs manifests. */
+  key: KeyObject | null;
   /** Of all inputs as stored; null where unknown. */
   totalBytes: number | null;
   findings: RunFindings;
@@ -120,8 +101,18 @@ interface Together {
   done: Done[];
 }
 
+/** Where an output is written, and who sees it. */
+interface Place {
+  set: CommitSet;
+  from: Checkpoint | null;
+  proof: RunProof | null;
+}
+
 /** An input that was scored. */
 interface Done {
+  /** What was seen of it; null where no manifest is left. */
+  proof: RunProof | null;
+  counts: Readonly<RunCounts>;
   output: string | null;
   list: string | null;
   bytesRead: number;
@@ -231,13 +222,15 @@ class FileRun {
   }
 
   async #score({ input, output }: Step, all: Together | null): Promise<void> {
-    const { spec, context, model, rejects, topic, findings } = this.#parts;
+    const { spec, context, model, rejects, topic, findings, key } = this.#parts;
     const refuseNothing = spec.allow_empty ? () => {} : refuseNothingScoredOf(model.manifest);
     const together = all ?? this.#together();
     const { set } = together;
     let sink: OpenSink | null = null;
     let unit: UnitAccount | null = null;
     let checkpoints: FileCheckpoints | null = null;
+    let proof: RunProof | null = null;
+    const list = isProven(spec, output) ? rejects.witnessOf(input) : null;
     try {
       const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
       checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
@@ -245,10 +238,21 @@ class FileRun {
       const part = await rejects.part(input, set, last?.list);
       const counts = await this.#scorer.score({
         open: async () => {
-          const ends = await this.#openEnds(input, output, { set, from: last });
+          proof = isProven(spec, output)
+            ? new RunProof({
+                spec,
+                model,
+                input,
+                output,
+                key,
+                list: list && { name: rejects.pathFor(input)!, witness: list },
+                earlier: last && checkpoints!.proven,
+              })
+            : null;
+          const ends = await this.#openEnds(input, output, { set, from: last, proof });
           this.#source = ends.source;
           sink = ends.sink;
-          return followedEnds(checkpoints, { ...ends, rejects: part });
+          return followedEnds(checkpoints, { ...ends, rejects: part, proof });
         },
         rejects: part,
         scoring: scoringOf(spec, topic ? '*' : []),
@@ -270,6 +274,8 @@ class FileRun {
       this.#result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
       together.units.push(unit!);
       together.done.push({
+        proof,
+        counts,
         output: output?.name ?? null,
         list: counts.rejected > 0 ? rejects.pathFor(input) : null,
         bytesRead: this.#source!.bytesRead(),
@@ -291,6 +297,7 @@ class FileRun {
   /** All that was scored becomes final at once, and counts from then on. */
   async #publish({ set, units, done }: Together, before: () => Promise<void> = async () => {}): Promise<void> {
     await before();
+    await this.#prove(set, done);
     await set.publish();
     for (const unit of units) unit.settle();
     const result = this.#result;
@@ -302,16 +309,25 @@ class FileRun {
     }
   }
 
+  /** A manifest for each output that is to have one; else one of an earlier run goes. */
+  async #prove(set: CommitSet, done: readonly Done[]): Promise<void> {
+    for (const { output, proof, counts } of done) {
+      if (output === null || output === STDIO) continue;
+      if (proof) await addManifest(set, output, await proof.manifest(counts, this.#scorer.evaluator));
+      else await set.remove(manifestNameOf(output));
+    }
+  }
+
   async #openEnds(
     input: Endpoint,
     output: Endpoint | null,
-    place: { set: CommitSet; from: Checkpoint | null },
+    place: Place,
   ): Promise<{ source: OpenSource; sink: OpenSink }> {
     const { spec, model } = this.#parts;
     const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
     const opened = input.query
       ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
-      : await openSource(input, spec.tuning?.readBytes);
+      : await openSource(input, spec.tuning?.readBytes, place.proof?.sourceStored);
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
       const { source, digest } = withDigest(opened);
@@ -330,16 +346,21 @@ class FileRun {
     }
   }
 
-  async #openSink(output: Endpoint | null, place: { set: CommitSet; from: Checkpoint | null }): Promise<OpenSink> {
+  async #openSink(output: Endpoint | null, place: Place): Promise<OpenSink> {
     const { spec, model, topic } = this.#parts;
     if (!topic) {
       const passthrough = spec.score.passthrough ?? [];
-      return openSink(output!, {
+      const { set, from, proof } = place;
+      const sink = await openSink(output!, {
         manifest: model.manifest,
         passthrough,
         interpretation: interpretationOf(spec),
-        ...place,
+        set,
+        from,
+        stored: proof?.sinkStored,
+        goOn: proof?.goOn,
       });
+      return proof?.sink(sink) ?? sink;
     }
     if (this.#topic) return this.#topic;
     // Imported lazily: a run into files must not load the Kafka client.

@@ -65,6 +65,8 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(rejects === undefined ? {} : { dead_letter: { type: 'file', path: rejects } }),
       on_invalid: options.onInvalid,
       ...(options.allowEmpty ? { allow_empty: true } : {}),
+      ...(isOff(options) ? { manifest: false } : {}),
+      ...(options.signKey === undefined ? {} : { sign_key: options.signKey }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       ...(gate === null ? {} : { gate }),
@@ -91,6 +93,9 @@ function resumeFlags({ resume, restart }: ScoreOptions): Resume {
   if (resume && restart) throw new SluiceError('usage', '--resume goes on and --restart begins: give one of them');
   return restart ? 'restart' : resume ? 'asked' : 'no';
 }
+
+/** The parser takes `--no-manifest` for `manifest: false`. */
+const isOff = (options: ScoreOptions): boolean => (options as { manifest?: boolean }).manifest === false;
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });
 
