@@ -184,6 +184,14 @@ export const ERRORS = {
     'The parts are not those of one run in shards: one is missing, there twice, changed or of another package, release or options.',
     'Run the shards that are named again, then merge.',
   ),
+  manifest_invalid: usage(
+    'The manifest of an output is missing, damaged, or signed by somebody else.',
+    'Take the manifest of that run from the archive.',
+  ),
+  verification_failed: usage(
+    'An output, its input or its package is not what the manifest says.',
+    'See what is named; score the input again.',
+  ),
   output_exists_as_folder: usage('The output path is a folder.', 'Name a file.'),
   output_unwritable: usage('The output cannot be created.', 'Check that its folder exists and is writable.'),
   output_full: dependency(

@@ -10,7 +10,7 @@ import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/d
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
-import { cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
+import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
@@ -82,6 +82,8 @@ export interface ScoreChunksOptions {
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** Not of a `whole` input. */
   goesOn?: GoesOn;
+  /** As in `CutOptions`. Not of a `whole` input. */
+  onConsumed?: CutOptions['onConsumed'];
   failOnInvalid?: boolean;
   /** The input is a piece of a longer one and not its first: where it lies there. Its answer has no head. Not of a `whole` input. */
   place?: PiecePlace;
@@ -119,6 +121,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
     ...(hasHeader(input) ? { onHeader: header.take } : { middle: options.place !== undefined }),
+    ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
   });
   const cut = options.place ? movedBlocks(blocks, options.place) : blocks;
   try {

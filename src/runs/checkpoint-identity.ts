@@ -39,6 +39,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? DEFAULT_BLOCK_BYTES,
+    'whether a manifest is left': spec.manifest !== false,
     'the version of Sluice': VERSION,
     // Compressors and the text of numbers are of the runtime.
     'the version of Node': process.version,

@@ -38,6 +38,9 @@ export interface Endpoint {
   totals?: TotalsSpec;
 }
 
+/** Sees bytes as they are stored, in order. */
+export type StoredBytes = (bytes: Uint8Array) => void;
+
 export interface OpenSource {
   chunks: Chunks;
   input: InputFormat;
@@ -125,8 +128,8 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
   return { ...found, declared };
 }
 
-/** Opens an input. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
-export async function openSource(from: Endpoint, readBytes?: number): Promise<OpenSource> {
+/** Opens an input; `stored` sees what is packed. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
+export async function openSource(from: Endpoint, readBytes?: number, stored?: StoredBytes): Promise<OpenSource> {
   const { format, compression, planned, declared } = from;
   const source = await openBytes(from, readBytes);
   const regular = source.totalBytes !== null;
@@ -135,8 +138,8 @@ export async function openSource(from: Endpoint, readBytes?: number): Promise<Op
   let totals: ControlTotals | null = null;
   try {
     totals = from.totals ? await openTotals(from.totals, from) : null;
-    const stored = totals?.stored(source.chunks) ?? source.chunks;
-    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(stored, compression);
+    const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, stored);
+    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(bytes, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
@@ -186,6 +189,15 @@ async function openTotals(spec: TotalsSpec, { name, format, delimiter, planned }
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
 
+async function* passing(chunks: Chunks, stored: StoredBytes): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    stored(chunk);
+    yield chunk;
+  }
+}
+
+const seen = (chunks: Chunks, stored: StoredBytes | undefined): Chunks => (stored ? passing(chunks, stored) : chunks);
+
 /** The bytes inside. zlib is loaded for those who need it. */
 export async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {
   if (compression === 'none') return chunks;
@@ -222,6 +234,10 @@ export interface SinkOptions {
   set: CommitSet;
   /** Where an earlier run is gone on with: its bytes as they are stored, and before anything packed them. */
   from?: { output: number; written: number } | null;
+  /** Sees what becomes of packed predictions. */
+  stored?: StoredBytes | undefined;
+  /** Is given what an earlier run wrote, as it is stored, where it is gone on with. */
+  goOn?: ((stored: AsyncIterable<Uint8Array>) => Promise<void>) | undefined;
 }
 
 /** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
@@ -233,10 +249,12 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
       throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
     }
   }
-  const bytes =
+  const end =
     name === STDIO
       ? openStreamSink(process.stdout, 'standard output')
       : await options.set.open(name, { from: options.from?.output ?? null });
+  if (end.earlier) await options.goOn?.(end.earlier());
+  const bytes = options.stored ? seenSink(end, options.stored) : end;
   const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
   if (format !== 'parquet') return withOutput(packed, { format, delimiter }, options.from?.written);
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
@@ -264,6 +282,19 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
     },
     commit: () => sink.commit(),
     abort: () => sink.abort(),
+  };
+}
+
+function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
+  return {
+    ...sink,
+    get bytesWritten() {
+      return sink.bytesWritten;
+    },
+    write: (bytes) => {
+      stored(bytes);
+      return sink.write(bytes);
+    },
   };
 }
 

@@ -82,8 +82,8 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
 
-/** The record of the row as it stands in the input, behind the header where there is one. */
-async function findRow({ source, row, signal }: ExplainRowOptions): Promise<Buffer> {
+/** @throws SluiceError input_not_found. The record of the row as it stands in the input, behind the header where there is one. */
+export async function findRow({ source, row, signal }: Omit<ExplainRowOptions, 'model'>): Promise<Buffer> {
   const slabs = new SlabPool(2, DEFAULT_BLOCK_BYTES);
   const stop = new AbortController();
   const onAbort = () => stop.abort(signal?.reason);

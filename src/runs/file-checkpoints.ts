@@ -9,6 +9,7 @@ import { gone } from '../io/sink/commit-journal.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
+import type { ProvenBlock } from '../proof/statement.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
 import { type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
@@ -22,6 +23,7 @@ import {
   mismatch,
 } from './interrupted-run.ts';
 import type { RejectsPart } from './rejects-list.ts';
+import type { RunProof } from './run-proof.ts';
 import type { Resume } from './spec.ts';
 import { restoredTally, TallySum } from './tally-sum.ts';
 
@@ -108,6 +110,7 @@ interface CheckpointEnds {
   sink: OpenSink;
   rejects: RejectsPart;
   input: PrefixedChunks;
+  proof: RunProof | null;
 }
 
 /**
@@ -144,6 +147,11 @@ export class FileCheckpoints {
     return this.#run?.last ?? null;
   }
 
+  /** The blocks that are written, as the manifest has them. */
+  get proven(): readonly ProvenBlock[] {
+    return this.#run?.proven ?? [];
+  }
+
   /** As the engine takes it. */
   get goesOn(): GoesOn | null {
     return this.#run?.last ?? null;
@@ -173,7 +181,7 @@ export class FileCheckpoints {
   }
 
   /** `stored`: as `blockEnd` of the sink gives it. @throws SluiceError output_failed: what was written did not reach the disk */
-  onBlock({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, input }: CheckpointEnds): void {
+  onBlock({ block, rows }: WrittenBlock, stored: number | null, { sink, rejects, input, proof }: CheckpointEnds): void {
     this.#blocks++;
     this.#rows += rows;
     if (this.#failure !== null) throw this.#failure;
@@ -189,6 +197,7 @@ export class FileCheckpoints {
       output: stored,
       list: rejects.bytes(),
       tally: this.#sum.take(),
+      ...(proof ? { proof: proof.takeNew() } : {}),
     };
     this.#writing = this.#write(line, [sink.sync?.(), line.list === null ? undefined : rejects.sync()]).finally(() => {
       this.#writing = null;
@@ -256,18 +265,28 @@ export class FileCheckpoints {
   }
 }
 
+interface FollowedEnds {
+  source: OpenSource;
+  sink: OpenSink;
+  rejects: RejectsPart;
+  /** null: no manifest is left. */
+  proof: RunProof | null;
+}
+
 /** Both ends of a run with what follows its blocks. `checkpoints` null: none are made. */
 export function followedEnds(
   checkpoints: FileCheckpoints | null,
-  { source, sink, rejects }: { source: OpenSource; sink: OpenSink; rejects: RejectsPart },
+  { source, sink, rejects, proof }: FollowedEnds,
 ): OpenEnds {
   // Where members of a compressed file end must not depend on whether there are checkpoints.
   const ended = async () => (await sink.blockEnd?.()) ?? null;
+  const consumed = proof ? { onConsumed: proof.onConsumed } : {};
   if (checkpoints === null) {
-    const onBlock = async () => {
+    const onBlock = async (written: WrittenBlock) => {
+      proof?.onBlock(written);
       await ended();
     };
-    return { source, sink, ...(sink.blockEnd ? { onBlock } : {}) };
+    return { source, sink, ...(sink.blockEnd || proof ? { onBlock } : {}), ...consumed };
   }
   const input = withPrefix(source.chunks, checkpoints.last?.read ?? null);
   const { goesOn } = checkpoints;
@@ -276,8 +295,12 @@ export function followedEnds(
     source: { ...source, chunks: input.chunks },
     sink,
     onPart: (part) => checkpoints.onPart(part),
-    onBlock: async (written) => checkpoints.onBlock(written, await ended(), { sink, rejects, input }),
+    onBlock: async (written) => {
+      proof?.onBlock(written);
+      checkpoints.onBlock(written, await ended(), { sink, rejects, input, proof });
+    },
     onVerdict: (evaluator) => checkpoints.onVerdict(evaluator),
     ...(goesOn ? { goesOn } : {}),
+    ...consumed,
   };
 }

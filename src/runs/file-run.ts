@@ -1,8 +1,10 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
+import type { KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
-import { asSluiceError, type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
+import { asSluiceError, SluiceError, toldError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
+import type { RunCounts } from '../engine/counts.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
@@ -22,24 +24,21 @@ import {
   STDIO,
 } from './endpoints.ts';
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
+import { filesRead, filesWritten, type Step } from './files-of-run.ts';
 import { refuseVisible } from './gate.ts';
+import { failureOf, type InputFailure, nextMayWork } from './input-failures.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { Checkpoint } from './interrupted-run.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { RunFindings } from './run-findings.ts';
-import { type RunFile, refuseSameFiles } from './same-files.ts';
+import { addManifest, isProven, manifestNameOf, RunProof, signKeyOf } from './run-proof.ts';
+import { refuseSameFiles } from './same-files.ts';
 import { DigestedSet, DriftTotal } from './shard-part.ts';
 import { describePiece, type ScoredPiece, shardInputs } from './shard-run.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
-
-/** One input and where its predictions go; null: to the topic or the table of the run. */
-interface Step {
-  input: Endpoint;
-  output: Endpoint | null;
-}
 
 /** @throws SluiceError usage | input_not_found | model_* before anything is read or written; `done` rejects with what ends the run */
 export async function startFileRun(spec: FileRunSpec, context: RunContext): Promise<RunningPipeline> {
@@ -51,14 +50,15 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
     ? inputs.length > 1
     : spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
   const rejects = rejectsOf(spec, several);
-  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(steps, rejects, several), ...context.beside]);
+  await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
   const findings = context.findings ?? new RunFindings();
   findings.open(spec, model);
   if (spec.gate && spec.sink.type !== 'postgres') await refuseVisible(steps.map(({ output }) => output?.name ?? null));
+  const key = await signKeyOf(spec);
   const totalBytes = steps.length > 1 ? await sizeOf(inputs) : null;
-  const run = new FileRun({ spec, context, model, steps, rejects, topic, totalBytes, findings });
+  const run = new FileRun({ spec, context, model, steps, rejects, topic, key, totalBytes, findings });
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
 }
 
@@ -73,28 +73,6 @@ const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
     ? null
     : outputEndpoint((spec as FilesOnlySpec).sink, input);
 
-function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
-  const files = inputs
-    .filter(({ name, query }) => name !== STDIO && !query)
-    .map(({ name }) => ({ name, role: 'the input' }));
-  if (spec.shard) files.push({ name: spec.shard.path, role: 'the plan' });
-  return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
-}
-
-function filesWritten(steps: readonly Step[], rejects: RejectsList, several: boolean): RunFile[] {
-  const of = (input: Endpoint) => (several ? ` of ${input.name}` : '');
-  const outputs = steps.flatMap(({ input, output }) =>
-    output === null || output.name === STDIO ? [] : [{ name: output.name, role: `the output${of(input)}` }],
-  );
-  const lists = new Map<string, RunFile>();
-  for (const { input } of steps) {
-    const name = rejects.pathFor(input);
-    // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
-    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the list of rejected rows${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
-  }
-  return [...outputs, ...lists.values()];
-}
-
 interface FileRunParts {
   spec: FileRunSpec;
   context: RunContext;
@@ -102,22 +80,12 @@ interface FileRunParts {
   steps: readonly Step[];
   rejects: RejectsList;
   topic: KafkaSink | null;
+  /** Signs manifests. */
+  key: KeyObject | null;
   /** Of all inputs as stored; null where unknown. */
   totalBytes: number | null;
   findings: RunFindings;
 }
-
-/** Faults of an input's files: they say nothing of the next input. */
-const OF_ITS_FILES = new Set<ErrorCode>([
-  'input_not_found',
-  'input_unreadable',
-  'input_changed',
-  'output_unwritable',
-  'output_exists_as_folder',
-]);
-
-/** Whether the next input may go well where one ended like this; anything else ends the run. */
-const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
 
 /** What becomes final together: of one input, or of all where they have one list of rejected rows. */
 interface Together {
@@ -126,17 +94,22 @@ interface Together {
   done: Done[];
 }
 
+/** Where an output is written, and who sees it. */
+interface Place {
+  set: CommitSet;
+  from: Checkpoint | null;
+  proof: RunProof | null;
+}
+
 /** An input that was scored. */
 interface Done {
+  /** What was seen of it; null where no manifest is left. */
+  proof: RunProof | null;
+  counts: Readonly<RunCounts>;
   output: string | null;
   list: string | null;
   bytesRead: number;
   bytesWritten: number;
-}
-
-interface Failure {
-  input: string;
-  error: SluiceError;
 }
 
 class FileRun {
@@ -204,7 +177,7 @@ class FileRun {
 
   async #run(): Promise<RunResult> {
     const { steps, rejects, context, model } = this.#parts;
-    const failures: Failure[] = [];
+    const failures: InputFailure[] = [];
     const all = rejects.ofAll ? this.#together() : null;
     let tried = 0;
     context.metrics?.served.set({ reference: this.#parts.spec.model, version: versionOf(model.manifest) }, 1);
@@ -239,7 +212,7 @@ class FileRun {
   }
 
   async #score({ input, output }: Step, all: Together | null): Promise<void> {
-    const { spec, context, model, rejects, topic, findings } = this.#parts;
+    const { spec, context, model, rejects, topic, findings, key } = this.#parts;
     const refuseNothing = spec.allow_empty ? () => {} : refuseNothingScoredOf(model.manifest);
     const together = all ?? this.#together();
     const { set } = together;
@@ -247,6 +220,8 @@ class FileRun {
     let unit: UnitAccount | null = null;
     let checkpoints: FileCheckpoints | null = null;
     let drift = new DriftTotal();
+    let proof: RunProof | null = null;
+    const list = isProven(spec, output) ? rejects.witnessOf(input) : null;
     try {
       const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
       checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
@@ -254,10 +229,21 @@ class FileRun {
       const part = await rejects.part(input, set, last?.list);
       const counts = await this.#scorer.score({
         open: async () => {
-          const ends = await this.#openEnds(input, output, { set, from: last });
+          proof = isProven(spec, output)
+            ? new RunProof({
+                spec,
+                model,
+                input,
+                output,
+                key,
+                list: list && { name: rejects.pathFor(input)!, witness: list },
+                earlier: last && checkpoints!.proven,
+              })
+            : null;
+          const ends = await this.#openEnds(input, output, { set, from: last, proof });
           this.#source = ends.source;
           sink = ends.sink;
-          const followed = followedEnds(checkpoints, { ...ends, rejects: part });
+          const followed = followedEnds(checkpoints, { ...ends, rejects: part, proof });
           if (!spec.shard) return followed;
           drift = new DriftTotal();
           return { ...followed, onPart: (part) => drift.add(part) };
@@ -282,6 +268,8 @@ class FileRun {
       this.#result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
       together.units.push(unit!);
       together.done.push({
+        proof,
+        counts,
         output: output?.name ?? null,
         list: counts.rejected > 0 ? rejects.pathFor(input) : null,
         bytesRead: this.#source!.bytesRead(),
@@ -316,6 +304,7 @@ class FileRun {
   /** All that was scored becomes final at once, and counts from then on. */
   async #publish({ set, units, done }: Together, before: () => Promise<void> = async () => {}): Promise<void> {
     await before();
+    await this.#prove(set, done);
     await set.publish();
     for (const unit of units) unit.settle();
     const result = this.#result;
@@ -327,16 +316,25 @@ class FileRun {
     }
   }
 
+  /** A manifest for each output that is to have one; else one of an earlier run goes. */
+  async #prove(set: CommitSet, done: readonly Done[]): Promise<void> {
+    for (const { output, proof, counts } of done) {
+      if (output === null || output === STDIO) continue;
+      if (proof) await addManifest(set, output, await proof.manifest(counts, this.#scorer.evaluator));
+      else await set.remove(manifestNameOf(output));
+    }
+  }
+
   async #openEnds(
     input: Endpoint,
     output: Endpoint | null,
-    place: { set: CommitSet; from: Checkpoint | null },
+    place: Place,
   ): Promise<{ source: OpenSource; sink: OpenSink }> {
     const { spec, model } = this.#parts;
     const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
     const opened = input.query
       ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
-      : await openSource(input, spec.tuning?.readBytes);
+      : await openSource(input, spec.tuning?.readBytes, place.proof?.sourceStored);
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
       const { source, digest } = withDigest(opened);
@@ -355,16 +353,21 @@ class FileRun {
     }
   }
 
-  async #openSink(output: Endpoint | null, place: { set: CommitSet; from: Checkpoint | null }): Promise<OpenSink> {
+  async #openSink(output: Endpoint | null, place: Place): Promise<OpenSink> {
     const { spec, model, topic } = this.#parts;
     if (!topic) {
       const passthrough = spec.score.passthrough ?? [];
-      return openSink(output!, {
+      const { set, from, proof } = place;
+      const sink = await openSink(output!, {
         manifest: model.manifest,
         passthrough,
         interpretation: interpretationOf(spec),
-        ...place,
+        set,
+        from,
+        stored: proof?.sinkStored,
+        goOn: proof?.goOn,
       });
+      return proof?.sink(sink) ?? sink;
     }
     if (this.#topic) return this.#topic;
     // Imported lazily: a run into files must not load the Kafka client.
@@ -376,16 +379,4 @@ class FileRun {
     this.#topic = await openTopicSink({ connection: connectionOf(spec.kafka), sink: topic, encode });
     return this.#topic;
   }
-}
-
-/** Every input that failed, by name, and what became of the others. */
-function failureOf(failures: readonly Failure[], { inputs, tried }: { inputs: number; tried: number }): SluiceError {
-  const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
-  const lines = failures.map(({ input, error }) => `  ${input}: ${toldError(error).replaceAll('\n', '\n  ')}`);
-  // Stopped by the gate is only who was stopped by nothing else.
-  const { error } = failures.findLast((failure) => failure.error.code !== 'gate_stopped') ?? failures.at(-1)!;
-  return new SluiceError(
-    error.code,
-    `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
-  );
 }

@@ -38,6 +38,7 @@ export interface OpenEnds {
   goesOn?: OneRun['goesOn'];
   /** The verdict stands: what is written by this evaluator is valid. What goes on is told before it does; an error ends it then. */
   onVerdict?: (evaluator: string) => void;
+  onConsumed?: OneRun['onConsumed'];
 }
 
 export interface InputRun {
@@ -100,7 +101,7 @@ export class InputScorer {
   /** null: it ran ahead, the verdict refuted the evaluator, and its output was discarded. */
   async #attempt(
     run: InputRun,
-    { source, sink, onBlock, onPart, goesOn, onVerdict }: OpenEnds,
+    { source, sink, onBlock, onPart, goesOn, onVerdict, onConsumed }: OpenEnds,
     ahead: boolean,
   ): Promise<Readonly<RunCounts> | null> {
     const account = run.unit();
@@ -144,6 +145,7 @@ export class InputScorer {
         ...(onBlock ? { onBlock } : {}),
         ...(onPart ? { onPart } : {}),
         ...(goesOn ? { goesOn } : {}),
+        ...(onConsumed ? { onConsumed } : {}),
         blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,

@@ -5,6 +5,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { dropKept, type KeptFile } from '../io/sink/kept-files.ts';
 import type { LeftOver } from '../io/sink/leftovers.ts';
 import type { Prefix } from '../io/source/known-prefix.ts';
+import type { ProvenBlock } from '../proof/statement.ts';
 import { differencesOf, type RunIdentity } from './checkpoint-identity.ts';
 import { type JournalRead, readCheckpoints } from './checkpoint-journal.ts';
 import type { Resume } from './spec.ts';
@@ -32,6 +33,8 @@ export interface Checkpoint {
   list: number | null;
   /** Of the blocks since the line before. */
   tally: StoredTally;
+  /** These blocks, as the manifest has them; nothing where none is left. */
+  proof?: readonly ProvenBlock[];
 }
 
 export interface Interrupted {
@@ -39,6 +42,8 @@ export interface Interrupted {
   head: CheckpointHead;
   last: Checkpoint;
   tallies: StoredTally[];
+  /** All blocks of all lines. */
+  proven: readonly ProvenBlock[];
 }
 
 export interface Search {
@@ -113,7 +118,13 @@ async function readRun(file: string): Promise<Interrupted | null> {
   if (journal === null || journal.lines.length < 2) return null;
   const [head, ...lines] = journal.lines as [CheckpointHead, ...Checkpoint[]];
   if (head.journal !== 'sluice-checkpoints' || head.format !== 1) return null;
-  return { journal, head, last: lines.at(-1)!, tallies: lines.map((line) => line.tally) };
+  return {
+    journal,
+    head,
+    last: lines.at(-1)!,
+    tallies: lines.map((line) => line.tally),
+    proven: lines.flatMap((line) => line.proof ?? []),
+  };
 }
 
 export function mismatch(output: string, { last }: Pick<Interrupted, 'last'>, differences: readonly string[]) {

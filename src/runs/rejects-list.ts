@@ -4,7 +4,11 @@ import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
+import { ByteWitness } from '../proof/byte-witness.ts';
 import { type Endpoint, outputName, STDIO } from './endpoints.ts';
+
+/** Sees the bytes of one list, from its header on. */
+export type ListWitness = Pick<ByteWitness, 'mark' | 'digest'>;
 
 /** The part of a list that belongs to one input. */
 export interface RejectsPart {
@@ -46,6 +50,7 @@ export class RejectsList {
   readonly #header: Buffer;
   /** A list of all inputs, once it is open. */
   #shared: ByteSink | null = null;
+  readonly #witnesses = new Map<string, ByteWitness>();
 
   constructor(spec: RejectsSpec) {
     this.#spec = spec;
@@ -72,7 +77,24 @@ export class RejectsList {
     const file = this.pathFor(input);
     if (file === null) return NOTHING;
     if (this.ofAll) return this.#partOfAll(file, input, set);
-    return this.#own(file, input, { set, before: from === null ? null : await set.open(file, { beside: true, from }) });
+    if (from === null) return this.#own(file, input, { set, before: null });
+    const before = await set.open(file, { beside: true, from });
+    const witness = this.#witnesses.get(file);
+    if (before.earlier && witness) for await (const bytes of before.earlier()) witness.add(bytes);
+    // The lines so far are of blocks that have been told.
+    witness?.mark();
+    return this.#own(file, input, { set, before: this.#seen(file, before) });
+  }
+
+  /** Sees the list of an input, if there is one; of all inputs where it is theirs. */
+  witnessOf(input: Pick<Endpoint, 'name'>): ListWitness | null {
+    const file = this.pathFor(input);
+    if (file === null) return null;
+    const known = this.#witnesses.get(file);
+    if (known) return known;
+    const made = new ByteWitness();
+    this.#witnesses.set(file, made);
+    return made;
   }
 
   /** A list of all inputs is whole. @throws SluiceError output_* */
@@ -84,9 +106,24 @@ export class RejectsList {
   }
 
   async #open(file: string, set: CommitSet): Promise<ByteSink> {
-    const sink = await set.open(file, { beside: true });
+    const sink = this.#seen(file, await set.open(file, { beside: true }));
     await sink.write(this.#header);
     return sink;
+  }
+
+  #seen(file: string, sink: ByteSink): ByteSink {
+    const witness = this.#witnesses.get(file);
+    if (!witness) return sink;
+    return {
+      ...sink,
+      get bytesWritten() {
+        return sink.bytesWritten;
+      },
+      write: (bytes) => {
+        witness.add(bytes);
+        return sink.write(bytes);
+      },
+    };
   }
 
   #own(
@@ -95,6 +132,7 @@ export class RejectsList {
     { set, before }: { set: CommitSet; before: ByteSink | null },
   ): RejectsPart {
     let sink = before;
+    const forget = this.#witnesses.get(file)?.save();
     return {
       bytes: () => sink?.bytesWritten ?? null,
       sync: async () => sink?.sync?.(),
@@ -111,12 +149,14 @@ export class RejectsList {
       drop: async () => {
         await sink?.abort();
         sink = null;
+        forget?.();
       },
     };
   }
 
   #partOfAll(file: string, input: Pick<Endpoint, 'name'>, set: CommitSet): RejectsPart {
     const before = this.#shared?.bytesWritten ?? 0;
+    const forget = this.#witnesses.get(file)?.save();
     return {
       bytes: () => this.#shared?.bytesWritten ?? null,
       sync: async () => this.#shared?.sync?.(),
@@ -127,6 +167,7 @@ export class RejectsList {
       revocable: () => isRevocable(file),
       keep: async () => {},
       drop: async () => {
+        forget?.();
         if (before > 0) return this.#shared?.rewind?.(before);
         await this.#shared?.abort();
         this.#shared = null;

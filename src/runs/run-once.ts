@@ -49,6 +49,8 @@ export interface OneRun {
   onBlock?: (written: WrittenBlock) => void | Promise<void>;
   /** An earlier process wrote the first blocks. */
   goesOn?: GoesOn;
+  /** As in `ScoreChunksOptions`. */
+  onConsumed?: ScoreChunksOptions['onConsumed'];
   blockBytes?: number;
   /** The only stream of the process. */
   alone?: boolean;
@@ -85,6 +87,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     if (run.onPart) options.onPart = run.onPart;
     if (run.onBlock) options.onBlock = run.onBlock;
     if (run.goesOn) options.goesOn = run.goesOn;
+    if (run.onConsumed) options.onConsumed = run.onConsumed;
     if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
     if (run.signal) options.signal = run.signal;
     const counts = await scoreChunks(options);

@@ -54,7 +54,8 @@ export const PLAIN = {
     'i32.and': [0x71], 'i32.or': [0x72], 'i32.xor': [0x73], 'i32.shl': [0x74], 'i32.shr_u': [0x76],
   }),
   ...plain('i64 -> i64', { 'i64.ctz': [0x7a] }),
-  ...plain('i64 i64 -> i64', { 'i64.mul': [0x7e], 'i64.xor': [0x85], 'i64.shr_u': [0x88] }),
+  ...plain('i64 i64 -> i64', { 'i64.add': [0x7c], 'i64.mul': [0x7e], 'i64.xor': [0x85], 'i64.shr_u': [0x88] }),
+  ...plain('i32 -> i64', { 'i64.extend_i32_u': [0xad] }),
   ...plain('f32 f32 -> i32', { 'f32.eq': [0x5b], 'f32.ne': [0x5c], 'f32.lt': [0x5d], 'f32.gt': [0x5e] }),
   ...plain('f32 f32 -> f32', { 'f32.add': [0x92] }),
   ...plain('f64 f64 -> i32', {
@@ -73,7 +74,8 @@ export const PLAIN = {
   ...plain('v128 v128 -> v128', {
     'i8x16.eq': [0xfd, 0x23], 'i8x16.gt_u': [0xfd, 0x28], 'i8x16.sub': [0xfd, 0x71], 'f32x4.ge': [0xfd, 0x46],
     'v128.and': [0xfd, 0x4e], 'v128.andnot': [0xfd, 0x4f], 'v128.or': [0xfd, 0x50], 'v128.xor': [0xfd, 0x51],
-    'i32x4.sub': [0xfd, 0xb1, 0x01],
+    'i32x4.add': [0xfd, 0xae, 0x01], 'i32x4.sub': [0xfd, 0xb1, 0x01], 'i64x2.add': [0xfd, 0xce, 0x01],
+    'i64x2.extmul_low_i32x4_u': [0xfd, 0xde, 0x01], 'i64x2.extmul_high_i32x4_u': [0xfd, 0xdf, 0x01],
     'i16x8.mul': [0xfd, 0x95, 0x01], 'i16x8.narrow_i32x4_s': [0xfd, 0x85, 0x01], 'i32x4.dot_i16x8_s': [0xfd, 0xba, 0x01],
   }),
   ...plain('v128 i32 -> v128', { 'i16x8.shr_u': [0xfd, 0x8d, 0x01] }),
@@ -103,7 +105,7 @@ export type MemoryOp =
   | `${WasmType}.load`
   | 'i32.load8_u'
   | 'i32.load16_u'
-  | `${'i32' | 'f32' | 'f64' | 'v128'}.store`
+  | `${'i32' | 'i64' | 'f32' | 'f64' | 'v128'}.store`
   | 'i32.store8'
   | 'i32.store16';
 
@@ -116,6 +118,7 @@ export const MEMORY: Readonly<Record<MemoryOp, MemoryInstruction>> = {
   'i32.load8_u': load('i32.load8_u', 'i32', 0, 0x2d),
   'i32.load16_u': load('i32.load16_u', 'i32', 1, 0x2f),
   'i32.store': store('i32.store', 'i32', 2, 0x36),
+  'i64.store': store('i64.store', 'i64', 3, 0x37),
   'f32.store': store('f32.store', 'f32', 2, 0x38),
   'f64.store': store('f64.store', 'f64', 3, 0x39),
   'v128.store': store('v128.store', 'v128', 4, 0xfd, 0x0b),

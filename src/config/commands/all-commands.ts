@@ -5,11 +5,13 @@ import { DEAD_LETTER_COMMANDS } from './dead-letter-flags.ts';
 import { MODEL_COMMANDS } from './model-flags.ts';
 import { OUTCOME_COMMANDS } from './outcome-flags.ts';
 import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
+import { PROOF_COMMANDS } from './proof-flags.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
 import { SERVICE_COMMANDS } from './service-flags.ts';
 
 export const COMMANDS: CommandSpecs = {
   ...SCORE_COMMANDS,
+  ...PROOF_COMMANDS,
   ...PIPELINE_COMMANDS,
   ...DEAD_LETTER_COMMANDS,
   ...MODEL_COMMANDS,

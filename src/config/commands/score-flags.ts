@@ -83,6 +83,12 @@ export const SCORE_COMMANDS = {
         schema: text('leave the metrics at this push gateway of Prometheus at the end'),
         value: 'address',
       },
+      no_manifest: switchFlag('leave no manifest beside the output'),
+      sign_key: {
+        schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
+        value: 'file',
+        complete: 'file',
+      },
       deadline: { schema: SCORING.deadline(), value: 'time' },
       resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),

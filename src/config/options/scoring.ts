@@ -43,6 +43,10 @@ export const SCORING = {
     }),
   allow_empty: () =>
     Type.Boolean({ description: 'an input all of whose rows are rejected gives an output too; default: it fails' }),
+  manifest: (door: Door<boolean> = {}) =>
+    Type.Boolean(at('leave a manifest beside an output file: what made it, and proof that it is whole', door)),
+  sign_key: (door: Door<string> = {}) =>
+    text('private key (PEM; Ed25519 or P-256) with which manifests are signed', door),
   delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),
   compression: (description: string, door: Door<(typeof COMPRESSIONS)[number]> = {}) =>
     choice(description, COMPRESSIONS, door),

@@ -46,6 +46,8 @@ export const COMMAND_TABLES = {
       {"name":"max-columns","value":"n","description":"columns of a header row, or keys of an object; default: 2000","number":{"whole":true,"min":1,"max":100000}},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
       {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
+      {"name":"no-manifest","description":"leave no manifest beside the output"},
+      {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
       {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
@@ -134,6 +136,30 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"rows","value":"n","description":"applications","number":{"whole":true,"min":1,"max":1000000000},"default":50000},
       {"name":"folder","value":"path","description":"where the files go","default":"demo","complete":"folder"},
+    ],
+  },
+  "verify": {
+    description: "check an output against its manifest, and name the rows that were changed, deleted, doubled or swapped",
+    arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
+    flags: [
+      {"name":"input","value":"file","description":"the input it was made of","complete":"file"},
+      {"name":"list","value":"file","description":"its list of rejected rows; default: beside the output","complete":"file"},
+      {"name":"package","value":"folder","description":"folder of the package it was made with","complete":"folder"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"key","value":"file","description":"public key (PEM) of who has to have signed the manifest","complete":"file"},
+      {"name":"json","description":"print what was found as JSON"},
+    ],
+  },
+  "replay": {
+    description: "score a row of an input again with the package its manifest names, and compare bits",
+    arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
+    flags: [
+      {"name":"row","value":"n","description":"row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
+      {"name":"input","value":"file","description":"the input it was made of; default: beside the output","complete":"file"},
+      {"name":"package","value":"folder","description":"folder of the package it was made with","complete":"folder"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"key","value":"file","description":"public key (PEM) of who has to have signed the manifest","complete":"file"},
+      {"name":"json","description":"print both answers as JSON"},
     ],
   },
   "run": {
@@ -438,6 +464,8 @@ export interface ScoreFlags {
   maxColumns?: number;
   metricsFile?: string;
   pushGateway?: string;
+  noManifest?: boolean;
+  signKey?: string;
   deadline?: string;
   resume?: boolean;
   restart?: boolean;
@@ -511,6 +539,24 @@ export interface GenerateFlags {
 export interface DemoFlags {
   rows: number;
   folder: string;
+}
+
+export interface VerifyFlags {
+  input?: string;
+  list?: string;
+  package?: string;
+  registry?: string;
+  key?: string;
+  json?: boolean;
+}
+
+export interface ReplayFlags {
+  row: number;
+  input?: string;
+  package?: string;
+  registry?: string;
+  key?: string;
+  json?: boolean;
 }
 
 export interface RunFlags {

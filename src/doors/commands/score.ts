@@ -79,6 +79,8 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(rejects === undefined ? {} : { dead_letter: { type: 'file', path: rejects } }),
       on_invalid: options.onInvalid,
       ...(options.allowEmpty ? { allow_empty: true } : {}),
+      ...(isOff(options) ? { manifest: false } : {}),
+      ...(options.signKey === undefined ? {} : { sign_key: options.signKey }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       ...(gate === null ? {} : { gate }),
@@ -117,6 +119,9 @@ function totalsSaid({ expectRows: rows, expectSha256: sha256, controlFile }: Sco
     ...(controlFile === undefined ? {} : { control: { file: controlFile } }),
   };
 }
+
+/** The parser takes `--no-manifest` for `manifest: false`. */
+const isOff = (options: ScoreOptions): boolean => (options as { manifest?: boolean }).manifest === false;
 
 const placeOf = (name: string) => (name === STDIO ? { type: 'stdio' } : { type: 'file', path: name });
 

@@ -18,6 +18,8 @@ export interface ByteSink {
    * writes on behind them later makes the same file; null: not at this place. Absent: at no place.
    */
   blockEnd?(): Promise<number | null>;
+  /** What an earlier run wrote, where this one goes on behind it. */
+  earlier?(): AsyncIterable<Uint8Array>;
   /** Bytes written so far. */
   readonly bytesWritten: number;
 }

@@ -214,6 +214,7 @@ export class CommitSet {
     };
     return {
       revocable: true,
+      ...(from > 0 ? { earlier: () => earlierBytes(member.handle!, from) } : {}),
       get bytesWritten() {
         return written;
       },
@@ -263,6 +264,17 @@ async function openKept(file: string, bytes: number): Promise<FileHandle> {
   } catch (error) {
     await handle.close();
     throw error;
+  }
+}
+
+/** The first `length` bytes of a file. */
+async function* earlierBytes(handle: FileHandle, length: number): AsyncGenerator<Uint8Array> {
+  const buffer = Buffer.allocUnsafe(256 * 1024);
+  for (let at = 0; at < length; ) {
+    const { bytesRead } = await handle.read(buffer, 0, Math.min(buffer.length, length - at), at);
+    if (bytesRead === 0) return;
+    at += bytesRead;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 

@@ -1,0 +1,85 @@
+// `sluice verify` and `sluice replay`: an output against its manifest, offline; one row of it scored again.
+import { readFile } from 'node:fs/promises';
+import type { Command } from 'commander';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import { loadPackage } from '../../model/package/load-package.ts';
+import type { ModelPackage } from '../../model/package/model-package.ts';
+import { count } from '../../monitor/progress.ts';
+import { readKey } from '../../proof/envelope.ts';
+import type { Predicate } from '../../proof/statement.ts';
+import { replayRow } from '../../runs/replay-row.ts';
+import { readManifest, type Verified, verifyOutput } from '../../runs/verify-output.ts';
+import { COMMAND_TABLES, type ReplayFlags, type VerifyFlags } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
+
+export function addVerifyCommands(program: Command): void {
+  addFlags(program.command('verify'), COMMAND_TABLES.verify).action(verify);
+  addFlags(program.command('replay'), COMMAND_TABLES.replay).action(replay);
+}
+
+async function verify(output: string, flags: VerifyFlags): Promise<void> {
+  const key = await publicKey(flags.key);
+  const verified = await verifyOutput({
+    output,
+    input: flags.input ?? null,
+    list: flags.list ?? null,
+    package: await packageFolder(output, flags),
+    key,
+  });
+  const { predicate: _, ...told } = verified;
+  process.stdout.write(flags.json ? `${JSON.stringify(told)}\n` : textOf(output, verified));
+  if (verified.whole) return;
+  const { findings } = verified;
+  const code = findings.some((f) => f.file === 'manifest') ? 'manifest_invalid' : 'verification_failed';
+  throw new SluiceError(code, `${output} is not what its manifest says: ${count(findings.length)} findings`);
+}
+
+function textOf(output: string, { findings, checked, predicate, signedBy }: Verified): string {
+  if (findings.length > 0) return findings.map((f) => `${f.text}\n`).join('');
+  const { rows, model, made_by } = predicate!;
+  const signed = signedBy.length > 0 ? `signed by ${signedBy.map((id) => id.slice(0, 16)).join(', ')}` : 'not signed';
+  return [
+    `${output} is whole: ${count(rows.read)} rows read = ${count(rows.scored)} scored + ${count(rows.rejected)} rejected`,
+    `model ${model.ref}, package ${model.package_sha256}, Sluice ${made_by.sluice}`,
+    `checked: ${checked.join(', ')}; ${signed}\n`,
+  ].join('\n');
+}
+
+async function replay(output: string, flags: ReplayFlags): Promise<void> {
+  const { predicate } = await readManifest(output, await publicKey(flags.key));
+  const model =
+    flags.package === undefined ? await registered(predicate, flags.registry) : await loadPackage(flags.package);
+  const replayed = await replayRow({ output, predicate, model, row: flags.row, input: flags.input ?? null });
+  if (flags.json) process.stdout.write(`${JSON.stringify(replayed)}\n`);
+  else if (replayed.same)
+    process.stdout.write(`row ${flags.row} gives the same bits with ${model.ref}:\n${replayed.again}\n`);
+  else process.stdout.write(`row ${flags.row} says\n${replayed.written}\nand scored again\n${replayed.again}\n`);
+  if (!replayed.same)
+    throw new SluiceError('verification_failed', `row ${flags.row} scored again is not what the output says`);
+}
+
+const registered = async ({ model }: Predicate, registry: string | undefined): Promise<ModelPackage> =>
+  (await openRegistry(registry)).resolve(model.ref);
+
+/** The folder of the package that is looked at; null: none was named. */
+async function packageFolder(output: string, flags: VerifyFlags): Promise<string | null> {
+  if (flags.package !== undefined || flags.registry === undefined) return flags.package ?? null;
+  try {
+    const { predicate } = await readManifest(output, null);
+    return (await registered(predicate, flags.registry)).folder;
+  } catch (error) {
+    // What is wrong with the manifest is found by whoever verifies.
+    if (error instanceof SluiceError && error.code === 'manifest_invalid') return null;
+    throw error;
+  }
+}
+
+async function publicKey(file: string | undefined): Promise<ReturnType<typeof readKey> | null> {
+  if (file === undefined) return null;
+  const pem = await readFile(file, 'utf8').catch((cause) => {
+    throw new SluiceError('usage', `the key ${file} cannot be read: ${fileFault(cause)}`, { cause });
+  });
+  return readKey(pem, 'public', file);
+}

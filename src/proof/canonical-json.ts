@@ -1,0 +1,19 @@
+// JSON that is the same bytes for the same value (RFC 8785): what is hashed and signed must not depend on who wrote it.
+
+export type JsonValue =
+  | string
+  | number
+  | boolean
+  | null
+  | readonly JsonValue[]
+  | { readonly [key: string]: JsonValue | undefined };
+
+/** Keys are sorted by their UTF-16 code units, nothing stands between tokens; what is undefined is left out. */
+export function canonicalJson(value: JsonValue): string {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('JSON has no such number');
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
+  const entries = Object.entries(value as Record<string, JsonValue | undefined>).filter(([, v]) => v !== undefined);
+  entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return `{${entries.map(([k, v]) => `${JSON.stringify(k)}:${canonicalJson(v!)}`).join(',')}}`;
+}

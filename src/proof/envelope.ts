@@ -1,0 +1,106 @@
+// The DSSE envelope around a statement: signed with Ed25519 or P-256 if there is a key, and sealed against accidents in any case.
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { SluiceError } from '../core/errors.ts';
+import { canonicalJson, type JsonValue } from './canonical-json.ts';
+
+const PAYLOAD_TYPE = 'application/vnd.in-toto+json';
+
+interface Signature {
+  keyid: string;
+  sig: string;
+}
+
+interface Envelope {
+  payload: string;
+  payloadType: string;
+  /** Of the envelope without this member, as canonical JSON: it finds accidents, also where nothing is signed. */
+  sha256: string;
+  signatures: Signature[];
+}
+
+/** What DSSE signs: type and payload, each with its length in front. */
+export function preAuthentication(payload: Uint8Array): Buffer {
+  const head = `DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${payload.length} `;
+  return Buffer.concat([Buffer.from(head), payload]);
+}
+
+/** SHA-256 of the public key as SubjectPublicKeyInfo. */
+export const keyIdOf = (key: KeyObject): string =>
+  createHash('sha256')
+    .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'der' }))
+    .digest('hex');
+
+/** @throws SluiceError usage: no key, or none of Ed25519 or P-256 */
+export function readKey(pem: string, kind: 'private' | 'public', file: string): KeyObject {
+  let key: KeyObject;
+  try {
+    key = kind === 'private' ? createPrivateKey(pem) : createPublicKey(pem);
+  } catch (cause) {
+    throw new SluiceError('usage', `${file} holds no ${kind} key in PEM without a passphrase`, { cause });
+  }
+  const { asymmetricKeyType: type, asymmetricKeyDetails: details } = key;
+  if (type === 'ed25519' || (type === 'ec' && details?.namedCurve === 'prime256v1')) return key;
+  throw new SluiceError('usage', `${file} holds a key that is neither Ed25519 nor P-256`);
+}
+
+const algorithmOf = (key: KeyObject): string | null => (key.asymmetricKeyType === 'ed25519' ? null : 'sha256');
+
+/** The text of an envelope; `key` null: it is not signed. */
+export function seal(statement: JsonValue, key: KeyObject | null): string {
+  const payload = Buffer.from(canonicalJson(statement));
+  const signatures: Signature[] = [];
+  if (key !== null) {
+    const sig = sign(algorithmOf(key), preAuthentication(payload), key).toString('base64');
+    signatures.push({ keyid: keyIdOf(key), sig });
+  }
+  const body = { payload: payload.toString('base64'), payloadType: PAYLOAD_TYPE, signatures };
+  return `${canonicalJson({ ...body, sha256: checksum(body) } as unknown as JsonValue)}\n`;
+}
+
+const checksum = (body: Omit<Envelope, 'sha256'>): string =>
+  createHash('sha256')
+    .update(canonicalJson(body as unknown as JsonValue))
+    .digest('hex');
+
+export interface Opened {
+  statement: JsonValue;
+  /** Key ids of the signatures; with `key`: the one that was checked. */
+  signedBy: string[];
+}
+
+/**
+ * Reads an envelope and checks that not a byte of it was changed; with a key also who signed it.
+ * @throws SluiceError manifest_invalid: it is damaged, or not signed by that key
+ */
+export function unseal(text: string, key: KeyObject | null): Opened {
+  let envelope: Envelope;
+  let statement: JsonValue;
+  let body: Omit<Envelope, 'sha256'>;
+  try {
+    envelope = JSON.parse(text) as Envelope;
+    const { sha256: _, ...rest } = envelope;
+    body = rest;
+    statement = JSON.parse(Buffer.from(envelope.payload, 'base64').toString()) as JsonValue;
+  } catch (cause) {
+    throw damaged('it is not what Sluice writes', cause);
+  }
+  const payload = Buffer.from(envelope.payload, 'base64');
+  // Whatever reads the same and is written in another way was changed by somebody, too.
+  if (canonicalJson(statement) !== payload.toString() || payload.toString('base64') !== envelope.payload) {
+    throw damaged('its payload is not in the form that was signed');
+  }
+  if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text) throw damaged('it was written by somebody else');
+  if (envelope.payloadType !== PAYLOAD_TYPE) throw damaged('its payload is of another type');
+  if (envelope.sha256 !== checksum(body)) throw damaged('it was changed after it was written');
+  if (key === null) return { statement, signedBy: envelope.signatures.map((s) => s.keyid) };
+  const id = keyIdOf(key);
+  const own = envelope.signatures.find((s) => s.keyid === id);
+  if (!own) throw new SluiceError('manifest_invalid', 'the manifest is not signed with this key');
+  if (!verify(algorithmOf(key), preAuthentication(payload), key, Buffer.from(own.sig, 'base64'))) {
+    throw new SluiceError('manifest_invalid', 'the signature of the manifest is broken');
+  }
+  return { statement, signedBy: [id] };
+}
+
+const damaged = (how: string, cause?: unknown): SluiceError =>
+  new SluiceError('manifest_invalid', `the manifest is damaged: ${how}`, { cause });

@@ -1,0 +1,129 @@
+// What a manifest says: an in-toto statement about an output and its list of rejected rows.
+import { SluiceError } from '../core/errors.ts';
+import type { Digest, Mark } from './byte-witness.ts';
+import { canonicalJson, type JsonValue } from './canonical-json.ts';
+import { merkleRoot } from './merkle.ts';
+
+const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
+/** Described in docs/proof.md. */
+const PREDICATE_TYPE = 'urn:sluice:scored-file:v1';
+
+/** The ending that the manifest of an output has behind its name. */
+export const MANIFEST_ENDING = '.manifest.json';
+
+/** A file of a run. `stored`: as it lies on the disk; `content`: unpacked, null where that is no text of lines (Parquet). */
+export interface ProvenFile {
+  /** Without its folder. */
+  name: string;
+  stored: Digest;
+  content: Digest | null;
+}
+
+/** The part of a run that is one block: where it ends in each file, and what there was up to there. */
+export interface ProvenBlock {
+  rows: number;
+  rejected: number;
+  input: Mark;
+  /** null: the output has no lines. */
+  output: Mark | null;
+  /** null: there is no list. */
+  list: Mark | null;
+}
+
+export interface Predicate {
+  model: { ref: string; package_sha256: string; files: readonly { name: string; sha256: string }[] };
+  made_by: { sluice: string; node: string; onnxruntime: string; evaluator: string };
+  /** Those that change the output, in the words of a pipeline file. */
+  options: { readonly [key: string]: JsonValue | undefined };
+  input: ProvenFile;
+  output: ProvenFile;
+  list: ProvenFile | null;
+  rows: {
+    read: number;
+    scored: number;
+    rejected: number;
+    skipped: number;
+    rejected_by_code: Readonly<Record<string, number>>;
+  };
+  blocks: readonly ProvenBlock[];
+  /** SHA-256 of the manifest that lay there before; null: none did. */
+  previous: string | null;
+}
+
+/** `[rows, rejected, input, output, list]`, each of the last `[end, sha256, lines, sums]` or null. */
+const rowOf = ({ rows, rejected, input, output, list }: ProvenBlock): JsonValue => {
+  const mark = (m: Mark | null): JsonValue => (m === null ? null : [m.end, m.sha256, m.lines, m.sums]);
+  return [rows, rejected, mark(input), mark(output), mark(list)];
+};
+
+/** The root over the canonical JSON of each block. */
+const rootOf = (entries: readonly JsonValue[]): string =>
+  merkleRoot(entries.map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
+
+export function statementOf(predicate: Predicate): JsonValue {
+  const { output, list, blocks } = predicate;
+  const entries = blocks.map(rowOf);
+  const subject = [output, ...(list ? [list] : [])].map((f) => ({ name: f.name, digest: { sha256: f.stored.sha256 } }));
+  return {
+    _type: STATEMENT_TYPE,
+    subject,
+    predicateType: PREDICATE_TYPE,
+    predicate: {
+      ...predicate,
+      blocks: { count: entries.length, merkle_root: rootOf(entries), entries },
+    } as unknown as JsonValue,
+  };
+}
+
+interface Written extends Omit<Predicate, 'blocks'> {
+  blocks: {
+    count: number;
+    merkle_root: string;
+    entries: [number, number, WrittenMark, WrittenMark | null, WrittenMark | null][];
+  };
+}
+type WrittenMark = [end: number, sha256: string, lines: number, sums: string];
+
+/** Reads a statement and checks that it does not contradict itself. @throws SluiceError manifest_invalid */
+export function predicateOf(statement: JsonValue): Predicate {
+  const { _type, predicateType, predicate, subject } = statement as unknown as {
+    _type: string;
+    predicateType: string;
+    predicate: Written;
+    subject: { name: string; digest: { sha256: string } }[];
+  };
+  if (_type !== STATEMENT_TYPE || predicateType !== PREDICATE_TYPE) throw invalid('it is about something else');
+  const mark = (m: WrittenMark | null): Mark | null => m && { end: m[0], sha256: m[1], lines: m[2], sums: m[3] };
+  const blocks = predicate.blocks.entries.map(
+    ([rows, rejected, input, output, list]): ProvenBlock => ({
+      rows,
+      rejected,
+      input: mark(input)!,
+      output: mark(output),
+      list: mark(list),
+    }),
+  );
+  const read = { ...predicate, blocks };
+  const sum = (of: (b: ProvenBlock) => number) => blocks.reduce((total, b) => total + of(b), 0);
+  const { rows } = read;
+  const byCode = Object.values(rows.rejected_by_code).reduce((a, b) => a + b, 0);
+  if (rows.read !== rows.scored + rows.rejected + rows.skipped) throw invalid('its rows do not add up');
+  if (
+    sum((b) => b.rows) !== rows.read - rows.skipped ||
+    sum((b) => b.rejected) !== rows.rejected ||
+    byCode !== rows.rejected
+  ) {
+    throw invalid('its blocks do not add up to its rows');
+  }
+  if (canonicalJson(statementOf(read)) !== canonicalJson(statement)) {
+    throw invalid(
+      predicate.blocks.merkle_root === rootOf(predicate.blocks.entries)
+        ? 'it contradicts itself'
+        : 'its blocks do not have the root it names',
+    );
+  }
+  if (subject[0]!.digest.sha256 !== read.output.stored.sha256) throw invalid('it contradicts itself');
+  return read;
+}
+
+const invalid = (how: string): SluiceError => new SluiceError('manifest_invalid', `the manifest is damaged: ${how}`);

@@ -1,0 +1,42 @@
+// Which files a run reads and writes, and what each is to it: none may be two of them.
+import { type Endpoint, STDIO } from './endpoints.ts';
+import type { RejectsList } from './rejects-list.ts';
+import { manifestNameOf } from './run-proof.ts';
+import type { RunFile } from './same-files.ts';
+import type { FileRunSpec } from './spec.ts';
+
+/** One input and where its predictions go; null: to the topic or the table of the run. */
+export interface Step {
+  input: Endpoint;
+  output: Endpoint | null;
+}
+
+export function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {
+  const files = inputs
+    .filter(({ name, query }) => name !== STDIO && !query)
+    .map(({ name }) => ({ name, role: 'the input' }));
+  if (spec.shard) files.push({ name: spec.shard.path, role: 'the plan' });
+  return spec.file === '' ? files : [...files, { name: spec.file, role: 'the pipeline' }];
+}
+
+export function filesWritten(
+  spec: FileRunSpec,
+  steps: readonly Step[],
+  rejects: RejectsList,
+  several: boolean,
+): RunFile[] {
+  const of = (input: Endpoint) => (several ? ` of ${input.name}` : '');
+  const outputs = steps.flatMap(({ input, output }) =>
+    output === null || output.name === STDIO ? [] : [{ name: output.name, role: `the output${of(input)}` }],
+  );
+  const lists = new Map<string, RunFile>();
+  for (const { input } of steps) {
+    const name = rejects.pathFor(input);
+    // One list may be that of all inputs; where each is to have its own, two of one name are a mistake.
+    if (name !== null) lists.set(rejects.each ? input.name : name, { name, role: `the list of rejected rows${rejects.each ? of(input) : ''}` }); // biome-ignore format: one line
+  }
+  const manifests = outputs
+    .filter(() => spec.manifest !== false)
+    .map(({ name, role }) => ({ name: manifestNameOf(name), role: `the manifest of ${role}` }));
+  return [...outputs, ...manifests, ...lists.values()];
+}

@@ -1,0 +1,34 @@
+// Inputs of a run that failed: whether the next one is tried, and what is said of them in the end.
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
+
+/** Faults of an input's files: they say nothing of the next input. */
+const OF_ITS_FILES = new Set<ErrorCode>([
+  'input_not_found',
+  'input_unreadable',
+  'input_changed',
+  'output_unwritable',
+  'output_exists_as_folder',
+]);
+
+/** Whether the next input may go well where one ended like this; anything else ends the run. */
+export const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
+
+export interface InputFailure {
+  input: string;
+  error: SluiceError;
+}
+
+/** Every input that failed, by name, and what became of the others. */
+export function failureOf(
+  failures: readonly InputFailure[],
+  { inputs, tried }: { inputs: number; tried: number },
+): SluiceError {
+  const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
+  const lines = failures.map(({ input, error }) => `  ${input}: ${toldError(error).replaceAll('\n', '\n  ')}`);
+  // Stopped by the gate is only who was stopped by nothing else.
+  const { error } = failures.findLast((failure) => failure.error.code !== 'gate_stopped') ?? failures.at(-1)!;
+  return new SluiceError(
+    error.code,
+    `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
+  );
+}
