@@ -2,7 +2,7 @@
 import type { KeyObject } from 'node:crypto';
 import { stat } from 'node:fs/promises';
 import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
-import { asSluiceError, SluiceError, toldError } from '../core/errors.ts';
+import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';

@@ -1,5 +1,5 @@
 // Inputs of a run that failed: whether the next one is tried, and what is said of them in the end.
-import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import { type ErrorCode, SluiceError, toldError } from '../core/errors.ts';
 
 /** Faults of an input's files: they say nothing of the next input. */
 const OF_ITS_FILES = new Set<ErrorCode>([
