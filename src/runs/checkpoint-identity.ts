@@ -50,7 +50,8 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
 function flat(prefix: string, part: object): RunIdentity {
   const found: RunIdentity = {};
   for (const [key, value] of Object.entries(part)) {
-    if (WITHOUT_EFFECT.has(key) || value === undefined) continue;
+    // Further inside keys may be names of columns.
+    if (value === undefined || (!prefix.includes('.') && WITHOUT_EFFECT.has(key))) continue;
     const name = `${prefix}.${key}`;
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) Object.assign(found, flat(name, value));
     else found[name] = value;

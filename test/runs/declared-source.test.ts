@@ -3,9 +3,15 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { expect, test } from 'vitest';
+import { pipelineOf } from '../../src/config/pipeline-said.ts';
+import type { FileSource } from '../../src/config/pipeline-schema.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { loadPackage } from '../../src/model/package/load-package.ts';
+import { differencesOf, identityOf } from '../../src/runs/checkpoint-identity.ts';
+import { endpoint } from '../../src/runs/endpoints.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { encoded } from '../support/encodings.ts';
+import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const [HEADER, ...LINES] = Buffer.concat([...generatePortfolio({ rows: 40, seed: 11, dirty: false, ids: true })])
@@ -151,4 +157,38 @@ checkTest('contradictions are told by lint, with their place', async () => {
 test('flags that are no pairs are refused', async () => {
   const run = await score(scratch(), 'in.csv', '--rename', 'amount');
   expect([run.code, run.stderr]).toEqual([2, expect.stringContaining('--rename takes pairs: column=…')]);
+});
+
+test('whatever is declared is part of what a run that goes on has to be, also of a column called path', async () => {
+  const name = path.join(scratch(), 'in.csv');
+  writeFileSync(name, CLEAN);
+  const model = await loadPackage(CREDIT_DEFAULT);
+  const identity = (said: Partial<FileSource>) => {
+    const source = { type: 'file' as const, path: name, ...said };
+    const spec = {
+      ...pipelineOf({ model: 'credit-default', source, sink: { type: 'file', path: 'o.csv' } as never }),
+      source,
+    };
+    return identityOf({
+      spec,
+      model,
+      input: endpoint(name, source, 'csv'),
+      output: endpoint('o.csv', {}, 'csv'),
+      list: null,
+    });
+  };
+  const plain = await identity({});
+  const declarations: Partial<FileSource>[] = [
+    ...[{ decimal: 'comma' as const }, { trim: true }, { null_values: ['-'] }, { encoding: 'latin1' as const }],
+    ...[
+      { columns: { ignore: ['x'] } },
+      { columns: { rename: { path: 'X' } } },
+      { columns: { constants: { workers: 1 } } },
+    ],
+    ...[{ header: false, columns: { names: ['a'] } }, { trailer: { marker: 'T', rows_field: 2 } }],
+  ];
+  for (const said of declarations) {
+    expect(differencesOf(plain, await identity(said)), JSON.stringify(said)).not.toEqual([]);
+    expect(differencesOf(await identity(said), await identity(structuredClone(said)))).toEqual([]);
+  }
 });

@@ -1,6 +1,7 @@
 // Cells that were found but not yet read: where they lie in the bytes, and how a column of the model reads them.
 import { type ColumnData, MISSING } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
+import { withoutBlanks } from '../../core/input-declaration.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
 import { endWithoutBlanks, LocalNumbers, skipBlanks } from './declared-cells.ts';
 import type { RecordSlice } from './decoder.ts';
@@ -96,6 +97,8 @@ export class CellColumn {
   readonly #emptyIsMissing: boolean;
   /** 1 for the types of cells whose bytes are a number and nothing else, if they are one. */
   readonly #plain: Uint8Array;
+  /** Blanks are taken off all cells at once: no word is known with blanks around it. */
+  readonly #trimsAll: boolean;
   /** How texts write numbers; null: with a point. */
   readonly #local: LocalNumbers | null;
 
@@ -107,6 +110,8 @@ export class CellColumn {
     const known = reader.kind === 'boolean' || reader.kind === 'category' ? reader.codes : [];
     this.#words = new Dictionary([...missing.map((word): [string, number] => [word, MISSING]), ...known]);
     this.#emptyIsMissing = reader.missingTexts.has('');
+    const words = [...missing, ...reader.codes.keys()];
+    this.#trimsAll = reader.trims && words.every((word) => withoutBlanks(word) === word);
     this.#local = reader.notation && new LocalNumbers(reader.notation);
     this.#plain = new Uint8Array(FALSE + 1);
     this.#plain[TEXT] = Number(!reader.missingNumbers && !this.#local);
@@ -116,6 +121,7 @@ export class CellColumn {
   /** Reads the cells of the table's first `rows` rows into rows `first`.. of `out`; a row with a fault becomes REJECTED. */
   read(table: CellTable, rows: number, out: ColumnData, first: number): void {
     const { kind } = this.#reader;
+    if (this.#trimsAll) this.#trimAll(table, rows);
     if (kind === 'number') this.#numbers(table, rows, out, first);
     else if (kind === 'text') this.#texts(table, rows, out, first);
     else this.#codes(table, rows, out, first);
@@ -165,6 +171,16 @@ export class CellColumn {
       if (states[r] !== VALID) continue;
       const fault = this.#fallback(table, at, out, first + r);
       if (fault) table.refuse(r, fault, this.#reader.name);
+    }
+  }
+
+  #trimAll({ bytes, starts, ends, types, states, width }: CellTable, rows: number): void {
+    for (let r = 0, at = this.#field; r < rows; r++, at += width) {
+      if (states[r] !== VALID || types[at] !== TEXT) continue;
+      const end = ends[at]!;
+      const start = skipBlanks(bytes, starts[at]!, end);
+      starts[at] = start;
+      ends[at] = endWithoutBlanks(bytes, start, end);
     }
   }
 
