@@ -12,7 +12,7 @@ const CAMPAIGNS = [
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/{mutations,zoo}.test.ts',
-  'test/runs/{containers,commit}.test.ts',
+  'test/runs/{containers,commit,resume,resume-faults}.test.ts',
 ];
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */

@@ -11,7 +11,7 @@ import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
-import { openQuerySource, openTable, withDigest } from './database-ends.ts';
+import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
 import {
   type Endpoint,
   inputsOf,
@@ -337,7 +337,7 @@ class FileRun {
       : await openSource(input, spec.tuning?.readBytes, place.proof?.sourceStored);
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
-      const { source, digest } = withDigest(opened);
+      const { source, digest } = digestedSource(opened);
       const { manifest } = model;
       const table = {
         manifest,
