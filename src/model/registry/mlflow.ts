@@ -9,7 +9,7 @@ import { ManifestSchema } from '../package/manifest.ts';
 import { type PackageFile, packageHash } from '../package/package-hash.ts';
 import { withoutSlashes } from './address.ts';
 import { isPackagePath } from './cache.ts';
-import { unavailable } from './http-client.ts';
+import { unavailable } from '../../storage/http-client.ts';
 import {
   MlflowClient,
   type MlflowClientOptions,

@@ -9,7 +9,7 @@ import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
 import { RemoteRegistry, type Store } from './remote.ts';
 import { S3Store } from './s3.ts';
-import { s3Credentials } from './s3-credentials.ts';
+import { s3Credentials } from '../../storage/s3-credentials.ts';
 
 export interface OpenRemoteOptions {
   options: RegistryOptions;

@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
 
 export interface S3Credentials {
   accessKeyId: string;
