@@ -163,7 +163,12 @@ export class HttpClient {
           (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
         const late = performance.now() - began > 3 * timeoutMs && small;
         if (!again || late || tried > retries || this.#closing.signal.aborted) {
-          throw unavailable(name, error instanceof Retry ? error.message : code || (error as Error).message, error, outage);
+          throw unavailable(
+            name,
+            error instanceof Retry ? error.message : code || (error as Error).message,
+            error,
+            outage,
+          );
         }
         const pause = FIRST_PAUSE_MS * 2 ** (tried - 1) * (0.5 + Math.random());
         const asked = error instanceof Retry ? (error.pauseMs ?? 0) : 0;

@@ -8,6 +8,12 @@ const GROWS_AFTER = 1000;
 /** Parts on their way at the same time. */
 const AT_ONCE = 3;
 
+/** Nothing, where there is no such object. @throws SluiceError storage_unavailable */
+export async function removeObject(name: string): Promise<void> {
+  const { bucket, key } = objectAddress(name);
+  await bucketClient(bucket).remove(key);
+}
+
 /** Modes: open → whole (all bytes are there, nobody sees them) → published, or aborted from any of them. */
 export class ObjectUpload {
   readonly name: string;

@@ -1,7 +1,15 @@
 // Objects of one bucket: signed calls, conditional writes, listings.
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
-import { type Download, type HttpCall, HttpClient, type OutageCode, type Reply, type StreamedReply, unavailable } from './http-client.ts';
+import {
+  type Download,
+  type HttpCall,
+  HttpClient,
+  type OutageCode,
+  type Reply,
+  type StreamedReply,
+  unavailable,
+} from './http-client.ts';
 import type { S3Credentials } from './s3-credentials.ts';
 
 export interface S3ClientOptions {
@@ -143,7 +151,9 @@ export class S3Client {
   async completeParts(key: string, upload: string, etags: readonly string[]): Promise<void> {
     const url = this.#url(key);
     url.searchParams.set('uploadId', upload);
-    const parts = etags.map((etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`);
+    const parts = etags.map(
+      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`,
+    );
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#http.text({ method: 'POST', url, headers, body });
