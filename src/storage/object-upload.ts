@@ -84,11 +84,15 @@ export class ObjectUpload {
     const part = this.#parts.length + 1;
     const sent = this.#client.putPart(this.#key, upload, part, body);
     this.#parts.push(sent);
-    const running = sent.catch((error: unknown) => {
-      this.#failure ??= error;
-    });
+    const running: Promise<void> = sent
+      .then(
+        () => {},
+        (error: unknown) => {
+          this.#failure ??= error;
+        },
+      )
+      .finally(() => this.#running.delete(running));
     this.#running.add(running);
-    void running.then(() => this.#running.delete(running));
     this.#held = Buffer.allocUnsafe(FIRST_PART_BYTES * 2 ** Math.floor(part / GROWS_AFTER));
     this.#filled = 0;
     if (this.#running.size >= AT_ONCE) await Promise.race(this.#running);

@@ -149,6 +149,7 @@ export class S3Client {
 
   /** The object is there, whole. A failure may come with the status 200. */
   async completeParts(key: string, upload: string, etags: readonly string[]): Promise<void> {
+    const before = (await this.head(key))?.etag;
     const url = this.#url(key);
     url.searchParams.set('uploadId', upload);
     const parts = etags.map(
@@ -157,8 +158,9 @@ export class S3Client {
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
     const reply = await this.#http.text({ method: 'POST', url, headers, body });
-    // Sent twice, because its first answer got lost: then the upload is over, and the object tells whether it went well.
-    if (reply.status === 404 && reply.sent > 1 && (await this.head(key)) !== null) return;
+    // Sent twice, because its first answer got lost: then the upload is over, and another object than before tells that it went well.
+    const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.etag : undefined;
+    if (after !== undefined && after !== before) return;
     this.#expect(reply, [200]);
     const code = tag(reply.text, 'Code');
     if (code !== '') throw unavailable(this.#options.name, `it answered ${code}`, undefined, this.#options.code);
