@@ -53,7 +53,7 @@ export async function openTable(sink: PostgresSink, output: TableOutput): Promis
 }
 
 /** The same source, whose bytes are digested on their way. */
-export function withDigest(source: OpenSource): { source: OpenSource; digest: () => string } {
+export function digestedOnTheWay(source: OpenSource): { source: OpenSource; digest: () => string } {
   const hash = createHash('sha256');
   return { source: { ...source, chunks: hashing(source.chunks, hash) }, digest: () => hash.digest('hex') };
 }

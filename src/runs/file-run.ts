@@ -9,7 +9,7 @@ import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
-import { openQuerySource, openTable, withDigest } from './database-ends.ts';
+import { digestedOnTheWay, openQuerySource, openTable } from './database-ends.ts';
 import {
   type Endpoint,
   inputsOf,
@@ -339,7 +339,7 @@ class FileRun {
       : await openSource(input, spec.tuning?.readBytes);
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
-      const { source, digest } = withDigest(opened);
+      const { source, digest } = digestedOnTheWay(opened);
       const { manifest } = model;
       const table = {
         manifest,
