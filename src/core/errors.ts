@@ -287,6 +287,12 @@ export const ERRORS = {
     'Run again: nothing of the run is visible, or all of it, and then the repetition changes nothing.',
   ),
 
+  // --- object storage
+  storage_unavailable: dependency(
+    'Object storage cannot be reached, or refuses.',
+    'Check the address, the credentials and what they may do; an output that was begun is not there.',
+  ),
+
   // --- models
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),

@@ -74,12 +74,13 @@ export class TableWriter {
   /** @throws SluiceError database_* | Overtaken; then nothing of the batch is there, or all of it, as `committed` says */
   write(batch: TableBatch): Promise<void> {
     return this.#attempt(async (client) => {
+      // Outside of the transaction, because two members may make the same table, and a refusal would end it.
       const target = await this.#targetOf(client, batch.columns);
+      const letters = batch.letters === '' ? null : await this.#lettersOf(client);
       await client.query('BEGIN');
       await this.#offsets.advance(client, batch.partition, batch.from, batch.to);
       if (batch.rows !== '') await this.#put(client, target, batch.rows);
-      if (batch.letters !== '')
-        await put(client, sqlName(this.#letters!), await this.#lettersOf(client), batch.letters);
+      if (letters !== null) await put(client, sqlName(letters.name), letters, batch.letters);
       await client.query('COMMIT');
     });
   }

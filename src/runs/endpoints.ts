@@ -13,6 +13,7 @@ import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type ByteSource, type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import { isObject, matchingObjects } from '../storage/objects.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 import type { PlannedInput } from './shard-plan.ts';
@@ -77,6 +78,11 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
     return [{ name, format: 'csv', compression: 'none', delimiter: ',', query: source }];
   }
   if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
+  if (isObject(source.path) && isPattern(source.path)) {
+    const names = await matchingObjects(source.path);
+    if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
+    return names.map((name) => endpoint(name, source, 'csv'));
+  }
   if (!isPattern(source.path) || (await stat(source.path).catch(() => null))) {
     return [endpoint(source.path, source, 'csv')];
   }
@@ -163,7 +169,10 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
 
 async function openBytes({ name, planned }: Endpoint, readBytes?: number): Promise<ByteSource> {
   if (planned) return (await import('./shard-source.ts')).openPiece(planned, readBytes);
-  return name === STDIO ? fromStream(process.stdin) : openFile(name, readBytes);
+  if (name === STDIO) return fromStream(process.stdin);
+  if (!isObject(name)) return openFile(name, readBytes);
+  const { openObject } = await import('../storage/object-source.ts');
+  return openObject(name);
 }
 
 /** What the engine reads an input as. */
@@ -211,6 +220,8 @@ async function parquetOf(
   regular: boolean,
   read: { bytes: number; text: number },
 ): Promise<Chunks> {
+  if (isObject(name))
+    throw new SluiceError('usage', `${name}: a Parquet file is read from its end: copy it to a disk first`);
   if (!regular) throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { parquetLines } = await import('../io/source/parquet-lines.ts');

@@ -10,6 +10,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
+import { isObject } from '../storage/objects.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
 import { type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
@@ -85,6 +86,8 @@ async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (shared) {
     return { refused: false, why: 'one list of rejected rows is that of several inputs; put {name} into its path' };
   }
+  const away = [input.name, output.name, list].find((name) => name !== null && isObject(name));
+  if (away !== undefined) return { refused: true, why: `${away} is in object storage, and is written as a whole` };
   const there = await stat(input.name).catch(() => null);
   // That it is not there says who opens it.
   if (there?.isFile() === false) {

@@ -25,7 +25,7 @@ export function measureCertificatesOf(pipelines: readonly Ends[], metrics: Metri
 
 /** Gives what ends it. The folder of a name with `{partition}` in it is that of what stands before. */
 export function watchOutput({ sink }: Pick<Pipeline, 'sink'>, metrics: Metrics): () => void {
-  if (sink.type !== 'file') return () => {};
+  if (sink.type !== 'file' || sink.path.startsWith('s3://')) return () => {};
   const [fixed = ''] = sink.path.split('{');
   const folder = path.dirname(sink.path.includes('{') ? `${fixed}x` : sink.path);
   return watchDisks(metrics, { output: folder });

@@ -16,7 +16,7 @@ const MAY_IMPORT = new Map(
 /** Third-party package → the rooms that may import it. */
 const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['inference/evaluate'],
-  aws4fetch: ['model/registry'],
+  aws4fetch: ['storage'],
   pg: ['postgres'],
   'pg-copy-streams': ['postgres'],
   'csv-parse': ['io/decode', 'onboarding'],

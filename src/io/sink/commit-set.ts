@@ -5,6 +5,7 @@ import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 import { type Log, SILENT } from '../../core/log.ts';
+import { isObject } from '../../storage/objects.ts';
 import type { ByteSink } from './byte-sink.ts';
 import {
   type CommitFile,
@@ -19,6 +20,7 @@ import {
 import { targetOf, writeError } from './file-target.ts';
 import { dropKept, hiddenName, journalsBeside, type KeptFile, keepLatest, takeOver } from './kept-files.ts';
 import { clearLeftOvers, type LeftOver, recover, waitForOthers } from './leftovers.ts';
+import { ObjectSet } from './object-set.ts';
 import { holdLease } from './owner.ts';
 import { writeAll } from './write-all.ts';
 
@@ -40,6 +42,8 @@ interface Member extends CommitFile {
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
+  /** Objects, which are elsewhere. */
+  readonly #objects = new ObjectSet();
   readonly #log: Log;
   /** In the names of all its members: what of a run belongs together. */
   #token = newToken();
@@ -60,6 +64,7 @@ export class CommitSet {
     file: string,
     { beside = false, from = null }: { beside?: boolean; from?: number | null } = {},
   ): Promise<ByteSink> {
+    if (isObject(file)) return this.#objects.open(file, beside);
     const { target, present, direct } = await targetOf(file);
     if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
     if (direct) return openDirect(target);
@@ -138,11 +143,13 @@ export class CommitSet {
   /** Ends it without removing anything: whoever goes on finds it. Idempotent, never throws. */
   async leave(): Promise<void> {
     for (const member of this.#members.splice(0)) await shut(member);
+    await this.#objects.abort();
     await this.#release();
   }
 
   /** What is under this name now goes when the others come: it is of an earlier run. @throws SluiceError output_* */
   async remove(file: string): Promise<void> {
+    if (isObject(file)) return this.#objects.remove(file);
     const { target, present, direct } = await targetOf(file);
     if (direct || !present?.isFile()) return;
     try {
@@ -165,6 +172,7 @@ export class CommitSet {
       if (files.length > 0) await putInPlace(files, this.#log);
       // What an earlier run left to be gone on with is replaced.
       for (const { target } of files) await dropKept(target).catch(() => {});
+      await this.#objects.publish();
     } catch (cause) {
       for (const m of this.#members) await (this.#holding ? shut(m) : discard(m));
       throw writeError(files[0]?.target ?? '', cause, 'output_failed');
@@ -177,6 +185,7 @@ export class CommitSet {
   /** Leaves nothing. Idempotent, never throws. */
   async abort(): Promise<void> {
     for (const m of this.#members.splice(0)) await discard(m);
+    await this.#objects.abort();
     await this.#release();
   }
 

@@ -3,7 +3,7 @@
 import type { Static, TSchema } from 'typebox';
 import { Type } from 'typebox';
 import { Value } from 'typebox/value';
-import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from './http-client.ts';
+import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from '../../storage/http-client.ts';
 
 export interface MlflowClientOptions {
   name: string;

@@ -5,11 +5,11 @@ import path from 'node:path';
 import { parseYaml } from '../../config/yaml-document.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { unavailable } from '../../storage/http-client.ts';
 import { ManifestSchema } from '../package/manifest.ts';
 import { type PackageFile, packageHash } from '../package/package-hash.ts';
 import { withoutSlashes } from './address.ts';
 import { isPackagePath } from './cache.ts';
-import { unavailable } from './http-client.ts';
 import {
   MlflowClient,
   type MlflowClientOptions,

@@ -4,12 +4,12 @@ import type { RegistryOptions } from '../../config/registry-options.ts';
 import { cacheFolder } from '../../core/cache-folder.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
+import { s3Credentials } from '../../storage/s3-credentials.ts';
 import { withoutSlashes } from './address.ts';
 import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
 import { RemoteRegistry, type Store } from './remote.ts';
 import { S3Store } from './s3.ts';
-import { s3Credentials } from './s3-credentials.ts';
 
 export interface OpenRemoteOptions {
   options: RegistryOptions;

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { formatYaml } from '../../config/yaml.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { unavailable } from '../../storage/http-client.ts';
+import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3-client.ts';
 import { type PackageFile, packageHash } from '../package/package-hash.ts';
 import { readAliases } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
-import { unavailable } from './http-client.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
-import { S3Client, type S3ClientOptions, type S3Object } from './s3-client.ts';
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';

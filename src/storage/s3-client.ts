@@ -1,7 +1,15 @@
 // Objects of one bucket: signed calls, conditional writes, listings.
 import { createHash } from 'node:crypto';
 import { AwsV4Signer } from 'aws4fetch';
-import { type Download, type HttpCall, HttpClient, type Reply, unavailable } from './http-client.ts';
+import {
+  type Download,
+  type HttpCall,
+  HttpClient,
+  type OutageCode,
+  type Reply,
+  type StreamedReply,
+  unavailable,
+} from './http-client.ts';
 import type { S3Credentials } from './s3-credentials.ts';
 
 export interface S3ClientOptions {
@@ -15,6 +23,8 @@ export interface S3ClientOptions {
   timeoutMs: number;
   retries: number;
   caFile?: string | undefined;
+  /** As in `HttpClientOptions`. */
+  code?: OutageCode;
 }
 
 export interface S3Object {
@@ -34,7 +44,7 @@ export class S3Client {
 
   constructor(options: S3ClientOptions) {
     this.#options = options;
-    const { name, timeoutMs, retries, caFile } = options;
+    const { name, timeoutMs, retries, caFile, code } = options;
     const authorize = (call: HttpCall) => this.#sign(call);
     this.#http = new HttpClient(options.endpoint.protocol === 'https:', {
       name,
@@ -42,6 +52,7 @@ export class S3Client {
       retries,
       caFile,
       authorize,
+      ...(code ? { code } : {}),
     });
   }
 
@@ -105,6 +116,62 @@ export class S3Client {
     return reply.sent > 1 ? 'unsure' : 'refused';
   }
 
+  /** Size and version; null: there is no such object. */
+  async head(key: string): Promise<{ bytes: number; etag: string } | null> {
+    const reply = this.#expect(await this.#http.text({ method: 'HEAD', url: this.#url(key) }), [200, 404]);
+    if (reply.status === 404) return null;
+    return { bytes: Number(reply.headers['content-length']), etag: reply.headers.etag ?? '' };
+  }
+
+  /** The bytes from `from` to the end of this very version; `body` is null where it is not there any more. */
+  async read(key: string, from: number, etag: string): Promise<StreamedReply> {
+    const headers = { range: `bytes=${from}-`, 'if-match': etag };
+    const reply = await this.#http.stream({ method: 'GET', url: this.#url(key), headers });
+    return reply.body ? reply : this.#expect(reply, [404, 412, 416]);
+  }
+
+  /** Begins an object in parts, of which nobody sees anything before `complete`. Gives its name. */
+  async beginParts(key: string): Promise<string> {
+    const url = this.#url(key);
+    url.searchParams.set('uploads', '');
+    const reply = this.#expect(await this.#http.text({ method: 'POST', url, repeatable: true }), [200]);
+    return tag(reply.text, 'UploadId');
+  }
+
+  /** `part` from 1. Gives its ETag. */
+  async putPart(key: string, upload: string, part: number, body: Uint8Array): Promise<string> {
+    const url = this.#url(key);
+    url.searchParams.set('partNumber', String(part));
+    url.searchParams.set('uploadId', upload);
+    const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
+    return this.#expect(await this.#http.text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
+  }
+
+  /** The object is there, whole. A failure may come with the status 200. */
+  async completeParts(key: string, upload: string, etags: readonly string[]): Promise<void> {
+    const before = (await this.head(key))?.etag;
+    const url = this.#url(key);
+    url.searchParams.set('uploadId', upload);
+    const parts = etags.map(
+      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`,
+    );
+    const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
+    const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
+    const reply = await this.#http.text({ method: 'POST', url, headers, body });
+    // Sent twice, because its first answer got lost: then the upload is over, and another object than before tells that it went well.
+    const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.etag : undefined;
+    if (after !== undefined && after !== before) return;
+    this.#expect(reply, [200]);
+    const code = tag(reply.text, 'Code');
+    if (code !== '') throw unavailable(this.#options.name, `it answered ${code}`, undefined, this.#options.code);
+  }
+
+  async abortParts(key: string, upload: string): Promise<void> {
+    const url = this.#url(key);
+    url.searchParams.set('uploadId', upload);
+    this.#expect(await this.#http.text({ method: 'DELETE', url }), [200, 204, 404]);
+  }
+
   async remove(key: string): Promise<void> {
     this.#expect(await this.#http.text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
   }
@@ -136,7 +203,12 @@ export class S3Client {
     const code = reply.status === 200 ? '' : tag(reply.text, 'Code');
     if (statuses.includes(reply.status) && code !== 'NoSuchBucket') return reply;
     const message = tag(reply.text, 'Message') || reply.text.slice(0, 200);
-    throw unavailable(this.#options.name, `it answered ${reply.status} ${code} ${message}`.trim());
+    throw unavailable(
+      this.#options.name,
+      `it answered ${reply.status} ${code} ${message}`.trim(),
+      undefined,
+      this.#options.code,
+    );
   }
 }
 

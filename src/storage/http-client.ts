@@ -1,4 +1,4 @@
-// HTTP calls to a registry: time-outs, retries with jitter, and every failure of the server as registry_unavailable.
+// HTTP calls to registries and object storage: time-outs, retries with jitter, and every failure of the server in one code.
 import { createHash } from 'node:crypto';
 import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
 import http from 'node:http';
@@ -6,10 +6,10 @@ import https from 'node:https';
 import { Transform } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
 
 export interface HttpCall {
-  method: 'GET' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'PATCH' | 'DELETE';
   url: URL;
   headers?: Record<string, string>;
   /** Bytes, or a file that is streamed from the disk. */
@@ -31,6 +31,13 @@ export interface Download extends Reply {
   sha256: string;
 }
 
+export type OutageCode = 'registry_unavailable' | 'storage_unavailable';
+
+export interface StreamedReply extends Reply {
+  /** null: it was refused. */
+  body: http.IncomingMessage | null;
+}
+
 export interface HttpClientOptions {
   /** The server's name in messages; never with credentials. */
   name: string;
@@ -40,6 +47,8 @@ export interface HttpClientOptions {
   retries: number;
   /** PEM file of the authorities trusted instead of the system's. */
   caFile?: string | undefined;
+  /** What a failure of the server is called. Default: registry_unavailable. */
+  code?: OutageCode;
   /** Authorization headers, computed anew for each attempt. */
   authorize?: (call: HttpCall) => Promise<Record<string, string>>;
 }
@@ -112,6 +121,16 @@ export class HttpClient {
     });
   }
 
+  /**
+   * The answer as it comes; its body is read by whoever asked, and may break off. A refusal (4xx) is read whole.
+   */
+  async stream(call: HttpCall): Promise<StreamedReply> {
+    return this.#tries(call, false, async (response) => {
+      if (response.statusCode! >= 300) return { text: await head(response), body: null };
+      return { text: '', body: response };
+    });
+  }
+
   close(): void {
     this.#closing.abort();
     this.#agent.destroy();
@@ -122,7 +141,7 @@ export class HttpClient {
     small: boolean,
     consume: (response: http.IncomingMessage) => Promise<T>,
   ): Promise<T & Omit<Reply, 'text'>> {
-    const { name, retries, timeoutMs } = this.#options;
+    const { name, retries, timeoutMs, code: outage } = this.#options;
     const began = performance.now();
     for (let tried = 1; ; tried++) {
       try {
@@ -133,7 +152,7 @@ export class HttpClient {
           const again = status === 429 || status === 503 || (status >= 500 && call.repeatable !== false);
           throw again
             ? new Retry(`it answered ${status}`, retryAfterMs(response), status === 429 || status === 503)
-            : unavailable(name, `it answered ${status} ${text.slice(0, 200).replace(/\s+/g, ' ')}`);
+            : unavailable(name, `it answered ${status} ${text.slice(0, 200).replace(/\s+/g, ' ')}`, undefined, outage);
         }
         return { ...(await consume(response)), status, headers: response.headers, sent: tried };
       } catch (error) {
@@ -144,7 +163,12 @@ export class HttpClient {
           (call.repeatable !== false && !DISTRUST.test(code)) || (error as Retry).unsent || NOT_SENT.has(code);
         const late = performance.now() - began > 3 * timeoutMs && small;
         if (!again || late || tried > retries || this.#closing.signal.aborted) {
-          throw unavailable(name, error instanceof Retry ? error.message : code || (error as Error).message, error);
+          throw unavailable(
+            name,
+            error instanceof Retry ? error.message : code || (error as Error).message,
+            error,
+            outage,
+          );
         }
         const pause = FIRST_PAUSE_MS * 2 ** (tried - 1) * (0.5 + Math.random());
         const asked = error instanceof Retry ? (error.pauseMs ?? 0) : 0;
@@ -186,8 +210,12 @@ export class HttpClient {
 /** Failures of this machine, not of the server. */
 const LOCAL = new Set(['ENOSPC', 'EDQUOT', 'EACCES', 'EROFS', 'ENOENT', 'EMFILE']);
 
-export const unavailable = (name: string, why: string, cause?: unknown): SluiceError =>
-  new SluiceError('registry_unavailable', `${name}: ${why}`, cause === undefined ? {} : { cause });
+export const unavailable = (
+  name: string,
+  why: string,
+  cause?: unknown,
+  code: OutageCode = 'registry_unavailable',
+): SluiceError => new SluiceError(code, `${name}: ${why}`, cause === undefined ? {} : { cause });
 
 function readCa(file: string | undefined): { ca?: Buffer } {
   if (file === undefined) return {};

@@ -2,7 +2,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { OutageCode } from './http-client.ts';
 
 export interface S3Credentials {
   accessKeyId: string;
@@ -14,6 +15,7 @@ export interface S3Credentials {
 export function s3Credentials(
   env: Record<string, string | undefined>,
   profile: string | undefined,
+  code: OutageCode = 'registry_unavailable',
 ): () => Promise<S3Credentials> {
   const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret, AWS_SESSION_TOKEN: token } = env;
   if (profile === undefined && id && secret) {
@@ -27,16 +29,13 @@ export function s3Credentials(
   return async () => {
     const info = await stat(file).catch(() => null);
     if (!info) {
-      throw new SluiceError(
-        'registry_unavailable',
-        `no credentials: neither $AWS_ACCESS_KEY_ID with $AWS_SECRET_ACCESS_KEY nor ${file}`,
-      );
+      throw new SluiceError(code, `no credentials: neither $AWS_ACCESS_KEY_ID with $AWS_SECRET_ACCESS_KEY nor ${file}`);
     }
     const now = `${info.mtimeMs} ${info.size} ${info.ino}`;
     if (known && now === stamp) return known;
     const section = readSection(await readFile(file, 'utf8'), name);
     const { aws_access_key_id: key, aws_secret_access_key: value, aws_session_token: session } = section;
-    if (!key || !value) throw new SluiceError('registry_unavailable', `${file} has no keys for the profile ${name}`);
+    if (!key || !value) throw new SluiceError(code, `${file} has no keys for the profile ${name}`);
     known = credentials(key, value, session);
     stamp = now;
     return known;

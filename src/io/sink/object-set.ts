@@ -1,0 +1,67 @@
+// Outputs in object storage that become final with the others of a run: what is beside comes first, the main output last.
+import { asSluiceError } from '../../core/errors.ts';
+import { ObjectUpload, removeObject } from '../../storage/object-upload.ts';
+import type { ByteSink } from './byte-sink.ts';
+
+interface Entry {
+  upload: ObjectUpload;
+  beside: boolean;
+  whole: boolean;
+}
+
+/**
+ * Storage has no transaction over several objects. So all bytes of all of them are there before the first is published, and who
+ * waits for the main output finds the list of the same run beside it.
+ */
+export class ObjectSet {
+  readonly #entries: Entry[] = [];
+  readonly #removed: string[] = [];
+
+  /** @throws SluiceError usage: no address of an object */
+  open(name: string, beside: boolean): ByteSink {
+    const upload = new ObjectUpload(name);
+    const entry: Entry = { upload, beside, whole: false };
+    this.#entries.push(entry);
+    return {
+      revocable: true,
+      get bytesWritten() {
+        return upload.bytesWritten;
+      },
+      write: (bytes) => upload.write(bytes),
+      commit: async () => {
+        await upload.end();
+        entry.whole = true;
+      },
+      abort: async () => {
+        const at = this.#entries.indexOf(entry);
+        if (at >= 0) this.#entries.splice(at, 1);
+        await upload.abort();
+      },
+    };
+  }
+
+  /** What is under this name goes when the others come. */
+  remove(name: string): void {
+    this.#removed.push(name);
+  }
+
+  /** @throws SluiceError storage_unavailable: what was published before it stays, and the main output is as it was */
+  async publish(): Promise<void> {
+    const entries = this.#entries.splice(0);
+    for (const { upload } of entries.filter((e) => !e.whole)) await upload.abort();
+    const whole = entries.filter((e) => e.whole).sort((a, b) => Number(b.beside) - Number(a.beside));
+    try {
+      for (const name of this.#removed.splice(0)) await removeObject(name);
+      for (const { upload } of whole) await upload.publish();
+    } catch (error) {
+      for (const { upload } of whole) await upload.abort();
+      throw asSluiceError(error, 'output_failed');
+    }
+  }
+
+  /** Idempotent, never throws. */
+  async abort(): Promise<void> {
+    this.#removed.length = 0;
+    for (const { upload } of this.#entries.splice(0)) await upload.abort();
+  }
+}

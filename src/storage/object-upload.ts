@@ -1,0 +1,101 @@
+// Writes an object in parts, of which nobody sees anything before it is whole: a multipart upload, completed or aborted.
+import { SluiceError } from '../core/errors.ts';
+import { bucketClient, objectAddress } from './objects.ts';
+
+/** Object storage takes 10,000 parts of 5 MiB at least: they grow, so that terabytes fit. */
+const FIRST_PART_BYTES = 8 * 1024 * 1024;
+const GROWS_AFTER = 1000;
+/** Parts on their way at the same time. */
+const AT_ONCE = 3;
+
+/** Nothing, where there is no such object. @throws SluiceError storage_unavailable */
+export async function removeObject(name: string): Promise<void> {
+  const { bucket, key } = objectAddress(name);
+  await bucketClient(bucket).remove(key);
+}
+
+/** Modes: open → whole (all bytes are there, nobody sees them) → published, or aborted from any of them. */
+export class ObjectUpload {
+  readonly name: string;
+  bytesWritten = 0;
+  readonly #client: ReturnType<typeof bucketClient>;
+  readonly #key: string;
+  readonly #parts: Promise<string>[] = [];
+  readonly #running = new Set<Promise<unknown>>();
+  #upload: Promise<string> | null = null;
+  #held: Buffer;
+  #filled = 0;
+  #failure: unknown = null;
+  #over = false;
+
+  /** @throws SluiceError usage */
+  constructor(name: string) {
+    const { bucket, key } = objectAddress(name);
+    this.name = name;
+    this.#key = key;
+    this.#client = bucketClient(bucket);
+    this.#held = Buffer.allocUnsafe(FIRST_PART_BYTES);
+  }
+
+  /** The caller may reuse the bytes once this resolves. @throws SluiceError storage_unavailable */
+  async write(bytes: Uint8Array): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
+      const n = Math.min(bytes.length - at, this.#held.length - this.#filled);
+      this.#held.set(bytes.subarray(at, at + n), this.#filled);
+      this.#filled += n;
+      at += n;
+      if (this.#filled === this.#held.length) await this.#send();
+    }
+    this.bytesWritten += bytes.length;
+  }
+
+  /** Resolves when storage has all bytes. @throws SluiceError storage_unavailable */
+  async end(): Promise<void> {
+    if (this.#upload === null) return;
+    if (this.#filled > 0) await this.#send();
+    await Promise.all(this.#parts);
+  }
+
+  /** Now it is there. @throws SluiceError storage_unavailable | output_failed */
+  async publish(): Promise<void> {
+    this.#over = true;
+    if (this.#upload === null) {
+      const done = await this.#client.put(this.#key, this.#held.subarray(0, this.#filled));
+      if (done !== 'done') throw new SluiceError('output_failed', `${this.name} could not be written`);
+      return;
+    }
+    await this.#client.completeParts(this.#key, await this.#upload, await Promise.all(this.#parts));
+  }
+
+  /** Leaves no part behind, where storage can be reached; what is left a lifecycle rule of the bucket removes. Never throws. */
+  async abort(): Promise<void> {
+    if (this.#over) return;
+    this.#over = true;
+    const upload = await this.#upload?.catch(() => null);
+    await Promise.allSettled(this.#running);
+    if (upload) await this.#client.abortParts(this.#key, upload).catch(() => {});
+  }
+
+  async #send(): Promise<void> {
+    if (this.#failure) throw this.#failure;
+    this.#upload ??= this.#client.beginParts(this.#key);
+    const upload = await this.#upload;
+    const body = this.#held.subarray(0, this.#filled);
+    const part = this.#parts.length + 1;
+    const sent = this.#client.putPart(this.#key, upload, part, body);
+    this.#parts.push(sent);
+    const running: Promise<void> = sent
+      .then(
+        () => {},
+        (error: unknown) => {
+          this.#failure ??= error;
+        },
+      )
+      .finally(() => this.#running.delete(running));
+    this.#running.add(running);
+    this.#held = Buffer.allocUnsafe(FIRST_PART_BYTES * 2 ** Math.floor(part / GROWS_AFTER));
+    this.#filled = 0;
+    if (this.#running.size >= AT_ONCE) await Promise.race(this.#running);
+    if (this.#failure) throw this.#failure;
+  }
+}

@@ -1,0 +1,154 @@
+// Inputs and outputs in object storage, on a real server that checks signatures: the same bytes as on a disk, a broken connection goes on,
+// a changed object is refused, and an output is whole or not there.
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Server as TcpServer } from 'node:net';
+import path from 'node:path';
+import { gunzipSync, gzipSync } from 'node:zlib';
+import { AwsClient } from 'aws4fetch';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { scratch, sluice } from '../support/cli.ts';
+import { installS3 } from '../support/registries/install.ts';
+import { requireServer } from '../support/registries/require.ts';
+import { S3_KEYS, Server } from '../support/registries/servers.ts';
+
+await requireServer('runs in object storage', installS3, (installed) => {
+  let server: Server;
+  const client = new AwsClient({
+    accessKeyId: S3_KEYS.AWS_ACCESS_KEY_ID,
+    secretAccessKey: S3_KEYS.AWS_SECRET_ACCESS_KEY,
+    service: 's3',
+    region: 'us-east-1',
+    retries: 0,
+  });
+  const portfolio = Buffer.concat([
+    ...generatePortfolio({ rows: 12_000, seed: 3, faults: 3, dirty: false, ids: true }),
+  ]);
+
+  beforeAll(async () => {
+    server = await Server.s3(installed);
+    expect((await client.fetch(new URL('/bank', server.url), { method: 'PUT' })).status).toBe(200);
+  });
+  afterAll(async () => {
+    await server?.[Symbol.asyncDispose]();
+  });
+
+  const object = (key: string) => new URL(`/bank/${key}`, server.url);
+  const put = async (key: string, body: Buffer) => {
+    expect((await client.fetch(object(key), { method: 'PUT', body: Uint8Array.from(body) })).status).toBe(200);
+  };
+  const get = async (key: string): Promise<Buffer | null> => {
+    const reply = await client.fetch(object(key));
+    return reply.status === 404 ? null : Buffer.from(await reply.arrayBuffer());
+  };
+  const score = (args: string[], cwd: string, endpoint = server.url.href) =>
+    sluice(['score', ...args, '-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'], {
+      cwd,
+      env: { ...S3_KEYS, AWS_ENDPOINT_URL: endpoint },
+    });
+
+  /** A way to the server that breaks after so many bytes of an answer, again and again; `onCut`: between two of them. */
+  const breaking = async (
+    bytes: number,
+    onCut: () => Promise<void> = async () => {},
+  ): Promise<{ url: string; cuts: () => number; close(): void }> => {
+    // biome-ignore format: one line
+    let cuts = 0;
+    const way: TcpServer = createServer((near) => {
+      const far = connect(Number(server.url.port), '127.0.0.1');
+      let passed = 0;
+      near.pipe(far);
+      far.on('data', (chunk: Buffer) => {
+        passed += chunk.length;
+        if (passed <= bytes) return void near.write(chunk);
+        cuts++;
+        far.pause();
+        void onCut().then(() => {
+          near.destroy();
+          far.destroy();
+        });
+      });
+      for (const [a, b] of [
+        [near, far],
+        [far, near],
+      ] as const)
+        a.on('error', () => b.destroy()).on('close', () => b.destroy());
+    });
+    way.listen(0, '127.0.0.1');
+    await once(way, 'listening');
+    const { port } = way.address() as { port: number };
+    return { url: `http://127.0.0.1:${port}`, cuts: () => cuts, close: () => way.close() };
+  };
+
+  test('from object to object: the bytes of a disk, and the list beside', async () => {
+    const cwd = scratch();
+    writeFileSync(path.join(cwd, 'in.csv'), portfolio);
+    await put('in/portfolio.csv.gz', gzipSync(portfolio));
+    expect((await score(['in.csv', '-o', 'out.ndjson', '--rejects', 'list.csv'], cwd)).code).toBe(3);
+    const away = await score(['s3://bank/in/portfolio.csv.gz', '-o', 's3://bank/out/scored.ndjson.gz', '--rejects', 's3://bank/out/list.csv'], cwd); // biome-ignore format: one line
+    expect([away.code, away.stderr]).toEqual([3, '']);
+    expect(gunzipSync((await get('out/scored.ndjson.gz'))!).equals(readFileSync(path.join(cwd, 'out.ndjson')))).toBe(
+      true,
+    );
+    const list = readFileSync(path.join(cwd, 'list.csv'), 'utf8').replaceAll(
+      /^in\.csv/gm,
+      's3://bank/in/portfolio.csv.gz',
+    );
+    expect((await get('out/list.csv'))!.toString()).toBe(list);
+  });
+
+  test('a pattern, each object into one of its own', async () => {
+    const cwd = scratch();
+    for (const key of ['many/b.csv', 'many/a.csv', 'many/deeper/c.csv', 'many/x.txt']) await put(key, portfolio);
+    const { code, stderr } = await score(['s3://bank/many/*.csv', '-o', 's3://bank/each/{name}.ndjson'], cwd);
+    expect([code, stderr]).toEqual([3, expect.any(String)]);
+    expect((await get('each/a.ndjson'))!.equals((await get('each/b.ndjson'))!)).toBe(true);
+    expect(await get('each/c.ndjson')).toBe(null);
+    const none = await score(['s3://bank/none/*.csv', '-o', 's3://bank/each/{name}.ndjson'], cwd);
+    expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no object is called s3://bank/none/*.csv')]);
+  });
+
+  test('a connection that breaks again and again costs nothing but time; an object that changes meanwhile is refused', async () => {
+    const cwd = scratch();
+    writeFileSync(path.join(cwd, 'in.csv'), portfolio);
+    await put('in/broken.csv', portfolio);
+    expect((await score(['in.csv', '-o', 'out.csv'], cwd)).code).toBe(3);
+    const way = await breaking(400_000);
+    const broken = await score(['s3://bank/in/broken.csv', '-o', 'broken.csv'], cwd, way.url);
+    way.close();
+    expect([broken.code, broken.stderr]).toEqual([3, '']);
+    expect(way.cuts()).toBeGreaterThan(2);
+    expect(readFileSync(path.join(cwd, 'broken.csv')).equals(readFileSync(path.join(cwd, 'out.csv')))).toBe(true);
+    const changing = await breaking(400_000, () => put('in/broken.csv', Buffer.concat([portfolio, Buffer.from('\n')])));
+    const changed = await score(['s3://bank/in/broken.csv', '-o', 's3://bank/out/changed.csv'], cwd, changing.url);
+    changing.close();
+    expect([changed.code, changed.stderr]).toEqual([1, expect.stringContaining('input_changed')]);
+    expect(await get('out/changed.csv')).toBe(null);
+  });
+
+  test('an output of several parts is there when it is whole; of a run that fails nothing is', async () => {
+    const cwd = scratch();
+    const many = Buffer.concat([
+      portfolio,
+      ...Array.from({ length: 12 }, () => portfolio.subarray(portfolio.indexOf(10) + 1)),
+    ]);
+    writeFileSync(path.join(cwd, 'in.csv'), many);
+    await put('in/many.csv', many);
+    const same = await score(['in.csv', '-o', 'out.ndjson'], cwd);
+    const away = await score(['s3://bank/in/many.csv', '-o', 's3://bank/out/parts.ndjson'], cwd);
+    expect([same.code, away.code], away.stderr).toEqual([3, 3]);
+    const stored = (await get('out/parts.ndjson'))!;
+    expect(stored.length).toBeGreaterThan(9 * 1024 * 1024);
+    expect(stored.equals(readFileSync(path.join(cwd, 'out.ndjson')))).toBe(true);
+    // Its last record is cut in a quote, so the run fails after the first part was sent.
+    const failed = await score(
+      ['s3://bank/in/many.csv', '-o', 's3://bank/out/failed.ndjson', '--on-invalid', 'fail'],
+      cwd,
+    );
+    expect(failed.code).toBe(1);
+    expect(await get('out/failed.ndjson')).toBe(null);
+    const uploads = await (await client.fetch(new URL('/bank?uploads', server.url))).text();
+    expect(uploads).not.toContain('<UploadId>');
+  });
+});
