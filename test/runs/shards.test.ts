@@ -351,6 +351,19 @@ describe('merge writes nothing but what is proved', () => {
   });
 });
 
+test('how far the reading of a Parquet file is can be seen, so that its end is foreseen', async () => {
+  const file = path.join(scratch(), 'in.parquet');
+  writeFileSync(file, parquet(asObjects(portfolio(100, 1))));
+  const source = await openSource(endpoint(file, {}, 'csv'));
+  const seen: number[] = [];
+  for await (const _ of source.chunks) seen.push(source.bytesRead() / source.totalBytes!);
+  await source.close();
+  expect(seen).toHaveLength(4);
+  expect(seen).toEqual([...seen].sort((a, b) => a - b));
+  expect(seen[0]).toBeLessThan(0.5);
+  expect(seen.at(-1)).toBeGreaterThan(0.5);
+});
+
 /** Row groups of 30 rows; every column is text. */
 function parquet(rows: readonly Record<string, unknown>[]): Buffer {
   const names = Object.keys(rows[0]!);
