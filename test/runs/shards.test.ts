@@ -308,6 +308,11 @@ describe('merge writes nothing but what is proved', () => {
   test.each<[string, Partial<ScoreOptions>, string | undefined, RegExp]>([
     ['an input', {}, 'in.csv', /the plan names the input/],
     ['a delimiter', { delimiter: 'tab' }, undefined, /the plan says what --delimiter says/],
+    ['an encoding', { encoding: 'windows-1252' }, undefined, /--encoding is not for shards/],
+    ['other names', { rename: 'a=b' }, undefined, /--rename is not for shards/],
+    ['words for nothing', { nullValues: 'NULL' }, undefined, /--null-values is not for shards/],
+    ['control totals', { expectRows: 9 }, undefined, /--expect-rows is of the whole file/],
+    ['to go on', { resume: true }, undefined, /--resume is not for shards/],
     ['a list', { rejects: 'list.csv' }, undefined, /give --rejects to sluice merge/],
     ['one file for all shards', { output: 'part.csv' }, undefined, /put \{shard\} into the name/],
     ['standard output', { output: '-' }, undefined, /where does the part go/],
