@@ -64,7 +64,7 @@ export interface PlannedInput {
   file: PlannedFile;
 }
 
-export const withDigest = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...plan, sha256: digestOf(plan) });
+export const namedPlan = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...plan, sha256: digestOf(plan) });
 
 export const planText = (plan: ShardPlan): string => `${JSON.stringify(plan, null, 1)}\n`;
 
