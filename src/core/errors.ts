@@ -180,6 +180,7 @@ export const ERRORS = {
   input_unreadable: dependency('Reading the input failed.', 'Check the disk or the network file system.'),
   input_changed: dependency('The input changed or vanished while it was read.', 'Run again when the file is complete.'),
   plan_invalid: usage('The file is no plan of shards, or was changed.', 'Make it again with sluice plan.'),
+  deadline_unreachable: usage('No number of shards ends before the deadline.', 'Begin earlier, or move the deadline.'),
   parts_mismatch: input(
     'The parts are not those of one run in shards: one is missing, there twice, changed or of another package, release or options.',
     'Run the shards that are named again, then merge.',

@@ -224,7 +224,9 @@ class FileRun {
     const list = isProven(spec, output) ? rejects.witnessOf(input) : null;
     try {
       const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
-      checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
+      // A shard that was interrupted is scored again: it is short, and what is said of its part is of one process.
+      if (!spec.shard)
+        checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
       const last = checkpoints?.last ?? null;
       const part = await rejects.part(input, set, last?.list);
       const counts = await this.#scorer.score({

@@ -4,7 +4,7 @@ import { hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { openFile } from '../io/source/byte-source.ts';
 import { findMarks, hashOfRange, type RecordMark } from '../io/source/record-marks.ts';
 import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
-import { type Piece, type PlannedFile, type ShardPlan, withDigest } from './shard-plan.ts';
+import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 
 export interface ShardPlanOptions {
   inputs: readonly Endpoint[];
@@ -69,7 +69,7 @@ export async function planShards({
       sizes.reduce((sum, size) => sum + size, 0),
     );
   }
-  return withDigest({ kind: 'sluice-plan', format: 1, shards, record_bytes: recordBytes, files, pieces });
+  return namedPlan({ kind: 'sluice-plan', format: 1, shards, record_bytes: recordBytes, files, pieces });
 }
 
 async function sizeOfInput({ name }: Endpoint): Promise<number> {

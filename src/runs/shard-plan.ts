@@ -64,7 +64,7 @@ export interface PlannedInput {
   file: PlannedFile;
 }
 
-export const withDigest = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...plan, sha256: digestOf(plan) });
+export const namedPlan = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...plan, sha256: digestOf(plan) });
 
 export const planText = (plan: ShardPlan): string => `${JSON.stringify(plan, null, 1)}\n`;
 
@@ -100,3 +100,11 @@ export function inputsOfShard(plan: ShardPlan, shard: number): PlannedInput[] {
   }
   return plan.pieces.filter((p) => p.shard === shard).map((piece) => ({ piece, file: plan.files[piece.file]! }));
 }
+
+/** Of all files, as stored. */
+export const bytesOfPlan = ({ files }: Pick<ShardPlan, 'files'>): number =>
+  files.reduce((sum, file) => sum + file.bytes, 0);
+
+/** Of all pieces; null where only reading would tell. */
+export const rowsOfPlan = ({ pieces }: Pick<ShardPlan, 'pieces'>): number | null =>
+  pieces.reduce<number | null>((sum, { rows }) => (sum === null || rows === null ? null : sum + rows), 0);

@@ -17,7 +17,7 @@ import { inputsOfShard, planText } from '../../src/runs/shard-plan.ts';
 import { MAIN, scratch, sluice } from '../support/cli.ts';
 import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { campaignTest, checkTest, times } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed: number, faults = 0, ids = true): string =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults, ids })]).toString();
@@ -158,50 +158,50 @@ describe('any cut of any file', () => {
   });
 });
 
-describe('sluice plan, score --plan, merge', () => {
-  const common: ScoreOptions = {
-    model: 'credit-default',
-    output: '',
-    onInvalid: 'report',
-    workers: 1,
-    quiet: true,
-    passthrough: 'application_id',
+const common: ScoreOptions = {
+  model: 'credit-default',
+  output: '',
+  onInvalid: 'report',
+  workers: 1,
+  quiet: true,
+  passthrough: 'application_id',
+};
+/** Of what is compared; the commands run in this process, so names are whole paths. */
+const all = (folder: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder)
+      .sort()
+      .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
+  );
+
+async function bothWays(folder: string, pattern: string, { ending = 'csv', shards = 3, several = false } = {}) {
+  const name = several ? '{name}.' : 'out.';
+  for (const made of ['one', 'parts', 'merged']) mkdirSync(path.join(folder, made));
+  const input = path.join(folder, pattern);
+  const kind = several ? ['--input-format', 'csv'] : [];
+  const json = async (...args: string[]) => {
+    const { code, stdout, stderr } = await sluice([...args, '--json']);
+    expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('sluice:')]);
+    return JSON.parse(stdout);
   };
-  /** Of what is compared; the commands run in this process, so names are whole paths. */
-  const all = (folder: string): Record<string, string> =>
-    Object.fromEntries(
-      readdirSync(folder)
-        .sort()
-        .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
-    );
-
-  async function bothWays(folder: string, pattern: string, { ending = 'csv', shards = 3, several = false } = {}) {
-    const name = several ? '{name}.' : 'out.';
-    for (const made of ['one', 'parts', 'merged']) mkdirSync(path.join(folder, made));
-    const input = path.join(folder, pattern);
-    const kind = several ? ['--input-format', 'csv'] : [];
-    const json = async (...args: string[]) => {
-      const { code, stdout, stderr } = await sluice([...args, '--json']);
-      expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('sluice:')]);
-      return JSON.parse(stdout);
-    };
-    const asOne = ['-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'];
-    const one = await json('score', input, ...kind, ...asOne, '-o', path.join(folder, 'one', `${name}${ending}`));
-    const plan = path.join(folder, 'plan.json');
-    await json('plan', input, ...kind, '--shards', String(shards), '-o', plan);
-    for (let shard = 0; shard < shards; shard++) {
-      await score(undefined, {
-        ...common,
-        plan,
-        shard,
-        output: path.join(folder, 'parts', `${name}{shard}.${ending}`),
-      });
-    }
-    const parts = path.join(folder, 'parts', '*');
-    const merged = await json('merge', plan, '--parts', parts, '-o', path.join(folder, 'merged', `${name}${ending}`));
-    return { one, merged };
+  const asOne = ['-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'];
+  const one = await json('score', input, ...kind, ...asOne, '-o', path.join(folder, 'one', `${name}${ending}`));
+  const plan = path.join(folder, 'plan.json');
+  await json('plan', input, ...kind, '--shards', String(shards), '-o', plan);
+  for (let shard = 0; shard < shards; shard++) {
+    await score(undefined, {
+      ...common,
+      plan,
+      shard,
+      output: path.join(folder, 'parts', `${name}{shard}.${ending}`),
+    });
   }
+  const parts = path.join(folder, 'parts', '*');
+  const merged = await json('merge', plan, '--parts', parts, '-o', path.join(folder, 'merged', `${name}${ending}`));
+  return { one, merged };
+}
 
+describe('sluice plan, score --plan, merge', () => {
   const objects = asNative(asObjects(portfolio(200, 4)));
   const faulty = objects.map((o, i) => (i % 37 === 5 ? { ...o, age: 'old, or "aged"\nin lines' } : o));
   const withIds = faulty.map((o) => ({ ...o, application_id: `é${(o as { age: unknown }).age}` }));
@@ -233,6 +233,21 @@ describe('sluice plan, score --plan, merge', () => {
       expect(one.drift).toEqual({ 'credit-default:1': expect.any(Object) });
     });
   }
+});
+
+describe('a night', () => {
+  const rows = times('SLUICE_SHARDED_ROWS', { quick: 0, check: 0, campaigns: 1_000_000 });
+  campaignTest(`${rows} rows in 16 shards are what one run writes`, async () => {
+    const folder = scratch();
+    writeFileSync(path.join(folder, 'in.csv'), portfolio(rows, 7, 500));
+    const { one, merged } = await bothWays(folder, 'in.csv', { shards: 16 });
+    for (const name of ['out.csv', 'out.csv.rejects.csv']) {
+      const [a, b] = ['one', 'merged'].map((made) => readFileSync(path.join(folder, made, name)));
+      expect(a!.equals(b!), name).toBe(true);
+    }
+    for (const key of ['rows', 'scored', 'rejected', 'rejectedByCode', 'drift'])
+      expect(merged[key], key).toEqual(one[key]);
+  });
 });
 
 describe('merge writes nothing but what is proved', () => {
@@ -308,6 +323,11 @@ describe('merge writes nothing but what is proved', () => {
   test.each<[string, Partial<ScoreOptions>, string | undefined, RegExp]>([
     ['an input', {}, 'in.csv', /the plan names the input/],
     ['a delimiter', { delimiter: 'tab' }, undefined, /the plan says what --delimiter says/],
+    ['an encoding', { encoding: 'windows-1252' }, undefined, /--encoding is not for shards/],
+    ['other names', { rename: 'a=b' }, undefined, /--rename is not for shards/],
+    ['words for nothing', { nullValues: 'NULL' }, undefined, /--null-values is not for shards/],
+    ['control totals', { expectRows: 9 }, undefined, /--expect-rows is of the whole file/],
+    ['to go on', { resume: true }, undefined, /--resume is not for shards/],
     ['a list', { rejects: 'list.csv' }, undefined, /give --rejects to sluice merge/],
     ['one file for all shards', { output: 'part.csv' }, undefined, /put \{shard\} into the name/],
     ['standard output', { output: '-' }, undefined, /where does the part go/],
@@ -349,6 +369,19 @@ describe('merge writes nothing but what is proved', () => {
     expect(text('out/a.csv')).toBe(text('one.csv'));
     expect(text('out/a.csv.rejects.csv')).toBe(text('one.csv.rejects.csv'));
   });
+});
+
+test('how far the reading of a Parquet file is can be seen, so that its end is foreseen', async () => {
+  const file = path.join(scratch(), 'in.parquet');
+  writeFileSync(file, parquet(asObjects(portfolio(100, 1))));
+  const source = await openSource(endpoint(file, {}, 'csv'));
+  const seen: number[] = [];
+  for await (const _ of source.chunks) seen.push(source.bytesRead() / source.totalBytes!);
+  await source.close();
+  expect(seen).toHaveLength(4);
+  expect(seen).toEqual([...seen].sort((a, b) => a - b));
+  expect(seen[0]).toBeLessThan(0.5);
+  expect(seen.at(-1)).toBeGreaterThan(0.5);
 });
 
 /** Row groups of 30 rows; every column is text. */

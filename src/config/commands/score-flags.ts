@@ -116,6 +116,17 @@ export const SCORE_COMMANDS = {
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
+      by: {
+        schema: maybe(
+          'when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs',
+        ),
+        value: 'time',
+      },
+      model: { schema: Type.Optional(SCORING.model()), short: 'm', value: 'ref', complete: 'model' },
+      interpretation: switchFlag('of a run with effects and reasons'),
+      passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
+      registry: registryFlag,
+      workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
       json: switchFlag('print what was planned as JSON, on standard error when the plan goes to standard output'),
       quiet: switchFlag('print nothing about the plan'),
     },

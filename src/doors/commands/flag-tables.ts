@@ -73,6 +73,12 @@ export const COMMAND_TABLES = {
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"by","value":"time","description":"when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs"},
+      {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","complete":"model"},
+      {"name":"interpretation","description":"of a run with effects and reasons"},
+      {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
       {"name":"json","description":"print what was planned as JSON, on standard error when the plan goes to standard output"},
       {"name":"quiet","description":"print nothing about the plan"},
     ],
@@ -488,6 +494,12 @@ export interface PlanFlags {
   inputCompression?: 'none' | 'gzip' | 'zstd';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   maxRowBytes?: number;
+  by?: string;
+  model?: string;
+  interpretation?: boolean;
+  passthrough?: string;
+  registry?: string;
+  workers?: number;
   json?: boolean;
   quiet?: boolean;
 }

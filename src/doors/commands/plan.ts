@@ -1,18 +1,24 @@
-// `sluice plan`: files in, a plan of shards out.
+// `sluice plan`: files in, a plan of shards out; with a deadline, as many as it needs.
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
-import { count } from '../../monitor/progress.ts';
-import { inputsOf, STDIO } from '../../runs/endpoints.ts';
+import { clock, count } from '../../monitor/progress.ts';
+import { deadlineOf } from '../../runs/deadline.ts';
+import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
+import { type Foreseen, foresee, MARGIN, type Measured, measureSample } from '../../runs/foresee.ts';
 import { planShards } from '../../runs/plan-shards.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import { planText, type ShardPlan } from '../../runs/shard-plan.ts';
+import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shard-plan.ts';
 import { COMMAND_TABLES, type PlanFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
+
+/** Pieces that samples are taken from, where the number of shards is not said. */
+const SAMPLED_SHARDS = 16;
 
 export function addPlanCommand(program: Command): void {
   addFlags(program.command('plan'), COMMAND_TABLES.plan).action(async (file: string, flags: PlanFlags) => {
@@ -20,30 +26,39 @@ export function addPlanCommand(program: Command): void {
   });
 }
 
+interface Planning {
+  file: string;
+  flags: PlanFlags;
+  inputs: readonly Endpoint[];
+  signal: AbortSignal;
+}
+
+interface Planned {
+  plan: ShardPlan;
+  /** Of the pass over the files. */
+  seconds: number;
+}
+
 async function plan(file: string, flags: PlanFlags): Promise<void> {
-  const {
-    output,
-    inputFormat,
-    inputCompression,
-    delimiter,
-    maxRowBytes: recordBytes = DEFAULT_MAX_RECORD_BYTES,
-  } = flags;
-  const { shards } = flags;
-  if (shards === undefined) throw new SluiceError('usage', 'how many shards? Say it with --shards');
-  const said = { inputFormat, inputCompression, delimiter };
-  const { source } = specOf(file, { model: '-', output: STDIO, onInvalid: 'report', ...defined(said) });
-  const inputs = await inputsOf(source as FileSource);
+  const { output, shards, by } = flags;
+  if (shards === undefined && by === undefined) {
+    throw new SluiceError('usage', 'how many shards? Say it with --shards, or by when with --by');
+  }
+  const inputs = await inputsOf(specOfPlan(file, flags).source as FileSource);
   if (output !== STDIO) {
     const read = inputs.map(({ name }) => ({ name, role: 'the input' }));
     await refuseSameFiles(read, [{ name: output, role: 'the plan' }]);
   }
   const { signal, dispose } = signalled();
-  const began = performance.now();
+  const work = { file, flags, inputs, signal };
   try {
-    const made = await planShards({ inputs, shards, recordBytes, signal });
-    if (output === STDIO) process.stdout.write(planText(made));
-    else await putFile(output, planText(made));
-    tell(made, { ...flags, seconds: (performance.now() - began) / 1000 });
+    let made = await planned(work, shards ?? SAMPLED_SHARDS);
+    const night = by === undefined ? null : await foreseen(work, made, by);
+    const needed = night?.machines ?? 1;
+    if (shards === undefined && needed !== made.plan.shards) made = await planned(work, needed);
+    if (output === STDIO) process.stdout.write(planText(made.plan));
+    else await putFile(output, planText(made.plan));
+    tell(made, night, flags);
   } catch (error) {
     throw signal.aborted ? signal.reason : error;
   } finally {
@@ -51,33 +66,72 @@ async function plan(file: string, flags: PlanFlags): Promise<void> {
   }
 }
 
+function specOfPlan(file: string, flags: PlanFlags) {
+  const { inputFormat, inputCompression, delimiter, model = '-', interpretation, passthrough, workers } = flags;
+  const said = { inputFormat, inputCompression, delimiter, interpretation, passthrough, workers };
+  return specOf(file, { model, output: STDIO, onInvalid: 'report', ...defined(said) });
+}
+
 /** Flags that were given. */
 const defined = <T extends object>(flags: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
   Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined)) as never;
 
-function tell(made: ShardPlan, { output, json, quiet, seconds }: PlanFlags & { seconds: number }): void {
+async function planned({ inputs, flags, signal }: Planning, shards: number): Promise<Planned> {
+  const began = performance.now();
+  const recordBytes = flags.maxRowBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  const made = await planShards({ inputs, shards, recordBytes, signal });
+  return { plan: made, seconds: (performance.now() - began) / 1000 };
+}
+
+interface Night extends Measured, Foreseen {
+  by: string;
+  leftSeconds: number;
+}
+
+/** @throws SluiceError usage | deadline_unreachable | model_* | what ends a run */
+async function foreseen(
+  { file, flags, signal }: Planning,
+  { plan: made, seconds }: Planned,
+  by: string,
+): Promise<Night> {
+  if (flags.model === undefined)
+    throw new SluiceError('usage', '--by measures how long scoring takes: say with --model by which');
+  const deadline = deadlineOf(by);
+  const spec = specOfPlan(file, flags);
+  const registry = await openRegistry(flags.registry);
+  const measured = await measureSample({ spec, plan: made, model: await registry.resolve(flags.model), signal });
+  const leftSeconds = (deadline - Date.now()) / 1000;
+  const bytes = bytesOfPlan(made);
+  const found = foresee(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
+  if (found.machines === null) {
+    const alone = `one machine would take ${clock(found.seconds)}, ${clock(Math.max(0, leftSeconds))} are left`;
+    throw new SluiceError('deadline_unreachable', `no number of shards ends by ${by}: ${alone}`);
+  }
+  return { by, leftSeconds, ...measured, ...found };
+}
+
+function tell({ plan: made, seconds }: Planned, night: Night | null, { output, json, quiet }: PlanFlags): void {
   const { files, pieces, shards } = made;
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
-  const rows = pieces.every((piece) => piece.rows !== null)
-    ? pieces.reduce((sum, piece) => sum + piece.rows!, 0)
-    : null;
-  const busy = new Set(pieces.map(({ shard }) => shard)).size;
+  const [bytes, rows] = [bytesOfPlan(made), rowsOfPlan(made)];
+  const empty = shards - new Set(pieces.map(({ shard }) => shard)).size;
   if (json) {
-    const said = {
-      plan: output,
-      sha256: made.sha256,
-      files: files.length,
-      bytes,
-      rows,
-      shards,
-      empty: shards - busy,
-      seconds,
-    };
+    const of = { plan: output, sha256: made.sha256, files: files.length, bytes, rows, shards, empty, seconds };
+    const said = night === null ? of : { ...of, foreseen: { ...night, margin: MARGIN } };
     (output === STDIO ? process.stderr : process.stdout).write(`${JSON.stringify(said)}\n`);
   } else if (!quiet) {
-    const of = `${count(files.length)} file${files.length === 1 ? '' : 's'}, ${count(bytes)} bytes${rows === null ? '' : `, ${count(rows)} rows`}`;
-    const idle = busy === shards ? '' : ` (${shards - busy} of them with nothing to do)`;
+    const of = [`${count(files.length)} file${files.length === 1 ? '' : 's'}`, `${count(bytes)} bytes`];
+    if (rows !== null) of.push(`${count(rows)} rows`);
+    const idle = empty === 0 ? '' : ` (${empty} of them with nothing to do)`;
     const rate = (bytes / Math.max(seconds, 1e-9) / 1e9).toFixed(2);
-    process.stderr.write(`${of} → ${shards} shards${idle} in ${output}, ${seconds.toFixed(1)} s, ${rate} GB/s\n`);
+    const into = `${shards} shard${shards === 1 ? '' : 's'}${idle} in ${output}`;
+    process.stderr.write(`${of.join(', ')} → ${into}, ${seconds.toFixed(1)} s, ${rate} GB/s\n`);
+    if (night !== null) process.stderr.write(nightText(night));
   }
+}
+
+function nightText({ rowsPerSecond, seconds, by, leftSeconds, machines, inShardsSeconds }: Night): string {
+  const rate = `measured here: ${count(Math.round(rowsPerSecond))} rows/s`;
+  const alone = `one machine takes ${clock(seconds)}, ${clock(Math.max(0, leftSeconds))} are left until ${by}`;
+  const needs = machines === 1 ? 'one is enough' : `${machines} machines like this one take ${clock(inShardsSeconds)}`;
+  return `${rate}; with ${Math.round((MARGIN - 1) * 100)} % to spare ${alone}: ${needs}\n`;
 }

@@ -6,13 +6,34 @@ import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';
 import type { RunSpec } from '../../runs/spec.ts';
 import type { ScoreFlags } from './flag-tables.ts';
 
-/** Flags that a plan makes idle: they would say again, or otherwise, what it says. */
-const OF_THE_PLAN = {
-  inputFormat: '--input-format',
-  inputCompression: '--input-compression',
-  delimiter: '--delimiter',
-  maxRowBytes: '--max-row-bytes',
-} as const;
+const SAID = (flag: string) => `the plan says what ${flag} says: give it to sluice plan`;
+const OF_WHOLE = (flag: string) => `${flag} is of the whole file, a shard is a part of it`;
+const UNDECLARED = (flag: string) => `${flag} is not for shards: where a file has to be declared, score it as one run`;
+const AGAIN = (flag: string) => `${flag} is not for shards: one that was interrupted is scored again as a whole`;
+
+/** Flags that a shard cannot have, and why: none of them may be taken and then not heeded. */
+const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) => string])[] = [
+  ['inputFormat', SAID],
+  ['inputCompression', SAID],
+  ['delimiter', SAID],
+  ['maxRowBytes', SAID],
+  ['rejects', () => 'rejected rows of a shard are listed beside its output: give --rejects to sluice merge'],
+  ['expectRows', OF_WHOLE],
+  ['expectSha256', OF_WHOLE],
+  ['controlFile', OF_WHOLE],
+  ['columns', UNDECLARED],
+  ['rename', UNDECLARED],
+  ['ignore', UNDECLARED],
+  ['constants', UNDECLARED],
+  ['encoding', UNDECLARED],
+  ['decimal', UNDECLARED],
+  ['thousands', UNDECLARED],
+  ['trim', UNDECLARED],
+  ['nullValues', UNDECLARED],
+  ['resume', AGAIN],
+  ['restart', AGAIN],
+  ['checkpointEvery', AGAIN],
+];
 
 /** @throws SluiceError usage | input_not_found | plan_invalid */
 export async function specOfShard(
@@ -22,15 +43,9 @@ export async function specOfShard(
   specOf: (file: string, options: ScoreFlags) => RunSpec,
 ): Promise<RunSpec> {
   if (file !== undefined) throw new SluiceError('usage', 'the plan names the input: leave it out');
-  for (const [key, flag] of Object.entries(OF_THE_PLAN)) {
-    if (options[key as keyof typeof OF_THE_PLAN] !== undefined)
-      throw new SluiceError('usage', `the plan says what ${flag} says: give it to sluice plan`);
-  }
-  if (options.rejects !== undefined) {
-    throw new SluiceError(
-      'usage',
-      'rejected rows of a shard are listed beside its output: give --rejects to sluice merge',
-    );
+  for (const [key, why] of REFUSED) {
+    if (options[key] === undefined) continue;
+    throw new SluiceError('usage', why(`--${key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`));
   }
   const plan = await readPlan(options.plan);
   const index = shardOf(options, env);

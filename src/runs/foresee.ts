@@ -1,0 +1,191 @@
+// How long scoring files will take on machines like this one, measured on samples of them, and how many of them a deadline needs.
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { RunAccount } from './account.ts';
+import { type OpenSource, openSource, withOutput } from './endpoints.ts';
+import { InputScorer } from './input-scorer.ts';
+import type { PlannedInput, ShardPlan } from './shard-plan.ts';
+import { type RunSpec, scoringOf } from './spec.ts';
+
+/** More than measured, because a night is not a sample: other load, slower disks, a shard that is begun again late. */
+export const MARGIN = 1.25;
+const MOST_MACHINES = 10_000;
+const PIECES = 3;
+/** Of sampling, at most. */
+const SAMPLE_MS = 9_000;
+
+/** Seconds and bytes on this machine, without any margin. */
+export interface Measured {
+  /** Until the first rows are answered. */
+  startSeconds: number;
+  /** Bytes of input as stored, a second, by all workers together. */
+  bytesPerSecond: number;
+  rowsPerSecond: number;
+  /** Bytes of output a byte of input. */
+  outputShare: number;
+}
+
+export interface Foreseen {
+  /** One machine alone, with the margin. */
+  seconds: number;
+  /** What `machines` take, with the margin and the merge. */
+  inShardsSeconds: number;
+  /** null: no number is enough. */
+  machines: number | null;
+}
+
+/** `planBytesPerSecond`: at which a file is read and hashed here; merging reads, hashes and writes what the parts are. */
+export function foresee(measured: Measured, bytes: number, leftSeconds: number, planBytesPerSecond: number): Foreseen {
+  const { startSeconds, bytesPerSecond, outputShare } = measured;
+  const merging = (2 * bytes * outputShare) / planBytesPerSecond;
+  const takes = (machines: number): number =>
+    MARGIN * (startSeconds + bytes / bytesPerSecond / machines + (machines > 1 ? merging : 0));
+  const spare = leftSeconds / MARGIN - startSeconds - merging;
+  const needed =
+    takes(1) <= leftSeconds ? 1 : spare > 0 ? Math.max(2, Math.ceil(bytes / bytesPerSecond / spare)) : null;
+  const machines = needed !== null && needed <= MOST_MACHINES ? needed : null;
+  return { seconds: takes(1), inShardsSeconds: takes(machines ?? MOST_MACHINES), machines };
+}
+
+export interface SampleOptions {
+  spec: RunSpec;
+  plan: ShardPlan;
+  model: ModelPackage;
+  sampleMs?: number;
+  signal?: AbortSignal;
+}
+
+/** Scores some of the pieces of a plan into nothing, for some seconds. @throws SluiceError what ends a run */
+export async function measureSample({
+  spec,
+  plan,
+  model,
+  sampleMs = SAMPLE_MS,
+  signal,
+}: SampleOptions): Promise<Measured> {
+  const scorer = new InputScorer({ model, engine: spec.score.evaluator, workers: spec.score.workers });
+  const began = performance.now();
+  const sum = { ms: 0, bytes: 0, rows: 0, output: 0, start: 0 };
+  try {
+    for (const planned of spread(plan)) {
+      const ends = new Sampled();
+      await samplePiece(planned, { scorer, spec, ends, ms: sampleMs / PIECES, signal });
+      sum.start ||= (ends.first ?? performance.now()) - began;
+      sum.ms += ends.ms;
+      sum.bytes += ends.bytes;
+      sum.rows += ends.rows;
+      sum.output += ends.output;
+    }
+  } finally {
+    await scorer.close();
+  }
+  const seconds = Math.max(sum.ms, 1) / 1000;
+  return {
+    startSeconds: sum.start / 1000,
+    bytesPerSecond: Math.max(sum.bytes, 1) / seconds,
+    rowsPerSecond: sum.rows / seconds,
+    outputShare: sum.output / Math.max(sum.bytes, 1),
+  };
+}
+
+/** Pieces from the beginning, the middle and the end: a file may be sorted. */
+function spread({ pieces, files }: ShardPlan): PlannedInput[] {
+  const at = Array.from({ length: PIECES }, (_, i) => Math.round((i * (pieces.length - 1)) / (PIECES - 1)));
+  return [...new Set(at)].map((i) => ({ piece: pieces[i]!, file: files[pieces[i]!.file]! }));
+}
+
+/** What was done from the first part to the last; of a piece that has one part only: since it was opened. */
+class Sampled {
+  first: number | null = null;
+  rows = 0;
+  output = 0;
+  #source: OpenSource | null = null;
+  #opened = 0;
+  #last = 0;
+
+  open(source: OpenSource): void {
+    this.#source = source;
+    this.#opened = performance.now();
+  }
+
+  part(rows: number, output: number): void {
+    this.#last = performance.now();
+    this.first ??= this.#last;
+    this.rows += rows;
+    this.output += output;
+  }
+
+  get bytes(): number {
+    return this.#source?.bytesRead() ?? 0;
+  }
+
+  get ms(): number {
+    return this.#last - this.#opened;
+  }
+}
+
+interface PieceSample {
+  scorer: InputScorer;
+  spec: RunSpec;
+  ends: Sampled;
+  ms: number;
+  signal: AbortSignal | undefined;
+}
+
+async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, signal }: PieceSample): Promise<void> {
+  const { name, format, compression, delimiter } = planned.file;
+  const enough = new AbortController();
+  const nothing = {
+    revocable: true,
+    bytesWritten: 0,
+    write: async () => {},
+    commit: async () => {},
+    abort: async () => {},
+  };
+  const account = new RunAccount();
+  const scoring = scoringOf(spec, []);
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    await scorer.score({
+      open: async () => {
+        const source = await openSource({ name, format, compression, delimiter, planned });
+        return {
+          // Not to be read twice: then the workers are ready, and nothing is compared beside them, before it is read.
+          source: { ...source, repeatable: false, chunks: begun(source) },
+          sink: withOutput(nothing, { format: 'csv', delimiter: ',' }),
+          onPart: ({ rows, length }) => ends.part(rows, length),
+        };
+      },
+      scoring: { ...scoring, failOnInvalid: false },
+      unit: () => account.unit(),
+      signal: signal ? AbortSignal.any([signal, enough.signal]) : enough.signal,
+    });
+  } catch (error) {
+    if (!enough.signal.aborted) throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+
+  /** The clock starts with the first byte that is asked for. */
+  function begun(source: OpenSource): OpenSource['chunks'] {
+    const { chunks } = source;
+    const start = () => {
+      if (timer !== undefined) return;
+      ends.open(source);
+      timer = setTimeout(() => enough.abort(), ms);
+    };
+    return {
+      async *[Symbol.asyncIterator]() {
+        start();
+        yield* chunks;
+      },
+      ...(chunks.readInto
+        ? {
+            readInto: (target: Uint8Array) => {
+              start();
+              return chunks.readInto!(target);
+            },
+          }
+        : {}),
+    };
+  }
+}
