@@ -25,6 +25,20 @@ export interface ProofFinding {
   text: string;
 }
 
+/** Where field `index`, from 0, of a delimited record begins and ends; delimiters in quotes are part of a field. null: there is none. */
+export function fieldAt(record: string, delimiter: string, index: number): [number, number] | null {
+  let quoted = false;
+  let [field, from] = [0, 0];
+  for (let at = 0; at < record.length; at++) {
+    if (record[at] === '"') quoted = !quoted;
+    if (quoted || record[at] !== delimiter) continue;
+    if (field === index) return [from, at];
+    field++;
+    from = at + 1;
+  }
+  return field === index ? [from, record.length] : null;
+}
+
 const MAX_RECORD_BYTES = 64 * 1024 * 1024;
 
 /** First byte of each record of a text. */

@@ -24,7 +24,7 @@ import {
   STDIO,
 } from './endpoints.ts';
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
-import { filesRead, filesWritten, type Step } from './files-of-run.ts';
+import { filesRead, filesWritten, type RunStep } from './files-of-run.ts';
 import { refuseVisible } from './gate.ts';
 import { failureOf, type InputFailure, nextMayWork } from './input-failures.ts';
 import { InputScorer } from './input-scorer.ts';
@@ -45,7 +45,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   const { shard } = spec;
   const inputs = shard ? shardInputs(shard) : await inputsOf(spec.source);
   const topic = spec.sink.type === 'kafka' ? spec.sink : null;
-  const steps = inputs.map((input): Step => ({ input, output: outputFor(spec, input) }));
+  const steps = inputs.map((input): RunStep => ({ input, output: outputFor(spec, input) }));
   const several = shard
     ? inputs.length > 1
     : spec.source.type === 'file' && isPattern(spec.source.path) && inputs[0]!.name !== spec.source.path;
@@ -77,7 +77,7 @@ interface FileRunParts {
   spec: FileRunSpec;
   context: RunContext;
   model: ModelPackage;
-  steps: readonly Step[];
+  steps: readonly RunStep[];
   rejects: RejectsList;
   topic: KafkaSink | null;
   /** Signs manifests. */
@@ -211,7 +211,7 @@ class FileRun {
     return { set, units: [], done: [] };
   }
 
-  async #score({ input, output }: Step, all: Together | null): Promise<void> {
+  async #score({ input, output }: RunStep, all: Together | null): Promise<void> {
     const { spec, context, model, rejects, topic, findings, key } = this.#parts;
     const refuseNothing = spec.allow_empty ? () => {} : refuseNothingScoredOf(model.manifest);
     const together = all ?? this.#together();
@@ -293,7 +293,7 @@ class FileRun {
 
   /** What merging has to know of a piece of a shard. */
   async #describe(
-    { input, output }: Step,
+    { input, output }: RunStep,
     set: DigestedSet,
     made: Pick<ScoredPiece, 'counts' | 'drift'>,
   ): Promise<void> {

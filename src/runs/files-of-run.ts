@@ -6,7 +6,7 @@ import type { RunFile } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
 
 /** One input and where its predictions go; null: to the topic or the table of the run. */
-export interface Step {
+export interface RunStep {
   input: Endpoint;
   output: Endpoint | null;
 }
@@ -21,7 +21,7 @@ export function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFi
 
 export function filesWritten(
   spec: FileRunSpec,
-  steps: readonly Step[],
+  steps: readonly RunStep[],
   rejects: RejectsList,
   several: boolean,
 ): RunFile[] {

@@ -5,6 +5,7 @@ import { SluiceError } from '../core/errors.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
+import { fieldAt } from '../proof/name-rows.ts';
 import type { Predicate } from '../proof/statement.ts';
 import { RunAccount } from './account.ts';
 import { openSource } from './endpoints.ts';
@@ -98,8 +99,6 @@ function withoutRow(
   const header = all.slice(0, all.indexOf('\n'));
   const line = all.slice(all.indexOf('\n') + 1);
   const column = Array.isArray(passthrough) ? passthrough.length : header.split(delimiter).indexOf('row');
-  // Fields passed through may have delimiters and line ends in quotes.
-  const field = `(?:"(?:[^"]|"")*"|[^${delimiter}]*)\\${delimiter}`;
-  const parts = new RegExp(`^((?:${field}){${column}})\\d+`).exec(line);
-  return parts ? parts[1] + line.slice(parts[0].length) : line;
+  const field = fieldAt(line, delimiter, column);
+  return field ? line.slice(0, field[0]) + line.slice(field[1]) : line;
 }

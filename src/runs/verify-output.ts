@@ -12,7 +12,7 @@ import { loadPackage } from '../model/package/load-package.ts';
 import { hashFresh } from '../model/package/package-hash.ts';
 import { ByteDigest, type Mark } from '../proof/byte-witness.ts';
 import { unseal } from '../proof/envelope.ts';
-import { joinFindings, nameRows, type ProofFinding, type Records } from '../proof/name-rows.ts';
+import { fieldAt, joinFindings, nameRows, type ProofFinding, type Records } from '../proof/name-rows.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
 import { verifyLines } from '../proof/verify-lines.ts';
 import { type Endpoint, endpoint, openSource } from './endpoints.ts';
@@ -81,8 +81,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   await check('output', outputEnd(predicate, options.output), output, outputRecords(predicate));
   const listName = options.list ?? (list && path.join(path.dirname(options.output), list.name));
   if (list && listName !== null) {
-    const rowOf = (record: string): number | null =>
-      Number(/^(?:"(?:[^"]|"")*"|[^,]*),(\d+),/.exec(record)?.[1]) || null;
+    const rowOf = (record: string): number | null => rowIn(record, ',', 1);
     const at: Endpoint = { name: listName, format: 'csv', compression: 'none', delimiter: ',' };
     await check('list', at, list, { delimiter: ',', header: true, rowOf });
   }
@@ -172,11 +171,13 @@ function outputRecords(predicate: Predicate): Records {
   if (format !== 'csv' && format !== 'tsv') return { delimiter: 'none', header: false, rowOf: null };
   const { passthrough } = predicate.options.score as { passthrough?: readonly string[] | '*' };
   const column = passthrough === '*' ? null : (passthrough?.length ?? 0);
-  const rowOf = (record: string): number | null =>
-    column === null || (column > 0 && record.includes('"'))
-      ? null
-      : Number(record.split(delimiter, column + 1)[column]) || null;
+  const rowOf = (record: string): number | null => (column === null ? null : rowIn(record, delimiter, column));
   return { delimiter, header: true, rowOf };
+}
+
+function rowIn(record: string, delimiter: string, column: number): number | null {
+  const field = fieldAt(record, delimiter, column);
+  return field && (Number(record.slice(...field)) || null);
 }
 
 function inputRecords(predicate: Predicate): Records {

@@ -141,7 +141,13 @@ describe('several inputs', () => {
     const { code, stdout, stderr } = await sluice(['run', 'p.yaml', '--json'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/1 of 3 inputs failed.*\n\s+in\/b\.csv: .*\[header_mismatch\]/)]); // biome-ignore format: one line
     expect(JSON.parse(stdout)).toMatchObject({ rows: 800, scored: 795, rejected: 5 });
-    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual(['a.csv', 'c.csv', 'rejected.csv']);
+    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
+      'a.csv',
+      'a.csv.manifest.json',
+      'c.csv',
+      'c.csv.manifest.json',
+      'rejected.csv',
+    ]);
     expect([lines(folder, 'a.csv').length, lines(folder, 'c.csv').length]).toEqual([501, 301]);
     const [header, ...rejected] = lines(folder, 'rejected.csv');
     expect(header).toBe('input,row,line,byte_offset,error_code,error_column,error_message');
@@ -161,7 +167,13 @@ describe('several inputs', () => {
       1,
       expect.stringMatching(/2 of 4 inputs failed[\s\S]*b2\.csv\.gz: .*\[truncated_input\]/),
     ]);
-    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual(['a.csv', 'c.csv', 'rejected.csv']);
+    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
+      'a.csv',
+      'a.csv.manifest.json',
+      'c.csv',
+      'c.csv.manifest.json',
+      'rejected.csv',
+    ]);
     expect(lines(folder, 'rejected.csv')).toHaveLength(1 + 5);
   });
 
@@ -170,8 +182,10 @@ describe('several inputs', () => {
     expect((await sluice(['run', 'p.yaml'], { cwd: folder })).code).toBe(1);
     expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
       'a.csv',
+      'a.csv.manifest.json',
       'a.rejected.csv',
       'c.csv',
+      'c.csv.manifest.json',
       'c.rejected.csv',
     ]);
     expect([lines(folder, 'a.rejected.csv').length, lines(folder, 'c.rejected.csv').length]).toEqual([3, 4]);

@@ -179,7 +179,13 @@ describe('files', () => {
         .trimEnd()
         .split('\n'),
     ).toHaveLength(3);
-    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual(['a.ndjson.zst', 'b.ndjson.zst', 'rejected.csv']);
+    expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
+      'a.ndjson.zst',
+      'a.ndjson.zst.manifest.json',
+      'b.ndjson.zst',
+      'b.ndjson.zst.manifest.json',
+      'rejected.csv',
+    ]);
   });
 
   test('a compressed file that is cut off leaves no output', async () => {
@@ -192,7 +198,7 @@ describe('files', () => {
     );
     const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringContaining('[truncated_input]')]);
-    expect(readdirSync(folder).sort()).toEqual(['p.csv.gz', 'p.yaml']);
+    expect(readdirSync(folder).sort()).toEqual(['p.csv.gz', 'p.csv.gz.manifest.json', 'p.yaml']);
   });
 
   checkTest('Parquet on both sides says the same as CSV', async () => {

@@ -62,7 +62,15 @@ checkTest(
     expect((await score(folder, 'clean.csv', '-o', 'o.csv')).code).toBe(0);
     expect((await score(folder, 'clean.csv', '-o', 'p.csv', '--rejects', 'list.csv')).code).toBe(0);
     expect(text(folder, 'list.csv')).toBe(LIST_HEADER);
-    expect(readdirSync(folder).sort()).toEqual(['clean.csv', 'in.csv', 'list.csv', 'o.csv', 'p.csv']);
+    expect(readdirSync(folder).sort()).toEqual([
+      'clean.csv',
+      'in.csv',
+      'list.csv',
+      'o.csv',
+      'o.csv.manifest.json',
+      'p.csv',
+      'p.csv.manifest.json',
+    ]);
   },
 );
 
@@ -97,7 +105,7 @@ describe('an input of which no row can be scored', () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(/no application could be scored: bad_number 6 \[nothing_scored\]\n {2}row 1, amount: .*\[bad_number\]/)]); // biome-ignore format: one line
     expect(stderr).not.toContain('much');
     expect([text(folder, 'o.csv'), text(folder, 'list.csv')]).toEqual(['of yesterday', 'of yesterday']);
-    expect(readdirSync(folder).sort()).toEqual(['in.csv', 'list.csv', 'o.csv', 'p.yaml']);
+    expect(readdirSync(folder).sort()).toEqual(['in.csv', 'list.csv', 'o.csv', 'o.csv.manifest.json', 'p.yaml']);
     writeFileSync(path.join(folder, 'p.yaml'), pipeline('allow_empty: true\n'));
     expect((await sluice([...args, ...(allow ?? [])], { cwd: folder })).code).toBe(3);
     expect([text(folder, 'o.csv').split('\n'), text(folder, 'list.csv').split('\n')].map((l) => l.length)).toEqual([8, 8]); // biome-ignore format: one line
@@ -115,7 +123,14 @@ describe('an input of which no row can be scored', () => {
     }
     const { code, stderr } = await score(folder, 'in/*.csv', '-o', '{name}.out.csv', '--rejects', 'list.csv');
     expect([code, stderr]).toEqual([1, expect.stringMatching(/1 of 3 inputs failed.*\n {2}in\/b\.csv: .*\[nothing_scored\]/)]); // biome-ignore format: one line
-    expect(readdirSync(folder).sort()).toEqual(['a.out.csv', 'c.out.csv', 'in', 'list.csv']);
+    expect(readdirSync(folder).sort()).toEqual([
+      'a.out.csv',
+      'a.out.csv.manifest.json',
+      'c.out.csv',
+      'c.out.csv.manifest.json',
+      'in',
+      'list.csv',
+    ]);
     expect(text(folder, 'list.csv').split('\n')).toHaveLength(3);
   });
 });
