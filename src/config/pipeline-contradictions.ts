@@ -142,7 +142,7 @@ function isRegExp(pattern: string): boolean {
   }
 }
 
-function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate }: Pipeline, say: Say): void {
+function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate, report }: Pipeline, say: Say): void {
   const files = source.type === 'file' || source.type === 'stdio' || source.type === 'postgres';
   if (gate !== undefined && !files)
     say('gate', 'gate: is for files, queries and standard input; a topic has alerts on drift');

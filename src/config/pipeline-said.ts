@@ -13,6 +13,7 @@ export type PipelineSaid = Pick<PipelineFile, 'model' | 'source' | 'sink'> & {
   allow_empty?: boolean;
   deadline?: string;
   checkpoint_every?: number;
+  report?: string;
   gate?: NonNullable<PipelineFile['gate']>;
 };
 

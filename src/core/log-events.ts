@@ -35,6 +35,7 @@ export const LOG_EVENTS = {
   deadline_at_risk: 'a run will end after its deadline, as far as can be foreseen',
   deadline_safe: 'it is foreseen to end in time again',
   deadline_missed: 'it ended after its deadline',
+  report_not_left: 'the report of a run cannot be left in its file',
   metrics_not_left: 'the metrics of a run cannot be left in their file or at the push gateway',
   command_failed: 'an error ended `serve` or `run`, or did not let it begin',
   metrics_served: 'where the metrics of a run are',

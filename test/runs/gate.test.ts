@@ -166,7 +166,7 @@ describe('what a gate wants is looked for before anything is read', () => {
 
   test.each([
     ['a topic', 'source: { type: kafka, topic: a, group: g }\nsink: { type: kafka, topic: b }', /gate: is for files/],
-    ['standard output', 'source: { type: stdio }\nsink: { type: stdio }', /gate: needs a file as the sink/],
+    ['standard output', 'source: { type: stdio }\nsink: { type: stdio }', /gate: needs a file or a table as the sink/],
     ['an upload', 'source: { type: upload }\nsink: { type: file, path: "{name}.csv" }', /gate: is for files/],
   ])('a pipeline with %s has none', async (_, ends, fault) => {
     const parsed = await parsePipeline('p.yaml', `model: m\n${ends}\ngate: { max_rejects: 0 }\n`);

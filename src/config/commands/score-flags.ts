@@ -94,6 +94,7 @@ export const SCORE_COMMANDS = {
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),
       checkpoint_every: { schema: SCORING.checkpoint_every({ otherwise: '5' }), value: 'seconds' },
       ...GATE_FLAGS,
+      report: { schema: SCORING.report(), value: 'file', complete: 'file' },
       json: switchFlag('print a machine-readable summary, on standard error when predictions go to standard output'),
       quiet: switchFlag('print no progress and no summary'),
     },

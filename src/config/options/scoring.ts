@@ -41,6 +41,7 @@ export const SCORING = {
         door,
       ),
     }),
+  report: () => text('leave a report of the run there, one HTML page; compared with the report that is there'),
   allow_empty: () =>
     Type.Boolean({ description: 'an input all of whose rows are rejected gives an output too; default: it fails' }),
   manifest: (door: Door<boolean> = {}) =>

@@ -20,6 +20,7 @@ import type { RunSpec } from '../../runs/spec.ts';
 import { startRun } from '../../runs/start-run.ts';
 import { summaryOf, summaryText } from '../../runs/summary.ts';
 import { EXIT, exitCodeOf } from './exit-codes.ts';
+import type { leaveReport } from './leave-report.ts';
 import { openRegistry } from './open-registry.ts';
 import { type RunLog, runLog } from './run-log.ts';
 import { endWithin, signalled } from './signals.ts';
@@ -55,7 +56,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   const tracer = options.logged ? await openTracer({ env: process.env, log: options.logged.log }) : null;
   const lines = runLog(spec, { ...options, tracer }, metrics);
   const { log } = lines;
-  const findings = new RunFindings();
+  const findings = new RunFindings(spec.report !== undefined);
   const context = { ...(await contextFor(spec, { ...options, log, tracer }, metrics)), findings };
   const state: { running: RunningPipeline | null } = { running: null };
   const deadline = followDeadline(spec, context, () => state.running?.progress() ?? null);
@@ -70,8 +71,10 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
   signal.addEventListener('abort', () => endWithin(options.stopMs ?? 0, () => doing, log), { once: true });
   const began = performance.now();
   const seconds = () => (performance.now() - began) / 1000;
+  const report = await reportFor(spec, () => state.running, seconds);
   let result: RunResult | null = null;
   let exitCode: number = EXIT.failed;
+  let ended: SluiceError | null = null;
   try {
     const running = await startRun(spec, context);
     state.running = running;
@@ -81,7 +84,8 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     exitCode = context.account.totals.rejected > 0 && spec.source.type !== 'kafka' ? EXIT.rejected : EXIT.done;
     return exitCode;
   } catch (error) {
-    exitCode = exitCodeOf(asSluiceError(error, 'internal_error'));
+    ended = asSluiceError(error, 'internal_error');
+    exitCode = exitCodeOf(ended);
     throw error;
   } finally {
     dispose();
@@ -91,6 +95,7 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     Probe.dismiss();
     tellSummary(spec, { ...options, quiet: options.quiet || lines.json }, context, result, seconds());
     lines.ended(context.account.totals, result, seconds());
+    await report?.leave({ name: options.name, findings, result, exitCode, error: ended?.message ?? null }, log);
     doing = 'the end of the workers';
     await context.close();
     doing = 'the server of metrics';
@@ -110,6 +115,24 @@ export async function driveRun(spec: RunSpec, options: DriveOptions): Promise<nu
     // A command line that is wrong may name anything as the file of metrics.
     if (metrics && exitCode !== EXIT.usage) await leave(metrics, end, { ...options, log }, state.running !== null);
   }
+}
+
+type LeftReport = Omit<Parameters<typeof leaveReport>[1], 'spec' | 'began' | 'seconds' | 'progress'>;
+
+/** null: none is asked for. */
+async function reportFor(spec: RunSpec, running: () => RunningPipeline | null, seconds: () => number) {
+  const file = spec.report;
+  if (file === undefined) return null;
+  const { leaveReport, ThroughputWatch } = await import('./leave-report.ts');
+  const began = new Date();
+  const watch = new ThroughputWatch(running, seconds);
+  return {
+    async leave(run: LeftReport, log: Log): Promise<void> {
+      const progress = watch.end();
+      // What was refused may have named anything as its report.
+      if (running() !== null) await leaveReport(file, { ...run, spec, began, seconds: seconds(), progress }, log);
+    },
+  };
 }
 
 /** Waits for the end. A signal asks the run to stop: a topic is left in order, anything else is cancelled. */
@@ -211,7 +234,7 @@ export interface DrivenContext extends RunContext {
 
 /** What a run needs of this process. */
 export async function contextFor(
-  spec: Pick<RunSpec, 'score'>,
+  spec: Pick<RunSpec, 'score' | 'report'>,
   {
     name,
     registry: address,
@@ -253,7 +276,10 @@ export async function contextFor(
     },
     account: new RunAccount(metrics, name),
     metrics,
-    beside: metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }],
+    beside: [
+      ...(metricsFile === undefined ? [] : [{ name: metricsFile, role: 'the file of metrics' }]),
+      ...(spec.report === undefined ? [] : [{ name: spec.report, role: 'the report' }]),
+    ],
     log,
     tracer,
     close: async () => (await host)?.close(),

@@ -59,6 +59,7 @@ export const COMMAND_TABLES = {
       {"name":"max-psi","value":"limits","description":"largest population stability index of a column against the training: 0.05, or by column a=0.05,*=0.01"},
       {"name":"max-score-psi","value":"n","description":"largest population stability index of the score against the training","number":{"min":0}},
       {"name":"min-rows","value":"n","description":"fewest rows of an input","number":{"whole":true,"min":0}},
+      {"name":"report","value":"file","description":"leave a report of the run there, one HTML page; compared with the report that is there","complete":"file"},
       {"name":"json","description":"print a machine-readable summary, on standard error when predictions go to standard output"},
       {"name":"quiet","description":"print no progress and no summary"},
     ],
@@ -483,6 +484,7 @@ export interface ScoreFlags {
   maxPsi?: string;
   maxScorePsi?: number;
   minRows?: number;
+  report?: string;
   json?: boolean;
   quiet?: boolean;
 }

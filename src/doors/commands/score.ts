@@ -84,6 +84,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       ...(gate === null ? {} : { gate }),
+      ...(options.report === undefined ? {} : { report: options.report }),
       score: {
         ...interpretationFlags(options),
         passthrough,

@@ -1,0 +1,81 @@
+// Leaves the report of a run, also of one that failed or was stopped. A run is what it was, whether that can be done or not.
+import { readFile, stat } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { faultFields, faultOf, type Log, named, words } from '../../core/log.ts';
+import { comparedIn, type ReportedRun, reportData } from '../../report/report-data.ts';
+import { reportPage } from '../../report/report-page.ts';
+import type { RunningPipeline } from '../../runs/context.ts';
+
+/** Points of the throughput, at most: then every other one is dropped, and they are taken half as often. */
+const MOST_POINTS = 240;
+const FIRST_EVERY_MS = 250;
+/** Longest report of an earlier run, bytes. */
+const MAX_BYTES = 64 * 1024 * 1024;
+
+/** How many rows were read when. */
+export class ThroughputWatch {
+  #points: [seconds: number, rows: number][] = [[0, 0]];
+  #every = FIRST_EVERY_MS;
+  #timer: NodeJS.Timeout | null = null;
+  readonly #take: () => void;
+
+  constructor(running: () => RunningPipeline | null, seconds: () => number) {
+    this.#take = () => {
+      const rows = running()?.progress().counts.rows ?? 0;
+      this.#points.push([seconds(), rows]);
+      if (this.#points.length < MOST_POINTS) return;
+      this.#points = this.#points.filter((_, i) => i % 2 === 0);
+      this.#every *= 2;
+      this.#start();
+    };
+    this.#start();
+  }
+
+  #start(): void {
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = setInterval(this.#take, this.#every);
+    this.#timer.unref();
+  }
+
+  end(): [seconds: number, rows: number][] {
+    if (this.#timer) clearInterval(this.#timer);
+    this.#timer = null;
+    this.#take();
+    if (this.#timer) clearInterval(this.#timer);
+    return this.#points;
+  }
+}
+
+/** Never throws: what cannot be left is logged. */
+export async function leaveReport(
+  file: string,
+  run: Omit<ReportedRun, 'manifests' | 'previous'>,
+  log: Log,
+): Promise<void> {
+  try {
+    const previous = await previousIn(file);
+    const data = reportData({ ...run, manifests: await manifestsOf(run.result?.outputs ?? []), previous });
+    if (data === null) return;
+    const { putFile } = await import('../../io/sink/file-sink.ts');
+    await putFile(file, reportPage(data));
+  } catch (error) {
+    const says = words`the report is not left in ${named(file)}: ${faultOf(error)}`;
+    log('error', 'report_not_left', says, faultFields(error));
+  }
+}
+
+/** @throws SluiceError output_unwritable: there is something else, which is not replaced */
+async function previousIn(file: string): Promise<ReportedRun['previous']> {
+  const there = await stat(file).catch(() => null);
+  if (!there?.isFile() || there.size === 0) return null;
+  const compared = there.size > MAX_BYTES ? undefined : comparedIn(await readFile(file, 'utf8'));
+  if (compared === undefined) throw new SluiceError('output_unwritable', `${file} is there, and is no report of a run`);
+  return compared;
+}
+
+/** Manifests that lie beside outputs. */
+async function manifestsOf(outputs: readonly string[]): Promise<string[]> {
+  const names = outputs.map((name) => `${name}.manifest.json`);
+  const there = await Promise.all(names.map((name) => stat(name).catch(() => null)));
+  return names.filter((_, i) => there[i] !== null);
+}

@@ -1,0 +1,153 @@
+// What the report of a run shows, as data: it is embedded in the page, so that the next run can be compared with this one.
+import { VERSION } from '../core/version.ts';
+import type { ColumnDigest, DecisionShare, Shares } from '../drift/drift-report.ts';
+import { driftDigest } from '../drift/drift-report.ts';
+import type { RunResult } from '../runs/context.ts';
+import { exceededTable } from '../runs/gate.ts';
+import type { RunFindings } from '../runs/run-findings.ts';
+import type { RunSpec } from '../runs/spec.ts';
+
+export const REPORT_ID = 'sluice-run-report';
+
+/** Of a run whose outputs were published: what another is compared with. */
+export interface ComparedRun {
+  began: string;
+  model: string;
+  rows: number;
+  score: Shares | null;
+  decisions: DecisionShare[];
+}
+
+export interface ReportedInput {
+  input: string;
+  rows: number;
+  scored: number;
+  rejected: number;
+  rejectedByCode: Record<string, number>;
+  /** The first rejected rows; a column that is none of the model is not named. */
+  rejects: { row: number; code: string; column: string | null }[];
+  verdict: 'passed' | 'stopped' | null;
+  /** Head and rows of a table. */
+  exceeded: string[][];
+}
+
+export interface ReportData extends ComparedRun {
+  name: string;
+  sluice: string;
+  node: string;
+  modelSha256: string;
+  evaluator: string | null;
+  workers: number | null;
+  seconds: number;
+  exitCode: number;
+  /** What ended it; null: it ended well. */
+  error: string | null;
+  options: [name: string, value: string][];
+  inputs: ReportedInput[];
+  outputs: string[];
+  rejectLists: string[];
+  manifests: string[];
+  /** Inner edges of the bins of the score. */
+  edges: number[];
+  training: Shares | null;
+  scorePsi: number | null;
+  columns: ColumnDigest[];
+  /** Seconds since the start, and rows read by then. */
+  progress: [seconds: number, rows: number][];
+  published: boolean;
+  previous: ComparedRun | null;
+}
+
+export interface ReportedRun {
+  name: string;
+  spec: RunSpec;
+  findings: RunFindings;
+  /** null: it failed. */
+  result: RunResult | null;
+  began: Date;
+  seconds: number;
+  exitCode: number;
+  error: string | null;
+  progress: [seconds: number, rows: number][];
+  manifests: string[];
+  previous: ComparedRun | null;
+}
+
+/** null: it ended before its model was found. */
+export function reportData(run: ReportedRun): ReportData | null {
+  const { spec, findings, result } = run;
+  const { model } = findings;
+  if (!model) return null;
+  const report = findings.report();
+  const digest = report && driftDigest(report);
+  const known = new Set(model.manifest.columns.map(({ name }) => name));
+  return {
+    name: run.name,
+    sluice: VERSION,
+    node: process.version,
+    began: run.began.toISOString(),
+    seconds: run.seconds,
+    exitCode: run.exitCode,
+    error: run.error,
+    model: model.ref,
+    modelSha256: model.manifest.onnx.sha256,
+    evaluator: result?.by?.evaluator ?? null,
+    workers: result?.by?.workers ?? null,
+    options: optionsOf(spec),
+    inputs: findings.inputs.map(({ input, counts, gate }) => ({
+      input,
+      rows: counts.rows,
+      scored: counts.scored,
+      rejected: counts.rejected,
+      rejectedByCode: counts.rejectedByCode,
+      rejects: counts.details.flatMap(({ row, code, column }) =>
+        row === undefined ? [] : [{ row, code, column: column !== undefined && known.has(column) ? column : null }],
+      ),
+      verdict: gate?.verdict ?? null,
+      exceeded: gate && gate.exceeded.length > 0 ? exceededTable(gate.exceeded) : [],
+    })),
+    outputs: result?.outputs ?? [],
+    rejectLists: result?.rejectLists ?? [],
+    manifests: run.manifests,
+    rows: report?.rows ?? 0,
+    edges: model.manifest.baseline?.score?.edges ?? [],
+    training: report?.score?.training ?? null,
+    score: report?.score?.now ?? null,
+    scorePsi: report?.score?.psi ?? null,
+    decisions: report?.decisions ?? [],
+    columns: digest?.columns ?? [],
+    progress: run.progress,
+    published: result !== null,
+    previous: run.previous,
+  };
+}
+
+/** What was asked for, without what has to do with secrets. */
+function optionsOf({ score, on_invalid, allow_empty, deadline, gate }: RunSpec): [string, string][] {
+  const said: Record<string, unknown> = { ...score, on_invalid, allow_empty, deadline, gate };
+  return Object.entries(said).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, typeof value === 'string' ? value : JSON.stringify(value)]],
+  );
+}
+
+/** The data as a part of the page. */
+export const embedded = (data: ReportData): string =>
+  `<script type="application/json" id="${REPORT_ID}">${JSON.stringify(data).replaceAll('<', '\\u003c')}</script>`;
+
+/**
+ * What the next run is compared with: the run of this page, or what it was compared with itself if it published nothing.
+ * undefined: the text is no report of a run.
+ */
+export function comparedIn(page: string): ComparedRun | null | undefined {
+  const mark = `<script type="application/json" id="${REPORT_ID}">`;
+  const from = page.indexOf(mark);
+  if (from < 0) return undefined;
+  try {
+    const data = JSON.parse(page.slice(from + mark.length, page.indexOf('</script>', from))) as ReportData;
+    if (!data.published) return data.previous;
+    const { began, model, rows, score, decisions } = data;
+    return { began, model, rows, score, decisions };
+  } catch {
+    return undefined;
+  }
+}
