@@ -46,12 +46,9 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       deadline: Type.Optional(SCORING.deadline()),
       checkpoint_every: SCORING.checkpoint_every({ default: 5 }),
       gate: Type.Optional(GateSchema),
-<<<<<<< HEAD
       manifest: Type.Optional(SCORING.manifest({ otherwise: 'true' })),
       sign_key: Type.Optional(SCORING.sign_key({ otherwise: 'manifests are not signed' })),
-=======
       report: Type.Optional(SCORING.report()),
->>>>>>> 67468b6 (The report of a run: one page, compared with the run before, also when the gate stopped it)
       delivery: Type.Optional(
         choice(
           'exactly_once: between topics, from a topic to a table, and of uploads per idempotency key',
