@@ -150,6 +150,7 @@ function judgeEnds({ source, sink, delivery, allow_empty, deadline, gate, report
     say('gate', 'gate: needs a file or a table as the sink: what went elsewhere cannot be held back');
   }
   if (allow_empty !== undefined && !files) say('allow_empty', 'allow_empty: is for files, queries and standard input');
+  if (report !== undefined && !files) say('report', 'report: is for files, queries and standard input');
   if (deadline !== undefined && !files) say('deadline', 'deadline: is for files, queries and standard input');
   if (deadline !== undefined && momentOf(deadline, Date.now()) === null) {
     say('deadline', 'deadline: is a time of the day (06:00) or a date with one (2026-11-23T06:00)');

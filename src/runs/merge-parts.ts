@@ -105,7 +105,7 @@ export function mergedFiles(
 }
 
 /** The files of parts and those of the whole, by what they are. */
-export const filesRead = (parts: readonly FoundPart[]): RunFile[] =>
+export const filesOfParts = (parts: readonly FoundPart[]): RunFile[] =>
   parts.flatMap(({ folder, output, rejects }) =>
     [output, ...(rejects ? [rejects] : [])].map(({ name }) => ({ name: path.join(folder, name), role: 'a part' })),
   );

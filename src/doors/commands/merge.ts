@@ -5,7 +5,7 @@ import { putFile } from '../../io/sink/file-sink.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import {
   filesMerged,
-  filesRead,
+  filesOfParts,
   findParts,
   joinParts,
   mergedFiles,
@@ -34,7 +34,7 @@ async function merge(file: string, flags: MergeFlags): Promise<number> {
   const files = mergedFiles(plan, parts, { output: flags.output, rejects: flags.rejects ?? null });
   if (!flags.allowEmpty) for (const one of files) refuseNothingIn(one);
   const log = textLog();
-  const read = [{ name: file, role: 'the plan' }, ...filesRead(parts)];
+  const read = [{ name: file, role: 'the plan' }, ...filesOfParts(parts)];
   if (flags.leaveParts) {
     await refuseSameFiles(read, [{ name: flags.output, role: 'the list of the parts' }]);
     await putFile(flags.output, await partsList(plan, parts));
