@@ -8,6 +8,7 @@ import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
 import { gone } from '../io/sink/commit-journal.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
 import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import { isObject } from '../storage/objects.ts';
@@ -276,6 +277,12 @@ interface FollowedEnds {
   proof: RunProof | null;
 }
 
+/** Where there is a proof, its blocks tell the input from another one: hashing it twice would cost as much again. */
+function prefixed(chunks: Chunks, last: Checkpoint | null, proof: RunProof | null): PrefixedChunks {
+  if (!proof) return withPrefix(chunks, last?.read ?? null);
+  return { chunks, prefix: () => null, holds: () => proof.reached };
+}
+
 /** Both ends of a run with what follows its blocks. `checkpoints` null: none are made. */
 export function followedEnds(
   checkpoints: FileCheckpoints | null,
@@ -291,7 +298,7 @@ export function followedEnds(
     };
     return { source, sink, ...(sink.blockEnd || proof ? { onBlock } : {}), ...consumed };
   }
-  const input = withPrefix(source.chunks, checkpoints.last?.read ?? null);
+  const input = prefixed(source.chunks, checkpoints.last, proof);
   const { goesOn } = checkpoints;
   checkpoints.begin();
   return {

@@ -24,8 +24,8 @@ export interface Checkpoint {
   blocks: number;
   rows: number;
   inputEnd: number;
-  /** The input up to where it had been read, which is not before `inputEnd`. */
-  read: Prefix;
+  /** The input up to where it had been read, which is not before `inputEnd`; null: `proof` tells. */
+  read: Prefix | null;
   /** Bytes before anything packs them. */
   written: number;
   /** Bytes of the output as it is stored, and of the list; null: there is none yet. */

@@ -14,6 +14,7 @@ import { newCounts } from './account.ts';
 import { outputName, packedSink, plainOf } from './endpoints.ts';
 import { movedList } from './moved-list.ts';
 import { refuseNothingScored } from './nothing-scored.ts';
+import { manifestNameOf } from './run-proof.ts';
 import type { RunFile } from './same-files.ts';
 import { type FoundPart, partsOf, type StoredFile } from './shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
@@ -148,6 +149,8 @@ export async function joinParts(files: readonly MergedFile[], set: CommitSet, al
   let written = 0;
   for (const { output, parts } of files) {
     const { compression } = namedFormat(output);
+    // The one that may lie there is of an earlier run.
+    await set.remove(manifestNameOf(output));
     const sink = await packedSink(await set.open(output), compression);
     for (const part of parts) await copy(part, part.output, sink);
     await sink.commit();

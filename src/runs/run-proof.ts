@@ -95,6 +95,11 @@ export class RunProof {
     };
   }
 
+  /** What the earlier run read has been read again, and is the same. */
+  get reached(): boolean {
+    return this.#seen >= (this.#of.earlier?.length ?? 0);
+  }
+
   readonly onConsumed = (bytes: Uint8Array, blockEnds: boolean): void => {
     this.#input.add(bytes);
     if (!blockEnds) return;

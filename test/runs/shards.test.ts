@@ -185,7 +185,15 @@ async function bothWays(folder: string, pattern: string, { ending = 'csv', shard
     return JSON.parse(stdout);
   };
   const asOne = ['-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'];
-  const one = await json('score', input, ...kind, ...asOne, '-o', path.join(folder, 'one', `${name}${ending}`));
+  const one = await json(
+    'score',
+    input,
+    ...kind,
+    ...asOne,
+    '--no-manifest',
+    '-o',
+    path.join(folder, 'one', `${name}${ending}`),
+  );
   const plan = path.join(folder, 'plan.json');
   await json('plan', input, ...kind, '--shards', String(shards), '-o', plan);
   for (let shard = 0; shard < shards; shard++) {

@@ -11,8 +11,8 @@ export interface Prefix {
 
 export interface PrefixedChunks {
   chunks: Chunks;
-  /** All that was read up to now. */
-  prefix(): Prefix;
+  /** All that was read up to now; null: somebody else hashes it. */
+  prefix(): Prefix | null;
   /** Whether the expected prefix has been read and is there; true where none is expected. */
   holds(): boolean;
 }
