@@ -15,7 +15,7 @@ import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { times } from '../support/tiers.ts';
 
-const KILLS = times('SLUICE_TABLE_KILLS', { quick: 1, check: 5, campaigns: 50 });
+const KILLS = times('SLUICE_TABLE_KILLS', { quick: 1, check: 2, campaigns: 50 });
 const PARTITIONS = 3;
 /** Applications of one round, and of them those without a value in any column of the model, which are rejected. */
 const ROUND = 900;

@@ -22,7 +22,7 @@ import {
 } from '../support/interrupted.ts';
 import { campaignTest, checkTest, TIER, times } from '../support/tiers.ts';
 
-const KILLS = times('SLUICE_RESUME_KILLS', { quick: 0, check: 5, campaigns: 60 });
+const KILLS = times('SLUICE_RESUME_KILLS', { quick: 0, check: 3, campaigns: 60 });
 const SEED = Number(process.env.SLUICE_SEED ?? 1);
 
 /** What an unbroken run makes; the folder is then as it was. */

@@ -107,7 +107,7 @@ describe('any cut of any file', () => {
     return plan.pieces.length;
   }
 
-  const files = times('SLUICE_SHARDED_FILES', { quick: 6, check: 60, campaigns: 1500 });
+  const files = times('SLUICE_SHARDED_FILES', { quick: 4, check: 20, campaigns: 1500 });
   test(`${files} nasty files of text, cut into up to 40 shards`, async () => {
     const run = await scorer();
     let pieces = 0;
