@@ -55,7 +55,8 @@ checkTest('every planted fault of a column is stopped by the limits recommended,
     ...RECOMMENDED,
   ]);
   expect(code).toBe(4);
-  expect(readdirSync(output).sort()).toEqual(cleans.map((name) => `${name}.csv`).sort());
+  const left = cleans.flatMap((name) => [`${name}.csv`, `${name}.csv.manifest.json`]);
+  expect(readdirSync(output).sort()).toEqual(left.sort());
   const { gate } = JSON.parse(stdout);
   for (const { name, columns } of COLUMN_FAULTS) {
     const found = gate.inputs.find((one: { input: string }) => one.input.endsWith(`/${named(name, 0)}.csv`));
