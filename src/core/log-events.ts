@@ -30,6 +30,7 @@ export const LOG_EVENTS = {
   run_finished: 'it has ended, with its counts',
   run_resumed: 'it goes on with a run that was interrupted',
   run_not_resumed: 'a run was interrupted, and this one begins from the start all the same',
+  input_done_before: 'an input of a pattern was scored by an earlier run, and its output stays as it is',
   run_left: 'a run failed, and what it wrote stays to be gone on with',
   checkpoint_failed: 'a checkpoint could not be written: if the run is interrupted, it goes on from the one before',
   deadline_at_risk: 'a run will end after its deadline, as far as can be foreseen',

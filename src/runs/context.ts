@@ -62,6 +62,8 @@ export interface RunResult {
   bytesWritten: number;
   /** Rows whose answers a run that was interrupted had written already. */
   resumedRows: number;
+  /** Inputs of a pattern that were scored before, and stay as they are. */
+  inputsDoneBefore: number;
   /** Paths of outputs and reject lists that are final now. */
   outputs: string[];
   rejectLists: string[];

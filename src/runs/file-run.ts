@@ -1,6 +1,5 @@
 // A run whose input is files or standard input: one input after the other into its output, counted by one account.
 import type { KeyObject } from 'node:crypto';
-import { stat } from 'node:fs/promises';
 import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
@@ -12,6 +11,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
+import { isDoneBefore } from './done-before.ts';
 import {
   type Endpoint,
   inputsOf,
@@ -24,7 +24,7 @@ import {
   STDIO,
 } from './endpoints.ts';
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
-import { filesRead, filesWritten, type RunStep } from './files-of-run.ts';
+import { filesRead, filesWritten, type RunStep, sizeOfInputs } from './files-of-run.ts';
 import { refuseVisible } from './gate.ts';
 import { failureOf, type InputFailure, nextMayWork } from './input-failures.ts';
 import { InputScorer } from './input-scorer.ts';
@@ -57,15 +57,11 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   findings.open(spec, model);
   if (spec.gate && spec.sink.type !== 'postgres') await refuseVisible(steps.map(({ output }) => output?.name ?? null));
   const key = await signKeyOf(spec);
-  const totalBytes = steps.length > 1 ? await sizeOf(inputs) : null;
-  const run = new FileRun({ spec, context, model, steps, rejects, topic, key, totalBytes, findings });
+  const totalBytes = steps.length > 1 ? await sizeOfInputs(inputs) : null;
+  // Where all inputs have one list, it is written by one run.
+  const mayBeDone = several && !shard && !rejects.ofAll && (spec.resume === 'always' || spec.resume === 'asked');
+  const run = new FileRun({ spec, context, model, steps, rejects, topic, key, totalBytes, findings, mayBeDone });
   return { progress: () => run.progress(), done: run.done, stop: () => run.stop() };
-}
-
-/** An input that vanishes says so when it is opened. */
-async function sizeOf(inputs: readonly Endpoint[]): Promise<number> {
-  const sizes = await Promise.all(inputs.map(({ name }) => stat(name).catch(() => null)));
-  return sizes.reduce((sum, info) => sum + (info?.size ?? 0), 0);
 }
 
 const outputFor = (spec: FileRunSpec, input: Endpoint): Endpoint | null =>
@@ -85,6 +81,8 @@ interface FileRunParts {
   /** Of all inputs as stored; null where unknown. */
   totalBytes: number | null;
   findings: RunFindings;
+  /** Inputs that were scored before are left as they are. */
+  mayBeDone: boolean;
 }
 
 /** What becomes final together: of one input, or of all where they have one list of rejected rows. */
@@ -122,6 +120,7 @@ class FileRun {
     bytesRead: 0,
     bytesWritten: 0,
     resumedRows: 0,
+    inputsDoneBefore: 0,
     outputs: [],
     rejectLists: [],
   };
@@ -185,6 +184,10 @@ class FileRun {
       for (const step of steps) {
         tried++;
         try {
+          if (this.#parts.mayBeDone && (await isDoneBefore(this.#parts, step, rejects.pathFor(step.input)))) {
+            await this.#leave(step);
+            continue;
+          }
           await this.#score(step, all);
         } catch (error) {
           const e = asSluiceError(error, 'internal_error');
@@ -203,6 +206,14 @@ class FileRun {
       await this.#topic?.close();
       await this.#scorer.close();
     }
+  }
+
+  /** An input that was scored before stays as it is. */
+  async #leave({ input }: RunStep): Promise<void> {
+    this.#result.inputsDoneBefore++;
+    this.#readBefore += await sizeOfInputs([input]);
+    const says = words`${named(input.name)} was scored before, by the same package and options: its output stays`;
+    this.#parts.context.log('info', 'input_done_before', says);
   }
 
   #together(): Together {

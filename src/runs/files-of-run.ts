@@ -1,4 +1,5 @@
 // Which files a run reads and writes, and what each is to it: none may be two of them.
+import { stat } from 'node:fs/promises';
 import { type Endpoint, STDIO } from './endpoints.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { manifestNameOf } from './run-proof.ts';
@@ -9,6 +10,12 @@ import type { FileRunSpec } from './spec.ts';
 export interface RunStep {
   input: Endpoint;
   output: Endpoint | null;
+}
+
+/** Bytes of all inputs as they are stored. An input that vanishes says so when it is opened. */
+export async function sizeOfInputs(inputs: readonly Endpoint[]): Promise<number> {
+  const sizes = await Promise.all(inputs.map(({ name }) => stat(name).catch(() => null)));
+  return sizes.reduce((sum, info) => sum + (info?.size ?? 0), 0);
 }
 
 export function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {

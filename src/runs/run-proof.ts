@@ -212,7 +212,8 @@ const provenFile = (name: string, stored: ProvenFile['stored'], content: ProvenF
   content,
 });
 
-function optionsOf(spec: FileRunSpec): { [key: string]: JsonValue | undefined } {
+/** What of a run changes its output, in the words of a pipeline. */
+export function optionsOf(spec: FileRunSpec): { [key: string]: JsonValue | undefined } {
   const { source, sink, score, on_invalid, allow_empty, tuning } = spec as FilesOnlySpec;
   const plain = (part: object): JsonValue =>
     JSON.parse(
@@ -229,7 +230,7 @@ function optionsOf(spec: FileRunSpec): { [key: string]: JsonValue | undefined } 
 }
 
 /** A file that is not read from its beginning to its end. */
-async function digestOf(file: string): Promise<ProvenFile['stored']> {
+export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   const digest = new ByteDigest();
   for await (const chunk of createReadStream(file)) digest.add(chunk as Buffer);
   return digest.digest;

@@ -30,6 +30,8 @@ export interface Summary {
   skipped: number;
   /** Of the rows, those whose answers a run that was interrupted had written. */
   resumedRows: number;
+  /** Inputs of a pattern that an earlier run has scored, and that were left as they are. */
+  inputsDoneBefore: number;
   rejectedByCode: RunCounts['rejectedByCode'];
   interpreted: number;
   inexact: number;
@@ -93,6 +95,7 @@ export function summaryOf(
     rejected: counts.rejected,
     skipped: 0,
     resumedRows: result?.resumedRows ?? 0,
+    inputsDoneBefore: result?.inputsDoneBefore ?? 0,
     rejectedByCode: counts.rejectedByCode,
     interpreted: counts.interpreted,
     inexact: counts.inexact,
@@ -131,6 +134,9 @@ export function summaryText(
   const speed = `${seconds.toFixed(1)} s, ${count(rate(counts.rows - resumed, seconds))} rows/s`;
   const lines = [`${equation(counts)}, ${speed}`];
   if (resumed > 0) lines.push(`${count(resumed)} of them were there from a run that was interrupted`);
+  const before = result?.inputsDoneBefore ?? 0;
+  if (before === 1) lines.push('1 input was scored before, and stays as it is');
+  if (before > 1) lines.push(`${count(before)} inputs were scored before, and stay as they are`);
   if (by) {
     lines.push(
       `model ${by.model.ref}, sha256 ${by.model.manifest.onnx.sha256.slice(0, 12)}…, ${by.evaluator}, ` +

@@ -148,7 +148,15 @@ class TopicFilesRun {
       await reader.stop();
       this.#scorer.close();
     }
-    return { by: null, bytesRead: 0, bytesWritten: 0, resumedRows: 0, outputs: [], rejectLists: [] };
+    return {
+      by: null,
+      bytesRead: 0,
+      bytesWritten: 0,
+      resumedRows: 0,
+      inputsDoneBefore: 0,
+      outputs: [],
+      rejectLists: [],
+    };
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {

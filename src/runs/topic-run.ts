@@ -125,7 +125,15 @@ class TopicRun {
     const flow = this.#context.account.flow();
     flow.open();
     const release = flow.hold(() => heldBy([...members.members.values(), this.#retries?.processor]));
-    const result: RunResult = { by: null, bytesRead: 0, bytesWritten: 0, resumedRows: 0, outputs: [], rejectLists: [] };
+    const result: RunResult = {
+      by: null,
+      bytesRead: 0,
+      bytesWritten: 0,
+      resumedRows: 0,
+      inputsDoneBefore: 0,
+      outputs: [],
+      rejectLists: [],
+    };
     return {
       progress: () => ({ counts: this.#context.account.totals, bytesRead: 0, totalBytes: null, lag: members.lag() }),
       ready: () => this.#gettingOn && watch.well && model.ready,

@@ -172,7 +172,15 @@ class TopicTableRun {
       await Promise.all([this.#writer.close(), this.#asker.close()]);
       this.#scorer.close();
     }
-    return { by: null, bytesRead: 0, bytesWritten: 0, outputs: [], rejectLists: [], resumedRows: 0 };
+    return {
+      by: null,
+      bytesRead: 0,
+      bytesWritten: 0,
+      outputs: [],
+      rejectLists: [],
+      resumedRows: 0,
+      inputsDoneBefore: 0,
+    };
   }
 
   async #take(reader: TopicReader, batch: PlacedBatch): Promise<void> {

@@ -19,6 +19,7 @@ import {
   OFTEN,
   scoreJob,
   seeded,
+  unchained,
 } from '../support/interrupted.ts';
 import { campaignTest, checkTest, TIER, times } from '../support/tiers.ts';
 
@@ -194,7 +195,7 @@ checkTest('a torn journal counts up to its last whole line, and never says what 
 
 checkTest('a second run takes nothing from a living one, whether it was asked to go on or not', async () => {
   const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
-  const made = await unbroken(job);
+  const made = unchained(await unbroken(job));
   let stopped = 0;
   const { done } = await atCheckpoint(job, (pid) => {
     stopped = pid;
@@ -204,19 +205,19 @@ checkTest('a second run takes nothing from a living one, whether it was asked to
   for (const flag of ['--resume', '--restart']) {
     const second = await scoreJob(job, flag, ...OFTEN);
     expect([flag, second.code, JSON.parse(second.stdout).resumedRows]).toEqual([flag, 3, 0]);
-    expect([flag, madeBy(job, second), hiddenIn(job)]).toEqual([flag, made, hidden]);
+    expect([flag, unchained(madeBy(job, second)), hiddenIn(job)]).toEqual([flag, made, hidden]);
   }
   process.kill(stopped, 'SIGCONT');
   const first = await done;
-  expect([first.code, madeBy(job, first), hiddenIn(job)]).toEqual([3, made, []]);
+  expect([first.code, unchained(madeBy(job, first)), hiddenIn(job)]).toEqual([3, made, []]);
 });
 
 checkTest('two that go on with one run at the same time: one of them gets it', async () => {
   const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
-  const made = await unbroken(job);
+  const made = unchained(await unbroken(job));
   await killedRun(job);
   const both = await Promise.all([1, 2].map(() => scoreJob(job, '--resume', ...OFTEN)));
-  expect(both.map((run) => [run.code, madeBy(job, run)])).toEqual(both.map(() => [3, made]));
+  expect(both.map((run) => [run.code, unchained(madeBy(job, run))])).toEqual(both.map(() => [3, made]));
   expect(both.filter((run) => JSON.parse(run.stdout).resumedRows > 0)).toHaveLength(1);
   expect(hiddenIn(job)).toEqual([]);
 });

@@ -1,0 +1,59 @@
+// Whether an input of a pattern was scored before, so that this run would write the same: told by content, not by names or times.
+import type { KeyObject } from 'node:crypto';
+import { readFile, stat } from 'node:fs/promises';
+import { SluiceError } from '../core/errors.ts';
+import { VERSION } from '../core/version.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { hashPackage } from '../model/package/package-hash.ts';
+import { canonicalJson } from '../proof/canonical-json.ts';
+import { keyIdOf, unseal } from '../proof/envelope.ts';
+import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
+import type { RunStep } from './files-of-run.ts';
+import { digestOf, isProven, manifestNameOf, ONNXRUNTIME_VERSION, optionsOf } from './run-proof.ts';
+import type { FileRunSpec } from './spec.ts';
+
+export interface RunIntended {
+  spec: FileRunSpec;
+  model: ModelPackage;
+  /** Signs manifests; null: they are not signed. */
+  key: KeyObject | null;
+}
+
+/**
+ * The manifest beside the output is what tells: it names the same package, versions, options and signer, and the input as it is now.
+ * Output and list have to be there in the size they had; what was done to them since is for `sluice verify`.
+ */
+export async function isDoneBefore(
+  run: RunIntended,
+  { input, output }: RunStep,
+  list: string | null,
+): Promise<boolean> {
+  if (!isProven(run.spec, output)) return false;
+  const told = await manifestOf(output.name, run.key);
+  if (!told || !(await isSameRun(told, run))) return false;
+  if (!(await hasSize(output.name, told.output))) return false;
+  const listed = list !== null && (await stat(list).catch(() => null)) !== null;
+  if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
+  return (await hasSize(input.name, told.input)) && (await digestOf(input.name)).sha256 === told.input.stored.sha256;
+}
+
+/** null: there is none, or it is damaged or another one's. */
+async function manifestOf(output: string, key: KeyObject | null): Promise<Predicate | null> {
+  try {
+    const { statement, signedBy } = unseal(await readFile(manifestNameOf(output), 'utf8'), null);
+    return signedBy.join() === (key ? keyIdOf(key) : '') ? predicateOf(statement) : null;
+  } catch (error) {
+    if (error instanceof SluiceError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
+
+async function isSameRun({ model, made_by, options }: Predicate, run: RunIntended): Promise<boolean> {
+  const { sluice, node, onnxruntime } = made_by;
+  const versions = sluice === VERSION && node === process.versions.node && onnxruntime === ONNXRUNTIME_VERSION;
+  if (!versions || canonicalJson(options) !== canonicalJson(optionsOf(run.spec))) return false;
+  return model.ref === run.model.ref && model.package_sha256 === (await hashPackage(run.model)).sha256;
+}
+
+const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
+  (await stat(file).catch(() => null))?.size === stored.bytes;
