@@ -54,7 +54,7 @@ describe('exit codes', () => {
     expect(summary.modelSha256).toMatch(/^[0-9a-f]{64}$/);
     expect(summary.peakMemoryBytes).toBeGreaterThan(1e7);
     expect(summary.bytesWritten).toBe(readFileSync(out).length);
-    expect(left(folder)).toEqual(['portfolio.csv', 'scored.csv']);
+    expect(left(folder)).toEqual(['portfolio.csv', 'scored.csv', 'scored.csv.manifest.json']);
   });
 
   test('3 when rows were rejected, and their file is named', async () => {
@@ -82,7 +82,7 @@ describe('exit codes', () => {
   });
 
   test.each([
-    [['score', '-m', 'credit-default'], /missing required argument/],
+    [['score', '-m', 'credit-default'], /which file/],
     [['score', 'x.csv'], /required option/],
     [['score', 'x.csv', '-m', 'credit-default', '--workers', '0'], /--workers takes/],
     [['score', 'x.csv', '-m', 'credit-default', '--wrokers', '2'], /did you mean --workers/i],
@@ -205,7 +205,7 @@ describe('an output is whole or not there', () => {
     expect(existsSync(path.join(folder, 'scored.csv'))).toBe(false);
     // The next run clears up what the killed one could not.
     expect((await score(portfolioFile(folder, 50), '-o', path.join(folder, 'scored.csv'))).code).toBe(0);
-    expect(left(folder)).toEqual(['portfolio.csv', 'scored.csv']);
+    expect(left(folder)).toEqual(['portfolio.csv', 'scored.csv', 'scored.csv.manifest.json']);
   });
 
   test('through a link, the file it points to is replaced and the link stays', async () => {
@@ -217,7 +217,7 @@ describe('an output is whole or not there', () => {
     expect((await score(file, '-o', path.join(folder, 'link.csv'))).code).toBe(0);
     expect(lstatSync(path.join(folder, 'link.csv')).isSymbolicLink()).toBe(true);
     expect(readFileSync(path.join(folder, 'far', 'real.csv'), 'utf8')).toMatch(/^row,/);
-    expect(left(folder)).toEqual(['far', 'link.csv', 'portfolio.csv']);
+    expect(left(folder)).toEqual(['far', 'link.csv', 'link.csv.manifest.json', 'portfolio.csv']);
   });
 
   test('an older output stays as it was when the new run fails', async () => {
