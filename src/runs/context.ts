@@ -32,6 +32,7 @@ export interface RunContext {
 /** Model and evaluator of a run. */
 export interface ScoredBy {
   model: ModelPackage;
+  packageSha256: string;
   evaluator: string;
   workers: number;
 }

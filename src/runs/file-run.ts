@@ -8,6 +8,7 @@ import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { hashPackage } from '../model/package/package-hash.ts';
 import type { UnitAccount } from './account.ts';
 import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
@@ -278,7 +279,8 @@ class FileRun {
         signal: this.#stop.signal,
       });
       this.#readBefore += this.#source!.bytesRead();
-      this.#result.by = { model, evaluator: this.#scorer.evaluator, workers: this.#scorer.workers };
+      const { evaluator, workers } = this.#scorer;
+      this.#result.by = { model, packageSha256: (await hashPackage(model)).sha256, evaluator, workers };
       together.units.push(unit!);
       together.done.push({
         proof,

@@ -22,6 +22,8 @@ export interface Summary {
   model: string;
   modelVersion: string | null;
   modelSha256: string | null;
+  /** Of the whole package. */
+  packageSha256: string | null;
   evaluator: string | null;
   workers: number | null;
   rows: number;
@@ -88,6 +90,7 @@ export function summaryOf(
     model: manifest?.id ?? id!,
     modelVersion: manifest ? String(manifest.version) : spec.model.includes(':') ? version! : null,
     modelSha256: manifest?.onnx.sha256 ?? null,
+    packageSha256: result?.by?.packageSha256 ?? null,
     evaluator: result?.by?.evaluator ?? null,
     workers: result?.by?.workers ?? null,
     rows: counts.rows,

@@ -17,6 +17,7 @@ import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-let
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import { hashPackage } from '../model/package/package-hash.ts';
 import { withBatchSpan } from './batch-span.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline, RunResult } from './context.ts';
@@ -24,6 +25,7 @@ import { connectionOf } from './kafka-connection.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
 import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
 import type { Movement } from './movement.ts';
+import { marksBy } from './prediction-headers.ts';
 import { type RecordFormat, recordFormat, topicsOf, topicsWritten } from './record-format.ts';
 import {
   type RecordAnswer,
@@ -247,7 +249,7 @@ class TopicRun {
     );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
-    const marksOf = marksBy(model);
+    const marksOf = marksBy(model, await hashPackage(model));
     let next = 0;
     for (const record of records) {
       const marks = marksOf(record);
@@ -375,22 +377,5 @@ function heldBy(processors: readonly (TransactionalProcessor | null | undefined)
   return {
     bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
     budget: all.reduce((sum, { budget }) => sum + budget, 0),
-  };
-}
-
-/** Headers that are the same for all predictions of one model and partition, made once for those that follow each other. */
-function marksBy({ manifest }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
-  let last: { topic: string; partition: number; marks: Record<string, Buffer> } | null = null;
-  return ({ topic, partition }) => {
-    if (last?.partition === partition && last.topic === topic) return last.marks;
-    const marks = {
-      'sluice-model-id': Buffer.from(manifest.id),
-      'sluice-model-version': Buffer.from(String(manifest.version)),
-      'sluice-model-sha256': Buffer.from(manifest.onnx.sha256),
-      'sluice-source-topic': Buffer.from(topic),
-      'sluice-source-partition': Buffer.from(String(partition)),
-    };
-    last = { topic, partition, marks };
-    return marks;
   };
 }

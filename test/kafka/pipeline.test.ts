@@ -7,6 +7,7 @@ import { gunzipSync } from 'node:zlib';
 import type { KafkaMessage, Message } from 'kafkajs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { filesOf, packageHash } from '../../src/model/package/package-hash.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { type Started, scratch, sluice, start } from '../support/cli.ts';
 import { sampleOf, samplesOf } from '../support/exposition.ts';
@@ -120,6 +121,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
       .map((l) => JSON.parse(l));
     const out = await read(t.output);
     expect(out).toHaveLength(2001);
+    const packageSha256 = packageHash(await filesOf('src/bundled/credit-default/1'));
     const order = new Map<number, number>();
     for (const { message, partition } of out) {
       const value = JSON.parse(message.value!.toString());
@@ -131,6 +133,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
         'credit-default',
         '1',
       ]);
+      expect(header(message, 'sluice-package-sha256')).toBe(packageSha256);
       if (typeof value.id !== 'number') continue;
       const { id, modelId, modelVersion, ...prediction } = value;
       const { row: _, ...want } = reference[id];

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { canonicalJson } from '../../src/proof/canonical-json.ts';
+import { ONNXRUNTIME_VERSION } from '../../src/runs/run-proof.ts';
 import { verifyOutput } from '../../src/runs/verify-output.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
@@ -104,4 +105,8 @@ test('canonical JSON does not depend on the order of keys', () => {
   expect(canonicalJson({ b: [1, { d: null, c: 'é"' }], a: undefined, A: 1e21 })).toBe(
     '{"A":1e+21,"b":[1,{"c":"é\\"","d":null}]}',
   );
+});
+
+test('the version of ONNX Runtime that manifests name is the one that is installed', () => {
+  expect(ONNXRUNTIME_VERSION).toBe(JSON.parse(readFileSync('package.json', 'utf8')).dependencies['onnxruntime-node']);
 });

@@ -187,7 +187,7 @@ checkTest('a run of score: output and list are of one run, or absent, whatever f
       expect([where, runs]).toEqual([where, expect.not.arrayContaining(['old', 'new'])]);
       if (how === 'EIO') expect([where, runs]).toEqual([where, code === 3 ? ['new', 'new'] : ['old', 'old']]);
       expect([where, (await score(folder, input)).code, read()]).toEqual([where, 3, whole]);
-      expect([where, readdirSync(folder).sort()]).toEqual([where, ['l.csv', 'o.csv', 'proof']]);
+      expect([where, readdirSync(folder).sort()]).toEqual([where, ['l.csv', 'o.csv', 'o.csv.manifest.json', 'proof']]);
     }
   }
 });

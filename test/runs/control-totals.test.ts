@@ -148,7 +148,7 @@ checkTest('nothing is published of a file that was cut, at any line end, by flag
     code: 1,
     stderr: expect.stringContaining('the last record is no trailer 99'),
   });
-  expect(readdirSync(folder).sort()).toEqual(['a.csv', 'cut.csv', 'cut.csv.ctl', 'p.yaml', 't.csv', 'whole.csv', 'whole.csv.ctl']); // biome-ignore format: one line
+  expect(readdirSync(folder).sort()).toEqual(['a.csv', 'a.csv.manifest.json', 'cut.csv', 'cut.csv.ctl', 'p.yaml', 't.csv', 'whole.csv', 'whole.csv.ctl']); // biome-ignore format: one line
   put('t.csv', `${TEXT}99,${ROWS + 2}\n`);
   expect(await pipeline()).toMatchObject({ code: 0 });
   expect(readFileSync(path.join(folder, 'c.csv'), 'utf8')).toBe(readFileSync(path.join(folder, 'a.csv'), 'utf8'));

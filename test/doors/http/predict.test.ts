@@ -5,7 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
 import { describe, expect, test } from 'vitest';
+import { VERSION } from '../../../src/core/version.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { filesOf, packageHash } from '../../../src/model/package/package-hash.ts';
 import { scoreText } from '../../support/score.ts';
 import {
   asNative,
@@ -67,6 +69,16 @@ test('the same rows as native JSON, strings, NDJSON, TSV, CSV, gzip, zstd and mu
   expect(comma.text).toBe(answer.text.replaceAll('\t', ','));
   // and the file door gives the very same bytes
   expect((await scoreText(csv)).output).toBe(comma.text);
+});
+
+test('an answer names the version and the package that made it', async () => {
+  const s = await startService();
+  const { headers } = await predict(s, 'csv', portfolio(2).replaceAll(',', '\t'));
+  expect(headers).toMatchObject({
+    'sluice-model': 'credit-default:1',
+    'sluice-package-sha256': packageHash(await filesOf('src/bundled/credit-default/1')),
+    'sluice-version': VERSION,
+  });
 });
 
 test('an invalid row is data, passthrough echoes native values, one object is an array of one', async () => {

@@ -4,11 +4,13 @@ import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import { type Log, named } from '../../../core/log.ts';
 import type { Tracer } from '../../../core/tracing.ts';
+import { VERSION } from '../../../core/version.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
+import { hashPackage } from '../../../model/package/package-hash.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
@@ -170,10 +172,11 @@ export async function predict(
     await place.begin(gone.signal);
     metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
     hosted = await host.use((request.query as PredictQuery).modelId);
+    const { sha256: packageSha256 } = await hashPackage(hosted.model);
     request.story.model = named(hosted.model.ref);
     metrics.uploads.inc();
     try {
-      await answerBody(services, { request, reply, format, body, hosted, place, signal: gone.signal });
+      await answerBody(services, { request, reply, format, body, hosted, packageSha256, place, signal: gone.signal });
     } finally {
       metrics.uploads.dec();
     }
@@ -190,6 +193,7 @@ interface Asking {
   format: BodyFormat;
   body: RequestBody;
   hosted: HostedModel;
+  packageSha256: string;
   place: Admitted;
   /** Aborted when the client is gone. */
   signal: AbortSignal;
@@ -258,6 +262,8 @@ function answerOptions({ config, metrics }: PredictServices, { request, reply, .
       ...(reply.getHeaders() as Record<string, string>),
       'content-type': CONTENT_TYPES[asking.format],
       'sluice-model': asking.hosted.model.ref,
+      'sluice-package-sha256': asking.packageSha256,
+      'sluice-version': VERSION,
     },
     spillBytes: config.spill.max_bytes,
     spillFolder: config.spill.folder,
