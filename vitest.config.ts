@@ -5,14 +5,15 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
   'test/doors/http/{connections,cut-answers,models,sigterm}.test.ts',
-  'test/engine/{cost,ends}.test.ts',
-  'test/inference/hostile.test.ts',
+  'test/engine/{cost,declared-input,ends}.test.ts',
+  'test/inference/{hostile,explain/zoo}.test.ts',
   'test/io/decode/*.test.ts',
-  'test/kafka/{oauthbearer,several-topics}.test.ts',
+  'test/kafka/{oauthbearer,several-topics,topic-table}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/{mutations,zoo}.test.ts',
-  'test/runs/{containers,commit,resume,resume-faults}.test.ts',
+  'test/runs/{containers,commit,resume,resume-faults,shards,gate}.test.ts',
+  'test/proof/one-byte.test.ts',
 ];
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */

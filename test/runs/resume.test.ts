@@ -85,7 +85,7 @@ async function killed(job: Job, random: () => number, took: number): Promise<Run
 
 describe('killed at any moment', () => {
   for (const [nth, [input, output]] of ENDS.entries()) {
-    (nth < 2 ? checkTest : campaignTest)(`${input} → ${output}`, async () => {
+    (nth < 1 ? checkTest : campaignTest)(`${input} → ${output}`, async () => {
       const job = jobOf(input, output, { rows: 12_000 });
       const began = performance.now();
       const made = await unbroken(job);
@@ -193,7 +193,7 @@ checkTest('a torn journal counts up to its last whole line, and never says what 
   }
 });
 
-checkTest('a second run takes nothing from a living one, whether it was asked to go on or not', async () => {
+campaignTest('a second run takes nothing from a living one, whether it was asked to go on or not', async () => {
   const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = unchained(await unbroken(job));
   let stopped = 0;
@@ -212,7 +212,7 @@ checkTest('a second run takes nothing from a living one, whether it was asked to
   expect([first.code, unchained(madeBy(job, first)), hiddenIn(job)]).toEqual([3, made, []]);
 });
 
-checkTest('two that go on with one run at the same time: one of them gets it', async () => {
+campaignTest('two that go on with one run at the same time: one of them gets it', async () => {
   const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = unchained(await unbroken(job));
   await killedRun(job);
