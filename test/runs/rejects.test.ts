@@ -105,7 +105,7 @@ describe('an input of which no row can be scored', () => {
     expect([code, stderr]).toEqual([1, expect.stringMatching(/no application could be scored: bad_number 6 \[nothing_scored\]\n {2}row 1, amount: .*\[bad_number\]/)]); // biome-ignore format: one line
     expect(stderr).not.toContain('much');
     expect([text(folder, 'o.csv'), text(folder, 'list.csv')]).toEqual(['of yesterday', 'of yesterday']);
-    expect(readdirSync(folder).sort()).toEqual(['in.csv', 'list.csv', 'o.csv', 'o.csv.manifest.json', 'p.yaml']);
+    expect(readdirSync(folder).sort()).toEqual(['in.csv', 'list.csv', 'o.csv', 'p.yaml']);
     writeFileSync(path.join(folder, 'p.yaml'), pipeline('allow_empty: true\n'));
     expect((await sluice([...args, ...(allow ?? [])], { cwd: folder })).code).toBe(3);
     expect([text(folder, 'o.csv').split('\n'), text(folder, 'list.csv').split('\n')].map((l) => l.length)).toEqual([8, 8]); // biome-ignore format: one line
