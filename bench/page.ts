@@ -228,7 +228,7 @@ const HOW = `## How it is measured
 
 | | kills | rows | lost | repeated | what is left |
 | --- | --- | --- | --- | --- | --- |
-| sluice score --resume | 16 | 12,000 a run, blocks of 16 KiB | 0 | 0 | one file, byte for byte that of an unbroken run, with its manifest |
+| sluice score --resume | 16 | 12,000 a run, blocks of 4 KiB | 0 | 0 | one file, byte for byte that of an unbroken run, with its manifest |
 | Ray Data 2.60, row checkpoints (beta) | 16 | 200,000 and 400,000 | 0 | 0 | some hundred Parquet files in no order, a checkpoint of all ids beside them |
 | Daft 0.7 | | | | | its checkpoints want a Ray cluster: the runner of one machine refuses them |
 
