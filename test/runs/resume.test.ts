@@ -258,7 +258,7 @@ describe('another run is refused in words', () => {
   });
 
   checkTest('--restart begins from the start, and a pipeline goes on by itself', async () => {
-    const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
+    const job = jobOf('in.csv', 'out.csv', { rows: 40_000 });
     const pipeline = path.join(job.folder, 'nightly.yaml');
     writeFileSync(pipeline, `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: out.csv }\ndead_letter: { type: file, path: out.csv.rejects.csv }\nscore: { evaluator: native }\ncheckpoint_every: 0.001\n`); // biome-ignore format: one line
     const run = (...more: string[]) => sluice(['run', 'nightly.yaml', '--json', ...more], { cwd: job.folder });
@@ -271,11 +271,7 @@ describe('another run is refused in words', () => {
       [[], true],
       [['--restart'], false],
     ] as const) {
-      // biome-ignore format: one line
-      const { child, done } = start(['run', 'nightly.yaml', '--json'], { cwd: job.folder });
-      await expect.poll(() => journalOf(job) !== null && readFileSync(journalOf(job)!, 'utf8').split('\n').length > 2, { interval: 2 }).toBe(true); // biome-ignore format: one line
-      child.kill('SIGKILL');
-      await done;
+      await killedRun(job, { checkpoints: 1, args: ['run', 'nightly.yaml', '--json'] });
       const again = await run(...more);
       expect([again.code, madeBy(job, again).counts, files()]).toEqual([3, made, want]);
       expect(JSON.parse(again.stdout).resumedRows > 0).toBe(resumes);

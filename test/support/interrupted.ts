@@ -1,5 +1,5 @@
 // Runs of `score` that are interrupted, and what must come of going on with them: the files of an unbroken run.
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -82,33 +82,54 @@ export const journalOf = (job: Job): string | null => {
   return name === undefined ? null : path.join(job.folder, name);
 };
 
+/** A run that ends meanwhile takes its journal along. */
+function textIfThere(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
+/** A run that ends before it could be caught is started again so many times. */
+const TRIES = 20;
+
+interface Catching {
+  checkpoints?: number;
+  more?: readonly string[];
+  /** The command line; default: that of the job. */
+  args?: readonly string[];
+}
+
 /** Starts a run and does something to its process once it has so many checkpoints; gives the rows they speak of. */
 export async function atCheckpoint(
   job: Job,
   act: (pid: number) => void,
-  { checkpoints = 2, more = [] as readonly string[] } = {},
+  { checkpoints = 2, more = [], args = argsOf(job, ...OFTEN, '--workers', '1', ...more) }: Catching = {},
 ): Promise<{ done: Promise<Run>; rows: number }> {
-  const { child, done } = start(argsOf(job, ...OFTEN, '--workers', '1', ...more), { cwd: job.folder });
-  let ended = false;
-  done.then(() => {
-    ended = true;
-  });
-  for (;;) {
-    const journal = journalOf(job);
-    const lines = journal !== null && existsSync(journal) ? readFileSync(journal, 'utf8').split('\n') : [];
-    if (lines.length > checkpoints + 1) {
-      act(child.pid!);
-      const last = lines.at(-2)!;
-      return { done, rows: JSON.parse(last.slice(last.indexOf(' ') + 1)).rows };
+  for (let tries = 1; ; tries++) {
+    const { child, done } = start(args, { cwd: job.folder });
+    let ended = false;
+    done.then(() => {
+      ended = true;
+    });
+    while (!ended) {
+      const journal = journalOf(job);
+      const lines = journal === null ? [] : textIfThere(journal).split('\n');
+      if (lines.length > checkpoints + 1) {
+        act(child.pid!);
+        const last = lines.at(-2)!;
+        return { done, rows: JSON.parse(last.slice(last.indexOf(' ') + 1)).rows };
+      }
+      await sleep(2);
     }
-    if (ended) throw new Error(`it ended before ${checkpoints} checkpoints: ${(await done).stderr}`);
-    await sleep(2);
+    if (tries === TRIES) throw new Error(`it ended before ${checkpoints} checkpoints: ${(await done).stderr}`);
   }
 }
 
 /** Leaves what a killed run leaves. */
-export async function killedRun(job: Job, more: readonly string[] = []): Promise<{ rows: number }> {
-  const { done, rows } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGKILL'), { more });
+export async function killedRun(job: Job, catching: Catching = {}): Promise<{ rows: number }> {
+  const { done, rows } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGKILL'), catching);
   await done;
   return { rows };
 }
