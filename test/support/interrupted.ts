@@ -108,7 +108,7 @@ export async function atCheckpoint(
   { checkpoints = 2, more = [], args = argsOf(job, ...OFTEN, '--workers', '1', ...more) }: Catching = {},
 ): Promise<{ done: Promise<Run>; rows: number }> {
   for (let tries = 1; ; tries++) {
-    const { child, done } = start(args, { cwd: job.folder });
+    const { child, done } = start([...args], { cwd: job.folder });
     let ended = false;
     done.then(() => {
       ended = true;
