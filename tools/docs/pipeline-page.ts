@@ -69,7 +69,7 @@ More processes of the same pipeline share the partitions; growing means more of 
 Applications are JSON objects, one a record. A prediction is the JSON object of the answer with \`modelId\` and \`modelVersion\` in front and
 the columns outside the model echoed (\`passthrough\`, here all by default). It keeps key, headers (and with them the trace context)
 and order of its application, and its [partition](#partitions-and-growing-topics) and [timestamp](#timestamps-and-retention) as told below, and
-adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`,
+adds the headers \`sluice-model-id\`, \`sluice-model-version\`, \`sluice-model-sha256\`, \`sluice-package-sha256\`,
 \`sluice-source-topic\`, \`sluice-source-partition\`, \`sluice-source-offset\`.
 
 Under \`delivery: exactly_once\` predictions, dead letters and the offset are written in one transaction; consumers read with
