@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { closed, maybe, text, whole } from './describe-option.ts';
 
 export const TOTALS = {
-  rows: () => whole('applications that the input has to have', [0]),
+  rows: () => whole('applications that the input has to have', [0, 1e12]),
   sha256: () =>
     Type.String({
       pattern: '^[0-9A-Fa-f]{64}$',

@@ -29,7 +29,7 @@ const max_rejects = () =>
     description: 'most rejected rows: below 1 a share of all rows, from 1 on a number of them',
   });
 const max_score_psi = () => amount('largest population stability index of the score against the training');
-const min_rows = () => whole('fewest rows of an input', [0]);
+const min_rows = () => whole('fewest rows of an input', [0, 1e12]);
 
 export const GateSchema = Type.Object(
   {

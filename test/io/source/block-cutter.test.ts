@@ -40,7 +40,8 @@ test('blocks are cut at the same places whatever the reads, with and without the
         expect(await cuts(readInPieces(input, size), { slab, kernel: false })).toEqual(whole);
         expect(await cuts(inChunks(input, size), { slab, kernel: true })).toEqual(whole);
         for (const [i, { firstRow, rows }] of whole.entries()) expect(whole[i + 1]?.firstRow ?? firstRow + rows).toBe(firstRow + rows); // biome-ignore format: one line
-        if (whole.length > 0) expect(whole.at(-1)!.inputEnd).toBe(input.length);
+        // What is left of the last line end may be in no block.
+        if (whole.length > 0) expect(input.length - whole.at(-1)!.inputEnd).toBeOneOf([0, 1]);
       },
     ),
     { numRuns: 200 },
