@@ -65,14 +65,16 @@ export function madeBy({ folder, input }: Job, { stdout }: Run): Made {
   return { files, counts: { rows, scored, rejected, rejectedByCode, drift, bytesRead, bytesWritten } };
 }
 
-/** The same, without what each manifest says of the one before it. */
-export function unchained({ files, counts }: Made): Made {
+/** The same files, without what each manifest says of the one before it: a run that was killed at its very end has left one. */
+export function unchained<T extends Pick<Made, 'files'>>({ files, ...rest }: T): T {
   const told = (text: string) => {
-    const statement = JSON.parse(Buffer.from(JSON.parse(text).payload, 'base64').toString());
+    const { payload } = JSON.parse(text);
+    if (payload === undefined) return text;
+    const statement = JSON.parse(Buffer.from(payload, 'base64').toString());
     return JSON.stringify({ ...statement, predicate: { ...statement.predicate, previous: null } });
   };
   const each = Object.entries(files).map(([name, text]) => [name, name.endsWith('.manifest.json') ? told(text) : text]);
-  return { files: Object.fromEntries(each), counts };
+  return { ...rest, files: Object.fromEntries(each) } as T;
 }
 
 export const hiddenIn = ({ folder }: Job): string[] => readdirSync(folder).filter((name) => name.startsWith('.'));
