@@ -90,7 +90,7 @@ describe('pipelines of scikit-learn', () => {
     expect(tested.manifest.columns).toEqual(manifest.columns);
   };
   for (const [i, [name, found]] of Object.entries(METHODS).entries()) {
-    testOfMany(i, 3)(`${name}: predictions of the library, exact effects`, () => exact(name, found));
+    testOfMany(i, 6)(`${name}: predictions of the library, exact effects`, () => exact(name, found));
   }
 
   test('every fixture is used', () => {
