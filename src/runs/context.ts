@@ -69,3 +69,14 @@ export interface RunResult {
   outputs: string[];
   rejectLists: string[];
 }
+
+/** Of a run that has just begun. */
+export const newResult = (): RunResult => ({
+  by: null,
+  bytesRead: 0,
+  bytesWritten: 0,
+  resumedRows: 0,
+  inputsDoneBefore: 0,
+  outputs: [],
+  rejectLists: [],
+});

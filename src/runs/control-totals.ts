@@ -6,6 +6,7 @@ import type { FileSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { splitHeader } from '../io/decode/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
+import { seenChunks } from '../io/source/seen-chunks.ts';
 import { WithoutLastLine } from '../io/source/trailer.ts';
 
 /** The keys of a source that say what the input has to be. */
@@ -94,25 +95,7 @@ export class ControlTotals {
   /** The bytes as they are stored, digested on their way if that is asked for. */
   stored(chunks: Chunks): Chunks {
     if (this.#sha256.length === 0) return chunks;
-    const hash = this.#hash;
-    const { readInto } = chunks;
-    return {
-      async *[Symbol.asyncIterator]() {
-        for await (const chunk of chunks) {
-          hash.update(chunk);
-          yield chunk;
-        }
-      },
-      ...(readInto
-        ? {
-            readInto: async (target: Uint8Array) => {
-              const n = await readInto.call(chunks, target);
-              hash.update(target.subarray(0, n));
-              return n;
-            },
-          }
-        : {}),
-    };
+    return seenChunks(chunks, (bytes) => this.#hash.update(bytes));
   }
 
   /** The same for a file that is not read from its beginning to its end. */

@@ -1,10 +1,10 @@
 // Tables as ends of a run of files: a query is an input, a table takes what a file would. The client is loaded for those who use it.
-import { createHash, type Hash } from 'node:crypto';
+import { createHash } from 'node:crypto';
 import type { PostgresSink, PostgresSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { type Log, words } from '../core/log.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
-import type { Chunks } from '../io/source/byte-source.ts';
+import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type OpenSink, type OpenSource, withOutput } from './endpoints.ts';
 
@@ -55,26 +55,8 @@ export async function openTable(sink: PostgresSink, output: TableOutput): Promis
 /** The same source, whose bytes are digested on their way. */
 export function digestedSource(source: OpenSource): { source: OpenSource; digest: () => string } {
   const hash = createHash('sha256');
-  return { source: { ...source, chunks: hashing(source.chunks, hash) }, digest: () => hash.digest('hex') };
-}
-
-function hashing(chunks: Chunks, hash: Hash): Chunks {
-  const { readInto } = chunks;
   return {
-    async *[Symbol.asyncIterator]() {
-      for await (const chunk of chunks) {
-        hash.update(chunk);
-        yield chunk;
-      }
-    },
-    ...(readInto
-      ? {
-          readInto: async (target: Uint8Array) => {
-            const n = await readInto.call(chunks, target);
-            hash.update(target.subarray(0, n));
-            return n;
-          },
-        }
-      : {}),
+    source: { ...source, chunks: seenChunks(source.chunks, (bytes) => hash.update(bytes)) },
+    digest: () => hash.digest('hex'),
   };
 }

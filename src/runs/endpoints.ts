@@ -12,6 +12,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
 import { type ByteSource, type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
+import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject, matchingObjects } from '../storage/objects.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
@@ -198,14 +199,8 @@ async function openTotals(spec: TotalsSpec, { name, format, delimiter, planned }
 
 const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
 
-async function* passing(chunks: Chunks, stored: StoredBytes): AsyncGenerator<Uint8Array> {
-  for await (const chunk of chunks) {
-    stored(chunk);
-    yield chunk;
-  }
-}
-
-const seen = (chunks: Chunks, stored: StoredBytes | undefined): Chunks => (stored ? passing(chunks, stored) : chunks);
+const seen = (chunks: Chunks, stored: StoredBytes | undefined): Chunks =>
+  stored ? seenChunks(chunks, stored) : chunks;
 
 /** The bytes inside. zlib is loaded for those who need it. */
 export async function plainOf(chunks: Chunks, compression: Compression): Promise<Chunks> {

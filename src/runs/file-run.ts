@@ -10,7 +10,7 @@ import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
 import type { UnitAccount } from './account.ts';
-import type { RunContext, RunningPipeline, RunProgress, RunResult } from './context.ts';
+import { newResult, type RunContext, type RunningPipeline, type RunProgress, type RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
 import { isDoneBefore } from './done-before.ts';
 import {
@@ -116,15 +116,7 @@ class FileRun {
   readonly #parts: FileRunParts;
   readonly #scorer: InputScorer;
   readonly #stop = new AbortController();
-  readonly #result: RunResult = {
-    by: null,
-    bytesRead: 0,
-    bytesWritten: 0,
-    resumedRows: 0,
-    inputsDoneBefore: 0,
-    outputs: [],
-    rejectLists: [],
-  };
+  readonly #result: RunResult = newResult();
   #source: OpenSource | null = null;
   /** Bytes of the inputs that are done. */
   #readBefore = 0;

@@ -15,7 +15,7 @@ import { deadLetter, letterReasonOf } from '../kafka/dead-letters.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
 import type { UnitAccount } from './account.ts';
-import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
 import { endpoint } from './endpoints.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { inWords } from './kafka-words.ts';
@@ -148,15 +148,7 @@ class TopicFilesRun {
       await reader.stop();
       this.#scorer.close();
     }
-    return {
-      by: null,
-      bytesRead: 0,
-      bytesWritten: 0,
-      resumedRows: 0,
-      inputsDoneBefore: 0,
-      outputs: [],
-      rejectLists: [],
-    };
+    return newResult();
   }
 
   #inTurn(work: () => Promise<void>): Promise<void> {

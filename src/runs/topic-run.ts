@@ -20,7 +20,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
 import { withBatchSpan } from './batch-span.ts';
 import { boundGarbage } from './bounded-garbage.ts';
-import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
 import { inWords, type KafkaPlaces, Teller } from './kafka-words.ts';
@@ -127,15 +127,7 @@ class TopicRun {
     const flow = this.#context.account.flow();
     flow.open();
     const release = flow.hold(() => heldBy([...members.members.values(), this.#retries?.processor]));
-    const result: RunResult = {
-      by: null,
-      bytesRead: 0,
-      bytesWritten: 0,
-      resumedRows: 0,
-      inputsDoneBefore: 0,
-      outputs: [],
-      rejectLists: [],
-    };
+    const result: RunResult = newResult();
     return {
       progress: () => ({ counts: this.#context.account.totals, bytesRead: 0, totalBytes: null, lag: members.lag() }),
       ready: () => this.#gettingOn && watch.well && model.ready,

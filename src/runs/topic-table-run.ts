@@ -13,7 +13,7 @@ import { Overtaken } from '../postgres/offset-table.ts';
 import { letterRow, type RecordLayout, recordLayout } from '../postgres/record-rows.ts';
 import { TableWriter } from '../postgres/table-writer.ts';
 import type { UnitAccount } from './account.ts';
-import type { RunContext, RunningPipeline, RunResult } from './context.ts';
+import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
 import { inWords } from './kafka-words.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
@@ -172,15 +172,7 @@ class TopicTableRun {
       await Promise.all([this.#writer.close(), this.#asker.close()]);
       this.#scorer.close();
     }
-    return {
-      by: null,
-      bytesRead: 0,
-      bytesWritten: 0,
-      outputs: [],
-      rejectLists: [],
-      resumedRows: 0,
-      inputsDoneBefore: 0,
-    };
+    return newResult();
   }
 
   async #take(reader: TopicReader, batch: PlacedBatch): Promise<void> {

@@ -1,6 +1,7 @@
 // Bytes that have to be those that somebody saw before: told by their hash, when all of them have been read.
 import { createHash } from 'node:crypto';
 import type { Chunks } from './byte-source.ts';
+import { seenChunks } from './seen-chunks.ts';
 
 /** The next `bytes` of an input. */
 export interface KnownBytes {
@@ -36,24 +37,5 @@ export function checked(chunks: Chunks, known: readonly KnownBytes[], changed: (
     close();
     if (due.length > 0) throw changed();
   };
-  const readInto = chunks.readInto?.bind(chunks);
-  return {
-    [Symbol.asyncIterator]: async function* () {
-      for await (const chunk of chunks) {
-        take(chunk);
-        yield chunk;
-      }
-      end();
-    },
-    ...(readInto
-      ? {
-          readInto: async (target: Uint8Array) => {
-            const n = await readInto(target);
-            if (n === 0) end();
-            else take(target.subarray(0, n));
-            return n;
-          },
-        }
-      : {}),
-  };
+  return seenChunks(chunks, take, end);
 }

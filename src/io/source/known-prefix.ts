@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../../core/errors.ts';
 import type { Chunks } from './byte-source.ts';
+import { seenChunks } from './seen-chunks.ts';
 
 /** The first `bytes` of an input. */
 export interface Prefix {
@@ -41,26 +42,8 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
     read += bytes.length;
   }
 
-  const readInto = chunks.readInto?.bind(chunks);
   return {
-    chunks: {
-      [Symbol.asyncIterator]: async function* () {
-        for await (const chunk of chunks) {
-          take(chunk);
-          yield chunk;
-        }
-        take(new Uint8Array(0));
-      },
-      ...(readInto
-        ? {
-            readInto: async (target: Uint8Array) => {
-              const n = await readInto(target);
-              take(target.subarray(0, n));
-              return n;
-            },
-          }
-        : {}),
-    },
+    chunks: seenChunks(chunks, take, () => take(new Uint8Array(0))),
     prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
     holds: () => due === null,
   };
