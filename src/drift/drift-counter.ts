@@ -9,8 +9,8 @@ import { type CountedLane, type DriftLane, DriftMatrix } from './drift-matrix.ts
 import type { DriftPlan } from './drift-plan.ts';
 import { BUCKET_SHIFT, bucketsByBits, TABLE_BUCKETS } from './sketch.ts';
 
-/** Rows after which the kernel is made. */
-export const DRIFT_KERNEL_AFTER = 2048;
+/** Rows with which the kernel is made: loops that count that many before they are compiled take as long. */
+export const DRIFT_KERNEL_AFTER = 512;
 /** Micro-batches of fewer rows, such as those of single requests, are counted faster without it. */
 const KERNEL_ROWS_AT_LEAST = 64;
 
@@ -50,7 +50,11 @@ export class DriftCounter {
   /** Forgets what a job that failed has counted. */
   begin(): void {
     if (this.#cells[0] !== 0) this.#take();
-    if (this.#kernel || this.#rowsSeen < this.#kernelAfter) return;
+  }
+
+  /** One job is counted in one way. */
+  #chooseWay(): void {
+    if (this.#kernel || this.#cells[0] !== 0 || this.#rowsSeen < this.#kernelAfter) return;
     this.#kernel = DriftKernel.open(this.#matrix, this.#plan.sketches);
     // Not tried again where there is no memory.
     if (!this.#kernel) this.#rowsSeen = -Infinity;
@@ -61,6 +65,7 @@ export class DriftCounter {
     const { rows } = batch;
     const cells = this.#cells;
     this.#rowsSeen += rows;
+    this.#chooseWay();
     cells[0]! += rows - batch.rejections.length;
     this.#matrix.fill(batch, scores, ({ at, bins }) => {
       cells[at + bins + 1]!++;

@@ -18,21 +18,24 @@ const TILE_ROWS = 128;
 /** A column with more is looked up in JavaScript, where the time grows with the logarithm of their number only. */
 const MOST_THRESHOLDS = 48;
 
-/** Up to four neighbouring columns of a segment. */
+/** Up to four neighbouring columns of a segment, or one that is alone in its own: there a vector has four rows. */
 interface Group {
   readonly segment: number;
   readonly offset: number;
   readonly lanes: CountedLane[];
+  readonly alone: boolean;
   /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
   thresholds: number;
   sums: number;
   count: number;
 }
 
-/** A call of the kernel: the rows, where limits or buckets are, where it counts. */
+/** A call of the kernel: the rows, how far it goes at once, where limits or buckets are, where it counts. */
 interface Pass {
   run(...args: number[]): void;
   from: number;
+  /** Of a row. */
+  bytes: number;
   step: number;
   input: number;
   output: number;
@@ -53,13 +56,15 @@ export class DriftKernel {
   readonly #drained: number;
   readonly #drain: (...args: number[]) => void;
   readonly #memory: WebAssembly.Memory;
+  /** Segments of one column, with room for a vector behind their last row. */
+  readonly #alone: Float32Array[] = [];
 
   private constructor(matrix: DriftMatrix, sketches: number) {
     const arena = new Arena();
     const few = (lane: CountedLane): boolean => lane.thresholds.length <= MOST_THRESHOLDS;
     const counted = matrix.decisions ? [...matrix.lanes, matrix.decisions] : matrix.lanes;
     this.left = counted.filter((lane) => !few(lane));
-    this.#groups = groupsOf(counted.filter(few));
+    this.#groups = groupsOf(counted.filter(few), matrix);
     for (const group of this.#groups) {
       // The last pass may take more than there are.
       const vectors = Math.ceil(group.count / AT_ONCE) * AT_ONCE;
@@ -79,22 +84,27 @@ export class DriftKernel {
     this.#memory = memory;
     const rowsOf = ({ segment, offset }: Group | DriftLane) => ({
       from: data[segment]! + offset * 4,
-      step: matrix.segments[segment]!.width * 4,
+      bytes: matrix.segments[segment]!.width * 4,
     });
     const ofGroup = (group: Group): Pass[] => {
       const starts = Array.from({ length: Math.ceil(group.count / AT_ONCE) }, (_, i) => i * AT_ONCE);
       return starts.map((k) => {
         const run = exports[`pass${group.count - k > FEW ? AT_ONCE : FEW}`]!;
-        return { run, ...rowsOf(group), input: group.thresholds + k * VECTOR, output: group.sums + k * VECTOR };
+        const { from, bytes } = rowsOf(group);
+        const step = group.alone ? VECTOR : bytes;
+        return { run, from, bytes, step, input: group.thresholds + k * VECTOR, output: group.sums + k * VECTOR };
       });
     };
     const sketched = matrix.lanes.filter(({ measured }) => measured.sketch >= 0);
     this.#passes = [
       ...this.#groups.flatMap(ofGroup),
       ...sketched.map((lane): Pass => {
+        const { from, bytes } = rowsOf(lane);
         return {
           run: exports.sketch!,
-          ...rowsOf(lane),
+          from,
+          bytes,
+          step: bytes,
           input: map,
           output: this.#tables + lane.measured.sketch * TABLE_BYTES,
         };
@@ -103,6 +113,7 @@ export class DriftKernel {
     this.#drain = exports.drain!;
     for (const [s, segment] of matrix.segments.entries()) {
       segment.data = new Float32Array(memory.buffer, data[s]!, segment.data.length);
+      if (segment.width === 1) this.#alone.push(new Float32Array(memory.buffer, data[s]!, segment.data.length + LANES));
     }
   }
 
@@ -118,18 +129,21 @@ export class DriftKernel {
 
   /** Counts the first `rows` rows of the matrix. */
   run(rows: number): void {
+    // What is no number is in no bin.
+    for (const column of this.#alone) column.fill(Number.NaN, rows, rows + LANES);
     for (let first = 0; first < rows; first += TILE_ROWS) {
       const last = Math.min(rows, first + TILE_ROWS);
-      for (const { run, from, step, input, output } of this.#passes) {
-        run(from + first * step, from + last * step, step, input, output);
+      for (const { run, from, bytes, step, input, output } of this.#passes) {
+        run(from + first * bytes, from + last * bytes, step, input, output);
       }
     }
   }
 
   /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
   drain(cells: Uint32Array): Uint32Array {
-    for (const { lanes, offset, sums, count } of this.#groups) {
+    for (const { lanes, offset, alone, sums, count } of this.#groups) {
       const counted = new Uint32Array(this.#memory.buffer, sums, count * LANES);
+      if (alone) addLanes(counted);
       for (const lane of lanes) {
         const l = lane.offset - offset;
         const own = lane.cells.length;
@@ -148,8 +162,15 @@ export class DriftKernel {
   }
 }
 
+/** The rows of a vector are counted as the first of them. */
+function addLanes(counted: Uint32Array): void {
+  for (let at = 0; at < counted.length; at += LANES) {
+    for (let l = 1; l < LANES; l++) counted[at]! += counted[at + l]!;
+  }
+}
+
 /** Lanes at one offset, which are decisions and scores, are of two groups. */
-function groupsOf(lanes: readonly CountedLane[]): Group[] {
+function groupsOf(lanes: readonly CountedLane[], { segments }: DriftMatrix): Group[] {
   const groups: Group[] = [];
   for (const lane of [...lanes].sort((a, b) => a.segment - b.segment || a.offset - b.offset)) {
     const last = groups.at(-1);
@@ -159,16 +180,20 @@ function groupsOf(lanes: readonly CountedLane[]): Group[] {
       last.count = Math.max(last.count, lane.thresholds.length);
     } else {
       const { segment, offset } = lane;
-      groups.push({ segment, offset, lanes: [lane], thresholds: 0, sums: 0, count: lane.thresholds.length });
+      const alone = segments[segment]!.width === 1;
+      groups.push({ segment, offset, alone, lanes: [lane], thresholds: 0, sums: 0, count: lane.thresholds.length });
     }
   }
   return groups;
 }
 
-function placeThresholds(memory: ArrayBuffer, at: number, vectors: number, { lanes, offset }: Group): void {
+function placeThresholds(memory: ArrayBuffer, at: number, vectors: number, { lanes, offset, alone }: Group): void {
   const numbers = new Float32Array(memory, at, vectors * LANES).fill(Number.NaN);
   for (const lane of lanes) {
-    for (const [k, threshold] of lane.thresholds.entries()) numbers[k * LANES + lane.offset - offset] = threshold;
+    for (const [k, threshold] of lane.thresholds.entries()) {
+      const first = k * LANES + lane.offset - offset;
+      numbers.fill(threshold, first, alone ? first + LANES : first + 1);
+    }
   }
 }
 

@@ -186,6 +186,7 @@ function fillScores(interpreter: Interpreter, capacity: number): Fill {
   const probabilities = new Float32Array(interpreter.task === 'binary' ? capacity : 0);
   return (_batch, scores, rows, out, from, step) => {
     if (interpreter.task === 'binary') {
+      if (step === 1) return interpreter.probabilities(scores, rows, out);
       interpreter.probabilities(scores, rows, probabilities);
       for (let r = 0, o = from; r < rows; r++, o += step) out[o] = probabilities[r]!;
       return;
