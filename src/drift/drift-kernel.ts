@@ -27,6 +27,7 @@ interface Group {
   /** Vectors of thresholds, NaN where a column has none; as many sums follow. */
   thresholds: number;
   sums: number;
+  counted: Uint32Array;
   count: number;
 }
 
@@ -55,7 +56,7 @@ export class DriftKernel {
   readonly #tablesEnd: number;
   readonly #drained: number;
   readonly #drain: (...args: number[]) => void;
-  readonly #memory: WebAssembly.Memory;
+  readonly #words: Uint32Array;
   /** Segments of one column, with room for a vector behind their last row. */
   readonly #alone: Float32Array[] = [];
 
@@ -81,7 +82,6 @@ export class DriftKernel {
     const passes = [passFunction(AT_ONCE), passFunction(FEW)];
     const code = assemble('drift-kernel', [...passes, sketchFunction(), drainFunction()]);
     const { memory, exports } = loadModule(code, arena.build());
-    this.#memory = memory;
     const rowsOf = ({ segment, offset }: Group | DriftLane) => ({
       from: data[segment]! + offset * 4,
       bytes: matrix.segments[segment]!.width * 4,
@@ -111,6 +111,8 @@ export class DriftKernel {
       }),
     ];
     this.#drain = exports.drain!;
+    for (const group of this.#groups) group.counted = new Uint32Array(memory.buffer, group.sums, group.count * LANES);
+    this.#words = new Uint32Array(memory.buffer);
     for (const [s, segment] of matrix.segments.entries()) {
       segment.data = new Float32Array(memory.buffer, data[s]!, segment.data.length);
       if (segment.width === 1) this.#alone.push(new Float32Array(memory.buffer, data[s]!, segment.data.length + LANES));
@@ -141,8 +143,7 @@ export class DriftKernel {
 
   /** Adds what was counted since it was last asked, and forgets it; gives what the sketches count, as `DriftCounts` has it. */
   drain(cells: Uint32Array): Uint32Array {
-    for (const { lanes, offset, alone, sums, count } of this.#groups) {
-      const counted = new Uint32Array(this.#memory.buffer, sums, count * LANES);
+    for (const { lanes, offset, alone, counted } of this.#groups) {
       if (alone) addLanes(counted);
       for (const lane of lanes) {
         const l = lane.offset - offset;
@@ -156,9 +157,8 @@ export class DriftKernel {
     }
     if (this.#tables === this.#tablesEnd) return new Uint32Array(0);
     this.#drain(this.#tables, this.#tablesEnd, this.#drained);
-    const { buffer } = this.#memory;
-    const end = new Uint32Array(buffer, this.#drained, 1)[0]!;
-    return new Uint32Array(buffer.slice(this.#drained + VECTOR, end));
+    const end = this.#words[this.#drained / 4]!;
+    return this.#words.slice((this.#drained + VECTOR) / 4, end / 4);
   }
 }
 
@@ -181,7 +181,9 @@ function groupsOf(lanes: readonly CountedLane[], { segments }: DriftMatrix): Gro
     } else {
       const { segment, offset } = lane;
       const alone = segments[segment]!.width === 1;
-      groups.push({ segment, offset, alone, lanes: [lane], thresholds: 0, sums: 0, count: lane.thresholds.length });
+      const counted = new Uint32Array(0);
+      const count = lane.thresholds.length;
+      groups.push({ segment, offset, alone, lanes: [lane], thresholds: 0, sums: 0, counted, count });
     }
   }
   return groups;

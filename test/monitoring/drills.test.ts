@@ -151,7 +151,7 @@ const DRILLS: readonly Drill[] = [
   { what: 'the process hangs', alerts: ['SluiceDown'], bring: async ({ service }) => service.kill('SIGSTOP') },
   {
     what: 'a portfolio drifts',
-    alerts: ['SluiceColumnDrift', 'SluiceMissingValues'],
+    alerts: ['SluiceColumnDrift', 'SluiceMissingValues', 'SluiceUnseenCategories'],
     again: ({ service }) => service.predict(DRIFTED),
   },
   {
