@@ -35,7 +35,8 @@ export default defineConfig(({ mode }) => {
     hookTimeout: TEST_TIMEOUT_MS,
     expect: { poll: { timeout: PATIENCE_MS } },
     pool: 'forks' as const,
-    env: { SLUICE_TIER: tier },
+    // What one test has found out about a model is no help to another.
+    env: { SLUICE_TIER: tier, SLUICE_CACHE: 'off' },
   };
   const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.

@@ -24,8 +24,10 @@ if (folder !== undefined) {
   process.env.NODE_COMPILE_CACHE = folder;
 }
 
-// Scoring a file needs a second process, whose start takes as long as what this one loads until then.
-if (['score', 'run'].includes(process.argv[2] ?? '') && !process.argv.includes('onnxruntime'))
-  (await import('./inference/sandbox/probe.ts')).Probe.prepare();
+// Judging a model needs a second process, whose start takes as long as what this one loads until then.
+if (['score', 'run'].includes(process.argv[2] ?? '') && !process.argv.includes('onnxruntime')) {
+  const { mayBeKept } = await import('./inference/sandbox/kept-verdicts.ts');
+  if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();
+}
 
 await import('./cli.ts');

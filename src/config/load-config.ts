@@ -5,8 +5,8 @@ import { Value } from 'typebox/value';
 import { stringify } from 'yaml';
 import { SluiceError } from '../core/errors.ts';
 import { withoutDefaults } from './schema-defaults.ts';
-import { formatProblem } from './yaml.ts';
 import { parseYaml } from './yaml-document.ts';
+import { formatProblem } from './yaml-problem.ts';
 
 export interface ConfigSources {
   /** YAML file; faults in it are told as file:line:column. */

@@ -5,7 +5,8 @@ import { PIPELINE_CHECKS } from './pipeline-check.ts';
 import { contradictions } from './pipeline-contradictions.ts';
 import { fillDefaults, withDependentDefaults } from './pipeline-said.ts';
 import type { Pipeline, PipelineFile } from './pipeline-schema.ts';
-import { formatProblem, readYaml, type Validated, type YamlDocument } from './yaml.ts';
+import { readYaml, type YamlDocument } from './yaml.ts';
+import { formatProblem, type Validated } from './yaml-problem.ts';
 
 /** Parses and checks the text of a pipeline; every fault at once, each with its place. */
 export async function parsePipeline(file: string, content: string): Promise<Validated<Pipeline>> {

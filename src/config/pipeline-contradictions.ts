@@ -5,7 +5,8 @@ import { judgeDatabases } from './database-contradictions.ts';
 import { declaredContradictions } from './declared-contradictions.ts';
 import type { FileSink, FileSource, Pipeline, StdioSink, StdioSource } from './pipeline-schema.ts';
 import { topicPattern } from './topic-pattern.ts';
-import type { YamlDocument, YamlProblem } from './yaml.ts';
+import type { YamlDocument } from './yaml.ts';
+import type { YamlProblem } from './yaml-problem.ts';
 
 type Say = (path: string, message: string) => void;
 

@@ -3,8 +3,9 @@ import { Value } from 'typebox/value';
 import { DEAD_LETTERS, SINKS, SOURCES } from './options/sources-and-sinks.ts';
 import { type PipelineFile, pipelineSchema, typeOnly } from './pipeline-schema.ts';
 import { withoutDefaults } from './schema-defaults.ts';
-import { readYaml, type Validated } from './yaml.ts';
+import { readYaml } from './yaml.ts';
 import { checkYaml } from './yaml-document.ts';
+import type { Validated } from './yaml-problem.ts';
 
 /** The text of a pipeline by the schema its types choose; an end of unknown type is only told its types. */
 export function parseBySchema(file: string, content: string): Validated<PipelineFile> {

@@ -3,7 +3,8 @@ import type { Static, TSchema } from 'typebox';
 import { Settings } from 'typebox/system';
 import { Value } from 'typebox/value';
 import { didYouMean } from '../core/did-you-mean.ts';
-import { readYaml, type Validated, type YamlDocument, type YamlProblem } from './yaml.ts';
+import { readYaml, type YamlDocument } from './yaml.ts';
+import type { Validated, YamlProblem } from './yaml-problem.ts';
 
 // The default of 8 would hide faults that people then mend one run after the other.
 Settings.Set({ maxErrors: 100 });

@@ -1,17 +1,6 @@
 // YAML files as values, with the places of what stands in them.
 import { isCollection, isMap, isScalar, LineCounter, type Node, type Pair, parseDocument, stringify } from 'yaml';
-
-export interface YamlProblem {
-  file: string;
-  line: number;
-  column: number;
-  message: string;
-}
-
-/** `file:line:column message`, the form editors and people jump to. */
-export const formatProblem = (p: YamlProblem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
-
-export type Validated<T> = { ok: true; value: T } | { ok: false; problems: YamlProblem[] };
+import type { YamlProblem } from './yaml-problem.ts';
 
 export interface YamlDocument {
   ok: true;

@@ -1,3 +1,6 @@
 // The version of Sluice, as in package.json (a test compares them).
 
 export const VERSION = '0.2.0';
+
+/** The version of ONNX Runtime that serves and is compared with (a test compares it with package.json). */
+export const ONNXRUNTIME_VERSION = '1.30.0';

@@ -2,14 +2,14 @@
 import type { KeyObject } from 'node:crypto';
 import { readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
-import { VERSION } from '../core/version.ts';
+import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
 import { canonicalJson } from '../proof/canonical-json.ts';
 import { keyIdOf, unseal } from '../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
 import type { RunStep } from './files-of-run.ts';
-import { digestOf, isProven, manifestNameOf, ONNXRUNTIME_VERSION, optionsOf } from './run-proof.ts';
+import { digestOf, isProven, manifestNameOf, optionsOf } from './run-proof.ts';
 import type { FileRunSpec } from './spec.ts';
 
 export interface RunIntended {

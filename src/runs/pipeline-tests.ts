@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises';
 import { Type } from 'typebox';
 import type { Pipeline } from '../config/pipeline-schema.ts';
-import { formatProblem } from '../config/yaml.ts';
 import { parseYaml } from '../config/yaml-document.ts';
+import { formatProblem } from '../config/yaml-problem.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { recordScorer } from './record-scorer.ts';

@@ -6,7 +6,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
-import { VERSION } from '../core/version.ts';
+import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
@@ -19,9 +19,6 @@ import { MANIFEST_ENDING, type ProvenBlock, type ProvenFile, statementOf } from 
 import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
 import type { ListWitness } from './rejects-list.ts';
 import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
-
-/** The version of ONNX Runtime that serves and is compared with (a test compares it with package.json). */
-export const ONNXRUNTIME_VERSION = '1.30.0';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set(['path', 'workers', 'batch_rows', 'batch_wait_ms']);

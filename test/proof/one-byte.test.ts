@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
 import { canonicalJson } from '../../src/proof/canonical-json.ts';
-import { ONNXRUNTIME_VERSION } from '../../src/runs/run-proof.ts';
+import { ONNXRUNTIME_VERSION } from '../../src/core/version.ts';
 import { verifyOutput } from '../../src/runs/verify-output.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';

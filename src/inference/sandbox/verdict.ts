@@ -2,6 +2,7 @@
 import type { ModelPackage } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
+import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
 import { Probe } from './probe.ts';
 import type { ProbeAim } from './probe-protocol.ts';
 
@@ -60,23 +61,41 @@ async function find(
     if (plan !== null || before.verdict.engine === 'onnxruntime') return { verdict: before.verdict, plan };
   }
   let plan: NativePlan | null = null;
-  const finding = Probe.verdict(
-    model,
-    policy,
-    (compiled) => {
-      plan = shared(compiled);
-      onPlan(plan);
-    },
-    priority,
-    signal,
-  ).then((verdict) => {
-    if (verdict.engine !== 'native') plan = null;
-    return { verdict, plan: plan && new WeakRef(plan) };
+  const share = (compiled: NativePlan): NativePlan => {
+    plan = shared(compiled);
+    return plan;
+  };
+  const finding = judged(model, policy, (compiled) => onPlan(share(compiled)), priority, signal).then((kept) => {
+    if (kept.plan === null) plan = null;
+    else if (plan === null) share(kept.plan);
+    return { verdict: kept.verdict, plan: plan && new WeakRef(plan) };
   });
   if (found.size >= MAX_FOUND) found.clear();
   found.set(key, finding);
   finding.catch(() => found.delete(key));
   return { verdict: (await finding).verdict, plan };
+}
+
+/** What an earlier process found out, or what a comparison says now. */
+async function judged(
+  model: ModelPackage,
+  policy: EnginePolicy,
+  onPlan: (plan: NativePlan) => void,
+  priority: ProbeAim,
+  signal: AbortSignal | undefined,
+): Promise<KeptVerdict> {
+  const place = await VerdictPlace.of(model, policy);
+  const kept = await place?.read();
+  if (kept) return kept;
+  let compiled: NativePlan | null = null;
+  const hear = (plan: NativePlan): void => {
+    compiled = plan;
+    onPlan(plan);
+  };
+  const verdict = await Probe.verdict(model, policy, hear, priority, signal);
+  const found = { verdict, plan: verdict.engine === 'native' ? compiled : null };
+  await place?.write(found);
+  return found;
 }
 
 /** Moves the tables to memory that threads share, instead of a copy each. */

@@ -1,7 +1,8 @@
 // Loads the manifest of one model package (the folder of one version) and checks that its parts are consistent.
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { formatProblem, readYaml, type Validated } from '../../config/yaml.ts';
+import { formatProblem, type Validated } from '../../config/yaml-problem.ts';
+import { readYamlValue } from '../../config/yaml-value.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
@@ -35,7 +36,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
 
 /** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
 async function parseManifest(file: string, text: string): Promise<Validated<Manifest>> {
-  const read = readYaml(file, text);
+  const read = await readYamlValue(file, text);
   if (!read.ok) return read;
   if (isManifest(read.value)) return { ok: true, value: read.value };
   const [{ parseYaml }, { ManifestSchema }] = await Promise.all([

@@ -2,7 +2,6 @@
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
-import { formatYaml } from '../../config/yaml.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
@@ -81,6 +80,8 @@ export class FolderRegistry implements Registry {
         ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
         { at, who, alias, from, to },
       ];
+      // Only here: whoever reads needs no YAML library.
+      const { formatYaml } = await import('../../config/yaml.ts');
       await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
       await appendFile(path.join(folder, id, HISTORY), moves.map((m) => `${JSON.stringify(m)}\n`).join(''));
       this.#resolved.clear();
@@ -159,7 +160,7 @@ async function readEntry(folder: string, id: string): Promise<ModelEntry | null>
   if (versions.length === 0) return null;
   const file = path.join(folder, id, ALIASES);
   const text = await unlessAbsent(readFile(file, 'utf8'), null);
-  return { id, versions, aliases: text === null ? {} : readAliases(file, text) };
+  return { id, versions, aliases: text === null ? {} : await readAliases(file, text) };
 }
 
 async function subfolders(folder: string): Promise<string[]> {

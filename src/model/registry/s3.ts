@@ -202,7 +202,7 @@ export class S3Store implements Store {
     const key = `${this.#prefix}${id}/${ALIASES}`;
     const found = await this.#client.get(key);
     if (!found) return { aliases: {}, etag: null, lastMoves: [] };
-    const aliases = readAliases(key, found.text);
+    const aliases = await readAliases(key, found.text);
     const comment = found.text.split('\n').find((l) => l.startsWith(LAST_MOVES));
     return { aliases, etag: found.etag, lastMoves: comment ? readMoves(comment.slice(LAST_MOVES.length)) : [] };
   }

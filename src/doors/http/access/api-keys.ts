@@ -6,8 +6,8 @@ import path from 'node:path';
 import { type Static, Type } from 'typebox';
 import { stringify } from 'yaml';
 import { SCOPES, type Scope } from '../../../config/scopes.ts';
-import { formatProblem } from '../../../config/yaml.ts';
 import { parseYaml } from '../../../config/yaml-document.ts';
+import { formatProblem } from '../../../config/yaml-problem.ts';
 import { SluiceError } from '../../../core/errors.ts';
 
 const KeySchema = Type.Object(

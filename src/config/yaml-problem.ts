@@ -1,0 +1,13 @@
+// What is wrong in a YAML file, and where. Apart from yaml.ts, so that who only says it does not load the YAML library.
+
+export interface YamlProblem {
+  file: string;
+  line: number;
+  column: number;
+  message: string;
+}
+
+/** `file:line:column message`, the form editors and people jump to. */
+export const formatProblem = (p: YamlProblem): string => `${p.file}:${p.line}:${p.column} ${p.message}`;
+
+export type Validated<T> = { ok: true; value: T } | { ok: false; problems: YamlProblem[] };

@@ -1,0 +1,22 @@
+// The value of a YAML file, without the places in it: what one process has read the next one takes as JSON, and loads no YAML library.
+import { isDeepStrictEqual } from 'node:util';
+import { KeptResults } from '../core/kept-results.ts';
+import type { Validated } from './yaml-problem.ts';
+
+/** Changed when the same text is read as another value. */
+const RULES = '1';
+
+/** As `readYaml` reads it. */
+export async function readYamlValue(file: string, text: string): Promise<Validated<unknown>> {
+  const kept = KeptResults.ofUser();
+  const name = KeptResults.nameOf('yaml', RULES, Buffer.from(text));
+  const known = await kept?.read(name);
+  if (known) return { ok: true, value: JSON.parse(known.toString()) };
+  const { readYaml } = await import('./yaml.ts');
+  const read = readYaml(file, text);
+  if (!read.ok) return read;
+  const json = JSON.stringify(read.value);
+  // What JSON has no word for is read again each time.
+  if (json !== undefined && isDeepStrictEqual(JSON.parse(json), read.value)) await kept?.write(name, Buffer.from(json));
+  return { ok: true, value: read.value };
+}

@@ -1,0 +1,126 @@
+// What took long to find out and can be found out again, kept on disk for the next process. Nothing relies on it being there.
+import { createHash, randomUUID } from 'node:crypto';
+import { constants, readdirSync } from 'node:fs';
+import { lstat, mkdir, open, readdir, rename, rm, stat, utimes } from 'node:fs/promises';
+import path from 'node:path';
+import { cacheFolder } from './cache-folder.ts';
+import { VERSION } from './version.ts';
+
+const DIGEST_BYTES = 32;
+/** Bits of a mode that let others than the owner write. */
+const OTHERS_WRITE = 0o022;
+const DAY_MS = 24 * 3_600_000;
+
+/** What is kept at most, and for how long after it was last of use. */
+export interface KeptLimits {
+  readonly entries: number;
+  readonly bytes: number;
+  readonly ms: number;
+}
+
+const LIMITS: KeptLimits = { entries: 256, bytes: 256 * 1024 * 1024, ms: 30 * DAY_MS };
+
+const sha256 = (...parts: readonly (string | Uint8Array)[]): Buffer => {
+  const hash = createHash('sha256');
+  for (const part of parts) hash.update(part);
+  return hash.digest();
+};
+
+/**
+ * A folder of results by the hash of everything they depend on. A file is the SHA-256 over its name and content, then the content: one that
+ * was torn, damaged or put under another name is not taken. One that somebody else owns, or could write, is not taken either.
+ */
+export class KeptResults {
+  readonly #folder: string;
+  readonly #limits: KeptLimits;
+
+  constructor(folder: string, limits: Partial<KeptLimits> = {}) {
+    this.#folder = folder;
+    this.#limits = { ...LIMITS, ...limits };
+  }
+
+  /** Those of the user; null: `SLUICE_CACHE=off`, or the user has no home. */
+  static ofUser(env: Record<string, string | undefined> = process.env): KeptResults | null {
+    if (env.SLUICE_CACHE === 'off') return null;
+    try {
+      return new KeptResults(path.join(cacheFolder(env), 'kept'));
+    } catch {
+      return null;
+    }
+  }
+
+  /** The name of a result of some kind. `of`: everything it depends on beside this version of Sluice. */
+  static nameOf(kind: string, ...of: readonly (string | Uint8Array)[]): string {
+    const lengths = JSON.stringify([VERSION, kind, ...of.map((part) => part.length)]);
+    return `${kind}-${sha256(lengths, ...of).toString('hex')}`;
+  }
+
+  /** Whether there may be a result of that kind. */
+  has(kind: string): boolean {
+    try {
+      return readdirSync(this.#folder).some((name) => name.startsWith(`${kind}-`));
+    } catch {
+      return false;
+    }
+  }
+
+  /** null: not kept, or nothing to rely on. */
+  async read(name: string): Promise<Buffer | null> {
+    const file = path.join(this.#folder, name);
+    try {
+      if (!isOwn(await lstat(this.#folder))) return null;
+      await using handle = await open(file, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+      const found = await handle.stat();
+      if (!found.isFile() || !isOwn(found) || found.size > this.#limits.bytes) return null;
+      const bytes = await handle.readFile();
+      const content = bytes.subarray(DIGEST_BYTES);
+      if (!sha256(name, content).equals(bytes.subarray(0, DIGEST_BYTES))) return null;
+      const now = Date.now();
+      // Seldom: a run more is worth no write.
+      if (now - found.mtimeMs > DAY_MS) await utimes(file, now / 1000, now / 1000).catch(() => {});
+      return content;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Keeps a result, or does not: whoever found it out has it. */
+  async write(name: string, content: Uint8Array): Promise<void> {
+    const making = path.join(this.#folder, `.${process.pid}-${randomUUID()}`);
+    try {
+      await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+      if (!isOwn(await lstat(this.#folder))) return;
+      {
+        await using handle = await open(making, 'wx', 0o600);
+        await handle.writev([sha256(name, content), content]);
+      }
+      await rename(making, path.join(this.#folder, name));
+      await this.#clear();
+    } catch {
+      await rm(making, { force: true }).catch(() => {});
+    }
+  }
+
+  /** Removes what was of no use for long, and the oldest beyond the limits; what a process that was killed left behind as well. */
+  async #clear(): Promise<void> {
+    const files = await Promise.all(
+      (await readdir(this.#folder)).map(async (name) => {
+        const found = await stat(path.join(this.#folder, name)).catch(() => null);
+        return found && { name, bytes: found.size, usedAt: found.mtimeMs };
+      }),
+    );
+    const { entries, bytes: mostBytes, ms } = this.#limits;
+    let [count, bytes] = [0, 0];
+    for (const file of files.filter((f) => f !== null).toSorted((a, b) => b.usedAt - a.usedAt)) {
+      const unfinished = file.name.startsWith('.');
+      if (!unfinished) [count, bytes] = [count + 1, bytes + file.bytes];
+      const age = Date.now() - file.usedAt;
+      const kept = unfinished ? age < DAY_MS : age < ms && count <= entries && bytes <= mostBytes;
+      if (!kept) await rm(path.join(this.#folder, file.name), { force: true }).catch(() => {});
+    }
+  }
+}
+
+/** Where there are no owners, as on Windows, the folder lies in the profile of the user. */
+const isOwn = ({ uid, mode }: { uid: number; mode: number }): boolean =>
+  process.getuid === undefined || (uid === process.getuid() && (mode & OTHERS_WRITE) === 0);

@@ -1,0 +1,91 @@
+// The verdict on a model and its compiled form, kept from one process to the next: a model that was judged here starts without ONNX Runtime.
+import { closeSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { deserialize, serialize } from 'node:v8';
+import { KeptResults } from '../../core/kept-results.ts';
+import { ONNXRUNTIME_VERSION } from '../../core/version.ts';
+import { type ModelPackage, readModelBytes } from '../../model/package/model-package.ts';
+import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
+import type { NativePlan } from '../evaluate/native/native-plan.ts';
+
+const KIND = 'verdict';
+/** Changed when plans of the same release have another form. */
+const RULES = '1';
+/** Bytes of a plan and its verdict, at most: larger ones would drive out all others. */
+const MOST_BYTES = 64 * 1024 * 1024;
+/** Enough of it to tell one processor. */
+const CPUINFO_BYTES = 4096;
+
+/** A verdict as it is kept. */
+export interface KeptVerdict {
+  readonly verdict: Verdict;
+  readonly plan: NativePlan | null;
+}
+
+/** Whether a model may have been judged before, so that nothing has to be prepared for judging one. */
+export const mayBeKept = (): boolean => KeptResults.ofUser()?.has(KIND) ?? false;
+
+/** Where the verdict on one model is kept, if anything is. */
+export class VerdictPlace {
+  readonly #kept: KeptResults;
+  readonly #name: string;
+
+  private constructor(kept: KeptResults, name: string) {
+    this.#kept = kept;
+    this.#name = name;
+  }
+
+  /**
+   * Under everything that a verdict depends on: the model file, what feeds it, the versions and the processor.
+   * @throws SluiceError model_invalid | model_hash_mismatch
+   */
+  static async of(model: ModelPackage, policy: EnginePolicy): Promise<VerdictPlace | null> {
+    const kept = KeptResults.ofUser();
+    if (!kept) return null;
+    const { onnx, inputs, columns } = model.manifest;
+    const { node, v8 } = process.versions;
+    const versions = [RULES, node, v8, ONNXRUNTIME_VERSION, process.platform, process.arch, own(), processor()];
+    const fed = JSON.stringify([versions, policy, onnx, inputs, columns]);
+    return new VerdictPlace(kept, KeptResults.nameOf(KIND, fed, await readModelBytes(model)));
+  }
+
+  async read(): Promise<KeptVerdict | null> {
+    const content = await this.#kept.read(this.#name);
+    // What the digest covers was written by `write`.
+    return content && (deserialize(content) as KeptVerdict);
+  }
+
+  async write(found: KeptVerdict): Promise<void> {
+    const content = serialize(found);
+    if (content.length <= MOST_BYTES) await this.#kept.write(this.#name, content);
+  }
+}
+
+/** Of a checkout what its code was last changed: there a version has many forms. */
+function own(): string {
+  if (!import.meta.url.endsWith('.ts')) return '';
+  const folders = ['..', '../../wasm'].map((folder) => fileURLToPath(new URL(folder, import.meta.url)));
+  const files = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => `${entry.parentPath}/${entry.name}`),
+  );
+  return String(Math.max(...files.map((file) => statSync(file).mtimeMs)));
+}
+
+/** Its model and features: ONNX Runtime computes by what there is. */
+function processor(): string {
+  try {
+    const file = openSync('/proc/cpuinfo', 'r');
+    try {
+      const bytes = Buffer.alloc(CPUINFO_BYTES);
+      const text = bytes.toString('latin1', 0, readSync(file, bytes));
+      return text.split('\n').filter((line) => /^(model name|flags|Features|CPU part)\b/.test(line)).slice(0, 3).join('\n'); // biome-ignore format: one line
+    } finally {
+      closeSync(file);
+    }
+  } catch {
+    return cpus()[0]?.model ?? '';
+  }
+}
