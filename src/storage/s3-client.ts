@@ -126,9 +126,12 @@ export class S3Client {
     return { bytes: Number(reply.headers['content-length']), etag: reply.headers.etag ?? '' };
   }
 
-  /** The bytes from `from` to the end of this very version; `body` is null where it is not there any more. */
-  async read(key: string, from: number, etag: string): Promise<StreamedReply> {
-    const headers = { range: `bytes=${from}-`, 'if-match': etag };
+  /** The bytes from `from` to before `to` (null: to the end) of this very version; `body` is null where it is not there any more. */
+  async read(
+    key: string,
+    { from, to, etag }: { from: number; to: number | null; etag: string },
+  ): Promise<StreamedReply> {
+    const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': etag };
     const reply = await this.#unexpired(() => this.#http.stream({ method: 'GET', url: this.#url(key), headers }));
     return reply.body ? reply : this.#expect(reply, [404, 412, 416]);
   }
