@@ -1,5 +1,4 @@
 // What a run is, so that one which was interrupted is gone on with only by the same run: input, package, options and versions.
-import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { VERSION } from '../core/version.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
@@ -7,6 +6,7 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { FileRunSpec } from './spec.ts';
+import { storedSize } from './stored.ts';
 
 /** Plain data, by what is told of a difference: "the input", "the package", the name of an option, "the version of Sluice". */
 export type RunIdentity = Record<string, unknown>;
@@ -29,7 +29,8 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
   const beside = list === null ? null : path.relative(path.dirname(path.resolve(output.name)), path.resolve(list));
   return {
     'the name of the input': input.name,
-    'the size of the input': (await stat(input.name)).size,
+    // What a query answers tells its content.
+    ...(input.query ? {} : { 'the size of the input': await storedSize(input.name) }),
     'the model': model.ref,
     'the content of its package': (await hashPackage(model)).sha256,
     ...flat('source', { ...source, ...input, name: undefined }),

@@ -1,13 +1,12 @@
 // Control totals: what the sender says an input is, compared with what was read before anything of it is published.
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { splitHeader } from '../io/decode/header.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import { WithoutLastLine } from '../io/source/trailer.ts';
+import { storedBytes, storedSize } from './stored.ts';
 
 /** The keys of a source that say what the input has to be. */
 export type TotalsSpec = Partial<Pick<FileSource, 'expect' | 'control' | 'done_file' | 'trailer'>>;
@@ -65,9 +64,7 @@ export class ControlTotals {
     const beside = (pattern: string) => pattern.replaceAll('{path}', name);
     if (spec.done_file !== undefined) {
       const file = beside(spec.done_file);
-      await stat(file).catch((cause) => {
-        throw mismatch(`${file} is not there: the input is not whole, or not yet`, cause);
-      });
+      if ((await storedSize(file)) === null) throw mismatch(`${file} is not there: the input is not whole, or not yet`);
     }
     if (spec.control) await totals.#read(beside(spec.control.file), spec.control);
     return totals;
@@ -101,7 +98,7 @@ export class ControlTotals {
   /** The same for a file that is not read from its beginning to its end. */
   async digestFile(file: string): Promise<void> {
     if (this.#sha256.length === 0) return;
-    for await (const chunk of createReadStream(file)) this.#hash.update(chunk as Buffer);
+    for await (const chunk of storedBytes(file)) this.#hash.update(chunk);
   }
 
   /** The text, without its trailer if it has one. */
@@ -134,16 +131,18 @@ export class ControlTotals {
 
 async function controlText(file: string): Promise<string> {
   try {
-    const handle = await open(file);
-    try {
-      const { bytesRead, buffer } = await handle.read(Buffer.alloc(MOST_BYTES + 1), 0, MOST_BYTES + 1, 0);
-      if (bytesRead > MOST_BYTES) throw mismatch(`${file} is no control file: it is longer than ${MOST_BYTES} bytes`);
-      return buffer.toString('utf8', 0, bytesRead).replace(/^\ufeff/, '');
-    } finally {
-      await handle.close();
+    const read: Uint8Array[] = [];
+    let bytes = 0;
+    for await (const chunk of storedBytes(file)) {
+      bytes += chunk.length;
+      if (bytes > MOST_BYTES) throw mismatch(`${file} is no control file: it is longer than ${MOST_BYTES} bytes`);
+      read.push(chunk);
     }
+    return Buffer.concat(read)
+      .toString('utf8')
+      .replace(/^\ufeff/, '');
   } catch (cause) {
-    if (cause instanceof SluiceError) throw cause;
+    if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
     throw mismatch(`${file} cannot be read: the input is not whole, or not yet`, cause);
   }
 }

@@ -1,6 +1,5 @@
 // Whether an input of a pattern was scored before, so that this run would write the same: told by content, not by names or times.
 import type { KeyObject } from 'node:crypto';
-import { readFile, stat } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -11,6 +10,7 @@ import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement
 import type { RunStep } from './files-of-run.ts';
 import { digestOf, isProven, manifestNameOf, optionsOf } from './run-proof.ts';
 import type { FileRunSpec } from './spec.ts';
+import { storedSize, storedText } from './stored.ts';
 
 export interface RunIntended {
   spec: FileRunSpec;
@@ -32,7 +32,7 @@ export async function isDoneBefore(
   const told = await manifestOf(output.name, run.key);
   if (!told || !(await isSameRun(told, run))) return false;
   if (!(await hasSize(output.name, told.output))) return false;
-  const listed = list !== null && (await stat(list).catch(() => null)) !== null;
+  const listed = list !== null && (await storedSize(list)) !== null;
   if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
   return (await hasSize(input.name, told.input)) && (await digestOf(input.name)).sha256 === told.input.stored.sha256;
 }
@@ -40,10 +40,12 @@ export async function isDoneBefore(
 /** null: there is none, or it is damaged or another one's. */
 async function manifestOf(output: string, key: KeyObject | null): Promise<Predicate | null> {
   try {
-    const { statement, signedBy } = unseal(await readFile(manifestNameOf(output), 'utf8'), null);
+    const text = await storedText(manifestNameOf(output));
+    if (text === null) return null;
+    const { statement, signedBy } = unseal(text, null);
     return signedBy.join() === (key ? keyIdOf(key) : '') ? predicateOf(statement) : null;
   } catch (error) {
-    if (error instanceof SluiceError || (error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    if (error instanceof SluiceError && error.code !== 'storage_unavailable') return null;
     throw error;
   }
 }
@@ -56,4 +58,4 @@ async function isSameRun({ model, made_by, options }: Predicate, run: RunIntende
 }
 
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>
-  (await stat(file).catch(() => null))?.size === stored.bytes;
+  (await storedSize(file)) === stored.bytes;

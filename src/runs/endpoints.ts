@@ -146,7 +146,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
   try {
     totals = from.totals ? await openTotals(from.totals, from) : null;
     const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, stored);
-    chunks = format === 'parquet' ? await parquetOf(from, regular, read) : await plainOf(bytes, compression);
+    chunks = format === 'parquet' ? await parquetOf(from, source, read) : await plainOf(bytes, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
@@ -212,18 +212,19 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf(
   { name, compression, planned }: Endpoint,
-  regular: boolean,
+  source: ByteSource,
   read: { bytes: number; text: number },
 ): Promise<Chunks> {
-  if (isObject(name))
-    throw new SluiceError('usage', `${name}: a Parquet file is read from its end: copy it to a disk first`);
-  if (!regular) throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
+  const { totalBytes, slice } = source;
+  if (totalBytes === null)
+    throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { parquetLines } = await import('../io/source/parquet-lines.ts');
   const onRead = (bytes: number) => {
     read.bytes += bytes;
   };
-  const lines = parquetLines(name, { groups: planned?.piece.groups, onRead });
+  const file = slice ? { name, byteLength: totalBytes, slice } : name;
+  const lines = parquetLines(file, { groups: planned?.piece.groups, onRead });
   return (async function* () {
     for await (const chunk of lines) {
       read.text += chunk.length;

@@ -14,7 +14,7 @@ import type { ProvenBlock } from '../proof/statement.ts';
 import { isObject } from '../storage/objects.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
 import { CheckpointWriter } from './checkpoint-journal.ts';
-import { type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
+import { type Endpoint, type OpenSink, type OpenSource, STDIO } from './endpoints.ts';
 import type { OpenEnds } from './input-scorer.ts';
 import {
   type Checkpoint,
@@ -27,6 +27,7 @@ import {
 import type { RejectsPart } from './rejects-list.ts';
 import type { RunProof } from './run-proof.ts';
 import type { Resume } from './spec.ts';
+import { storedSize } from './stored.ts';
 import { restoredTally, TallySum } from './tally-sum.ts';
 
 /** Errors after which the same run may get further: its disk, its machine or whoever stopped it was at fault, not what it read. */
@@ -38,6 +39,9 @@ const MAY_GO_ON = new Set<ErrorCode>([
   'input_not_found',
   'input_unreadable',
   'worker_failed',
+  'database_unreachable',
+  'database_failed',
+  'storage_unavailable',
   'internal_error',
   'checkpoint_mismatch',
 ]);
@@ -60,7 +64,7 @@ export async function openCheckpoints(options: CheckpointOptions): Promise<FileC
   const { spec, output, list, set, log } = options;
   const resume: Resume = spec.resume ?? 'no';
   const obstacle = await obstacleOf(options);
-  if (obstacle === null && !(await stat(options.input.name).catch(() => null))) return null;
+  if (obstacle === null && !(await isThere(options.input))) return null;
   if (obstacle !== null && resume === 'asked') {
     const what = `--resume: ${obstacle.why}`;
     if (obstacle.refused) throw new SluiceError('usage', what);
@@ -80,18 +84,20 @@ export async function openCheckpoints(options: CheckpointOptions): Promise<FileC
 async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   if (input.name === STDIO) return { refused: true, why: 'standard input cannot be read again' };
   if (input.planned) return { refused: true, why: 'a shard begins again from its start' };
-  if (input.query) return { refused: true, why: 'a query may answer otherwise the next time' };
+  if (input.query && !input.query.key) {
+    return { refused: true, why: 'rows without a key: come in another order the next time' };
+  }
   if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
   if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };
   if (output.format === 'parquet') return { refused: false, why: 'a Parquet file is written from its beginning' };
   if (shared) {
     return { refused: false, why: 'one list of rejected rows is that of several inputs; put {name} into its path' };
   }
-  const away = [input.name, output.name, list].find((name) => name !== null && isObject(name));
+  const away = [output.name, list].find((name) => name !== null && isObject(name));
   if (away !== undefined) return { refused: true, why: `${away} is in object storage, and is written as a whole` };
-  const there = await stat(input.name).catch(() => null);
+  const file = input.query || isObject(input.name) ? null : await stat(input.name).catch(() => null);
   // That it is not there says who opens it.
-  if (there?.isFile() === false) {
+  if (file?.isFile() === false) {
     return { refused: true, why: `${input.name} is no regular file, and cannot be read again` };
   }
   for (const file of list === null ? [output.name] : [output.name, list]) {
@@ -99,6 +105,9 @@ async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   }
   return null;
 }
+
+const isThere = async ({ name, query }: Endpoint): Promise<boolean> =>
+  query !== undefined || (await storedSize(name)) !== null;
 
 interface Parts {
   set: CommitSet;

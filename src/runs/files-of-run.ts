@@ -1,10 +1,10 @@
 // Which files a run reads and writes, and what each is to it: none may be two of them.
-import { stat } from 'node:fs/promises';
 import { type Endpoint, STDIO } from './endpoints.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { manifestNameOf } from './run-proof.ts';
 import type { RunFile } from './same-files.ts';
 import type { FileRunSpec } from './spec.ts';
+import { storedSize } from './stored.ts';
 
 /** One input and where its predictions go; null: to the topic or the table of the run. */
 export interface RunStep {
@@ -14,8 +14,8 @@ export interface RunStep {
 
 /** Bytes of all inputs as they are stored. An input that vanishes says so when it is opened. */
 export async function sizeOfInputs(inputs: readonly Endpoint[]): Promise<number> {
-  const sizes = await Promise.all(inputs.map(({ name }) => stat(name).catch(() => null)));
-  return sizes.reduce((sum, info) => sum + (info?.size ?? 0), 0);
+  const sizes = await Promise.all(inputs.map(({ name, query }) => (query ? null : storedSize(name).catch(() => null))));
+  return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
 }
 
 export function filesRead(spec: FileRunSpec, inputs: readonly Endpoint[]): RunFile[] {

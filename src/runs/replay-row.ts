@@ -1,5 +1,4 @@
 // One row of an output scored again, with the package that its manifest names: the bits have to be those that were written.
-import path from 'node:path';
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
@@ -12,6 +11,7 @@ import { openSource } from './endpoints.ts';
 import { findRow } from './explain-row.ts';
 import { runOnce } from './run-once.ts';
 import { scoringOf } from './spec.ts';
+import { besideStored } from './stored.ts';
 import { inputEnd, outputEnd } from './verify-output.ts';
 
 export interface ReplayOptions {
@@ -42,7 +42,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   if (to.format === 'json' || to.format === 'parquet') {
     throw new SluiceError('usage', `answers in ${to.format} are no lines: replay reads csv, tsv and ndjson`);
   }
-  const from = inputEnd(predicate, input ?? path.join(path.dirname(output), predicate.input.name));
+  const from = inputEnd(predicate, input ?? besideStored(output, predicate.input.name));
   const source = await openSource(from);
   const record = await findRow({ source, row }).finally(() => source.close());
   const answers = await openSource(to);

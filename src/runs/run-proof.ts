@@ -1,7 +1,6 @@
 // What a run from a file into a file leaves as proof: it sees both ends and the list while they pass, and writes the manifest.
 
 import { createHash, type KeyObject } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
@@ -19,6 +18,7 @@ import { MANIFEST_ENDING, type ProvenBlock, type ProvenFile, statementOf } from 
 import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
 import type { ListWitness } from './rejects-list.ts';
 import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
+import { storedBytes, storedText } from './stored.ts';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
 const WITHOUT_EFFECT = new Set(['path', 'workers', 'batch_rows', 'batch_wait_ms']);
@@ -226,20 +226,14 @@ export function optionsOf(spec: FileRunSpec): { [key: string]: JsonValue | undef
   };
 }
 
-/** A file that is not read from its beginning to its end. */
+/** Of a file or an object that is not read from its beginning to its end. */
 export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   const digest = new ByteDigest();
-  for await (const chunk of createReadStream(file)) digest.add(chunk as Buffer);
+  for await (const chunk of storedBytes(file)) digest.add(chunk);
   return digest.digest;
 }
 
 async function previousOf(file: string): Promise<string | null> {
-  try {
-    return createHash('sha256')
-      .update(await readFile(file))
-      .digest('hex');
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ENOENT') return null;
-    throw cause;
-  }
+  const text = await storedText(file);
+  return text === null ? null : createHash('sha256').update(text).digest('hex');
 }

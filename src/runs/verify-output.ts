@@ -1,9 +1,6 @@
 // Checks an output against its manifest, offline: the manifest itself, the output, its list of rejected rows, and what else is at hand.
 
 import type { KeyObject } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { readFile } from 'node:fs/promises';
-import path from 'node:path';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
@@ -17,6 +14,7 @@ import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement
 import { verifyLines } from '../proof/verify-lines.ts';
 import { type Endpoint, endpoint, openSource } from './endpoints.ts';
 import { manifestNameOf } from './run-proof.ts';
+import { besideStored, storedBytes, storedText } from './stored.ts';
 
 export interface VerifyOptions {
   output: string;
@@ -46,12 +44,10 @@ export async function readManifest(
   key: KeyObject | null,
 ): Promise<{ predicate: Predicate; signedBy: string[] }> {
   const file = manifestNameOf(output);
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (cause) {
+  const text = await storedText(file).catch((cause) => {
     throw new SluiceError('manifest_invalid', `${file} cannot be read: ${fileFault(cause)}`, { cause });
-  }
+  });
+  if (text === null) throw new SluiceError('manifest_invalid', `${file} is not there`);
   const { statement, signedBy } = unseal(text, key);
   try {
     return { predicate: predicateOf(statement), signedBy };
@@ -79,7 +75,7 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
     findings.push(...(await verifyFile({ file, at, proven, records, blocks: marksOf(predicate, file), predicate })));
   };
   await check('output', outputEnd(predicate, options.output), output, outputRecords(predicate));
-  const listName = options.list ?? (list && path.join(path.dirname(options.output), list.name));
+  const listName = options.list ?? (list && besideStored(options.output, list.name));
   if (list && listName !== null) {
     const rowOf = (record: string): number | null => rowIn(record, ',', 1);
     const at: Endpoint = { name: listName, format: 'csv', compression: 'none', delimiter: ',' };
@@ -140,7 +136,7 @@ const rowsOf = (file: FileToVerify['file'], { blocks }: Predicate) =>
 async function digestOfFile(name: string): Promise<{ sha256: string }> {
   const digest = new ByteDigest();
   try {
-    for await (const chunk of createReadStream(name)) digest.add(chunk as Buffer);
+    for await (const chunk of storedBytes(name)) digest.add(chunk);
   } catch (cause) {
     throw new SluiceError('input_not_found', `${name} cannot be read: ${fileFault(cause)}`, { cause });
   }

@@ -217,7 +217,8 @@ export const unavailable = (
   code: OutageCode = 'registry_unavailable',
 ): SluiceError => new SluiceError(code, `${name}: ${why}`, cause === undefined ? {} : { cause });
 
-function readCa(file: string | undefined): { ca?: Buffer } {
+/** @throws SluiceError usage */
+export function readCa(file: string | undefined): { ca?: Buffer } {
   if (file === undefined) return {};
   try {
     return { ca: readFileSync(file) };

@@ -1,4 +1,4 @@
-// Reads an object from its beginning to its end: where a connection breaks, the rest of the same version is asked for.
+// Reads an object: where a connection breaks, the rest of the same version is asked for.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import { bucketClient, objectAddress } from './objects.ts';
@@ -6,7 +6,10 @@ import { bucketClient, objectAddress } from './objects.ts';
 export interface ObjectSource {
   chunks: AsyncIterable<Uint8Array>;
   totalBytes: number;
+  /** Of `chunks`. */
   bytesRead(): number;
+  /** The bytes from `start` to before `end` of the same version; several at a time if need be. @throws as `chunks` does */
+  slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
   close(): Promise<void>;
 }
@@ -15,51 +18,89 @@ export interface ObjectSource {
 const FRUITLESS = 6;
 const FIRST_PAUSE_MS = 200;
 
+/** Size of an object; null: there is none. @throws SluiceError storage_unavailable */
+export async function objectSize(name: string): Promise<number | null> {
+  const { bucket, key } = objectAddress(name);
+  return (await bucketClient(bucket).head(key))?.bytes ?? null;
+}
+
 /** @throws SluiceError input_not_found | storage_unavailable at once; input_changed while reading */
 export async function openObject(name: string): Promise<ObjectSource> {
   const { bucket, key } = objectAddress(name);
-  const client = bucketClient(bucket);
-  const found = await client.head(key);
+  const found = await bucketClient(bucket).head(key);
   if (!found) throw new SluiceError('input_not_found', `${name} is not there`);
   const { bytes: total, etag } = found;
   let read = 0;
   const closed = new AbortController();
-
+  const rangeOf = (start: number, end: number) =>
+    versionBytes({ name, etag, start, end, total, closed: closed.signal });
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for (let fruitless = 0; read < total; ) {
-      const before = read;
-      const { body, headers, status } = await client.read(key, read, etag);
-      // Servers that do not look at If-Match still say which version they send.
-      if (!body || (headers.etag !== undefined && headers.etag !== etag) || (status !== 206 && read > 0)) {
-        body?.destroy();
-        throw new SluiceError('input_changed', `${name} changed while it was read (${read} of ${total} bytes read)`);
-      }
-      const stop = () => body.destroy();
-      closed.signal.addEventListener('abort', stop, { once: true });
-      let cause: unknown = null;
-      try {
-        for await (const chunk of body) {
-          read += (chunk as Buffer).length;
-          yield chunk as Buffer;
-        }
-      } catch (error) {
-        cause = error;
-      } finally {
-        closed.signal.removeEventListener('abort', stop);
-        body.destroy();
-      }
-      if (closed.signal.aborted || read >= total) return;
-      fruitless = read > before ? 0 : fruitless + 1;
-      if (fruitless >= FRUITLESS) {
-        throw new SluiceError('storage_unavailable', `${name}: the connection broke again and again`, { cause });
-      }
-      await sleep(FIRST_PAUSE_MS * 2 ** fruitless * (0.5 + Math.random()), undefined, { signal: closed.signal }).catch(() => {}); // biome-ignore format: one line
+    for await (const chunk of rangeOf(0, total)) {
+      read += chunk.length;
+      yield chunk;
     }
   }
   return {
     chunks: { [Symbol.asyncIterator]: chunks },
     totalBytes: total,
     bytesRead: () => read,
+    slice: async (start, end) => {
+      const bytes = new Uint8Array(Math.min(end, total) - start);
+      let filled = 0;
+      for await (const chunk of rangeOf(start, start + bytes.length)) {
+        bytes.set(chunk, filled);
+        filled += chunk.length;
+      }
+      if (filled < bytes.length) throw new SluiceError('cancelled', `${name} was closed while it was read`);
+      return bytes;
+    },
     close: async () => closed.abort(),
   };
+}
+
+interface VersionRange {
+  name: string;
+  etag: string;
+  start: number;
+  end: number;
+  /** Size of the object. */
+  total: number;
+  closed: AbortSignal;
+}
+
+/** Ends early only where it is closed. */
+async function* versionBytes({ name, etag, start, end, total, closed }: VersionRange): AsyncGenerator<Uint8Array> {
+  const { bucket, key } = objectAddress(name);
+  const client = bucketClient(bucket);
+  for (let at = start, fruitless = 0; at < end; ) {
+    const before = at;
+    const { body, headers, status } = await client.read(key, { from: at, to: end < total ? end : null, etag });
+    // Servers that do not look at If-Match still say which version they send.
+    if (!body || (headers.etag !== undefined && headers.etag !== etag) || (status !== 206 && at > 0)) {
+      body?.destroy();
+      throw new SluiceError('input_changed', `${name} changed while it was read (${at} of ${total} bytes read)`);
+    }
+    const stop = () => body.destroy();
+    closed.addEventListener('abort', stop, { once: true });
+    let cause: unknown = null;
+    try {
+      for await (const chunk of body) {
+        const wanted = (chunk as Buffer).subarray(0, end - at);
+        at += wanted.length;
+        yield wanted;
+        if (at >= end) break;
+      }
+    } catch (error) {
+      cause = error;
+    } finally {
+      closed.removeEventListener('abort', stop);
+      body.destroy();
+    }
+    if (closed.aborted || at >= end) return;
+    fruitless = at > before ? 0 : fruitless + 1;
+    if (fruitless >= FRUITLESS) {
+      throw new SluiceError('storage_unavailable', `${name}: the connection broke again and again`, { cause });
+    }
+    await sleep(FIRST_PAUSE_MS * 2 ** fruitless * (0.5 + Math.random()), undefined, { signal: closed }).catch(() => {});
+  }
 }

@@ -42,7 +42,7 @@ export function bucketClient(bucket: string, env: NodeJS.ProcessEnv = process.en
     bucket,
     region,
     pathStyle: said !== undefined,
-    credentials: s3Credentials(env, undefined, 'storage_unavailable'),
+    credentials: s3Credentials(env, { region, caFile: env.AWS_CA_BUNDLE, code: 'storage_unavailable' }),
     timeoutMs: TIMEOUT_MS,
     retries: RETRIES,
     caFile: env.AWS_CA_BUNDLE,

@@ -10,7 +10,7 @@ import {
   type StreamedReply,
   unavailable,
 } from './http-client.ts';
-import type { S3Credentials } from './s3-credentials.ts';
+import type { CredentialSource } from './renewed-credentials.ts';
 
 export interface S3ClientOptions {
   name: string;
@@ -19,7 +19,7 @@ export interface S3ClientOptions {
   bucket: string;
   region: string;
   pathStyle: boolean;
-  credentials: () => Promise<S3Credentials>;
+  credentials: CredentialSource;
   timeoutMs: number;
   retries: number;
   caFile?: string | undefined;
@@ -73,7 +73,7 @@ export class S3Client {
       const query = { 'list-type': '2', prefix, ...(delimiter ? { delimiter } : {}) };
       for (const [k, v] of Object.entries(query)) url.searchParams.set(k, v);
       if (token !== undefined) url.searchParams.set('continuation-token', token);
-      const reply = this.#expect(await this.#http.text({ method: 'GET', url }), [200]);
+      const reply = this.#expect(await this.#text({ method: 'GET', url }), [200]);
       for (const item of elements(reply.text, 'Contents')) {
         objects.push({ key: tag(item, 'Key'), etag: tag(item, 'ETag'), bytes: Number(tag(item, 'Size')) });
       }
@@ -85,13 +85,16 @@ export class S3Client {
 
   /** null: there is no such object. */
   async get(key: string): Promise<{ text: string; etag: string } | null> {
-    const reply = this.#expect(await this.#http.text({ method: 'GET', url: this.#url(key) }), [200, 404]);
+    const reply = this.#expect(await this.#text({ method: 'GET', url: this.#url(key) }), [200, 404]);
     return reply.status === 404 ? null : { text: reply.text, etag: reply.headers.etag ?? '' };
   }
 
   /** Into a new file. null: there is no such object. */
   async download(key: string, file: string): Promise<Download | null> {
-    const reply = this.#expect(await this.#http.download({ method: 'GET', url: this.#url(key) }, file), [200, 404]);
+    const reply = this.#expect(
+      await this.#unexpired(() => this.#http.download({ method: 'GET', url: this.#url(key) }, file)),
+      [200, 404],
+    );
     return reply.status === 404 ? null : reply;
   }
 
@@ -110,7 +113,7 @@ export class S3Client {
     if (condition) Object.assign(headers, 'ifNone' in condition ? IF_NONE : { 'if-match': condition.ifMatch });
     const call: HttpCall = { method: 'PUT', url: this.#url(key), headers, body };
     // 409: a concurrent conditional write. 404: the object to match no longer exists.
-    const reply = this.#expect(await this.#http.text(call), condition ? [200, 404, 409, 412] : [200]);
+    const reply = this.#expect(await this.#text(call), condition ? [200, 404, 409, 412] : [200]);
     if (reply.status === 404 && tag(reply.text, 'Code') !== 'NoSuchKey') this.#expect(reply, [200]);
     if (reply.status === 200) return 'done';
     return reply.sent > 1 ? 'unsure' : 'refused';
@@ -118,15 +121,18 @@ export class S3Client {
 
   /** Size and version; null: there is no such object. */
   async head(key: string): Promise<{ bytes: number; etag: string } | null> {
-    const reply = this.#expect(await this.#http.text({ method: 'HEAD', url: this.#url(key) }), [200, 404]);
+    const reply = this.#expect(await this.#text({ method: 'HEAD', url: this.#url(key) }), [200, 404]);
     if (reply.status === 404) return null;
     return { bytes: Number(reply.headers['content-length']), etag: reply.headers.etag ?? '' };
   }
 
-  /** The bytes from `from` to the end of this very version; `body` is null where it is not there any more. */
-  async read(key: string, from: number, etag: string): Promise<StreamedReply> {
-    const headers = { range: `bytes=${from}-`, 'if-match': etag };
-    const reply = await this.#http.stream({ method: 'GET', url: this.#url(key), headers });
+  /** The bytes from `from` to before `to` (null: to the end) of this very version; `body` is null where it is not there any more. */
+  async read(
+    key: string,
+    { from, to, etag }: { from: number; to: number | null; etag: string },
+  ): Promise<StreamedReply> {
+    const headers = { range: `bytes=${from}-${to === null ? '' : to - 1}`, 'if-match': etag };
+    const reply = await this.#unexpired(() => this.#http.stream({ method: 'GET', url: this.#url(key), headers }));
     return reply.body ? reply : this.#expect(reply, [404, 412, 416]);
   }
 
@@ -134,7 +140,7 @@ export class S3Client {
   async beginParts(key: string): Promise<string> {
     const url = this.#url(key);
     url.searchParams.set('uploads', '');
-    const reply = this.#expect(await this.#http.text({ method: 'POST', url, repeatable: true }), [200]);
+    const reply = this.#expect(await this.#text({ method: 'POST', url, repeatable: true }), [200]);
     return tag(reply.text, 'UploadId');
   }
 
@@ -144,7 +150,7 @@ export class S3Client {
     url.searchParams.set('partNumber', String(part));
     url.searchParams.set('uploadId', upload);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
-    return this.#expect(await this.#http.text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
+    return this.#expect(await this.#text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
   }
 
   /** The object is there, whole. A failure may come with the status 200. */
@@ -157,7 +163,7 @@ export class S3Client {
     );
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };
-    const reply = await this.#http.text({ method: 'POST', url, headers, body });
+    const reply = await this.#text({ method: 'POST', url, headers, body });
     // Sent twice, because its first answer got lost: then the upload is over, and another object than before tells that it went well.
     const after = reply.status === 404 && reply.sent > 1 ? (await this.head(key))?.etag : undefined;
     if (after !== undefined && after !== before) return;
@@ -169,11 +175,11 @@ export class S3Client {
   async abortParts(key: string, upload: string): Promise<void> {
     const url = this.#url(key);
     url.searchParams.set('uploadId', upload);
-    this.#expect(await this.#http.text({ method: 'DELETE', url }), [200, 204, 404]);
+    this.#expect(await this.#text({ method: 'DELETE', url }), [200, 204, 404]);
   }
 
   async remove(key: string): Promise<void> {
-    this.#expect(await this.#http.text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
+    this.#expect(await this.#text({ method: 'DELETE', url: this.#url(key) }), [200, 204, 404]);
   }
 
   #url(key: string): URL {
@@ -187,8 +193,11 @@ export class S3Client {
   }
 
   async #sign(call: HttpCall): Promise<Record<string, string>> {
+    const { accessKeyId, secretAccessKey, sessionToken } = await this.#options.credentials();
     const signer = new AwsV4Signer({
-      ...(await this.#options.credentials()),
+      accessKeyId,
+      secretAccessKey,
+      ...(sessionToken ? { sessionToken } : {}),
       method: call.method,
       url: call.url.href,
       headers: { 'x-amz-content-sha256': EMPTY, ...call.headers },
@@ -197,6 +206,20 @@ export class S3Client {
     });
     const { headers } = await signer.sign();
     return Object.fromEntries(headers as unknown as Iterable<[string, string]>);
+  }
+
+  #text(call: HttpCall): Promise<Reply> {
+    return this.#unexpired(() => this.#http.text(call), call.method === 'HEAD');
+  }
+
+  /** Keys may end before their time: a session is revoked, a clock is wrong. Others, if there are any, get one more try. */
+  async #unexpired<R extends Reply>(send: () => Promise<R>, wordless = false): Promise<R> {
+    const used = await this.#options.credentials();
+    const reply = await send();
+    if (reply.status !== 400 && reply.status !== 403) return reply;
+    if (!EXPIRED.has(tag(reply.text, 'Code')) && !(wordless && reply.status === 400)) return reply;
+    const { sessionToken, accessKeyId } = await this.#options.credentials('renew');
+    return sessionToken === used.sessionToken && accessKeyId === used.accessKeyId ? reply : send();
   }
 
   #expect<R extends Reply>(reply: R, statuses: readonly number[]): R {
@@ -212,6 +235,8 @@ export class S3Client {
   }
 }
 
+/** What servers call keys that ended. */
+const EXPIRED = new Set(['ExpiredToken', 'ExpiredTokenException', 'TokenRefreshRequired', 'InvalidToken']);
 const IF_NONE = { 'if-none-match': '*' };
 const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
 

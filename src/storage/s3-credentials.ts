@@ -1,67 +1,85 @@
-// Credentials for object storage, looked up where its tools do: the environment, then the shared credentials file.
+// Credentials for object storage, looked up where its tools do: the environment, the shared credentials file, roles.
 import { readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { OutageCode } from './http-client.ts';
+import { type CredentialSource, renewed, type S3Credentials } from './renewed-credentials.ts';
 
-export interface S3Credentials {
-  accessKeyId: string;
-  secretAccessKey: string;
-  sessionToken?: string;
+export interface CredentialOptions {
+  /** Of the service that lends keys by web identity. */
+  region: string;
+  /** PEM file of the authorities trusted instead of the system's. */
+  caFile?: string | undefined;
+  /** A profile of the shared credentials file, and nothing else. */
+  profile?: string | undefined;
+  /** Default: registry_unavailable. */
+  code?: OutageCode;
 }
 
-/** The current keys: the file is read again when it changes, as keys are rotated. */
-export function s3Credentials(
-  env: Record<string, string | undefined>,
-  profile: string | undefined,
-  code: OutageCode = 'registry_unavailable',
-): () => Promise<S3Credentials> {
+type Env = Record<string, string | undefined>;
+
+/** Keys of the environment, of a profile that is named, of a web identity; then of the file, of a container, of an instance. */
+export function s3Credentials(env: Env, options: CredentialOptions): CredentialSource {
+  const { code = 'registry_unavailable', profile, region, caFile } = options;
   const { AWS_ACCESS_KEY_ID: id, AWS_SECRET_ACCESS_KEY: secret, AWS_SESSION_TOKEN: token } = env;
   if (profile === undefined && id && secret) {
-    const fromEnvironment = credentials(id, secret, token);
+    const fromEnvironment = { accessKeyId: id, secretAccessKey: secret, sessionToken: token || undefined };
     return async () => fromEnvironment;
   }
   const file = env.AWS_SHARED_CREDENTIALS_FILE ?? path.join(homedir(), '.aws', 'credentials');
-  const name = profile ?? env.AWS_PROFILE ?? 'default';
+  const named = profile ?? env.AWS_PROFILE;
+  const inFile = profileKeys(file, named ?? 'default', code);
+  if (named !== undefined) {
+    return async () => {
+      const keys = await inFile();
+      if (keys) return keys;
+      throw new SluiceError(code, `${file} has no keys for the profile ${named}`);
+    };
+  }
+  // Loaded where they are needed: whoever has keys does not pay for them.
+  const lent = renewed(async () => {
+    const { lend, lenderOf } = await import('./role-credentials.ts');
+    const lender = lenderOf(env);
+    if (lender !== null) return lend(lender, { env, region, caFile, code });
+    throw new SluiceError(code, `no credentials: neither $AWS_ACCESS_KEY_ID with $AWS_SECRET_ACCESS_KEY nor ${file}`);
+  });
+  if (env.AWS_WEB_IDENTITY_TOKEN_FILE) return lent;
+  return async (renew) => (await inFile()) ?? lent(renew);
+}
+
+/** The current keys of a profile: the file is read again when it changes, as keys are rotated. null: there is no such profile. */
+function profileKeys(file: string, name: string, code: OutageCode): () => Promise<S3Credentials | null> {
   let stamp = '';
   let known: S3Credentials | null = null;
   return async () => {
     const info = await stat(file).catch(() => null);
-    if (!info) {
-      throw new SluiceError(code, `no credentials: neither $AWS_ACCESS_KEY_ID with $AWS_SECRET_ACCESS_KEY nor ${file}`);
-    }
+    if (!info) return null;
     const now = `${info.mtimeMs} ${info.size} ${info.ino}`;
-    if (known && now === stamp) return known;
+    if (now === stamp) return known;
     const section = readSection(await readFile(file, 'utf8'), name);
-    const { aws_access_key_id: key, aws_secret_access_key: value, aws_session_token: session } = section;
-    if (!key || !value) throw new SluiceError(code, `${file} has no keys for the profile ${name}`);
-    known = credentials(key, value, session);
+    const { aws_access_key_id: key, aws_secret_access_key: value, aws_session_token: session } = section ?? {};
+    if (section && (!key || !value)) throw new SluiceError(code, `${file} has no keys for the profile ${name}`);
+    known = section && { accessKeyId: key!, secretAccessKey: value!, sessionToken: session || undefined };
     stamp = now;
     return known;
   };
 }
 
-const credentials = (
-  accessKeyId: string,
-  secretAccessKey: string,
-  sessionToken: string | undefined,
-): S3Credentials => ({
-  accessKeyId,
-  secretAccessKey,
-  ...(sessionToken ? { sessionToken } : {}),
-});
-
-function readSection(text: string, name: string): Record<string, string | undefined> {
-  const values: Record<string, string> = {};
+/** null: there is no such section. */
+function readSection(text: string, name: string): Env | null {
+  let values: Env | null = null;
   let inside = false;
   for (const line of text.split(/\r?\n/)) {
     const text = line.trim();
     const closed = text.indexOf(']');
-    if (text.startsWith('[') && closed > 0) inside = text.slice(1, closed).trim() === name;
+    if (text.startsWith('[') && closed > 0) {
+      inside = text.slice(1, closed).trim() === name;
+      if (inside) values ??= {};
+    }
     const equals = text.indexOf('=');
     const key = text.slice(0, Math.max(0, equals)).trim();
-    if (inside && /^[a-z_]+$/.test(key)) values[key] = text.slice(equals + 1).trim();
+    if (inside && values && /^[a-z_]+$/.test(key)) values[key] = text.slice(equals + 1).trim();
   }
   return values;
 }

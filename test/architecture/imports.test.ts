@@ -17,6 +17,10 @@ const MAY_IMPORT = new Map(
 const PACKAGES: Record<string, string[]> = {
   'onnxruntime-node': ['inference/evaluate'],
   aws4fetch: ['storage'],
+  '@aws-sdk/credential-provider-http': ['storage'],
+  '@aws-sdk/credential-provider-web-identity': ['storage'],
+  '@smithy/credential-provider-imds': ['storage'],
+  '@smithy/node-http-handler': ['storage'],
   pg: ['postgres'],
   'pg-copy-streams': ['postgres'],
   'csv-parse': ['io/decode', 'onboarding'],

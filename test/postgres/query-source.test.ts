@@ -1,14 +1,16 @@
 // A query as the input: one snapshot of it, in the words of the model, NULL told from an empty text, and the same answers as from a file.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { openQuery, type QueryOptions, type QuerySettings } from '../../src/postgres/query-source.ts';
 import { type Run, scratch, sluice } from '../support/cli.ts';
+import { hiddenIn, type Job, killedRun, madeBy, unchained } from '../support/interrupted.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const column = (name: string, kind: string, more = {}) => ({ name, kind, ...more });
 const MANIFEST = {
@@ -167,6 +169,38 @@ requirePostgres('a query as the source', () => {
       `the database postgres at 127.0.0.1:${server.port}: the server speaks no TLS; sslmode=disable does without`,
     ]);
     expect((await failure(read({ table: 'loans', url_env: 'SLUICE_NO_SUCH' }))).code).toBe('usage');
+  });
+
+  checkTest('a run that was killed goes on by its key; where a row before it changed, it says so', async () => {
+    const job: Job = { folder: scratch(), input: 'nightly.yaml', output: 'out.csv', flags: [] };
+    const portfolio = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5, faults: 0, dirty: true, ids: true })]);
+    const [header, ...records] = portfolio.toString().trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
+    const whole = records.filter((cells) => cells.length === header!.length);
+    const objects = whole.map((cells) => Object.fromEntries(cells.map((cell, i) => [header![i], cell === '' ? null : cell]))); // biome-ignore format: one line
+    await server.query(`CREATE TABLE nightly (nth int, ${header!.map((name) => `"${name}" text`).join(', ')})`);
+    await server.query('INSERT INTO nightly SELECT (jsonb_populate_record(NULL::nightly, r)).* FROM jsonb_array_elements($1) r', [JSON.stringify(objects)]); // biome-ignore format: one line
+    await server.query('INSERT INTO nightly SELECT g, n.* FROM generate_series(1, 8) g, (SELECT * FROM nightly) n'.replace('n.*', header!.map((name) => `n."${name}"`).join(', '))); // biome-ignore format: one line
+    await server.query('DELETE FROM nightly WHERE nth IS NULL');
+    vi.stubEnv('NIGHTLY', server.url);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    writeFileSync(path.join(job.folder, job.input), `model: credit-default\nsource: { type: postgres, url_env: NIGHTLY, table: nightly, key: [application_id, nth] }\nsink: { type: file, path: out.csv }\nscore: { evaluator: native }\ncheckpoint_every: 0.001\n`); // biome-ignore format: one line
+    const args = ['run', job.input, '--json'];
+    const run = () => sluice(args, { cwd: job.folder });
+    const first = await run();
+    expect([0, 3], first.stderr).toContain(first.code);
+    const made = unchained(madeBy(job, first));
+    for (const name of Object.keys(made.files)) rmSync(path.join(job.folder, name));
+    const { rows } = await killedRun(job, { checkpoints: 1, args });
+    // Behind what was read there may be more rows; before it nothing may have changed.
+    const last = (await server.query('SELECT amount, ctid FROM nightly ORDER BY application_id, nth LIMIT 1')).rows[0]!;
+    await server.query(`UPDATE nightly SET amount = '1.5' WHERE ctid = '${last.ctid}'`);
+    const changed = await run();
+    expect([changed.code, changed.stderr]).toEqual([1, expect.stringContaining('[checkpoint_mismatch]')]);
+    await server.query(`UPDATE nightly SET amount = '${last.amount}' WHERE amount = '1.5'`);
+    const again = await run();
+    expect([again.code, unchained(madeBy(job, again))]).toEqual([first.code, made]);
+    expect(JSON.parse(again.stdout).resumedRows).toBeGreaterThanOrEqual(rows);
+    expect(hiddenIn(job)).toEqual([]);
   });
 
   test('from file to table to table to file: the answers of a file, and keys that are still what they were', async () => {

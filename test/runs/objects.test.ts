@@ -1,19 +1,20 @@
 // Inputs and outputs in object storage, on a real server that checks signatures: the same bytes as on a disk, a broken connection goes on,
 // a changed object is refused, and an output is whole or not there.
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server as TcpServer } from 'node:net';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { AwsClient } from 'aws4fetch';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
-import { installS3 } from '../support/registries/install.ts';
 import { requireServer } from '../support/registries/require.ts';
-import { S3_KEYS, Server } from '../support/registries/servers.ts';
+import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
 
-await requireServer('runs in object storage', installS3, (installed) => {
+function inObjectStorage(start: () => Promise<Server>): void {
   let server: Server;
   const client = new AwsClient({
     accessKeyId: S3_KEYS.AWS_ACCESS_KEY_ID,
@@ -27,7 +28,7 @@ await requireServer('runs in object storage', installS3, (installed) => {
   ]);
 
   beforeAll(async () => {
-    server = await Server.s3(installed);
+    server = await start();
     expect((await client.fetch(new URL('/bank', server.url), { method: 'PUT' })).status).toBe(200);
   });
   afterAll(async () => {
@@ -48,10 +49,11 @@ await requireServer('runs in object storage', installS3, (installed) => {
       env: { ...S3_KEYS, AWS_ENDPOINT_URL: endpoint },
     });
 
-  /** A way to the server that breaks after so many bytes of an answer, again and again; `onCut`: between two of them. */
+  /** A way to the server that breaks after so many bytes of an answer, again and again, `cutsMax` times; `onCut`: between two of them. */
   const breaking = async (
     bytes: number,
     onCut: () => Promise<void> = async () => {},
+    cutsMax = Infinity,
   ): Promise<{ url: string; cuts: () => number; close(): void }> => {
     // biome-ignore format: one line
     let cuts = 0;
@@ -61,7 +63,7 @@ await requireServer('runs in object storage', installS3, (installed) => {
       near.pipe(far);
       far.on('data', (chunk: Buffer) => {
         passed += chunk.length;
-        if (passed <= bytes) return void near.write(chunk);
+        if (passed <= bytes || cuts >= cutsMax) return void near.write(chunk);
         cuts++;
         far.pause();
         void onCut().then(() => {
@@ -151,4 +153,66 @@ await requireServer('runs in object storage', installS3, (installed) => {
     const uploads = await (await client.fetch(new URL('/bank?uploads', server.url))).text();
     expect(uploads).not.toContain('<UploadId>');
   });
-});
+
+  test('the manifests of an output are a chain, which verifies what is there and names the row that is not', async () => {
+    const cwd = scratch();
+    const rows = portfolio.subarray(0, portfolio.indexOf('\n', 40_000) + 1);
+    await put('in/proven.csv', rows);
+    const run = () => score(['s3://bank/in/proven.csv', '-o', 's3://bank/out/proven.ndjson'], cwd);
+    const previous = async () => {
+      const text = (await get('out/proven.ndjson.manifest.json'))!;
+      const { payload } = JSON.parse(text.toString());
+      const { predicate } = JSON.parse(Buffer.from(payload, 'base64').toString());
+      return { previous: predicate.previous, sha256: createHash('sha256').update(text).digest('hex') };
+    };
+    expect((await run()).stderr).toBe('');
+    const first = await previous();
+    await run();
+    const second = await previous();
+    expect([first.previous, second.previous]).toEqual([null, first.sha256]);
+    const verify = () =>
+      sluice(['verify', 's3://bank/out/proven.ndjson', '--input', 's3://bank/in/proven.csv'], {
+        cwd,
+        env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href },
+      });
+    const whole = await verify();
+    expect([whole.code, whole.stdout], whole.stderr).toEqual([0, expect.stringContaining('checked: manifest, output')]);
+    const scored = (await get('out/proven.ndjson'))!.toString().split('\n');
+    scored[6] = scored[6]!.replace(/"probability":0\.\d/, '"probability":0.5');
+    await put('out/proven.ndjson', Buffer.from(scored.join('\n')));
+    const edited = await verify();
+    expect([edited.code, edited.stdout]).toEqual([1, expect.stringMatching(/row 7\b/)]);
+  });
+
+  test('Parquet is read in ranges, and what says the totals of an object lies beside it', async () => {
+    const cwd = scratch();
+    const lines = portfolio.subarray(0, portfolio.indexOf('\n', 60_000)).toString().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
+    const [head, ...rows] = lines.filter((line) => line.length === lines[0]!.length);
+    const columnData = head!.map((name, i) => ({ name, type: 'STRING' as const, data: rows.map((row) => row[i]!) }));
+    const parquet = Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 50 }));
+    writeFileSync(path.join(cwd, 'in.parquet'), parquet);
+    await put('in/columns.parquet', parquet);
+    const here = await score(['in.parquet', '-o', 'out.csv'], cwd);
+    // Its end is asked for first, and with it most of such a small one.
+    const way = await breaking(parquet.length * 0.6, undefined, 3);
+    const away = await score(['s3://bank/in/columns.parquet', '-o', 'away.csv'], cwd, way.url);
+    way.close();
+    expect([away.code, away.stderr]).toEqual([here.code, here.stderr]);
+    expect(way.cuts()).toBeGreaterThan(0);
+    expect(readFileSync(path.join(cwd, 'away.csv')).equals(readFileSync(path.join(cwd, 'out.csv')))).toBe(true);
+
+    await put('in/counted.csv', portfolio);
+    const counted = () => score(['s3://bank/in/counted.csv', '-o', 'c.csv', '--control-file', '{path}.ctl'], cwd);
+    expect((await counted()).stderr).toContain('control_total_mismatch');
+    await put('in/counted.csv.ctl', Buffer.from('rows=12000\n'));
+    expect((await counted()).code).toBe(3);
+    await put('in/counted.csv.ctl', Buffer.from('rows=12001\n'));
+    expect((await counted()).stderr).toContain('control_total_mismatch');
+  });
+}
+
+for (const { make, install, start } of S3_MAKES) {
+  await requireServer(`runs in object storage, ${make}`, install, (installed) =>
+    inObjectStorage(() => start(installed)),
+  );
+}

@@ -1,5 +1,8 @@
 // Programs of others that some tests run, and what to install where one is missing: such a test is skipped by name.
 import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import path from 'node:path';
 import { type TestFunction, test } from 'vitest';
 import { campaignTest, IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 
@@ -11,6 +14,13 @@ interface Tool {
 /** Whether it can be started; what it says of these arguments does not matter. */
 const starts = (command: string, ...args: string[]) => !spawnSync(command, args, { stdio: 'ignore' }).error;
 const succeeds = (command: string, ...args: string[]) => spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+
+/** On the path, or where `go install` puts it. */
+export function goProgram(name: string): string {
+  const { GOBIN, GOPATH = path.join(homedir(), 'go') } = process.env;
+  const installed = path.join(GOBIN ?? path.join(GOPATH, 'bin'), name);
+  return existsSync(installed) ? installed : name;
+}
 
 const MIN_JAVA = 17;
 
@@ -74,6 +84,10 @@ const TOOLS = {
   'Prometheus node exporter': {
     install: 'apt-get install prometheus-node-exporter',
     found: () => starts('prometheus-node-exporter', '--version'),
+  },
+  versitygw: {
+    install: 'go install github.com/versity/versitygw/cmd/versitygw@v1.8.0',
+    found: () => starts(goProgram('versitygw'), '--version'),
   },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;

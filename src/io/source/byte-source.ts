@@ -18,6 +18,8 @@ export interface ByteSource {
   readonly totalBytes: number | null;
   /** Bytes handed out so far. */
   bytesRead(): number;
+  /** Any part of what is no file of this machine, where it can be had: from `start` to before `end`. @throws SluiceError */
+  slice?(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
   close(): Promise<void>;
 }

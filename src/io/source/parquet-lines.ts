@@ -15,6 +15,14 @@ export interface RowGroup {
   bytes: number;
 }
 
+/** A file that is elsewhere, of which any part can be had. */
+export interface RandomAccess {
+  name: string;
+  byteLength: number;
+  /** From `start` to before `end`. @throws SluiceError */
+  slice(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
+}
+
 export interface LinesOptions {
   /** Row groups from 0, `to` exclusive. Default: all. */
   groups?: { from: number; to: number } | undefined;
@@ -23,7 +31,10 @@ export interface LinesOptions {
 }
 
 /** @throws SluiceError input_not_found | truncated_input: the file is no whole Parquet file */
-export async function* parquetLines(file: string, { groups, onRead }: LinesOptions = {}): AsyncGenerator<Uint8Array> {
+export async function* parquetLines(
+  file: string | RandomAccess,
+  { groups, onRead }: LinesOptions = {},
+): AsyncGenerator<Uint8Array> {
   const { buffer, metadata } = await opened(file);
   try {
     let rowStart = 0;
@@ -62,7 +73,8 @@ function groupOf({ columns, num_rows }: FileMetaData['row_groups'][number]): Row
   };
 }
 
-async function opened(file: string) {
+async function opened(file: string | RandomAccess) {
+  if (typeof file !== 'string') return openedAt(file);
   const present = await stat(file).catch(() => null);
   if (!present?.isFile()) throw new SluiceError('input_not_found', `${file} cannot be opened`);
   try {
@@ -73,10 +85,25 @@ async function opened(file: string) {
   }
 }
 
-function broken(file: string, cause: unknown): SluiceError {
+async function openedAt(file: RandomAccess) {
+  const { byteLength } = file;
+  const slice = async (start: number, end = byteLength) => (await file.slice(start, end)).buffer;
+  try {
+    const metadata = await parquetMetadataAsync({ byteLength, slice });
+    return { buffer: { byteLength, slice }, metadata };
+  } catch (cause) {
+    throw broken(file, cause);
+  }
+}
+
+function broken(file: string | RandomAccess, cause: unknown): SluiceError {
   if (cause instanceof SluiceError) return cause;
   const why = cause instanceof Error ? cause.message : cause;
-  return new SluiceError('truncated_input', `${file} is no whole Parquet file: ${why}`, { cause });
+  return new SluiceError(
+    'truncated_input',
+    `${typeof file === 'string' ? file : file.name} is no whole Parquet file: ${why}`,
+    { cause },
+  );
 }
 
 /** Whole numbers beyond 2^53 keep their digits as text; dates were made texts by JSON before. */

@@ -45,6 +45,7 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
   const common = { timeoutMs: options.timeout_ms, retries: options.retries };
   if (url.protocol === 's3:') {
     const region = options.region ?? env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
+    const caFile = options.ca_file ?? env.AWS_CA_BUNDLE;
     const endpoint = options.endpoint ?? env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
     return new S3Store(withoutSlashes(decodeURIComponent(url.pathname)), {
       ...common,
@@ -53,8 +54,8 @@ function openStore(address: string, options: RegistryOptions, env: OpenRemoteOpt
       region,
       endpoint: httpAddress('endpoint', endpoint ?? `https://s3.${region}.amazonaws.com`),
       pathStyle: options.path_style ?? endpoint !== undefined,
-      credentials: s3Credentials(env, options.profile),
-      caFile: options.ca_file ?? env.AWS_CA_BUNDLE,
+      credentials: s3Credentials(env, { region, caFile, profile: options.profile }),
+      caFile,
     });
   }
   if (url.protocol === 'mlflow+https:' || url.protocol === 'mlflow+http:') {

@@ -43,6 +43,12 @@ export async function installS3(): Promise<Installed> {
   return { missing: null, folder };
 }
 
+/** Built by whoever wants it tested: that takes a hundred seconds of a core. */
+export async function installVersitygw(): Promise<Installed> {
+  const missing = missingTools('versitygw');
+  return missing === null ? { missing, folder: '' } : { missing };
+}
+
 /** A Python environment with MLflow, two minutes and 850 MB the first time. */
 export async function installMlflow(): Promise<Installed> {
   const requirements = path.join(HERE, 'requirements.txt');

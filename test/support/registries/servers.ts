@@ -1,11 +1,13 @@
 // Real servers for as long as a suite lasts: they die with the process that started them.
 import { type ChildProcess, spawn } from 'node:child_process';
-import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PATIENCE_MS } from '../patience.ts';
+import { goProgram } from '../tools.ts';
+import { installS3, installVersitygw } from './install.ts';
 
 /** Ends the server and all it started when standard input closes, which the kernel does for us whatever happens here. */
 const GUARD = `set -m; "$@" >"$LOG" 2>&1 </dev/null & read -r word; kill -9 -- -$! 2>/dev/null; rm -rf "$FOLDER"`;
@@ -45,6 +47,18 @@ export class Server implements AsyncDisposable {
     const logging = `-Dlogback.configurationFile=${path.join(installed, 'logback.xml')}`;
     const main = ['-cp', path.join(installed, 'lib', '*'), 'org.gaul.s3proxy.Main', '--properties', file];
     return Server.#start(folder, ['java', ...flags, logging, ...main], new URL(`http://127.0.0.1:${port}`), '/');
+  }
+
+  /** versitygw on a folder; what an object says of itself lies in files beside, as not every folder has extended attributes. */
+  static async versitygw(): Promise<Server> {
+    const port = await freePort();
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-versitygw-'));
+    const [data, told] = ['data', 'told'].map((name) => path.join(folder, name));
+    for (const made of [data!, told!]) mkdirSync(made);
+    const keys = ['--access', S3_KEYS.AWS_ACCESS_KEY_ID, '--secret', S3_KEYS.AWS_SECRET_ACCESS_KEY];
+    const at = ['--port', `127.0.0.1:${port}`, '--quiet', 'posix', '--sidecar', told!, data!];
+    const url = new URL(`http://127.0.0.1:${port}`);
+    return Server.#start(folder, [goProgram('versitygw'), ...keys, ...at], url, '/');
   }
 
   /** An MLflow tracking server on SQLite that serves artifacts from its own folder. */
@@ -111,6 +125,12 @@ export class Server implements AsyncDisposable {
     await gone;
   }
 }
+
+/** Object storage of different makes: what one lets through, the other may not. */
+export const S3_MAKES = [
+  { make: 's3proxy', install: installS3, start: (installed: string) => Server.s3(installed) },
+  { make: 'versitygw', install: installVersitygw, start: () => Server.versitygw() },
+];
 
 export const S3_KEYS = { AWS_ACCESS_KEY_ID: 'sluice-test', AWS_SECRET_ACCESS_KEY: 'sluice-test-secret' };
 

@@ -1,0 +1,49 @@
+// What lies under the name of an input or an output, as it is stored: a file, or an object.
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { isObject } from '../storage/objects.ts';
+
+/** Another name in the folder of this one. */
+export function besideStored(name: string, other: string): string {
+  if (!isObject(name)) return path.join(path.dirname(name), other);
+  return `${name.slice(0, name.lastIndexOf('/'))}/${other}`;
+}
+
+/** Bytes; null: there is no such file or object. @throws SluiceError storage_unavailable */
+export async function storedSize(name: string): Promise<number | null> {
+  if (!isObject(name)) return (await stat(name).catch(() => null))?.size ?? null;
+  const { objectSize } = await import('../storage/object-source.ts');
+  return objectSize(name);
+}
+
+/** @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
+export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
+  if (!isObject(name)) {
+    yield* createReadStream(name) as AsyncIterable<Buffer>;
+    return;
+  }
+  const { openObject } = await import('../storage/object-source.ts');
+  const source = await openObject(name);
+  try {
+    yield* source.chunks;
+  } finally {
+    await source.close();
+  }
+}
+
+/** The whole of what is small. null: there is no such file or object. @throws as `storedBytes` does otherwise */
+export async function storedText(name: string): Promise<string | null> {
+  if (isObject(name)) {
+    if ((await storedSize(name)) === null) return null;
+    const read: Uint8Array[] = [];
+    for await (const chunk of storedBytes(name)) read.push(chunk);
+    return Buffer.concat(read).toString('utf8');
+  }
+  try {
+    return await readFile(name, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
+    throw error;
+  }
+}
