@@ -1,18 +1,19 @@
 // Sees every byte of an input or an output once, and can say at each end of a block what there was up to there.
 import { createHash, type Hash } from 'node:crypto';
+import type { SlabMemory } from '../io/source/record-scanner.ts';
 import { LineSummer } from './line-sum-kernel.ts';
-import { sumsText } from './line-sums.ts';
+import { type LineSums, sumsText } from './line-sums.ts';
 
-/** A file up to the end of a block. */
+/** Where a block ends in a file, and what its lines are. */
 export interface Mark {
   /** Bytes from the beginning. */
   end: number;
-  /** Of all these bytes. */
-  sha256: string;
   /** Lines of this block, and their sums as `sumsText` writes them. */
   lines: number;
   sums: string;
 }
+
+export const isSameMark = (a: Mark, b: Mark): boolean => a.end === b.end && a.lines === b.lines && a.sums === b.sums;
 
 /** Bytes and their hash. */
 export interface Digest {
@@ -28,6 +29,10 @@ export class ByteDigest {
   add(bytes: Uint8Array): void {
     this.#hash.update(bytes);
     this.#bytes += bytes.length;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Of all bytes so far. */
@@ -59,11 +64,47 @@ export class ByteWitness {
     return this.#digest.digest;
   }
 
+  /** Most blocks will lie in this memory. */
+  attach(slabs: SlabMemory): void {
+    this.#summer.attach(slabs);
+  }
+
   /** A block ends here. */
   mark(): Mark {
-    const { bytes, sha256 } = this.#digest.digest;
-    const sums = this.#summer.take();
-    return { end: bytes, sha256, lines: sums.lines, sums: sumsText(sums) };
+    return this.#mark(this.#summer.take());
+  }
+
+  /** A block ends with these bytes. */
+  markWith(bytes: Uint8Array): Mark {
+    this.#digest.add(bytes);
+    return this.#mark(this.#summer.takeWith(bytes));
+  }
+
+  #mark(sums: LineSums): Mark {
+    return { end: this.#digest.bytes, lines: sums.lines, sums: sumsText(sums) };
+  }
+
+  /** Adds the blocks that an earlier run marked; false: they are not what they were. At the beginning of a file. */
+  async seesAgain(chunks: AsyncIterable<Uint8Array>, marks: readonly Mark[]): Promise<boolean> {
+    let block = 0;
+    /** Marks the blocks that end here. */
+    const same = (): boolean => {
+      for (; marks[block]?.end === this.#digest.bytes; block++)
+        if (!isSameMark(this.mark(), marks[block]!)) return false;
+      return true;
+    };
+    if (!same()) return false;
+    for await (const chunk of chunks) {
+      for (let at = 0; at < chunk.length; ) {
+        const mark = marks[block];
+        if (mark === undefined || mark.end < this.#digest.bytes) return false;
+        const n = Math.min(chunk.length - at, mark.end - this.#digest.bytes);
+        this.add(chunk.subarray(at, at + n));
+        at += n;
+        if (!same()) return false;
+      }
+    }
+    return block === marks.length;
   }
 
   /** `restore` forgets what came in between. Only where a block ends. */

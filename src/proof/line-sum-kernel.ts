@@ -1,46 +1,93 @@
 // The sums of lines in WebAssembly: finds line feeds and hashes what lies between them, sixteen bytes at a time.
 import { LF } from '../core/ascii.ts';
 import { PAGE } from '../core/wasm-page.ts';
+import { LINE_SCRATCH } from '../io/source/line-kernel.ts';
+import type { SlabMemory } from '../io/source/record-scanner.ts';
 import { type Local, WasmFunction } from '../wasm/function.ts';
-import { assemble } from '../wasm/module.ts';
+import { assemble, type WasmExports } from '../wasm/module.ts';
 import { LINE_HASH, type LineSums } from './line-sums.ts';
 
 const STEP = 16;
-/** In memory: three sums and the number of lines, then what masks the bytes behind the end of a line, the keys of words, then the text. */
+/** In memory: three sums, the number of lines and where the next begins, then what masks the bytes behind the end of a line. */
+const MASKS = 64;
+const STATE_BYTES = MASKS + 2 * STEP;
+/** In memory of its own: the state, and the text. */
 const STATE = 64;
-const MASKS = 128;
-const KEYS = 160;
-const NEXT = 176;
-const TEXT = 192;
+const TEXT = STATE + 128;
+/** Where the state is in the memory of slabs: behind what the scanner has. */
+const SHARED_STATE = Math.ceil(LINE_SCRATCH / 64) * 64;
 /** Of a line that is listed: its hash, and where it ends. */
 const LISTED = 16;
 /** Bytes of text that are taken at once, unless a line is longer. */
 const PIECE = 128 * 1024;
 
-/** Compiled in well under a millisecond, once a file. */
-const compile = (): WebAssembly.Module => new WebAssembly.Module(assemble('line-sums', [linesFunction()]));
+/** The kernel over one memory, with its state at `state`. Compiled in well under a millisecond. */
+class Kernel {
+  readonly #run: (...args: number[]) => void;
+  readonly #state: number;
+  readonly #memory: WebAssembly.Memory;
+  #sums: BigUint64Array;
+  #counts: Int32Array;
+
+  constructor(memory: WebAssembly.Memory, state: number, shared = false) {
+    const module = new WebAssembly.Module(assemble('line-sums', [linesFunction()], { shared }));
+    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+    this.#run = (exports as WasmExports).lines!;
+    this.#memory = memory;
+    this.#state = state;
+    new Uint8Array(memory.buffer, state + MASKS, STEP).fill(255);
+    [this.#sums, this.#counts] = this.#views();
+  }
+
+  /** Adds the lines of bytes `from`..`to - 1`, and gives where the first begins that does not end; as `linesFunction`. */
+  add(from: number, to: number, last: boolean, out = 0): number {
+    this.#run(from, to, last ? 1 : 0, out, this.#state);
+    return this.#counts[1]!;
+  }
+
+  /** What was added since it was last asked. */
+  take(): LineSums {
+    const [s0, s1, s2] = this.#sums;
+    const lines = this.#counts[0]!;
+    this.#sums.fill(0n);
+    this.#counts.fill(0);
+    return { lines, s0: s0!, s1: s1!, s2: s2! };
+  }
+
+  /** The memory has grown. */
+  grown(): void {
+    [this.#sums, this.#counts] = this.#views();
+  }
+
+  #views(): [BigUint64Array, Int32Array] {
+    const { buffer } = this.#memory;
+    return [new BigUint64Array(buffer, this.#state, 3), new Int32Array(buffer, this.#state + 24, 2)];
+  }
+}
 
 /** Adds text up, however it is cut; gives the sums whenever a block ends. */
 export class LineSummer {
   readonly #memory = new WebAssembly.Memory({ initial: Math.ceil((TEXT + PIECE) / PAGE) + 1 });
-  readonly #run: (from: number, to: number, last: number, out: number) => void;
+  readonly #kernel = new Kernel(this.#memory, STATE);
   #room = PIECE;
-  #view: DataView;
-  #bytes: Uint8Array;
+  #bytes = new Uint8Array(this.#memory.buffer);
   /** Bytes of the text at hand: of a line that has not ended. */
   #held = 0;
+  /** Nothing was added since it was last asked. */
+  #fresh = true;
+  #slabs: WebAssembly.Memory | null = null;
+  #inPlace: Kernel | null = null;
 
-  constructor() {
-    const { exports } = new WebAssembly.Instance(compile(), { env: { memory: this.#memory } }) as unknown as {
-      exports: { lines(...args: number[]): void };
-    };
-    this.#run = exports.lines;
-    this.#view = new DataView(this.#memory.buffer);
-    this.#bytes = new Uint8Array(this.#memory.buffer);
-    placeConstants(this.#memory.buffer);
+  /** Blocks will lie in this memory, and need not be copied. */
+  attach({ memory, scratch }: SlabMemory): void {
+    if (memory === this.#slabs) return;
+    this.#slabs = memory;
+    const room = scratch >= SHARED_STATE + STATE_BYTES;
+    this.#inPlace = memory && room ? new Kernel(memory, SHARED_STATE, true) : null;
   }
 
   add(bytes: Uint8Array): void {
+    this.#fresh = false;
     for (let at = 0; at < bytes.length; ) {
       if (this.#held === this.#room) this.#grow();
       const n = Math.min(bytes.length - at, this.#room - this.#held);
@@ -54,17 +101,25 @@ export class LineSummer {
   /** The sums of what was added since it was last asked; bytes without a line feed are a line, too. */
   take(): LineSums {
     if (this.#held > 0) this.#sum(true);
-    const [s0, s1, s2] = [0, 8, 16].map((at) => this.#view.getBigUint64(STATE + at, true));
-    const lines = this.#view.getInt32(STATE + 24, true);
-    this.#bytes.fill(0, STATE, STATE + 32);
-    return { lines, s0: s0!, s1: s1!, s2: s2! };
+    this.#fresh = true;
+    return this.#kernel.take();
+  }
+
+  /** The same as to add and to take: `bytes` are the last of a block. */
+  takeWith(bytes: Uint8Array): LineSums {
+    const kernel = this.#inPlace;
+    if (kernel === null || !this.#fresh || (bytes.buffer as unknown) !== this.#slabs!.buffer) {
+      this.add(bytes);
+      return this.take();
+    }
+    kernel.add(bytes.byteOffset, bytes.byteOffset + bytes.length, true);
+    return kernel.take();
   }
 
   /** Keeps the line that has not ended. */
   #sum(last: boolean): void {
     const end = TEXT + this.#held;
-    this.#run(TEXT, end, last ? 1 : 0, 0);
-    const next = this.#view.getInt32(STATE + 28, true);
+    const next = this.#kernel.add(TEXT, end, last);
     this.#held = end - next;
     if (next > TEXT && this.#held > 0) this.#bytes.copyWithin(TEXT, next, end);
   }
@@ -72,8 +127,8 @@ export class LineSummer {
   #grow(): void {
     this.#memory.grow(Math.ceil(this.#room / PAGE));
     this.#room *= 2;
-    this.#view = new DataView(this.#memory.buffer);
     this.#bytes = new Uint8Array(this.#memory.buffer);
+    this.#kernel.grown();
   }
 }
 
@@ -90,11 +145,8 @@ export function hashLines(text: Uint8Array): HashedLines {
   for (let at = text.indexOf(LF); at >= 0; at = text.indexOf(LF, at + 1)) lines++;
   const out = Math.ceil((TEXT + text.length + STEP) / LISTED) * LISTED;
   const memory = new WebAssembly.Memory({ initial: Math.ceil((out + (lines + 1) * LISTED) / PAGE) });
-  const { exports } = new WebAssembly.Instance(compile(), { env: { memory } });
-  const bytes = new Uint8Array(memory.buffer);
-  placeConstants(memory.buffer);
-  bytes.set(text, TEXT);
-  (exports as Record<string, (...args: number[]) => void>).lines!(TEXT, TEXT + text.length, 1, out);
+  new Uint8Array(memory.buffer).set(text, TEXT);
+  new Kernel(memory, STATE).add(TEXT, TEXT + text.length, true, out);
   const view = new DataView(memory.buffer);
   const hashes = new BigUint64Array(lines);
   const ends = new Int32Array(lines);
@@ -105,34 +157,43 @@ export function hashLines(text: Uint8Array): HashedLines {
   return { hashes, ends };
 }
 
-function placeConstants(memory: ArrayBuffer): void {
-  new Uint8Array(memory, MASKS, STEP).fill(255);
-  new Uint32Array(memory, KEYS, 4).set(LINE_HASH.keys);
-  new Uint32Array(memory, NEXT, 4).set(LINE_HASH.next);
+type Names =
+  | 'p'
+  | 'start'
+  | 'end'
+  | 'count'
+  | 'b'
+  | 'h'
+  | 'k'
+  | 's0'
+  | 's1'
+  | 's2'
+  | 'bytes'
+  | 'sum'
+  | 'keys'
+  | 'first';
+type Locals = Record<Names | 'out' | 'state', Local>;
+
+/** Sixteen bytes are added to the sums of the line. */
+function emitAdd(f: WasmFunction, { bytes, sum, keys }: Locals): void {
+  f.get(bytes, keys).op('i32x4.dot_i16x8_s').get(sum).op('i32x4.add').set(sum);
 }
 
-type Names = 'p' | 'start' | 'end' | 'count' | 'b' | 'h' | 'k' | 's0' | 's1' | 's2' | 'bytes' | 'sum' | 'keys' | 'out';
-type Locals = Record<Names, Local>;
-
-/** Sixteen bytes are added to the sums of the line; `masked`: those before `end` only, zeros for the others. */
-function emitAdd(f: WasmFunction, { p, end, bytes, sum, keys }: Locals, masked: boolean): void {
-  if (masked) {
-    f.get(bytes)
-      .i32(MASKS + STEP)
-      .get(end, p);
-    f.op('i32.sub', 'i32.sub').memory('v128.load').op('v128.and').set(bytes);
-  }
-  f.get(bytes, keys).op('i64x2.extmul_low_i32x4_u').get(bytes, keys).op('i64x2.extmul_high_i32x4_u', 'i64x2.add');
-  f.get(sum).op('i64x2.add').set(sum);
-}
-
-function emitBegin(f: WasmFunction, { sum, keys }: Locals): void {
-  f.bytes(0).set(sum).i32(KEYS).memory('v128.load').set(keys);
+/** Those before `end` only are added, zeros for the others. */
+function emitAddEnd(f: WasmFunction, locals: Locals): void {
+  const { p, end, bytes, state } = locals;
+  f.get(bytes).get(state).get(end, p).op('i32.sub', 'i32.sub');
+  f.memory('v128.load', MASKS + STEP)
+    .op('v128.and')
+    .set(bytes);
+  emitAdd(f, locals);
 }
 
 /** The line from `start` to `end` is one more; the next begins. */
-function emitLineEnd(f: WasmFunction, locals: Locals): void {
-  const { p, start, end, count, b, h, k, s0, s1, s2, out, sum } = locals;
+function emitLineEnd(
+  f: WasmFunction,
+  { p, start, end, count, b, h, k, s0, s1, s2, out, sum, keys, first }: Locals,
+): void {
   const [x, y, z] = LINE_HASH.mix;
   f.get(sum)
     .lane('i64x2', 0)
@@ -151,58 +212,65 @@ function emitLineEnd(f: WasmFunction, locals: Locals): void {
   f.get(out);
   f.when(() => f.get(out, h).memory('i64.store').get(out, end).memory('i32.store', 8).bump(out, LISTED));
   f.get(end).tee(start).set(p);
-  emitBegin(f, locals);
+  f.bytes(0).set(sum).get(first).set(keys);
 }
 
 /**
- * lines(from, to, last, out): adds the lines of bytes `from`..`to - 1` to the state and writes where the first begins that does not end;
- * with `last` that is one, too. `out` not 0: each line is listed there.
+ * lines(from, to, last, out, state): adds the lines of bytes `from`..`to - 1` to the state and writes where the first begins that does not
+ * end; with `last` that is one, too. `out` not 0: each line is listed there.
  */
 function linesFunction(): WasmFunction {
-  const f = new WasmFunction('lines', { from: 'i32', to: 'i32', last: 'i32', out: 'i32' });
-  const { from, to, last, out } = f.params;
+  const f = new WasmFunction('lines', { from: 'i32', to: 'i32', last: 'i32', out: 'i32', state: 'i32' });
+  const { from, to, last, out, state } = f.params;
   const locals: Locals = {
     ...f.locals('i32', 'p', 'start', 'end', 'count'),
     ...f.locals('i64', 'b', 'h', 'k', 's0', 's1', 's2'),
-    ...f.locals('v128', 'bytes', 'sum', 'keys'),
+    ...f.locals('v128', 'bytes', 'sum', 'keys', 'first'),
     out,
+    state,
   };
-  const { p, start, end, count, k, s0, s1, s2, bytes, keys } = locals;
+  const { p, start, end, count, k, s0, s1, s2, bytes, keys, first } = locals;
   const next = f.local('v128', 'next');
   const breaks = f.local('i32', 'breaks');
   for (const [i, sum] of [s0, s1, s2].entries())
-    f.i32(STATE)
+    f.get(state)
       .memory('i64.load', i * 8)
       .set(sum);
-  f.i32(STATE).memory('i32.load', 24).tee(count).op('i64.extend_i32_u').set(k);
-  f.i32(NEXT).memory('v128.load').set(next);
+  f.get(state).memory('i32.load', 24).tee(count).op('i64.extend_i32_u').set(k);
+  f.shorts(...LINE_HASH.keys)
+    .tee(first)
+    .set(keys);
+  f.shorts(...LINE_HASH.next).set(next);
   f.get(from).tee(start).set(p);
-  emitBegin(f, locals);
   f.block('done', (done) => {
     f.repeat(
       () => {
         f.get(p, to).op('i32.ge_u').leaveIf(done);
-        f.get(p).memory('v128.load').tee(bytes).bytes(LF).op('i8x16.eq', 'i8x16.bitmask').set(breaks);
-        f.get(p, breaks).op('i32.ctz', 'i32.add').i32(1).op('i32.add').set(end);
-        f.get(breaks).op('i32.eqz').get(end, to).op('i32.gt_u', 'i32.or');
+        f.get(p).memory('v128.load').tee(bytes).bytes(LF).op('i8x16.eq', 'i8x16.bitmask').tee(breaks);
+        f.when(() => {
+          f.get(p, breaks).op('i32.ctz', 'i32.add').i32(1).op('i32.add').tee(end).get(to).op('i32.gt_u');
+          // The line feed lies behind the text.
+          f.when(() => f.i32(0).set(breaks));
+        });
+        f.get(breaks);
         f.when(
           () => {
-            f.get(p).i32(STEP).op('i32.add').tee(end).get(to).op('i32.gt_u');
+            emitAddEnd(f, locals);
+            emitLineEnd(f, locals);
+          },
+          () => {
+            f.get(p).i32(STEP).op('i32.add').get(to).op('i32.gt_u');
             f.when(() => {
               // What is left of the text, without a line feed.
               f.get(last).op('i32.eqz').leaveIf(done);
               f.get(to).set(end);
-              emitAdd(f, locals, true);
+              emitAddEnd(f, locals);
               emitLineEnd(f, locals);
               f.leave(done);
             });
-            emitAdd(f, locals, false);
-            f.get(keys, next).op('i32x4.add').set(keys);
+            emitAdd(f, locals);
+            f.get(keys, next).op('i16x8.add').set(keys);
             f.bump(p, STEP);
-          },
-          () => {
-            emitAdd(f, locals, true);
-            emitLineEnd(f, locals);
           },
         );
       },
@@ -216,9 +284,9 @@ function linesFunction(): WasmFunction {
     emitLineEnd(f, locals);
   });
   for (const [i, sum] of [s0, s1, s2].entries())
-    f.i32(STATE)
+    f.get(state)
       .get(sum)
       .memory('i64.store', i * 8);
-  f.i32(STATE).get(count).memory('i32.store', 24).i32(STATE).get(start).memory('i32.store', 28);
+  f.get(state, count).memory('i32.store', 24).get(state, start).memory('i32.store', 28);
   return f.end();
 }

@@ -1,10 +1,13 @@
 // Sums over the lines of a block, of which 24 bytes are kept: they name a line that was changed, deleted, doubled or swapped without
 // the file as it was. They are no proof against intent, which are the digests.
 
-/** Constants of the hash of a line: keys of the first four words, what each four words more add to them, and multipliers at the end. */
+/**
+ * Constants of the hash of a line: keys of the first eight words, what each eight words more add to them, and multipliers at the end.
+ * Keys are odd and what is added is even, so that none ever is 0.
+ */
 export const LINE_HASH = {
-  keys: [0x9e3779b9, 0x85ebca6b, 0xc2b2ae35, 0x27d4eb2f],
-  next: [0x7f4a7c16, 0x165667b2, 0x52dce72a, 0x38495ab6],
+  keys: [0x1e37, 0x45eb, 0x62b3, 0x27d5, 0x5a4d, 0x1657, 0x32dd, 0x7849],
+  next: [0x4a7c, 0x2656, 0x172a, 0x5ab6, 0x3c6e, 0x6d2a, 0x0f34, 0x4e92],
   mix: [0xff51afd7ed558ccdn, 0xc4ceb9fe1a85ec53n, 0xd6e8feb86659fd93n],
 } as const;
 
@@ -23,22 +26,24 @@ export interface LineSums {
 export const NO_LINES: Readonly<LineSums> = { lines: 0, s0: 0n, s1: 0n, s2: 0n };
 
 /**
- * The hash of one line, with its line feed if it has one. Its words of 32 bits, little-endian, the last 16 bytes filled with zeros, are
- * each multiplied with a key of their own and added up, those of even places and those of odd ones; both sums and the length are mixed.
- * So one word that differs always shows. This is the reference; `LineSummer` has the same in WebAssembly.
+ * The hash of one line, with its line feed if it has one. Its words of 16 bits, little-endian and signed, the last 16 bytes filled with
+ * zeros, are each multiplied with a key of their own and added up in four sums of 32 bits, pairs of them in turn; the sums and the
+ * length are mixed. So one word that differs always shows. This is the reference; `LineSummer` has the same in WebAssembly.
  */
 export function lineHash(line: Uint8Array): bigint {
   const padded = new Uint8Array(Math.ceil(line.length / STEP) * STEP);
   padded.set(line);
-  const words = new Uint32Array(padded.buffer);
-  const keys = Uint32Array.from(LINE_HASH.keys);
-  const sums = [0n, 0n];
+  const words = new Int16Array(padded.buffer);
+  const keys = Int16Array.from(LINE_HASH.keys);
+  const sums = new Int32Array(4);
   for (let i = 0; i < words.length; i++) {
-    sums[i % 2]! += BigInt(words[i]!) * BigInt(keys[i % 4]!);
-    keys[i % 4]! += LINE_HASH.next[i % 4]!;
+    const at = i % 8;
+    sums[at >> 1]! += words[i]! * keys[at]!;
+    keys[at]! += LINE_HASH.next[at]!;
   }
+  const [even, odd] = new BigUint64Array(sums.buffer);
   const [x, y, z] = LINE_HASH.mix;
-  let h = u64(sums[0]! * x) ^ u64((u64(sums[1]!) ^ BigInt(line.length)) * y);
+  let h = u64(even! * x) ^ u64((odd! ^ BigInt(line.length)) * y);
   h = u64((h ^ (h >> 32n)) * z);
   return h ^ (h >> 29n);
 }

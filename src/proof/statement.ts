@@ -19,7 +19,7 @@ export interface ProvenFile {
   content: Digest | null;
 }
 
-/** The part of a run that is one block: where it ends in each file, and what there was up to there. */
+/** The part of a run that is one block: where it ends in each file, and what its lines are. */
 export interface ProvenBlock {
   rows: number;
   rejected: number;
@@ -50,15 +50,19 @@ export interface Predicate {
   previous: string | null;
 }
 
-/** `[rows, rejected, input, output, list]`, each of the last `[end, sha256, lines, sums]` or null. */
+type ProvenFiles = Pick<Predicate, 'input' | 'output' | 'list'>;
+
+/** `[rows, rejected, input, output, list]`, each of the last `[end, lines, sums]` or null. */
 const rowOf = ({ rows, rejected, input, output, list }: ProvenBlock): JsonValue => {
-  const mark = (m: Mark | null): JsonValue => (m === null ? null : [m.end, m.sha256, m.lines, m.sums]);
+  const mark = (m: Mark | null): JsonValue => (m === null ? null : [m.end, m.lines, m.sums]);
   return [rows, rejected, mark(input), mark(output), mark(list)];
 };
 
-/** The root over the canonical JSON of each block. */
-const rootOf = (entries: readonly JsonValue[]): string =>
-  merkleRoot(entries.map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
+/** The root over the canonical JSON of what input, output and list are as stored, and of each block. */
+const rootOf = ({ input, output, list }: ProvenFiles, entries: readonly JsonValue[]): string => {
+  const files = [input, output, list].map((file) => file?.stored.sha256 ?? null);
+  return merkleRoot([files, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
+};
 
 export function statementOf(predicate: Predicate): JsonValue {
   const { output, list, blocks } = predicate;
@@ -70,7 +74,7 @@ export function statementOf(predicate: Predicate): JsonValue {
     predicateType: PREDICATE_TYPE,
     predicate: {
       ...predicate,
-      blocks: { count: entries.length, merkle_root: rootOf(entries), entries },
+      blocks: { count: entries.length, merkle_root: rootOf(predicate, entries), entries },
     } as unknown as JsonValue,
   };
 }
@@ -82,7 +86,7 @@ interface Written extends Omit<Predicate, 'blocks'> {
     entries: [number, number, WrittenMark, WrittenMark | null, WrittenMark | null][];
   };
 }
-type WrittenMark = [end: number, sha256: string, lines: number, sums: string];
+type WrittenMark = [end: number, lines: number, sums: string];
 
 /** Reads a statement and checks that it does not contradict itself. @throws SluiceError manifest_invalid */
 export function predicateOf(statement: JsonValue): Predicate {
@@ -93,7 +97,7 @@ export function predicateOf(statement: JsonValue): Predicate {
     subject: { name: string; digest: { sha256: string } }[];
   };
   if (_type !== STATEMENT_TYPE || predicateType !== PREDICATE_TYPE) throw invalid('it is about something else');
-  const mark = (m: WrittenMark | null): Mark | null => m && { end: m[0], sha256: m[1], lines: m[2], sums: m[3] };
+  const mark = (m: WrittenMark | null): Mark | null => m && { end: m[0], lines: m[1], sums: m[2] };
   const blocks = predicate.blocks.entries.map(
     ([rows, rejected, input, output, list]): ProvenBlock => ({
       rows,
@@ -117,7 +121,7 @@ export function predicateOf(statement: JsonValue): Predicate {
   }
   if (canonicalJson(statementOf(read)) !== canonicalJson(statement)) {
     throw invalid(
-      predicate.blocks.merkle_root === rootOf(predicate.blocks.entries)
+      predicate.blocks.merkle_root === rootOf(predicate, predicate.blocks.entries)
         ? 'it contradicts itself'
         : 'its blocks do not have the root it names',
     );

@@ -2,6 +2,7 @@
 // damaged, ends it there: whoever reads it gets the lines that are whole.
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readFile, stat } from 'node:fs/promises';
+import { SluiceError } from '../core/errors.ts';
 import { writeAll } from '../io/sink/write-all.ts';
 
 const SUM = /^[0-9a-f]{16} /;
@@ -10,6 +11,13 @@ const LF = 0x0a;
 
 const sumOf = (before: string, text: string | Uint8Array): string =>
   createHash('sha256').update(before).update(text).digest('hex').slice(0, SUM_LENGTH);
+
+/** What a journal speaks of is not there as it was. */
+export const changedMeanwhile = (what: string): SluiceError =>
+  new SluiceError(
+    'checkpoint_mismatch',
+    `${what} changed since the run was interrupted; begin from the start with --restart`,
+  );
 
 export interface JournalRead {
   lines: readonly unknown[];

@@ -232,7 +232,7 @@ class FileRun {
       if (!spec.shard)
         checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
       const last = checkpoints?.last ?? null;
-      const part = await rejects.part(input, set, last?.list);
+      const part = await rejects.part(input, set, last ? { from: last.list, blocks: checkpoints!.proven } : undefined);
       const counts = await this.#scorer.score({
         open: async () => {
           proof = isProven(spec, output)

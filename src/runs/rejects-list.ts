@@ -5,6 +5,8 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
 import { ByteWitness } from '../proof/byte-witness.ts';
+import type { ProvenBlock } from '../proof/statement.ts';
+import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, outputName, STDIO } from './endpoints.ts';
 
 /** Sees the bytes of one list, from its header on. */
@@ -72,17 +74,24 @@ export class RejectsList {
     return this.#spec.path === null ? null : outputName(this.#spec.path, input);
   }
 
-  /** `set`: what the part becomes final with. `from`: an earlier run is gone on with, and its list had so many bytes. */
-  async part(input: Pick<Endpoint, 'name'>, set: CommitSet, from: number | null = null): Promise<RejectsPart> {
+  /**
+   * `set`: what the part becomes final with. `earlier`: a run is gone on with, and its list had so many bytes, and these blocks.
+   * @throws SluiceError output_* | checkpoint_mismatch: its list is not what that run left
+   */
+  async part(
+    input: Pick<Endpoint, 'name'>,
+    set: CommitSet,
+    { from, blocks }: { from: number | null; blocks: readonly ProvenBlock[] } = { from: null, blocks: [] },
+  ): Promise<RejectsPart> {
     const file = this.pathFor(input);
     if (file === null) return NOTHING;
     if (this.ofAll) return this.#partOfAll(file, input, set);
     if (from === null) return this.#own(file, input, { set, before: null });
     const before = await set.open(file, { beside: true, from });
     const witness = this.#witnesses.get(file);
-    if (before.earlier && witness) for await (const bytes of before.earlier()) witness.add(bytes);
-    // The lines so far are of blocks that have been told.
-    witness?.mark();
+    const marks = blocks.map(({ list }) => list!);
+    if (before.earlier && witness && !(await witness.seesAgain(before.earlier(), marks)))
+      throw changedMeanwhile('the list of rejected rows');
     return this.#own(file, input, { set, before: this.#seen(file, before) });
   }
 

@@ -9,12 +9,14 @@ import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
+import type { CutOptions } from '../io/source/block-cutter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashPackage } from '../model/package/package-hash.ts';
-import { ByteDigest, ByteWitness, type Mark } from '../proof/byte-witness.ts';
+import { ByteDigest, ByteWitness, isSameMark, type Mark } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import { readKey, seal } from '../proof/envelope.ts';
 import { MANIFEST_ENDING, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
+import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
 import type { ListWitness } from './rejects-list.ts';
 import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
@@ -97,13 +99,13 @@ export class RunProof {
     return this.#seen >= (this.#of.earlier?.length ?? 0);
   }
 
-  readonly onConsumed = (bytes: Uint8Array, blockEnds: boolean): void => {
-    this.#input.add(bytes);
-    if (!blockEnds) return;
-    const mark = this.#input.mark();
+  readonly onConsumed: NonNullable<CutOptions['onConsumed']> = (bytes, blockEnds, slabs) => {
+    if (!blockEnds) return this.#input.add(bytes);
+    this.#input.attach(slabs);
+    const mark = this.#input.markWith(bytes);
     const earlier = this.#of.earlier?.[this.#seen++];
     if (!earlier) this.#cut.push(mark);
-    else if (earlier.input.sha256 !== mark.sha256) throw changedMeanwhile('the content of the input');
+    else if (!isSameMark(earlier.input, mark)) throw changedMeanwhile('the content of the input');
   };
 
   /** Reads what an earlier run wrote. @throws SluiceError checkpoint_mismatch: it is not what that run left */
@@ -112,10 +114,9 @@ export class RunProof {
     const { compression } = this.#of.output;
     const raw = digest ? observed(stored, (bytes) => digest.add(bytes)) : stored;
     const { decompressed } = await import('../io/source/decompressed.ts');
-    for await (const bytes of decompressed(raw, compression)) witness?.add(bytes);
-    const found = witness?.mark().sha256;
-    if (found !== this.#of.earlier?.at(-1)?.output?.sha256)
-      throw changedMeanwhile('what had been written of the output');
+    const marks = witness === null ? [] : (this.#of.earlier ?? []).map(({ output: mark }) => mark!);
+    const found = witness && (await witness.seesAgain(decompressed(raw, compression), marks));
+    if (found === false) throw changedMeanwhile('what had been written of the output');
   };
 
   /** Blocks that were written since it was last asked. */
@@ -168,12 +169,6 @@ export class RunProof {
     return seal(statement, this.#of.key);
   }
 }
-
-const changedMeanwhile = (what: string): SluiceError =>
-  new SluiceError(
-    'checkpoint_mismatch',
-    `${what} changed since the run was interrupted; begin from the start with --restart`,
-  );
 
 async function* observed(chunks: AsyncIterable<Uint8Array>, see: StoredBytes): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {

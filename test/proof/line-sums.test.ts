@@ -1,6 +1,8 @@
 // The sums of lines: the kernel is its reference, however the text is cut.
 import { expect, test } from 'vitest';
 import { Random } from '../../src/core/random.ts';
+import { PAGE } from '../../src/core/wasm-page.ts';
+import { LINE_SCRATCH } from '../../src/io/source/line-kernel.ts';
 import { hashLines, LineSummer } from '../../src/proof/line-sum-kernel.ts';
 import { lineHash, linesOf, sumHashes, sumsFrom, sumsText } from '../../src/proof/line-sums.ts';
 
@@ -38,6 +40,28 @@ test('the kernel gives the sums and hashes of the reference, however the text is
     const ends = [...linesOf(text)].map((line) => line.byteOffset - text.byteOffset + line.length);
     expect([...listed.ends]).toEqual(ends);
   }
+});
+
+test('blocks that lie in the memory of slabs are summed up in place, whatever stands around them', () => {
+  const random = new Random();
+  const memory = new WebAssembly.Memory({ initial: 3, maximum: 3, shared: true });
+  const bytes = new Uint8Array(memory.buffer);
+  const summer = new LineSummer();
+  for (let seed = 1; seed <= 200; seed++) {
+    random.seed(seed, 1);
+    const text = textOf(random);
+    const at = PAGE + below(random, PAGE);
+    for (let i = PAGE; i < bytes.length; i++) bytes[i] = i % 3 === 0 ? 10 : i;
+    bytes.set(text, at);
+    summer.attach({ memory, scratch: PAGE });
+    const block = Buffer.from(memory.buffer, at, text.length);
+    // Where a part of a block was seen before, the rest is copied, too.
+    const before = seed % 4 === 0 ? below(random, text.length) : 0;
+    if (before > 0) summer.add(block.subarray(0, before));
+    const found = summer.takeWith(block.subarray(before));
+    expect(found, `seed ${seed}`).toEqual(sumHashes([...linesOf(text)].map(lineHash)));
+  }
+  expect(bytes.subarray(0, LINE_SCRATCH).every((byte) => byte === 0)).toBe(true);
 });
 
 test('a line longer than what is held at once is one line', () => {

@@ -255,6 +255,20 @@ describe('another run is refused in words', () => {
     writeFileSync(input, `${text.slice(0, digit)}${(Number(text[digit]) + 1) % 10}${text.slice(digit + 1)}`, 'latin1');
     await refused(at, 'the content of the input changed');
     writeFileSync(input, text, 'latin1');
+    for (const [what, says] of [
+      ['out.csv.rejects.csv', 'the list of rejected rows changed'],
+      ['out.csv', 'what had been written of the output changed'],
+    ] as const) {
+      // The same bytes but for one; its name is another one each time.
+      const kept = () =>
+        path.join(job.folder, hiddenIn(job).find((n) => n.startsWith(`.${what}.`) && /\.[0-9a-f]{12}[-\d]*\.kept$/.test(n) && n.includes('rejects') === what.includes('rejects'))!); // biome-ignore format: one line
+      const whole = readFileSync(kept());
+      const changed = Buffer.from(whole);
+      changed[200]! ^= 1;
+      writeFileSync(kept(), changed);
+      await refused(at, says);
+      writeFileSync(kept(), whole);
+    }
     await goesOn(at, made);
   });
 

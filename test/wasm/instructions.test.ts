@@ -31,8 +31,6 @@ const bytewise =
 const shorts = (v: Uint8Array): Int16Array => new Int16Array(v.slice().buffer);
 const ints = (v: Uint8Array): Int32Array => new Int32Array(v.slice().buffer);
 const longs = (v: Uint8Array): BigInt64Array => new BigInt64Array(v.slice().buffer);
-const products = (a: Uint8Array, b: Uint8Array, from: number): Uint8Array =>
-  asBytes(BigUint64Array.from([from, from + 1], (i) => BigInt(u(ints(a)[i]!)) * BigInt(u(ints(b)[i]!))));
 const floats = (v: Uint8Array): Float32Array => new Float32Array(v.slice().buffer);
 const asBytes = (view: ArrayBufferView): Uint8Array => new Uint8Array(view.buffer);
 const clamp = (x: number): number => Math.max(-32_768, Math.min(32_767, x));
@@ -103,12 +101,11 @@ const REFERENCES: Readonly<Record<keyof typeof PLAIN, Reference>> = {
   'v128.xor': bytewise((a, b) => a! ^ b!),
   'v128.bitselect': bytewise((a, b, mask) => (a! & mask!) | (b! & ~mask!)),
   'i16x8.shr_u': (v: Uint8Array, by: number) => asBytes(shorts(v).map((x) => (x & 0xffff) >>> (by & 15))),
+  'i16x8.add': (a: Uint8Array, b: Uint8Array) => asBytes(shorts(a).map((x, i) => x + shorts(b)[i]!)),
   'i16x8.mul': (a: Uint8Array, b: Uint8Array) => asBytes(shorts(a).map((x, i) => x * shorts(b)[i]!)),
   'i16x8.narrow_i32x4_s': (a: Uint8Array, b: Uint8Array) => asBytes(Int16Array.from([...ints(a), ...ints(b)], clamp)),
   'i32x4.add': (a: Uint8Array, b: Uint8Array) => asBytes(ints(a).map((x, i) => x + ints(b)[i]!)),
   'i64x2.add': (a: Uint8Array, b: Uint8Array) => asBytes(longs(a).map((x, i) => x + longs(b)[i]!)),
-  'i64x2.extmul_low_i32x4_u': (a: Uint8Array, b: Uint8Array) => products(a, b, 0),
-  'i64x2.extmul_high_i32x4_u': (a: Uint8Array, b: Uint8Array) => products(a, b, 2),
   'i32x4.sub': (a: Uint8Array, b: Uint8Array) => asBytes(ints(a).map((n, i) => n - ints(b)[i]!)),
   'f32x4.ge': (a: Uint8Array, b: Uint8Array) =>
     asBytes(floats(a).reduce((mask, x, i) => mask.fill(x >= floats(b)[i]! ? -1 : 0, i, i + 1), new Int32Array(4))),

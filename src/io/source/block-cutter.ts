@@ -4,7 +4,7 @@ import type { Flow } from '../../core/flow.ts';
 import { refuseForeignContent } from '../../core/foreign-content.ts';
 import type { Slab, SlabPool } from '../../core/slabs.ts';
 import type { Chunks } from './byte-source.ts';
-import { RecordList, type RecordScanner } from './record-scanner.ts';
+import { RecordList, type RecordScanner, type SlabMemory } from './record-scanner.ts';
 
 /** Bytes of an input that are looked at for what it is. */
 const HEAD_BYTES = 64;
@@ -19,8 +19,8 @@ export interface CutOptions {
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
   /** The input begins in the middle of another: what looks like a byte order mark is text. */
   middle?: boolean;
-  /** Sees all bytes of the input, in order; `blockEnds`: those behind them are of the next block. */
-  onConsumed?: (bytes: Uint8Array, blockEnds: boolean) => void;
+  /** Sees all bytes of the input, in order; `blockEnds`: those behind them are of the next block. `slabs`: where most of them lie. */
+  onConsumed?: (bytes: Uint8Array, blockEnds: boolean, slabs: SlabMemory) => void;
   /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
   idleMs?: number;
 }
@@ -183,7 +183,7 @@ class BlockCutter {
     this.#byteOrderMarkDue = false;
     const length = skipByteOrderMark(this.#bytes, this.#filled);
     if (length > 0) {
-      this.#options.onConsumed?.(this.#bytes.subarray(0, length), false);
+      this.#consumed(length, false);
       this.#bytes.copyWithin(0, length, this.#filled);
       this.#filled -= length;
       this.#base += length;
@@ -194,8 +194,13 @@ class BlockCutter {
   /** The rest, when no byte follows. */
   *#last(): Generator<Block & Leased, void, void> {
     this.#scan(true);
-    this.#options.onConsumed?.(this.#bytes.subarray(0, this.#filled), this.#records.count > 0);
+    this.#consumed(this.#filled, this.#records.count > 0);
     if (this.#records.count > 0) yield this.#take(this.#filled);
+  }
+
+  #consumed(bytes: number, blockEnds: boolean): void {
+    const { onConsumed, slabs } = this.#options;
+    onConsumed?.(this.#bytes.subarray(0, bytes), blockEnds, slabs);
   }
 
   /** The block of the records at hand, of which no byte lies behind `end`; afterwards the slab belongs to the block. */
@@ -219,7 +224,7 @@ class BlockCutter {
     const keep = scanner.keepFrom;
     // Whoever gets the block may give its slab back before it comes for more.
     const rest = Buffer.from(this.#bytes.subarray(keep, this.#filled));
-    this.#options.onConsumed?.(this.#bytes.subarray(0, keep), true);
+    this.#consumed(keep, true);
     yield this.#take(keep);
     this.#slab = await slabs.acquire(signal);
     this.#owned = true;
@@ -236,7 +241,7 @@ class BlockCutter {
   #makeRoom(): void {
     const { scanner, slabs } = this.#options;
     const keep = scanner.keepFrom;
-    if (keep > 0) this.#options.onConsumed?.(this.#bytes.subarray(0, keep), false);
+    if (keep > 0) this.#consumed(keep, false);
     if (keep > 0) this.#bytes.copyWithin(0, keep, this.#filled);
     this.#base += keep;
     this.#filled -= keep;
