@@ -83,7 +83,17 @@ def write_package(folder, manifest, model, rows, expected, background):
     background.to_csv(os.path.join(folder, "background.csv"), index=False, lineterminator="\n")
     with open(os.path.join(folder, "selftest-expected.csv"), "w") as f:
         f.write("probability\n" + "".join(f"{p:.17g}\n" for p in expected))
+    seal(folder)
     print(folder, len(data), "bytes")
+
+
+def seal(folder):
+    """Writes package.lock: without it, or with another one, nothing says that the files are these."""
+    names = sorted(n for n in os.listdir(folder) if not n.startswith(".") and n not in ("package.lock", "model.sig"))
+    with open(os.path.join(folder, "package.lock"), "w", encoding="utf-8", newline="\n") as lock:
+        for name in names:
+            with open(os.path.join(folder, name), "rb") as f:
+                lock.write(f"{hashlib.sha256(f.read()).hexdigest()}  {name}\n")
 
 
 def matrix(rows, columns, codes):

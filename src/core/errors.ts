@@ -297,7 +297,10 @@ export const ERRORS = {
   // --- models
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),
-  model_hash_mismatch: usage('The model file is not the one the package describes.', 'Register the model again.'),
+  model_hash_mismatch: usage(
+    'A file of a model package is not the one that was registered: it was changed, added or is gone.',
+    'Restore the file that is named, or register the package as a new version.',
+  ),
   registration_refused: usage(
     'The model cannot be registered as it is.',
     'Do what the message says and register again.',

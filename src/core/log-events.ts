@@ -17,8 +17,11 @@ export const LOG_EVENTS = {
   job_cancelled: 'its owner cancelled it',
   folder_in_use: 'another server works in the folder of the jobs',
   model_swapped: 'a reference means another version from now on',
-  model_stale: 'a newer version does not load, the one before it still answers',
+  model_stale:
+    'a newer version does not load, or files of the one that is served were changed: what was loaded still answers',
   model_load_failed: 'a version cannot be loaded',
+  model_unlocked:
+    'a package without package.lock is used: nothing says whether its files are those that were registered',
   worker_died: 'a worker died and is replaced',
   registry_down: 'the registry cannot be reached: references keep their last meaning',
   registry_up: 'the registry is reached again',

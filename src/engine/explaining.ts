@@ -7,7 +7,7 @@ import { Interpretations } from '../inference/explain/interpretation.ts';
 import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
 import { readBackground } from './background.ts';
 
-/** @throws SluiceError interpretation_unavailable */
+/** @throws SluiceError interpretation_unavailable | model_hash_mismatch */
 export async function openInterpretations(model: ModelPackage, evaluator: Evaluator): Promise<Interpretations> {
   const { manifest } = model;
   const { background, covers } = await readBackground(model);

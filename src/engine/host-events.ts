@@ -1,6 +1,7 @@
 // What happens to models, as metrics and as lines of the log: the same wherever they are served.
 import { faultFields, type Log, named, saysOf, type Word, words } from '../core/log.ts';
 import { versionOf } from '../model/package/load-package.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import { parseReference } from '../model/registry/registry.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import type { ModelHost, ModelHostEvents } from './model-host.ts';
@@ -13,6 +14,19 @@ export function measureHost(metrics: Metrics, host: ModelHost): void {
     metrics.workers.set(workers);
   });
 }
+
+/** Says that nothing tells whether the files of a package are those that were registered. */
+export function warnUnlocked(log: Log, { ref, locked }: Pick<ModelPackage, 'ref' | 'locked'>): void {
+  if (locked) return;
+  const says = words`${named(ref)} has no package.lock: a change of its files would not be seen (sluice model seal)`;
+  log('warn', 'model_unlocked', says, { model: named(ref) });
+}
+
+const servedAs = (reference: string, model: ModelPackage) => ({
+  reference,
+  version: versionOf(model.manifest),
+  package_sha256: model.sha256,
+});
 
 export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents> {
   return {
@@ -30,14 +44,17 @@ export function hostEvents(metrics: Metrics, log: Log): Required<ModelHostEvents
     },
     onSwap: (reference, from, to) => {
       metrics.swaps.inc({ model: to.manifest.id });
-      metrics.served.remove({ reference, version: versionOf(from.manifest) });
+      metrics.served.remove(servedAs(reference, from));
       const [before, after] = [from, to].map((m) => named(versionOf(m.manifest))) as [Word, Word];
       const says = words`${named(reference)}: version ${before} → ${after}`;
-      log('info', 'model_swapped', says, { reference: named(reference), from: before, to: after });
+      const fields = { reference: named(reference), from: before, to: after };
+      log('info', 'model_swapped', says, { ...fields, package_sha256: named(to.sha256) });
     },
     onCurrent: (reference, model) => {
-      metrics.served.set({ reference, version: versionOf(model.manifest) }, 1);
+      metrics.served.set(servedAs(reference, model), 1);
+      metrics.unlocked.set({ reference }, model.locked ? 0 : 1);
       metrics.stale.set({ reference }, 0);
+      warnUnlocked(log, model);
     },
     onWork: (ms) => metrics.workerBusy.inc(ms / 1000),
     onLoaded: (ms) => metrics.modelLoad.observe(ms / 1000),

@@ -66,8 +66,8 @@ const KEEPS_OLD = new Set<ErrorCode>([
 ]);
 
 const keyOf = (model: ModelPackage): string =>
-  // The hash is part of the key: a package put in place of another under the same version is another model.
-  `${model.folder}\n${model.manifest.onnx.sha256}`;
+  // A package is what its files are: one that differs from another in a code or a reason alone is another model.
+  `${model.folder}\n${model.sha256}`;
 
 const jobOf = (reference: string, key: string): string => `${reference}\n${key}`;
 

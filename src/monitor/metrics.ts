@@ -110,7 +110,7 @@ export class Metrics {
   );
   readonly stale = this.#gauge(
     'sluice_model_stale',
-    '1 while an older version than the registry names answers, because the newer one does not load',
+    '1 while another version than the registry has answers: the newer one does not load, or files of this one were changed',
     ['reference'],
   );
   readonly lookups = this.#counter(
@@ -119,10 +119,16 @@ export class Metrics {
     ['outcome'],
   );
   readonly swaps = this.#counter('sluice_model_swaps_total', 'changes of the version a reference means', ['model']);
-  readonly served = this.#gauge('sluice_model_served_info', '1 for the version each reference means', [
-    'reference',
-    'version',
-  ]);
+  readonly served = this.#gauge(
+    'sluice_model_served_info',
+    '1 for the version each reference means, with its package hash',
+    ['reference', 'version', 'package_sha256'],
+  );
+  readonly unlocked = this.#gauge(
+    'sluice_model_without_lock',
+    '1 while a reference means a package without package.lock: nothing says whether its files are those that were registered',
+    ['reference'],
+  );
   readonly transactions = this.#histogram(
     'sluice_kafka_transaction_seconds',
     'time of a transaction, from its beginning to its commit',

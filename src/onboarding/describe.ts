@@ -2,10 +2,8 @@
 
 import { sampleApplication } from '../inference/encode/sample-row.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 
-/** @throws SluiceError model_invalid: the package cannot be hashed */
-export async function describeModel(model: ModelPackage, versions: string[], aliases: Record<string, string>) {
+export function describeModel(model: ModelPackage, versions: string[], aliases: Record<string, string>) {
   const { manifest } = model;
   return {
     id: manifest.id,
@@ -13,7 +11,7 @@ export async function describeModel(model: ModelPackage, versions: string[], ali
     task: manifest.task,
     ...(manifest.description ? { description: manifest.description } : {}),
     sha256: manifest.onnx.sha256,
-    package_sha256: (await hashPackage(model)).sha256,
+    package_sha256: model.sha256,
     ...(manifest.classes ? { classes: manifest.classes } : {}),
     ...(manifest.positive_class === undefined ? {} : { positive_class: manifest.positive_class }),
     columns: manifest.columns.map((c) => {

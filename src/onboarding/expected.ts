@@ -34,6 +34,11 @@ export async function readExpected(file: string): Promise<ExpectedTable> {
   } catch (cause) {
     throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
   }
+  return expectedIn(file, text);
+}
+
+/** The table in the text of a file. @throws SluiceError usage */
+export function expectedIn(file: string, text: string): ExpectedTable {
   const first = text.split(/\r?\n/, 1)[0]!;
   const delimiter = [',', '\t', ';'].reduce((a, b) => (first.split(b).length > first.split(a).length ? b : a));
   let rows: string[][];

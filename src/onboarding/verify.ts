@@ -1,5 +1,5 @@
 // `model verify` and the trial before a version is served: is the package complete, does it load, does its self-test pass?
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { SluiceError } from '../core/errors.ts';
@@ -14,8 +14,8 @@ import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { refusals } from '../inference/onnx/refusals.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance, scoreRows } from '../inference/sandbox/sample-scorer.ts';
-import { type ModelPackage, readModelBytes } from '../model/package/model-package.ts';
-import { deviationOf, expectedFor, readExpected } from './expected.ts';
+import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
+import { deviationOf, expectedFor, expectedIn } from './expected.ts';
 import { Findings, plural } from './findings.ts';
 import { describeOnnx, measureSpeed } from './measure.ts';
 import { isInvariant, type Report } from './report.ts';
@@ -125,14 +125,9 @@ async function open(model: ModelPackage, signal?: AbortSignal): Promise<Opened> 
 async function readSelfTest(model: ModelPackage) {
   const { manifest } = model;
   const { input, expected } = manifest.self_test!;
-  const within = (name: string): string => {
-    const file = path.resolve(model.folder, name);
-    if (!file.startsWith(model.folder + path.sep))
-      throw new SluiceError('model_invalid', `${name} must lie inside the package`);
-    return file;
-  };
+  const textOf = async (name: string): Promise<string> => (await readPackageFile(model, name)).toString();
   const unreadable = (cause: unknown): SluiceError =>
-    cause instanceof SluiceError && cause.code === 'model_invalid'
+    cause instanceof SluiceError && cause.code.startsWith('model_')
       ? cause
       : new SluiceError(
           'model_invalid',
@@ -140,7 +135,7 @@ async function readSelfTest(model: ModelPackage) {
           { cause },
         );
   try {
-    const text = await readFile(within(input), 'utf8');
+    const text = await textOf(input);
     const [header, ...rows] = parse(text, {
       bom: true,
       skip_empty_lines: true,
@@ -148,7 +143,7 @@ async function readSelfTest(model: ModelPackage) {
     }) as string[][];
     const lacking = manifest.columns.filter((c) => !header?.includes(c.name));
     if (!header || lacking.length > 0) throw new Error(`${input} lacks ${lacking.map((c) => c.name).join(', ')}`);
-    const want = expectedFor(await readExpected(within(expected)), manifest);
+    const want = expectedFor(expectedIn(expected, await textOf(expected)), manifest);
     if (want.rows !== rows.length) throw new Error(`${rows.length} rows, ${want.rows} predictions`);
     return { header, rows, expected: want };
   } catch (cause) {

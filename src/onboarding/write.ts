@@ -4,17 +4,19 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
 import { loadPackage } from '../model/package/load-package.ts';
+import { sealPackage } from '../model/package/package-lock.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Proposal } from './draft.ts';
 import { reportMarkdown } from './report.ts';
 
-/** Writes model.yaml, the files of the proposal and the report card (Markdown and JSON). */
+/** Writes model.yaml, the files of the proposal, the report card (Markdown and JSON) and the lock over all of them. */
 export async function writePackage(folder: string, proposal: Proposal): Promise<void> {
   await mkdir(folder, { recursive: true });
   for (const [name, content] of proposal.files) await writeFile(path.join(folder, name), content);
   await writeFile(path.join(folder, 'report.json'), `${JSON.stringify(proposal.report, null, 1)}\n`);
   await writeFile(path.join(folder, 'report.md'), reportMarkdown(proposal.report));
   await writeFile(path.join(folder, 'model.yaml'), formatYaml(proposal.manifest));
+  await sealPackage(folder);
 }
 
 /**

@@ -3,7 +3,6 @@ import path from 'node:path';
 import { VERSION } from '../core/version.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { FileRunSpec } from './spec.ts';
 import { storedSize } from './stored.ts';
@@ -32,7 +31,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     // What a query answers tells its content.
     ...(input.query ? {} : { 'the size of the input': await storedSize(input.name) }),
     'the model': model.ref,
-    'the content of its package': (await hashPackage(model)).sha256,
+    'the content of its package': model.sha256,
     ...flat('source', { ...source, ...input, name: undefined }),
     ...flat('sink', { ...sink, ...output, name: undefined }),
     ...flat('dead_letter', { ...dead_letter, beside, list_only_if_any }),

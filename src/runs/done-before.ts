@@ -3,7 +3,6 @@ import type { KeyObject } from 'node:crypto';
 import { SluiceError } from '../core/errors.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import { canonicalJson } from '../proof/canonical-json.ts';
 import { keyIdOf, unseal } from '../proof/envelope.ts';
 import { type Predicate, type ProvenFile, predicateOf } from '../proof/statement.ts';
@@ -30,7 +29,7 @@ export async function isDoneBefore(
 ): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
   const told = await manifestOf(output.name, run.key);
-  if (!told || !(await isSameRun(told, run))) return false;
+  if (!told || !isSameRun(told, run)) return false;
   if (!(await hasSize(output.name, told.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
   if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
@@ -50,11 +49,11 @@ async function manifestOf(output: string, key: KeyObject | null): Promise<Predic
   }
 }
 
-async function isSameRun({ model, made_by, options }: Predicate, run: RunIntended): Promise<boolean> {
+function isSameRun({ model, made_by, options }: Predicate, run: RunIntended): boolean {
   const { sluice, node, onnxruntime } = made_by;
   const versions = sluice === VERSION && node === process.versions.node && onnxruntime === ONNXRUNTIME_VERSION;
   if (!versions || canonicalJson(options) !== canonicalJson(optionsOf(run.spec))) return false;
-  return model.ref === run.model.ref && model.package_sha256 === (await hashPackage(run.model)).sha256;
+  return model.ref === run.model.ref && model.package_sha256 === run.model.sha256;
 }
 
 const hasSize = async (file: string, { stored }: ProvenFile): Promise<boolean> =>

@@ -4,11 +4,11 @@ import type { KafkaSink, PostgresSink } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { named, words } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
+import { warnUnlocked } from '../engine/host-events.ts';
 import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import type { UnitAccount } from './account.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunProgress, type RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
@@ -53,6 +53,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   const rejects = rejectsOf(spec, several);
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
+  warnUnlocked(context.log, model);
   if (spec.score.interpretation !== 'none') assertExplainable(model);
   const findings = context.findings ?? new RunFindings();
   findings.open(spec, model);
@@ -272,7 +273,7 @@ class FileRun {
       });
       this.#readBefore += this.#source!.bytesRead();
       const { evaluator, workers } = this.#scorer;
-      this.#result.by = { model, packageSha256: (await hashPackage(model)).sha256, evaluator, workers };
+      this.#result.by = { model, packageSha256: model.sha256, evaluator, workers };
       together.units.push(unit!);
       together.done.push({
         proof,

@@ -1,7 +1,6 @@
 // The counts of a run in shards: those of its parts, added up. Nothing is counted a second time.
 import { driftDigests } from '../drift/drift-monitor.ts';
 import type { RunCounts } from '../engine/counts.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import { newCounts, RunAccount } from './account.ts';
 import { driftCountsOf, type FoundPart } from './shard-part.ts';
@@ -21,7 +20,7 @@ export async function mergedSummary(
 ): Promise<MergedSummary> {
   const { model: ref, package: sha256 } = parts[0]!.made_by;
   const model = await registry.resolve(ref).catch(() => null);
-  const same = model !== null && (await hashPackage(model)).sha256 === sha256;
+  const same = model !== null && model.sha256 === sha256;
   const account = new RunAccount();
   const unit = account.unit();
   for (const part of parts) {

@@ -1,13 +1,9 @@
 // What a prediction in a topic says of where it is from: the package that made it, and the record it answers.
 import type { IncomingRecord } from '../kafka/client/records.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import type { HashedPackage } from '../model/package/package-hash.ts';
 
 /** Headers that are the same for all predictions of one model and partition, made once for those that follow each other. */
-export function marksBy(
-  { manifest }: ModelPackage,
-  { sha256 }: HashedPackage,
-): (record: IncomingRecord) => Record<string, Buffer> {
+export function marksBy({ manifest, sha256 }: ModelPackage): (record: IncomingRecord) => Record<string, Buffer> {
   let last: { topic: string; partition: number; marks: Record<string, Buffer> } | null = null;
   return ({ topic, partition }) => {
     if (last?.partition === partition && last.topic === topic) return last.marks;

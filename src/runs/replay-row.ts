@@ -3,7 +3,6 @@ import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import { fieldAt } from '../proof/name-rows.ts';
 import type { Predicate } from '../proof/statement.ts';
 import { RunAccount } from './account.ts';
@@ -33,10 +32,9 @@ export interface Replayed {
 
 /** @throws SluiceError verification_failed: another package; usage: an output whose answers are no lines; input_not_found */
 export async function replayRow({ output, predicate, model, row, input }: ReplayOptions): Promise<Replayed> {
-  const { sha256 } = await hashPackage(model);
-  if (sha256 !== predicate.model.package_sha256) {
+  if (model.sha256 !== predicate.model.package_sha256) {
     const named = `the manifest names the package ${predicate.model.package_sha256}`;
-    throw new SluiceError('verification_failed', `${named}, and that of ${model.ref} is ${sha256}`);
+    throw new SluiceError('verification_failed', `${named}, and that of ${model.ref} is ${model.sha256}`);
   }
   const to = outputEnd(predicate, output);
   if (to.format === 'json' || to.format === 'parquet') {

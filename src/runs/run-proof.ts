@@ -11,7 +11,7 @@ import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
+import { hashedFiles } from '../model/package/package-hash.ts';
 import { ByteDigest, ByteWitness, isSameMark, type Mark } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import { readKey, seal } from '../proof/envelope.ts';
@@ -139,14 +139,14 @@ export class RunProof {
   /** The text of the manifest, once all files are whole. @throws SluiceError model_invalid | usage: the key */
   async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
     const { spec, model, input, output, list } = this.#of;
-    const { sha256, files } = await hashPackage(model);
+    const files = hashedFiles(model.files).map(({ name, sha256 }) => ({ name, sha256 }));
     // A list that nothing was written to is not there.
     const seenOfList = list?.witness.digest ?? null;
     const listed = seenOfList?.bytes ? seenOfList : null;
     const seen = this.#input.digest;
     const content = this.#output?.digest ?? null;
     const statement = statementOf({
-      model: { ref: model.ref, package_sha256: sha256, files: files.map((f) => ({ name: f.name, sha256: f.sha256 })) },
+      model: { ref: model.ref, package_sha256: model.sha256, files },
       made_by: { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION, evaluator },
       options: optionsOf(spec),
       input: provenFile(

@@ -9,7 +9,6 @@ import type { RunCounts, Tally } from '../engine/counts.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import type { RunSpec } from './spec.ts';
 
@@ -46,14 +45,12 @@ export interface MadeBy {
   options: Record<string, unknown>;
 }
 
-/** @throws SluiceError model_invalid */
-export async function madeBy(spec: RunSpec, model: ModelPackage): Promise<MadeBy> {
+export function madeBy(spec: RunSpec, model: ModelPackage): MadeBy {
   const { workers: _, batch_rows: _rows, batch_wait_ms: _ms, evaluator: _evaluator, ...score } = spec.score;
   const { sink, on_invalid } = spec;
   const { format, delimiter, compression } = sink.type === 'file' ? sink : {};
   const options = { ...score, output: { format, delimiter, compression }, on_invalid };
-  const { sha256 } = await hashPackage(model);
-  return { model: model.ref, package: sha256, sluice: VERSION, options: JSON.parse(JSON.stringify(options)) };
+  return { model: model.ref, package: model.sha256, sluice: VERSION, options: JSON.parse(JSON.stringify(options)) };
 }
 
 /** Drift counts of parts of an answer, added up. */

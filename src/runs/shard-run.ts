@@ -39,7 +39,7 @@ export async function describePiece(set: DigestedSet, piece: ScoredPiece): Promi
     output: set.storedAs(output)!,
     rejects: list === null || rejected === 0 ? null : set.storedAs(list),
     text_bytes: source.textBytes?.() ?? null,
-    made_by: await madeBy(spec, model),
+    made_by: madeBy(spec, model),
     drift: drift.total,
   });
 }

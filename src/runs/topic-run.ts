@@ -17,7 +17,6 @@ import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-let
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
-import { hashPackage } from '../model/package/package-hash.ts';
 import { withBatchSpan } from './batch-span.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
@@ -241,7 +240,7 @@ class TopicRun {
     );
     const outputs: OutgoingRecord[] = [];
     const rejected: OutgoingRecord[] = [];
-    const marksOf = marksBy(model, await hashPackage(model));
+    const marksOf = marksBy(model);
     let next = 0;
     for (const record of records) {
       const marks = marksOf(record);

@@ -5,8 +5,7 @@ import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
 import type { DELIMITERS } from '../io/decode/header.ts';
-import { loadPackage } from '../model/package/load-package.ts';
-import { hashFresh } from '../model/package/package-hash.ts';
+import { hashedFiles, hashFolder } from '../model/package/package-hash.ts';
 import { ByteDigest, type Mark } from '../proof/byte-witness.ts';
 import { unseal } from '../proof/envelope.ts';
 import { fieldAt, joinFindings, nameRows, type ProofFinding, type Records } from '../proof/name-rows.ts';
@@ -194,13 +193,13 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   });
   let files: readonly { name: string; sha256: string }[];
   try {
-    const hashed = await hashFresh(await looselyLoaded(folder, model.ref));
+    const hashed = await hashFolder(folder, model.ref);
     if (hashed.sha256 === model.package_sha256) return [];
     files = hashed.files;
   } catch (error) {
     return [make(asSluiceError(error, 'model_invalid').message)];
   }
-  const now = new Map(files.map((f) => [f.name, f.sha256]));
+  const now = new Map(hashedFiles(files).map((f) => [f.name, f.sha256]));
   const before = new Map(model.files.map((f) => [f.name, f.sha256]));
   const findings: ProofFinding[] = [];
   for (const [name, sha256] of before) {
@@ -209,13 +208,4 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   }
   for (const name of now.keys()) if (!before.has(name)) findings.push(make(`${name} was added`));
   return findings;
-}
-
-/** A package whose model.yaml may be damaged is hashed all the same. */
-async function looselyLoaded(folder: string, ref: string): Promise<Parameters<typeof hashFresh>[0]> {
-  try {
-    return await loadPackage(folder);
-  } catch {
-    return { folder, ref, manifest: { onnx: { file: 'model.onnx' } } } as Parameters<typeof hashFresh>[0];
-  }
 }

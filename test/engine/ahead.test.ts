@@ -10,6 +10,7 @@ import type { ModelPackage } from '../../src/model/package/model-package.ts';
 import { scratch } from '../support/cli.ts';
 import { type ForestSpec, forestNode, manifestFor } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
+import { modelOnly } from '../support/registries/packages.ts';
 import { type ScoreFileOptions, scoreFile } from '../support/score.ts';
 
 const spec: ForestSpec = { seed: 3, kind: 'classifier', trees: 20, leaves: 15, features: 4, targets: 2, weights: 'first', modes: ['BRANCH_LEQ'], missing: true, base: 1, post: 'NONE' }; // biome-ignore format: one line
@@ -39,7 +40,7 @@ function packageOf(folder: string, scale: number): ModelPackage {
   writeFileSync(path.join(folder, 'model.onnx'), bytes);
   const manifest = manifestFor([{ name: 'x', type: 'float32', columns: ['c0', 'c1', 'c2', 'c3'] }], 1);
   manifest.onnx.sha256 = createHash('sha256').update(bytes).digest('hex');
-  return { folder, manifest, ref: 'test:1' };
+  return modelOnly(folder, manifest, bytes);
 }
 
 /** Numbers around zero, as the thresholds are; every thousandth row has one too few. */

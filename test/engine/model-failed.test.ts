@@ -9,6 +9,7 @@ import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { manifestFor } from '../support/forest.ts';
 import { buildOnnx } from '../support/onnx-build.ts';
+import { modelOnly } from '../support/registries/packages.ts';
 import { MemorySink, scoreFile } from '../support/score.ts';
 
 /** Looks its input up in a list of three: any other number makes ONNX Runtime throw. */
@@ -25,7 +26,7 @@ function lookup(folder: string): ModelPackage {
   writeFileSync(path.join(folder, 'model.onnx'), bytes);
   const manifest = manifestFor([{ name: 'x', type: 'float32', columns: ['c0'] }], 1);
   manifest.onnx.sha256 = createHash('sha256').update(bytes).digest('hex');
-  return { folder, manifest, ref: 'test:1' };
+  return modelOnly(folder, manifest, bytes);
 }
 
 test('rows on which the model fails, in the second micro-batch and later', async () => {

@@ -1,5 +1,5 @@
 // `sluice run` as people start it, against a real broker: topic to topic, files on either side, poison, kills and swaps.
-import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,6 +14,7 @@ import { sampleOf, samplesOf } from '../support/exposition.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { committed, eachRecord, produce, until } from '../support/kafka/topics.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
 
@@ -206,7 +207,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
       ['2', CREDIT_COLUMNS],
     ] as const) {
       const target = path.join(models, 'credit', version);
-      cpSync(source, target, { recursive: true });
+      copyUnlocked(source, target);
       const yaml = path.join(target, 'model.yaml');
       writeFileSync(
         yaml,

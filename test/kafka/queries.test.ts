@@ -1,5 +1,5 @@
 // Everything that is watched, at work: every query of every dashboard and every rule against a real Prometheus, which has data for all that should have.
-import { cpSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,6 +14,7 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { WatchedPipeline } from '../support/kafka/watched-pipeline.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 import { WatchedService } from '../support/watched-service.ts';
 
@@ -69,7 +70,7 @@ async function leftBehind(folder: string): Promise<string> {
 function swapTo(version: number, service: WatchedService): void {
   const model = path.join(service.registry, 'credit-default');
   const folder = path.join(model, `${version}`);
-  cpSync(path.join(model, '1'), folder, { recursive: true });
+  copyUnlocked(path.join(model, '1'), folder);
   const manifest = path.join(folder, 'model.yaml');
   writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('version: 1', `version: ${version}`));
   writeFileSync(path.join(model, 'aliases.yaml'), `champion: ${version}\n`);
@@ -78,7 +79,7 @@ function swapTo(version: number, service: WatchedService): void {
 /** A model that does not load. */
 function addBroken(service: WatchedService): void {
   const broken = path.join(service.registry, 'broken', '1');
-  cpSync(path.join(service.registry, 'credit-default', '1'), broken, { recursive: true });
+  copyUnlocked(path.join(service.registry, 'credit-default', '1'), broken);
   const manifest = path.join(broken, 'model.yaml');
   writeFileSync(manifest, readFileSync(manifest, 'utf8').replace('id: credit-default', 'id: broken'));
   truncateSync(path.join(broken, 'model.onnx'), 1000);

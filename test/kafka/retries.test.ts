@@ -1,5 +1,5 @@
 // Rejected applications that are tried again by the pipeline: answered once when what was wrong is mended, a dead letter once if it never is.
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message } from 'kafkajs';
@@ -10,6 +10,7 @@ import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { committed, produce, readTopic, type SeenRecord, until } from '../support/kafka/topics.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { times } from '../support/tiers.ts';
 
@@ -41,7 +42,7 @@ requireKafka('retries', () => {
     // Version 1 does not take what it was not trained with, version 2 does.
     for (const version of ['1', '2']) {
       const target = path.join(folder, 'models/credit', version);
-      cpSync(CREDIT_DEFAULT, target, { recursive: true });
+      copyUnlocked(CREDIT_DEFAULT, target);
       const file = path.join(target, 'model.yaml');
       const yaml = readFileSync(file, 'utf8')
         .replace(/^id: .*$/m, 'id: credit')

@@ -1,6 +1,6 @@
 // Drills: one thing goes wrong at a time, with `sluice serve` and `sluice run` as they are deployed. The right alert reaches the webhook, no other does.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -9,6 +9,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
 import { sluice } from '../support/cli.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { times } from '../support/tiers.ts';
 import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
 import { type WatchedOptions, WatchedService } from '../support/watched-service.ts';
@@ -54,7 +55,7 @@ function withColumn(column: string, change: (value: string) => string): string {
 /** A version of the bundled model whose graph ends too early. */
 function damagedVersion({ service }: Scene, id: string, version: number): void {
   const folder = path.join(service.registry, id, String(version));
-  cpSync(path.join(service.registry, 'credit-default', '1'), folder, { recursive: true });
+  copyUnlocked(path.join(service.registry, 'credit-default', '1'), folder);
   const manifest = path.join(folder, 'model.yaml');
   const yaml = readFileSync(manifest, 'utf8').replace('id: credit-default', `id: ${id}`);
   writeFileSync(manifest, yaml.replace('version: 1', `version: ${version}`));

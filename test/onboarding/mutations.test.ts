@@ -2,7 +2,7 @@
 // code or still reproduces its predictions; none brings the registering process down, none hangs, and what was served goes on
 // being served.
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -18,6 +18,7 @@ import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { deviationOf, type ExpectedTable, expectedFor, readExpected } from '../../src/onboarding/expected.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';
 import { writePackage } from '../../src/onboarding/write.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { startService } from '../support/service.ts';
 import { checkTest, testOfMany, times } from '../support/tiers.ts';
 import { type Landed, type Landing, runTrials, type TrialCase } from '../support/trials.ts';
@@ -103,7 +104,7 @@ function mutate(bytes: Buffer, random: Random): Buffer {
 
 /** A package with one part damaged; the hash is made to fit, so that it is not the hash that saves us. Returns that part. */
 function damaged(from: string, to: string, random: Random): 'model.onnx' | 'model.yaml' {
-  cpSync(from, to, { recursive: true });
+  copyUnlocked(from, to);
   const yaml = path.join(to, 'model.yaml');
   if (random.chance(0.25)) {
     writeFileSync(yaml, mutate(readFileSync(yaml), random));
@@ -214,7 +215,7 @@ checkTest('a service goes on with the version before, whatever is put in the pla
   const { folder: source } = await base('skl-logistic-zipmap');
   const models = path.join(folder, 'models');
   const id = 'skl-logistic-zipmap';
-  cpSync(source, path.join(models, id, '1'), { recursive: true });
+  copyUnlocked(source, path.join(models, id, '1'));
   mkdirSync(models, { recursive: true });
   const service = await startService([], path.join(folder), { registry: new FolderRegistry([models]) });
   const sample = (await service.call('GET', `/api/v1/models/${id}`)).json.sample;

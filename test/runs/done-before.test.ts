@@ -1,10 +1,11 @@
 // A pattern of inputs, night after night: what was scored by the same package and options is left as it is, told by content.
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'; // biome-ignore format: one line
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { sluice } from '../support/cli.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const text = (seed: number) => Buffer.concat([...generatePortfolio({ rows: 40, seed, faults: 3, ids: true })]);
@@ -14,7 +15,7 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
   const at = (...names: string[]) => path.join(folder, ...names);
   for (const made of ['in', 'out']) mkdirSync(at(made));
-  cpSync('src/bundled', at('models'), { recursive: true });
+  copyUnlocked('src/bundled', at('models'));
   for (const [i, name] of ['a', 'b', 'c'].entries()) writeFileSync(at('in', `${name}.csv`), text(i));
   const pipeline = (score = '') =>
     writeFileSync(

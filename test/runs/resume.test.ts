@@ -21,6 +21,7 @@ import {
   seeded,
   unchained,
 } from '../support/interrupted.ts';
+import { copyUnlocked } from '../support/registries/packages.ts';
 import { campaignTest, checkTest, TIER, times } from '../support/tiers.ts';
 
 const KILLS = times('SLUICE_RESUME_KILLS', { quick: 0, check: 3, campaigns: 60 });
@@ -227,7 +228,7 @@ describe('another run is refused in words', () => {
   checkTest('input, options, package: each is named, and nothing is touched', async () => {
     const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
     const registry = path.join(scratch(), 'models');
-    cpSync('src/bundled/credit-default', path.join(registry, 'credit-default'), { recursive: true });
+    copyUnlocked('src/bundled/credit-default', path.join(registry, 'credit-default'));
     const at = { ...job, flags: [...job.flags, '--registry', registry] };
     const made = await unbroken(at);
     await killedRun(at);

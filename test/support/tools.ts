@@ -27,6 +27,7 @@ const MIN_JAVA = 17;
 const TOOLS = {
   bash: { install: 'apt-get install bash', found: () => starts('bash', '--version') },
   setpriv: { install: 'apt-get install util-linux', found: () => starts('setpriv', '--version') },
+  sha256sum: { install: 'apt-get install coreutils', found: () => starts('sha256sum', '--version') },
   mkfifo: { install: 'apt-get install coreutils', found: () => starts('mkfifo', '--version') },
   curl: { install: 'apt-get install curl', found: () => starts('curl', '--version') },
   nginx: { install: 'apt-get install nginx-light', found: () => starts('nginx', '-v') },

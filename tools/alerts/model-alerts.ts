@@ -18,7 +18,8 @@ export const MODEL_ALERTS: readonly Alert[] = [
     for: '5m',
     expr: () =>
       `max by (${[SCOPE, ...INSTANCE].join(', ')}, model, reference) (label_replace(sluice_model_stale, "model", "$1", "reference", "([^:@]+).*")) == 1`,
-    summary: '{{ $labels.reference }} answers with an older version than the registry names',
+    summary:
+      '{{ $labels.reference }} answers with another version than the registry has now: a newer one does not load, or its files were changed',
   },
   {
     name: 'SluiceModelNotLoadable',

@@ -10,7 +10,8 @@ Generated from the schema in \`src/model/package/manifest.ts\` by \`npm run docs
 
 A registry is a folder: \`DIR/<id>/<version>/\` is one package, \`DIR/<id>/aliases.yaml\` maps aliases to versions
 (\`champion: 3\`). A reference is \`id\`, \`id:version\` or \`id@alias\`; bare \`id\` means alias \`champion\`, else the newest version.
-A package is \`model.yaml\` beside \`model.onnx\`, whose sha256 is checked whenever it is loaded.
+A package is \`model.yaml\` beside \`model.onnx\`, what else it names, and \`package.lock\`, the SHA-256 of each of its files: all are checked whenever it
+is loaded ([proof.md](proof.md#packagelock-a-package-is-what-was-registered)).
 
 ## What a value means
 The same rules hold at every door; native JSON types and strings give the same prediction.

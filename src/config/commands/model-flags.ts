@@ -57,6 +57,11 @@ export const MODEL_COMMANDS = {
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: { registry: registryFlag, json },
   },
+  'model seal': {
+    description: 'write package.lock, the list of its files, into a package that has none',
+    arguments: [ref('id, id:version, id@alias or a folder')],
+    flags: { registry: registryFlag },
+  },
   'model alias': {
     description: 'point an alias to a version, or remove it',
     arguments: [ref('id@alias'), { name: 'version', description: 'version it shall mean', optional: true }],

@@ -341,6 +341,13 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model seal": {
+    description: "write package.lock, the list of its files, into a package that has none",
+    arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
   "model alias": {
     description: "point an alias to a version, or remove it",
     arguments: [{"name":"<ref>","description":"id@alias","complete":"model"}, {"name":"[version]","description":"version it shall mean"}],
@@ -707,6 +714,10 @@ export interface ModelShowFlags {
 export interface ModelVerifyFlags {
   registry?: string;
   json?: boolean;
+}
+
+export interface ModelSealFlags {
+  registry?: string;
 }
 
 export interface ModelAliasFlags {

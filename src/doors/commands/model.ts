@@ -7,6 +7,7 @@ import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, versionOf } from '../../model/package/load-package.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
+import { isRemote } from '../../model/registry/address.ts';
 import { type ModelEntry, nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -37,6 +38,7 @@ export function addModelCommand(program: Command): void {
   );
   addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
   addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
+  addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(seal);
   addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
@@ -119,10 +121,9 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
 
 /** Each with the package hashes of its versions; null where a package cannot be read. */
 async function withHashes(registry: Registry, models: readonly ModelEntry[]): Promise<object[]> {
-  const { hashPackage } = await import('../../model/package/package-hash.ts');
   const hashOfVersion = async (ref: string): Promise<string | null> => {
     try {
-      return (await hashPackage(await registry.resolve(ref))).sha256;
+      return (await registry.resolve(ref)).sha256;
     } catch {
       return null;
     }
@@ -142,7 +143,7 @@ async function show(ref: string, flags: { registry?: string; json?: boolean }): 
   const model = await registry.resolve(ref);
   const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
   const description = {
-    ...(await describeModel(model, entry?.versions ?? [], entry?.aliases ?? {})),
+    ...describeModel(model, entry?.versions ?? [], entry?.aliases ?? {}),
     history: await registry.history(model.manifest.id),
   };
   if (flags.json) return out(JSON.stringify(description));
@@ -166,13 +167,33 @@ async function verify(ref: string, flags: { registry?: string; json?: boolean })
     import('../../onboarding/verify.ts'),
     import('../../onboarding/report.ts'),
   ]);
-  const model: ModelPackage = existsSync(path.join(ref, 'model.yaml'))
-    ? await loadPackage(ref)
-    : await (await openRegistry(flags.registry)).resolve(ref);
+  const model = await packageOf(ref, flags.registry);
   const report = await verifyPackage(model);
   out(flags.json ? JSON.stringify(report) : reportMarkdown(report));
   if (report.selfTest && !report.selfTest.passed)
     throw new SluiceError('self_test_failed', `${model.ref}: ${selfTestText(report.selfTest)}`);
+}
+
+/** A package folder, or what a reference means. */
+const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
+  existsSync(path.join(ref, 'model.yaml')) ? loadPackage(ref) : (await openRegistry(registry)).resolve(ref);
+
+async function seal(ref: string, flags: { registry?: string }): Promise<void> {
+  const { sealPackage } = await import('../../model/package/package-lock.ts');
+  const model = await packageOf(ref, flags.registry);
+  assertOwnFolder(model, ref, flags.registry);
+  if (!(await sealPackage(model.folder))) tell(`${model.ref} has its package.lock, and is as it says`);
+  out(`${model.ref} ${model.sha256}`);
+}
+
+/** What a remote registry keeps cannot be changed here: the folder is a copy. @throws SluiceError usage */
+function assertOwnFolder({ ref: found }: ModelPackage, ref: string, registry: string | undefined): void {
+  const address = registry ?? process.env.SLUICE_REGISTRY;
+  if (existsSync(path.join(ref, 'model.yaml')) || address === undefined || !isRemote(address)) return;
+  throw new SluiceError(
+    'usage',
+    `${found} is kept by ${address}: seal or sign the folder, then add it as a new version`,
+  );
 }
 
 async function moveAlias(

@@ -1,5 +1,4 @@
 // Loads the manifest of one model package (the folder of one version) and checks that its parts are consistent.
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatProblem, type Validated } from '../../config/yaml-problem.ts';
 import { readYamlValue } from '../../config/yaml-value.ts';
@@ -7,31 +6,34 @@ import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
 import type { ModelPackage } from './model-package.ts';
+import { assertCovered, hashFolder, LOCK } from './package-hash.ts';
+import { checkLock } from './package-lock.ts';
 
 /** The version as text, as in references and answers. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
 
+const MANIFEST = 'model.yaml';
+
 /**
- * Reads and checks `model.yaml` of a package folder; does not read the model file.
- * @throws SluiceError model_invalid with every fault found, each as file:line:column
+ * Reads a package folder: the list of its files is checked, each of them is hashed, and `model.yaml` is read from the bytes that were.
+ * Whatever is read later has to have the hash that it had here.
+ * @throws SluiceError model_invalid with every fault found, each as file:line:column | model_hash_mismatch
  */
 export async function loadPackage(folder: string): Promise<ModelPackage> {
-  const file = path.join(folder, 'model.yaml');
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (cause) {
-    throw new SluiceError('model_invalid', `${file} cannot be read`, { cause });
-  }
-  const parsed = await parseManifest(file, text);
+  const file = path.join(folder, MANIFEST);
+  const { sha256, files, kept } = await hashFolder(folder, folder, [MANIFEST, LOCK]);
+  const lock = kept.get(LOCK);
+  if (lock !== undefined) checkLock(lock, files, folder);
+  const bytes = kept.get(MANIFEST);
+  if (bytes === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
+  const parsed = await parseManifest(file, bytes.toString());
   if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
   const problems = inconsistencies(parsed.value);
   if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
-  return {
-    folder: path.resolve(folder),
-    manifest: parsed.value,
-    ref: `${parsed.value.id}:${versionOf(parsed.value)}`,
-  };
+  const manifest = parsed.value;
+  const ref = `${manifest.id}:${versionOf(manifest)}`;
+  assertCovered({ manifest, ref });
+  return { folder: path.resolve(folder), manifest, ref, sha256, files, locked: lock !== undefined };
 }
 
 /** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */

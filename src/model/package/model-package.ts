@@ -6,12 +6,47 @@ import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from './manifest.ts';
 
+/** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
+export interface PackageFile {
+  name: string;
+  bytes: number;
+  sha256: string;
+}
+
 export interface ModelPackage {
   /** Absolute path of the folder of this version. */
   folder: string;
   manifest: Manifest;
   /** `id:version`, the one spelling used in summaries, metrics and answers. */
   ref: string;
+  /** The package hash: what the version is. */
+  sha256: string;
+  /** What was in the folder when it was loaded, sorted by name: nothing else is ever read from it. */
+  files: readonly PackageFile[];
+  /** Whether `package.lock` was there, and right. */
+  locked: boolean;
+}
+
+/**
+ * The bytes of a file of a package, if they are still those that were there when it was loaded: what is checked is what is used.
+ * @throws SluiceError model_hash_mismatch | model_invalid: it lies outside, is not there or cannot be read
+ */
+export async function readPackageFile(
+  model: Omit<ModelPackage, 'manifest'>,
+  name: string,
+): Promise<Buffer<ArrayBuffer>> {
+  if (path.isAbsolute(name) || path.normalize(name).startsWith('..')) {
+    throw new SluiceError('model_invalid', `${model.ref}: ${name} must lie inside the package`);
+  }
+  const listed = model.files.find((f) => f.name === path.posix.normalize(name));
+  let bytes: Buffer<ArrayBuffer>;
+  try {
+    bytes = await readFile(path.join(model.folder, name));
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `${model.ref}: ${name} cannot be read`, { cause });
+  }
+  if (listed && createHash('sha256').update(bytes).digest('hex') === listed.sha256) return bytes;
+  throw new SluiceError('model_hash_mismatch', `${model.ref}: ${name} was changed after the package was loaded`);
 }
 
 /**
@@ -20,23 +55,11 @@ export interface ModelPackage {
  */
 export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
   const { file, sha256 } = model.manifest.onnx;
-  if (path.isAbsolute(file) || path.normalize(file).startsWith('..')) {
-    throw new SluiceError('model_invalid', `${model.ref}: onnx.file must lie inside the package`);
-  }
-  let bytes: Buffer<ArrayBuffer>;
-  try {
-    bytes = await readFile(path.join(model.folder, file));
-  } catch (cause) {
-    throw new SluiceError('model_invalid', `${model.ref}: ${file} cannot be read`, { cause });
-  }
-  const actual = createHash('sha256').update(bytes).digest('hex');
-  if (actual !== sha256) {
-    throw new SluiceError(
-      'model_hash_mismatch',
-      `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`,
-    );
-  }
-  return bytes;
+  const bytes = await readPackageFile(model, file);
+  // Of the bytes that were read just now: no other ones come through.
+  const actual = model.files.find((f) => f.name === path.posix.normalize(file))!.sha256;
+  if (actual === sha256) return bytes;
+  throw new SluiceError('model_hash_mismatch', `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`);
 }
 
 /** The outputs of the graph that carry the scores: one, or one per class. */

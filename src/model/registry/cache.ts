@@ -5,8 +5,8 @@ import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { type Log, named, words } from '../../core/log.ts';
 import { loadPackage } from '../package/load-package.ts';
-import type { ModelPackage } from '../package/model-package.ts';
-import { filesOf, namesOf, type PackageFile, packageHash } from '../package/package-hash.ts';
+import type { ModelPackage, PackageFile } from '../package/model-package.ts';
+import { contentHash, filesOf, namesOf, stampOf } from '../package/package-hash.ts';
 
 export interface PackageCacheOptions {
   folder: string;
@@ -52,11 +52,13 @@ export class PackageCache {
       return model;
     }
     try {
-      if (packageHash(await filesOf(folder)) === key) return await this.#open(key, folder, stamp);
+      const opened = await loadPackage(folder);
+      if (contentHash(opened.files) === key) return await this.#open(key, { folder, stamp, model: opened });
     } catch (error) {
+      const files = await filesOf(folder).catch(() => null);
       // Another process removed it meanwhile.
-      if ((await stampOf(folder)) === null) return null;
-      if (error instanceof SluiceError) throw error;
+      if (files === null && (await stampOf(folder)) === null) return null;
+      if (files !== null && contentHash(files) === key) throw error;
     }
     this.#options.log?.(
       'warn',
@@ -73,16 +75,16 @@ export class PackageCache {
    */
   async put(
     fill: (folder: string) => Promise<PackageFile[]>,
-    check: (model: ModelPackage, key: string) => void,
+    check: (model: ModelPackage) => void,
   ): Promise<{ key: string; model: ModelPackage }> {
     const partial = path.join(this.#folder, `.${randomUUID()}.partial`);
     try {
       await mkdir(partial, { recursive: true, mode: 0o700 });
       const files = await fill(partial);
-      const key = packageHash(files);
+      const key = contentHash(files);
       const model = await loadPackage(partial);
       checkModelFile(model, files);
-      check(model, key);
+      check(model);
       const folder = path.join(this.#folder, key);
       await rename(partial, folder).catch((error: NodeJS.ErrnoException) => {
         // Another process was first with the same bytes.
@@ -101,8 +103,10 @@ export class PackageCache {
     }
   }
 
-  async #open(key: string, folder: string, stamp: string): Promise<ModelPackage> {
-    const model = await loadPackage(folder);
+  async #open(
+    key: string,
+    { folder, stamp, model }: { folder: string; stamp: string; model: ModelPackage },
+  ): Promise<ModelPackage> {
     const opened = { stamp, model: new WeakRef(model), touched: 0 };
     this.#opened.set(key, opened);
     await this.#touch(folder, opened);
@@ -161,18 +165,6 @@ export function checkModelFile({ manifest, ref }: ModelPackage, files: readonly 
 /** A path inside a package that stays inside it on every system. */
 export const isPackagePath = (name: string): boolean =>
   name.length <= 500 && name.split('/').every((part) => /^[\p{L}\p{N}_][\p{L}\p{N}_.+ -]*$/u.test(part));
-
-async function stampOf(folder: string): Promise<string | null> {
-  try {
-    const stamps = (await namesOf(folder)).map(async (name) => {
-      const s = await stat(path.join(folder, name));
-      return `${name} ${s.size} ${s.mtimeMs} ${s.ino}`;
-    });
-    return (await Promise.all(stamps)).join('\n');
-  } catch {
-    return null;
-  }
-}
 
 async function bytesOf(folder: string): Promise<number> {
   const sizes = (await namesOf(folder)).map(async (n) => (await stat(path.join(folder, n)).catch(() => null))?.size);

@@ -6,6 +6,8 @@ import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
+import { stampOf } from '../package/package-hash.ts';
+import { sealPackage } from '../package/package-lock.ts';
 import { readAliases } from './aliases.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
 
@@ -17,7 +19,7 @@ const MAX_RESOLVED = 1000;
 
 export class FolderRegistry implements Registry {
   readonly #folders: readonly string[];
-  readonly #loaded = new Map<string, { stamp: string; model: ModelPackage }>();
+  readonly #loaded = new Map<string, { stamp: string; model: Promise<ModelPackage> }>();
   readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
 
   /** Folders are searched in order; the first that has the id serves it. */
@@ -106,6 +108,7 @@ export class FolderRegistry implements Registry {
       await mkdir(path.dirname(target), { recursive: true });
       if (await stat(target).catch(() => null)) throw exists(id, version);
       await cp(source, temporary, { recursive: true });
+      await sealPackage(temporary);
       await syncFiles(temporary);
       // Fails on an existing folder that is not empty: concurrent adds of one version cannot both succeed.
       await rename(temporary, target);
@@ -127,14 +130,17 @@ export class FolderRegistry implements Registry {
     throw new SluiceError('model_not_found', `no model ${id}${didYouMean(id, known)}`);
   }
 
-  /** Parsing model.yaml takes tens of milliseconds on the thread that answers requests: once is enough until it changes. */
+  /** Hashing a package and parsing its model.yaml take tens of milliseconds: once is enough until one of its files changes. */
   async #load(folder: string): Promise<ModelPackage> {
-    const info = await stat(path.join(folder, 'model.yaml')).catch(() => null);
-    const stamp = info ? `${info.mtimeMs} ${info.size} ${info.ino}` : '';
+    // Taken before it is read: what changes meanwhile is read again.
+    const stamp = (await stampOf(folder)) ?? '';
     const known = this.#loaded.get(folder);
     if (known && known.stamp === stamp) return known.model;
-    const model = await loadPackage(folder);
+    const model = loadPackage(folder);
     this.#loaded.set(folder, { stamp, model });
+    model.catch(() => {
+      if (this.#loaded.get(folder)?.model === model) this.#loaded.delete(folder);
+    });
     return model;
   }
 

@@ -7,7 +7,9 @@ import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { unavailable } from '../../storage/http-client.ts';
 import { ManifestSchema } from '../package/manifest.ts';
-import { type PackageFile, packageHash } from '../package/package-hash.ts';
+import type { PackageFile } from '../package/model-package.ts';
+import { LOCK, packageHash, SIGNATURE } from '../package/package-hash.ts';
+import { lockText } from '../package/package-lock.ts';
 import { withoutSlashes } from './address.ts';
 import { isPackagePath } from './cache.ts';
 import {
@@ -166,13 +168,17 @@ export class MlflowStore implements Store {
       }
       const text = await readFile(path.join(folder, MANIFEST), 'utf8');
       const manifest = Buffer.from(version === wanted ? text : withVersion(text, version));
-      for (const f of files) {
-        if (f.name === MANIFEST) continue;
-        await client.uploadArtifact(`${root}/package/${f.name}`, { file: path.join(folder, f.name), bytes: f.bytes });
+      if (version !== wanted && files.some((f) => f.name === SIGNATURE)) {
+        throw new SluiceError('usage', `${this.name} gave the number ${version}, and ${wanted} is what was signed`);
       }
-      await client.uploadArtifact(`${root}/package/${MANIFEST}`, manifest);
       const sha256 = createHash('sha256').update(manifest).digest('hex');
       const uploaded = files.map((f) => (f.name === MANIFEST ? { ...f, bytes: manifest.length, sha256 } : f));
+      for (const f of files) {
+        if (f.name === MANIFEST || f.name === LOCK) continue;
+        await client.uploadArtifact(`${root}/package/${f.name}`, { file: path.join(folder, f.name), bytes: f.bytes });
+      }
+      await client.uploadArtifact(`${root}/package/${LOCK}`, Buffer.from(lockText(uploaded)));
+      await client.uploadArtifact(`${root}/package/${MANIFEST}`, manifest);
       await client.tagVersion(id, version, PACKAGE_HASH, packageHash(uploaded));
       await client.tagVersion(id, version, STATE, 'ready');
     } catch (error) {

@@ -1,11 +1,13 @@
 // A registry behind a network: references keep their last resolution through an outage, packages come through the cache.
-
+import { cp, mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { inBackground } from '../../core/in-background.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../core/log.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
-import type { ModelPackage } from '../package/model-package.ts';
-import { filesOf, type PackageFile } from '../package/package-hash.ts';
+import type { ModelPackage, PackageFile } from '../package/model-package.ts';
+import { sealPackage } from '../package/package-lock.ts';
 import { checkModelFile, isPackagePath, PackageCache } from './cache.ts';
 import {
   type AliasMove,
@@ -130,12 +132,17 @@ export class RemoteRegistry implements Registry {
     if (model.ref !== `${id}:${version}`) {
       throw new SluiceError('usage', `${folder} is ${model.ref} and not ${id}:${version}`);
     }
-    const files = await filesOf(folder);
+    return sealed(model, async (sealedFolder) => this.#add(id, version, sealedFolder));
+  }
+
+  async #add(id: string, version: string, folder: string): Promise<string> {
+    const model = await loadPackage(folder);
+    const { files } = model;
     checkModelFile(model, files);
     const invalid = files.find((f) => !isPackagePath(f.name));
     if (invalid)
       throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(invalid.name)}`);
-    const added = await this.#store.add(id, version, folder, files);
+    const added = await this.#store.add(id, version, folder, [...files]);
     await this.#changed(id);
     return added;
   }
@@ -242,11 +249,11 @@ export class RemoteRegistry implements Registry {
           expected = fetched.sha256;
           return fetched.files;
         },
-        (m, sha256) => {
+        (m) => {
           if (m.manifest.id !== entry.id || versionOf(m.manifest) !== version) {
             throw new SluiceError('model_invalid', `${this.#store.name}: model.yaml of ${ref} says it is ${m.ref}`);
           }
-          if (expected !== undefined && expected !== sha256) {
+          if (expected !== undefined && expected !== m.sha256) {
             throw new SluiceError('model_hash_mismatch', `${ref} is not what was added to ${this.#store.name}`);
           }
         },
@@ -311,6 +318,19 @@ export class RemoteRegistry implements Registry {
       const says = words`the registry cannot be reached, references keep their last meaning: ${saysOf(error)}`;
       log?.('warn', 'registry_down', says, faultFields(error));
     }
+  }
+}
+
+/** Does something with a folder that holds the package and its lock: this one, or a copy. */
+async function sealed<T>({ folder, locked }: ModelPackage, work: (folder: string) => Promise<T>): Promise<T> {
+  if (locked) return work(folder);
+  const copy = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
+  try {
+    await cp(folder, copy, { recursive: true });
+    await sealPackage(copy);
+    return await work(copy);
+  } finally {
+    await rm(copy, { recursive: true, force: true });
   }
 }
 

@@ -1,5 +1,5 @@
 // `sluice model` as people use it: add from an ONNX file and a training table, look, verify, move aliases.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { scratch, sluice } from '../../support/cli.ts';
@@ -47,6 +47,7 @@ describe('add', () => {
     for (const file of [
       'model.yaml',
       'model.onnx',
+      'package.lock',
       'background.csv',
       'selftest.csv',
       'selftest-expected.csv',
@@ -224,8 +225,17 @@ describe('look and verify', () => {
     const folder = path.join(registry, 'skl-logistic-zipmap', '1');
     const file = path.join(folder, 'selftest-expected.csv');
     writeFileSync(file, readFileSync(file, 'utf8').replace(/0\.\d+/, '0.5'));
+    const changed = await sluice(['model', 'verify', folder]);
+    expect(changed.stderr).toMatch(/selftest-expected\.csv was changed: .*\[model_hash_mismatch\]/);
+    expect((await sluice(['model', 'seal', folder])).stderr).toContain('[model_hash_mismatch]');
+    rmSync(path.join(folder, 'package.lock'));
     const bad = await sluice(['model', 'verify', folder]);
     expect([bad.code, bad.stderr]).toEqual([1, expect.stringContaining('[self_test_failed]')]);
+    const sealed = await sluice(['model', 'seal', 'skl-logistic-zipmap:1', '--registry', registry]);
+    expect([sealed.code, sealed.stdout]).toEqual([0, expect.stringMatching(/^skl-logistic-zipmap:1 [0-9a-f]{64}\n$/)]);
+    const again = await sluice(['model', 'seal', folder]);
+    expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('has its package.lock')]);
+    rmSync(path.join(folder, 'package.lock'));
     const onnx = readFileSync(path.join(folder, 'model.onnx'));
     onnx[onnx.length - 20]! ^= 1;
     writeFileSync(path.join(folder, 'model.onnx'), onnx);

@@ -1,5 +1,5 @@
 // What a scrape costs with fifty models under load: few series a model, and an event loop that hardly notices.
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -14,6 +14,7 @@ import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { Metrics } from '../../../src/monitor/metrics.ts';
 import { scratch } from '../../support/cli.ts';
 import { samplesOf } from '../../support/exposition.ts';
+import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { PREDICT } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
@@ -50,7 +51,7 @@ async function fifty() {
   const folder = scratch();
   for (let i = 0; i < MODELS; i++) {
     const to = path.join(folder, 'models', `model-${i}`, '1');
-    cpSync(CREDIT_DEFAULT, to, { recursive: true });
+    copyUnlocked(CREDIT_DEFAULT, to);
     const file = path.join(to, 'model.yaml');
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^id: .*$/m, `id: model-${i}`));
   }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch } from '../../support/cli.ts';
+import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../../support/score.ts';
 import { call, type Service, startProcess, startService } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
@@ -21,7 +22,7 @@ function twoVersions(): { folder: string; registry: FolderRegistry } {
     ['2', CREDIT_COLUMNS],
   ] as const) {
     const target = path.join(folder, 'credit', version);
-    cpSync(source, target, { recursive: true });
+    copyUnlocked(source, target);
     const file = path.join(target, 'model.yaml');
     const text = readFileSync(file, 'utf8')
       .replace(/^id: .*$/m, 'id: credit')
@@ -160,7 +161,7 @@ describe('hot swap', () => {
     await registry.moveAlias('credit', 'champion', '1', 'test');
     expect((await predict(service, 'credit', body)).json.modelVersion).toBe('1');
     const bad = path.join(folder, 'credit', '3');
-    cpSync(path.join(folder, 'credit', '2'), bad, { recursive: true });
+    copyUnlocked(path.join(folder, 'credit', '2'), bad);
     const yaml = readFileSync(path.join(bad, 'model.yaml'), 'utf8').replace(/^version: .*$/m, 'version: 3');
     writeFileSync(path.join(bad, 'model.yaml'), yaml);
     const onnx = readFileSync(path.join(bad, 'model.onnx'));

@@ -1,5 +1,5 @@
 // Interpretations as answers: they add up on every row, do not depend on neighbours, and reasons hold when they are tried.
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { newBatch } from '../../../src/core/batch.ts';
@@ -9,6 +9,7 @@ import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { explainZoo } from '../../support/explain.ts';
+import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asObjects, startService } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
@@ -223,7 +224,7 @@ describe('doors', () => {
   test('a package without a background says so, before a row is read', async () => {
     const folder = path.join(scratch(), 'models');
     const target = path.join(folder, 'credit-default', '1');
-    cpSync(CREDIT_DEFAULT, target, { recursive: true });
+    copyUnlocked(CREDIT_DEFAULT, target);
     const yaml = path.join(target, 'model.yaml');
     writeFileSync(yaml, readFileSync(yaml, 'utf8').replace(/^explain: .*\n/m, ''));
     const s = await startService([], scratch(), { registry: new FolderRegistry([folder]) });

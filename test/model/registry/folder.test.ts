@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { parseReference } from '../../../src/model/registry/registry.ts';
 import { scratch } from '../../support/cli.ts';
+import { copyUnlocked } from '../../support/registries/packages.ts';
 
 const BUNDLED = path.resolve('src/bundled/credit-default/1');
 
@@ -13,7 +14,7 @@ function registryWith(versions: (string | number)[], aliases?: string): FolderRe
   for (const v of versions) {
     const to = path.join(folder, 'm', String(v));
     mkdirSync(to, { recursive: true });
-    cpSync(BUNDLED, to, { recursive: true });
+    copyUnlocked(BUNDLED, to);
     const yaml = readFileSync(path.join(to, 'model.yaml'), 'utf8');
     writeFileSync(
       path.join(to, 'model.yaml'),

@@ -68,7 +68,14 @@ export function conformance(remote: () => Promise<Remote>): void {
     const model = await registry.resolve('m:1');
     expect(model.ref).toBe('m:1');
     expect((await readModelBytes(model)).length).toBeGreaterThan(100_000);
-    const files = ['background.csv', 'model.onnx', 'model.yaml', 'selftest-expected.csv', 'selftest.csv'];
+    const files = [
+      'background.csv',
+      'model.onnx',
+      'model.yaml',
+      'package.lock',
+      'selftest-expected.csv',
+      'selftest.csv',
+    ];
     expect(readdirSync(model.folder).sort()).toEqual(files);
     expect(await refOf(registry.resolve('m'))).toBe('m:2');
     expect(await codeOf(registry.add('m', '2', makePackage('m', 2)))).toBe('version_exists');

@@ -38,7 +38,7 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       // A registry that numbers versions itself writes its own into model.yaml.
       const own = version === versionOf(model.manifest);
       const registered = own ? model : await registry.resolve(`${model.manifest.id}:${version}`);
-      return await describeModel(registered, entry?.versions ?? [version], entry?.aliases ?? {});
+      return describeModel(registered, entry?.versions ?? [version], entry?.aliases ?? {});
     } catch (error) {
       throw withoutFolder(error, folder);
     } finally {

@@ -10,7 +10,6 @@ import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
-import { hashPackage } from '../../../model/package/package-hash.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
@@ -172,11 +171,10 @@ export async function predict(
     await place.begin(gone.signal);
     metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
     hosted = await host.use((request.query as PredictQuery).modelId);
-    const { sha256: packageSha256 } = await hashPackage(hosted.model);
     request.story.model = named(hosted.model.ref);
     metrics.uploads.inc();
     try {
-      await answerBody(services, { request, reply, format, body, hosted, packageSha256, place, signal: gone.signal });
+      await answerBody(services, { request, reply, format, body, hosted, place, signal: gone.signal });
     } finally {
       metrics.uploads.dec();
     }
@@ -193,7 +191,6 @@ interface Asking {
   format: BodyFormat;
   body: RequestBody;
   hosted: HostedModel;
-  packageSha256: string;
   place: Admitted;
   /** Aborted when the client is gone. */
   signal: AbortSignal;
@@ -262,7 +259,7 @@ function answerOptions({ config, metrics }: PredictServices, { request, reply, .
       ...(reply.getHeaders() as Record<string, string>),
       'content-type': CONTENT_TYPES[asking.format],
       'sluice-model': asking.hosted.model.ref,
-      'sluice-package-sha256': asking.packageSha256,
+      'sluice-package-sha256': asking.hosted.model.sha256,
       'sluice-version': VERSION,
     },
     spillBytes: config.spill.max_bytes,
