@@ -1,8 +1,8 @@
 // Faults of a YAML file are all reported at once, where they stand, with the word that was probably meant.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { formatProblem } from '../../src/config/yaml-problem.ts';
 import { parseYaml } from '../../src/config/yaml-document.ts';
+import { formatProblem } from '../../src/config/yaml-problem.ts';
 import { ManifestSchema } from '../../src/model/package/manifest.ts';
 
 const YAML = readFileSync('src/bundled/credit-default/1/model.yaml', 'utf8');
