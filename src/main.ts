@@ -3,6 +3,7 @@
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
 import { cacheFolder } from './core/cache-folder.ts';
+import { VERSION } from './core/version.ts';
 
 /**
  * In a folder of the user's own: Node's default is one that all users of the machine write to. Where it cannot be written
@@ -17,17 +18,24 @@ function codeFolder(): string | undefined {
   }
 }
 
-const folder = codeFolder();
-if (folder !== undefined) {
-  enableCompileCache(folder);
-  // For the processes this one starts.
-  process.env.NODE_COMPILE_CACHE = folder;
-}
-
-// Judging a model needs a second process, whose start takes as long as what this one loads until then.
-if (['score', 'run'].includes(process.argv[2] ?? '') && !process.argv.includes('onnxruntime')) {
+/** Keeps the compiled code of modules, and starts what takes long. */
+async function prepare(): Promise<void> {
+  const folder = codeFolder();
+  if (folder !== undefined) {
+    enableCompileCache(folder);
+    // For the processes this one starts.
+    process.env.NODE_COMPILE_CACHE = folder;
+  }
+  if (!['score', 'run'].includes(process.argv[2] ?? '') || process.argv.includes('onnxruntime')) return;
+  // Judging a model needs a second process, whose start takes as long as what this one loads until then.
   const { mayBeKept } = await import('./inference/sandbox/kept-verdicts.ts');
   if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();
 }
 
-await import('./cli.ts');
+// Asked for by scripts that look after many machines: nothing else is loaded.
+if (process.argv.length === 3 && ['--version', '-V'].includes(process.argv[2]!)) {
+  process.stdout.on('error', () => {}).write(`${VERSION}\n`);
+} else {
+  await prepare();
+  await import('./cli.ts');
+}

@@ -2,7 +2,6 @@
 import type { Command } from 'commander';
 import { SCOPES, type Scope } from '../../config/scopes.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { hashToken, newToken, readKeys, writeKeys } from '../http/access/api-keys.ts';
 import {
   COMMAND_GROUPS_TABLE,
   COMMAND_TABLES,
@@ -14,6 +13,9 @@ import { addFlags } from './flags.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
+/** Reading keys takes the schema library, which help does not. */
+const openKeys = () => import('../http/access/api-keys.ts');
+
 export function addKeysCommand(program: Command): void {
   const keys = program.command('keys').description(COMMAND_GROUPS_TABLE.keys!);
   addFlags(keys.command('create'), COMMAND_TABLES['keys create']).action(
@@ -23,6 +25,7 @@ export function addKeysCommand(program: Command): void {
     },
   );
   addFlags(keys.command('list'), COMMAND_TABLES['keys list']).action(async (flags: KeysListFlags) => {
+    const { readKeys } = await openKeys();
     for (const k of await readKeys(flags.file)) {
       const state =
         k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
@@ -31,6 +34,7 @@ export function addKeysCommand(program: Command): void {
   });
   addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
     async (name: string, flags: KeysRevokeFlags) => {
+      const { readKeys, writeKeys } = await openKeys();
       const all = await readKeys(flags.file);
       const left = all.filter((k) => k.name !== name);
       if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
@@ -46,6 +50,7 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes some of ${SCOPES.join(', ')}`);
   const days = flags.days === undefined ? null : Number(flags.days);
   if (days !== null && !(days > 0)) throw new SluiceError('usage', '--days takes a number above 0');
+  const { hashToken, newToken, readKeys, writeKeys } = await openKeys();
   const all = await readKeys(flags.file);
   if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key of this name is there already');
   const token = newToken();

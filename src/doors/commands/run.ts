@@ -1,7 +1,6 @@
 // `sluice run`, `lint` and `test`: pipelines.
 import path from 'node:path';
 import type { Command } from 'commander';
-import { readPipeline } from '../../config/pipeline-config.ts';
 import type { GateLimits } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -11,6 +10,9 @@ import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type RunFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
+
+/** The YAML library is loaded for a file, not for help. */
+const readPipeline = async (file: string) => (await import('../../config/pipeline-config.ts')).readPipeline(file);
 
 const out = (text: string): void => {
   process.stdout.write(`${text}\n`);

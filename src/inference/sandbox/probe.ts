@@ -8,6 +8,7 @@ import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import type { OutputTensor } from '../evaluate/session.ts';
+import { mayBeKept } from './kept-verdicts.ts';
 import { limitsFor, startLimited, type Watch, watchUsage } from './limited-process.ts';
 import type { ProbeAim, ProbeAnswer, ProbeOpened, ProbeRequest } from './probe-protocol.ts';
 
@@ -97,9 +98,9 @@ export class Probe {
     }
   }
 
-  /** Starts the process of the next probe ahead of time, so that its startup overlaps with other work. */
+  /** Starts the process of the next probe ahead of time, so that its startup overlaps with other work, unless there may be none. */
   static prepare(): void {
-    if (prepared) return;
+    if (prepared || mayBeKept()) return;
     prepared = start(PREPARED_FOR_BYTES);
     // It must not keep the parent alive if it is never used.
     prepared.unref();
