@@ -12,7 +12,7 @@ const CAMPAIGNS = [
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/{mutations,zoo}.test.ts',
-  'test/runs/{containers,commit,resume,resume-faults,shards,gate}.test.ts',
+  'test/runs/{containers,commit,resume,resume-faults,sealed-doors,shards,gate}.test.ts',
   'test/proof/one-byte.test.ts',
 ];
 

@@ -117,6 +117,11 @@ export class ModelHost {
     throw pool.failed;
   }
 
+  /** The package that the reference means now; loads nothing. @throws SluiceError as `use` */
+  async meant(reference: string): Promise<ModelPackage> {
+    return (await this.#resolve(reference)).model;
+  }
+
   /** Whether a request for the model that a reference means is answered without waiting for it to be loaded. */
   serves(reference: string): boolean {
     const open = this.#current.get(reference)?.open;
@@ -139,18 +144,24 @@ export class ModelHost {
     await Promise.all(entries.map((e) => e.pool.then((p) => p.close()).catch(() => {})));
   }
 
+  /** What the registry says, or what goes on serving because that is at fault. @throws SluiceError */
+  async #resolve(reference: string): Promise<{ model: ModelPackage } | { kept: Entry; model: ModelPackage }> {
+    try {
+      return { model: await this.registry.resolve(reference) };
+    } catch (error) {
+      const kept = this.#current.get(reference);
+      const e = asSluiceError(error, 'registry_unavailable');
+      if (!kept || !KEEPS_OLD.has(e.code)) throw e;
+      this.#report(reference, reference, e, kept.model);
+      return { kept, model: kept.model };
+    }
+  }
+
   async #entry(reference: string): Promise<Entry> {
     if (this.#closed) throw new SluiceError('stopping', 'the models are being closed');
-    let model: ModelPackage;
-    try {
-      model = await this.registry.resolve(reference);
-    } catch (error) {
-      const current = this.#current.get(reference);
-      const e = asSluiceError(error, 'registry_unavailable');
-      if (!current || !KEEPS_OLD.has(e.code)) throw e;
-      this.#report(reference, reference, e, current.model);
-      return current;
-    }
+    const found = await this.#resolve(reference);
+    if ('kept' in found) return found.kept;
+    const { model } = found;
     // Looked up after the await: the previous entry may be closed by now.
     const current = this.#current.get(reference);
     const key = keyOf(model);

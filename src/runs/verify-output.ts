@@ -193,7 +193,7 @@ async function verifyPackageFiles(folder: string, { model }: Predicate): Promise
   });
   let files: readonly { name: string; sha256: string }[];
   try {
-    const hashed = await hashFolder(folder, model.ref);
+    const hashed = await hashFolder(folder);
     if (hashed.sha256 === model.package_sha256) return [];
     files = hashed.files;
   } catch (error) {

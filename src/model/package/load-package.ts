@@ -6,7 +6,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
 import type { ModelPackage } from './model-package.ts';
-import { assertCovered, hashFolder, LOCK } from './package-hash.ts';
+import { assertCovered, beginHashing, LOCK } from './package-hash.ts';
 import { checkLock } from './package-lock.ts';
 
 /** The version as text, as in references and answers. */
@@ -21,12 +21,14 @@ const MANIFEST = 'model.yaml';
  */
 export async function loadPackage(folder: string): Promise<ModelPackage> {
   const file = path.join(folder, MANIFEST);
-  const { sha256, files, kept } = await hashFolder(folder, folder, [MANIFEST, LOCK]);
-  const lock = kept.get(LOCK);
+  const { kept, hashed } = await beginHashing(folder, [MANIFEST, LOCK]);
+  const [lock, bytes] = [kept.get(LOCK), kept.get(MANIFEST)];
+  // Large files are hashed on other threads meanwhile.
+  const read = await (bytes && readYamlValue(file, bytes.toString()));
+  const { sha256, files } = await hashed;
   if (lock !== undefined) checkLock(lock, files, folder);
-  const bytes = kept.get(MANIFEST);
-  if (bytes === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
-  const parsed = await parseManifest(file, bytes.toString());
+  if (read === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
+  const parsed = await checkManifest(file, bytes!.toString(), read);
   if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
   const problems = inconsistencies(parsed.value);
   if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
@@ -37,8 +39,7 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
 }
 
 /** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
-async function parseManifest(file: string, text: string): Promise<Validated<Manifest>> {
-  const read = await readYamlValue(file, text);
+async function checkManifest(file: string, text: string, read: Validated<unknown>): Promise<Validated<Manifest>> {
   if (!read.ok) return read;
   if (isManifest(read.value)) return { ok: true, value: read.value };
   const [{ parseYaml }, { ManifestSchema }] = await Promise.all([

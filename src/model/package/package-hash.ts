@@ -1,7 +1,7 @@
 // What a package is, in one number: SHA-256 over every file that it is served from.
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
@@ -34,40 +34,57 @@ export const packageHash = (files: readonly Named[]): string => hashOf(hashedFil
 /** The same of all files, lock and signature among them: what a copy of the folder is known by. */
 export const contentHash = (files: readonly Named[]): string => hashOf(files);
 
-/** Files up to this are read whole, larger ones in pieces: their memory is not wanted twice. */
-const WHOLE_BYTES = 1024 * 1024;
+/** Files from this are hashed on a thread of Node's pool; those beyond the second in pieces, to save memory. */
+const POOLED_BYTES = 256 * 1024;
+const WHOLE_BYTES = 64 * 1024 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-/** The file with its hash; `keep`: and with its bytes. */
-async function hashFile(folder: string, name: string, keep: boolean): Promise<{ file: PackageFile; bytes: Buffer }> {
-  const at = path.join(folder, name);
+/** A file that was read; its hash may still be under way. */
+interface Hashing {
+  name: string;
+  /** null: it was too large to be held. */
+  bytes: Buffer<ArrayBuffer> | null;
+  file: Promise<PackageFile>;
+}
+
+async function sha256Of(bytes: Buffer<ArrayBuffer>): Promise<string> {
+  if (bytes.length < POOLED_BYTES) return createHash('sha256').update(bytes).digest('hex');
+  return Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
+}
+
+async function inPieces(name: string, at: string): Promise<PackageFile> {
   const hash = createHash('sha256');
-  if (keep || (await stat(at)).size <= WHOLE_BYTES) {
-    const bytes = await readFile(at);
-    return { file: { name, bytes: bytes.length, sha256: hash.update(bytes).digest('hex') }, bytes };
-  }
-  let length = 0;
+  let bytes = 0;
   for await (const piece of createReadStream(at, { highWaterMark: PIECE_BYTES })) {
     hash.update(piece as Buffer);
-    length += (piece as Buffer).length;
+    bytes += (piece as Buffer).length;
   }
-  return { file: { name, bytes: length, sha256: hash.digest('hex') }, bytes: Buffer.alloc(0) };
+  return { name, bytes, sha256: hash.digest('hex') };
+}
+
+async function beginFile(folder: string, name: string): Promise<Hashing> {
+  const at = path.join(folder, name);
+  const { size } = await stat(at);
+  if (size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
+  const bytes = await readAtOnce(at, size);
+  return { name, bytes, file: sha256Of(bytes).then((sha256) => ({ name, bytes: bytes.length, sha256 })) };
+}
+
+/** In one call of the pool instead of one for each half megabyte; a file that has grown meanwhile is read on. */
+async function readAtOnce(at: string, size: number): Promise<Buffer<ArrayBuffer>> {
+  const handle = await open(at);
+  try {
+    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(size + 1), 0, size + 1, 0);
+    return bytesRead === size ? buffer.subarray(0, size) : await readFile(at);
+  } finally {
+    await handle.close();
+  }
 }
 
 /** The files of a package folder with their hashes, sorted by name; what starts with a dot is no part of it. */
 export async function filesOf(folder: string): Promise<PackageFile[]> {
-  return (await readFolder(folder, [])).files;
-}
-
-/** As `filesOf`, with the very bytes of the files named that were hashed. */
-export async function readFolder(
-  folder: string,
-  kept: readonly string[],
-): Promise<{ files: PackageFile[]; kept: Map<string, Buffer> }> {
-  const names = await namesOf(folder);
-  const read = await Promise.all(names.map((name) => hashFile(folder, name, kept.includes(name))));
-  const bytes = read.filter((r) => kept.includes(r.file.name)).map((r) => [r.file.name, r.bytes] as const);
-  return { files: read.map((r) => r.file), kept: new Map(bytes) };
+  const begun = await Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name)));
+  return Promise.all(begun.map((b) => b.file));
 }
 
 /** Paths of the files of a package folder, with slashes, sorted. A link counts as what it leads to. */
@@ -97,26 +114,36 @@ export async function stampOf(folder: string): Promise<string | null> {
 }
 
 /**
- * The files of a folder, their hash, and whatever of them is asked for as it was hashed.
+ * Begins to hash the files of a folder. `kept`: the very bytes that are hashed, of the files named; they are there first, so that
+ * something can be done with them meanwhile.
  * @throws SluiceError model_invalid: a file cannot be read, or its name is none
  */
-export async function hashFolder(
+export async function beginHashing(
   folder: string,
-  what: string,
-  kept: readonly string[] = [],
-): Promise<HashedPackage & { kept: Map<string, Buffer> }> {
-  let read: Awaited<ReturnType<typeof readFolder>>;
-  try {
-    read = await readFolder(folder, kept);
-  } catch (cause) {
-    throw new SluiceError('model_invalid', `${what}: ${fileFault(cause)}`, { cause });
-  }
+  names: readonly string[],
+): Promise<{ kept: ReadonlyMap<string, Buffer>; hashed: Promise<HashedPackage> }> {
+  const begin = async () => Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name)));
+  const begun = await begin().catch(unreadable(folder));
   // A line end in a name could make one file look like two; a reader of the list would take a backslash for an escape.
-  if (read.files.some((f) => /[\n\r\\]/.test(f.name))) {
-    throw new SluiceError('model_invalid', `${what}: the name of a file has a line end or a backslash`);
+  if (begun.some((b) => /[\n\r\\]/.test(b.name))) {
+    throw new SluiceError('model_invalid', `${folder}: the name of a file has a line end or a backslash`);
   }
-  return { sha256: packageHash(read.files), ...read };
+  const kept = begun.flatMap((b) => (b.bytes && names.includes(b.name) ? [[b.name, b.bytes] as const] : []));
+  const hashed = Promise.all(begun.map((b) => b.file)).then(
+    (files) => ({ sha256: packageHash(files), files }),
+    unreadable(folder),
+  );
+  // Whoever asks for it hears of a failure.
+  hashed.catch(() => {});
+  return { kept: new Map(kept), hashed };
 }
+
+const unreadable = (folder: string) => (cause: unknown) => {
+  throw new SluiceError('model_invalid', `${folder}: ${fileFault(cause)}`, { cause });
+};
+
+/** The files of a folder and their hash. @throws SluiceError model_invalid */
+export const hashFolder = async (folder: string): Promise<HashedPackage> => (await beginHashing(folder, [])).hashed;
 
 /**
  * Refuses what is served and yet not covered by the hash. What is not there is refused by whoever needs it.

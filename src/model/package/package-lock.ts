@@ -4,7 +4,7 @@ import { open, rename } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import type { PackageFile } from './model-package.ts';
-import { hashedFiles, hashFolder, LOCK } from './package-hash.ts';
+import { beginHashing, hashedFiles, LOCK } from './package-hash.ts';
 
 /** The one text of a list of files: a line `<sha256>  <name>` each, sorted by their names' bytes. */
 export function lockText(files: readonly Pick<PackageFile, 'name' | 'sha256'>[]): string {
@@ -52,7 +52,8 @@ export function checkLock(lock: Buffer, files: readonly PackageFile[], folder: s
  * @throws SluiceError model_hash_mismatch | model_invalid | registry_unavailable
  */
 export async function sealPackage(folder: string): Promise<boolean> {
-  const { files, kept } = await hashFolder(folder, folder, [LOCK]);
+  const { kept, hashed } = await beginHashing(folder, [LOCK]);
+  const { files } = await hashed;
   const there = kept.get(LOCK);
   if (there !== undefined) {
     checkLock(there, files, folder);

@@ -24,7 +24,7 @@ export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: Dri
     async (request) => {
       const { ref } = request.params;
       assertMayUse(request, ref);
-      const { ref: model, manifest } = await host.registry.resolve(ref);
+      const { ref: model, manifest } = await host.meant(ref);
       const { window } = request.query;
       const report = drift.report(model, window) ?? emptyReport(manifest);
       return {

@@ -34,7 +34,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           if (wantsJob(request)) assertScope(request, 'jobs');
           if (scope === 'interpret') {
             request.query.interpretation = true;
-            assertExplainable(await host.registry.resolve(request.query.modelId));
+            assertExplainable(await host.meant(request.query.modelId));
           }
           if (wantsJob(request)) {
             const job = await jobs.create(request, { format, query: request.query, pipeline: null });

@@ -54,7 +54,7 @@ export function addUploadPipelines(
         const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
         checkContentType(request, format);
         assertScope(request, 'jobs');
-        if (interpretation) assertExplainable(await services.host.registry.resolve(spec.model));
+        if (interpretation) assertExplainable(await services.host.meant(spec.model));
         const job = await jobs.create(request, { format, query: { modelId: spec.model }, pipeline: name });
         return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
       },
