@@ -15,6 +15,20 @@ const BATCH = 512;
 /** Least number of pairs of permutations. */
 export const DEFAULT_PAIRS = 400;
 
+/** Answers the first `rows` rows of the inputs; what it gives writes those of row `r`, one number per output. */
+export type Answerer = (
+  inputs: readonly EncodedInput[],
+  rows: number,
+) => Promise<(r: number, out: Float64Array) => void>;
+
+/** As the model answers. */
+export const modelAnswers =
+  (evaluator: Evaluator, interpreter: Interpreter): Answerer =>
+  async (inputs, rows) => {
+    const scores = await evaluator.score(inputs, rows);
+    return (r, out) => answersOf(interpreter, scores, r, out);
+  };
+
 interface Asking {
   evaluator: Evaluator;
   interpreter: Interpreter;
@@ -25,8 +39,7 @@ interface Asking {
 /** Collects hybrid rows, scores them in batches and hands each answer back to whoever asked. */
 export class Hybrids {
   readonly outputs: number;
-  readonly #evaluator: Evaluator;
-  readonly #interpreter: Interpreter;
+  readonly #answerer: Answerer;
   readonly #places: readonly (readonly Place[])[];
   readonly #others: readonly EncodedInput[];
   readonly #inputs: EncodedInput[];
@@ -35,16 +48,15 @@ export class Hybrids {
 
   /** `others`: the rows that cells are taken from where a row's own are not. */
   constructor(
-    evaluator: Evaluator,
-    interpreter: Interpreter,
+    answerer: Answerer,
+    outputs: number,
     places: readonly (readonly Place[])[],
     others: readonly EncodedInput[],
   ) {
-    this.#evaluator = evaluator;
-    this.#interpreter = interpreter;
+    this.#answerer = answerer;
     this.#places = places;
     this.#others = others;
-    this.outputs = interpreter.task === 'multiclass' ? interpreter.classes.length : 1;
+    this.outputs = outputs;
     this.#answer = new Float64Array(this.outputs);
     this.#inputs = others.map((i) => ({ ...i, data: emptyLike(i.data, paddedRows(BATCH) * i.width) }));
   }
@@ -75,9 +87,9 @@ export class Hybrids {
     const n = this.#waiting.length;
     if (n === 0) return;
     for (const i of this.#inputs) for (let r = n; r < paddedRows(n); r++) copyRow(i.data, 0, i.data, r, i.width);
-    const scores = await this.#evaluator.score(this.#inputs, n);
+    const answer = await this.#answerer(this.#inputs, n);
     for (let r = 0; r < n; r++) {
-      answersOf(this.#interpreter, scores, r, this.#answer);
+      answer(r, this.#answer);
       this.#waiting[r]!(this.#answer);
     }
     this.#waiting.length = 0;
@@ -95,6 +107,11 @@ function copyRow(from: InputArray, row: number, to: InputArray, target: number, 
 
 function copyCell(from: InputArray, row: number, to: InputArray, target: number, width: number, at: number): void {
   (to as string[])[target * width + at] = (from as string[])[row * width + at]!;
+}
+
+function hybridsOf({ evaluator, interpreter, places, background }: Asking): Hybrids {
+  const outputs = interpreter.task === 'multiclass' ? interpreter.classes.length : 1;
+  return new Hybrids(modelAnswers(evaluator, interpreter), outputs, places, background.inputs);
 }
 
 const spaceOf = (interpreter: Interpreter): Space =>
@@ -127,7 +144,7 @@ function differing(asking: Asking, inputs: readonly EncodedInput[], x: number, z
  * 2^columns questions a background row, so for few columns only.
  */
 export function exactExplainer(asking: Asking): Explainer {
-  const hybrids = new Hybrids(asking.evaluator, asking.interpreter, asking.places, asking.background.inputs);
+  const hybrids = hybridsOf(asking);
   const { outputs } = hybrids;
   const columns = asking.places.length;
   const { rows: backgroundRows } = asking.background;
@@ -200,7 +217,7 @@ function bitCount(n: number): number {
  * depend on the row alone: its effects have the same bits whatever stands beside it.
  */
 export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explainer {
-  const hybrids = new Hybrids(asking.evaluator, asking.interpreter, asking.places, asking.background.inputs);
+  const hybrids = hybridsOf(asking);
   const { outputs } = hybrids;
   const columns = asking.places.length;
   const { rows: backgroundRows } = asking.background;

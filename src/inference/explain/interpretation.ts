@@ -5,8 +5,8 @@ import { type EncodedInput, type InputArray, paddedRows } from '../encode/encode
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
-import { Hybrids } from './coalitions.ts';
-import { type Explainer, INEXACT, NOT_ASKED } from './explainer.ts';
+import { type Answerer, Hybrids, modelAnswers } from './coalitions.ts';
+import { type Effects, type Explainer, INEXACT, NOT_ASKED } from './explainer.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 
@@ -53,6 +53,8 @@ export class Interpretations {
   readonly #interpreter: Interpreter;
   readonly #places: readonly (readonly Place[])[];
   readonly #hybrids: Hybrids;
+  /** Asked where a probability is so near 0 or 1 that the model's answer does not move; null: there are no margins. */
+  readonly #margins: Hybrids | null;
 
   constructor(
     chosen: ChosenExplainer,
@@ -64,7 +66,11 @@ export class Interpretations {
     this.#manifest = manifest;
     this.#interpreter = new Interpreter(manifest);
     this.#places = placesOf(manifest.columns, manifest.inputs);
-    this.#hybrids = new Hybrids(evaluator, this.#interpreter, this.#places, typicalRow(background));
+    const typical = typicalRow(background);
+    const { explainer } = chosen;
+    this.#hybrids = new Hybrids(modelAnswers(evaluator, this.#interpreter), explainer.outputs, this.#places, typical);
+    const inMargins = explainer.space === 'log_odds' && explainer.questions === 0;
+    this.#margins = inMargins ? new Hybrids(marginsOfRows(explainer), explainer.outputs, this.#places, typical) : null;
   }
 
   /** `scores` must stay as they are while this runs: the model is asked again. */
@@ -98,7 +104,7 @@ export class Interpretations {
         inexact: 0,
       };
     }
-    const { values, margins, errors } = await this.explainer.explain(inputs, rows);
+    const { values, margins, errors } = copyOf(await this.explainer.explain(inputs, rows), rows.length, this.explainer);
     let inexact = 0;
     for (const [i, r] of rows.entries()) {
       if (this.#addsUp(scores, r, values, margins, i)) continue;
@@ -106,7 +112,9 @@ export class Interpretations {
       inexact++;
     }
     const reasons =
-      spec.reasons && this.#interpreter.task === 'binary' ? await this.#reasons(inputs, scores, rows, at, values) : [];
+      spec.reasons && this.#interpreter.task === 'binary'
+        ? await this.#reasons(inputs, scores, rows, at, { values, margins })
+        : [];
     return {
       explainer: this.explainer,
       spec,
@@ -141,15 +149,15 @@ export class Interpretations {
   }
 
   /**
-   * The columns that pulled the score down most, and of these only those whose typical value really raises it. Equal
-   * effects stand in the order of the columns.
+   * The columns that pulled the score down most, and of these only those whose typical value really raises it: in the answer, or in
+   * the margin where the answer is at its end. Equal effects stand in the order of the columns.
    */
   async #reasons(
     inputs: readonly EncodedInput[],
     scores: Scores,
     rows: readonly number[],
     at: Int32Array,
-    values: Float64Array,
+    { values, margins }: Pick<Effects, 'values' | 'margins'>,
   ): Promise<Reason[][]> {
     const { columns, reasons: named } = this.#manifest;
     const max = this.#manifest.reasons_max ?? DEFAULT_REASONS;
@@ -164,6 +172,7 @@ export class Interpretations {
         .slice(0, max + SPARE);
     });
     const holds = candidates.map((list) => list.map(() => false));
+    const still: [i: number, k: number, column: number][] = [];
     for (const [i, r] of rows.entries()) {
       const own = this.#interpreter.probability(scores, r);
       for (const [k, column] of candidates[i]!.entries()) {
@@ -174,11 +183,24 @@ export class Interpretations {
           (c) => c !== column,
           (answer) => {
             holds[i]![k] = answer[0]! > own;
+            if (answer[0] === own) still.push([i, k, column]);
           },
         );
       }
     }
     await this.#hybrids.flush();
+    for (const [i, k, column] of this.#margins ? still : []) {
+      await this.#margins!.ask(
+        inputs,
+        rows[i]!,
+        0,
+        (c) => c !== column,
+        (margin) => {
+          holds[i]![k] = margin[0]! > margins[i]!;
+        },
+      );
+    }
+    await this.#margins?.flush();
     return candidates.map((list, i) =>
       list
         .filter((_, k) => holds[i]![k])
@@ -192,6 +214,23 @@ export class Interpretations {
         }),
     );
   }
+}
+
+/** What the sums inside the model come to, before they are made an answer. */
+const marginsOfRows =
+  (explainer: Explainer): Answerer =>
+  async (inputs, n) => {
+    const { margins } = await explainer.explain(
+      inputs,
+      Array.from({ length: n }, (_, r) => r),
+    );
+    return (r, out) => out.set(margins.subarray(r * out.length, (r + 1) * out.length));
+  };
+
+/** The explainer is asked once more before these are written. */
+function copyOf({ values, margins, errors }: Effects, rows: number, { outputs }: Explainer): Effects {
+  const columns = values.length / margins.length;
+  return { values: values.slice(0, rows * outputs * columns), margins: margins.slice(0, rows * outputs), errors };
 }
 
 /** One row of typical cells of the background: medians of numbers, most frequent values of the others. */
