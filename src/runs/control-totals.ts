@@ -136,7 +136,7 @@ async function controlText(file: string): Promise<string> {
     for await (const chunk of storedBytes(file)) {
       bytes += chunk.length;
       if (bytes > MOST_BYTES) throw mismatch(`${file} is no control file: it is longer than ${MOST_BYTES} bytes`);
-      read.push(chunk);
+      read.push(Uint8Array.from(chunk));
     }
     return Buffer.concat(read)
       .toString('utf8')

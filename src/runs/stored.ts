@@ -17,7 +17,7 @@ export async function storedSize(name: string): Promise<number | null> {
   return objectSize(name);
 }
 
-/** @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
+/** Each chunk is valid until the next one is asked for. @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
 export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
   if (!isObject(name)) {
     yield* createReadStream(name) as AsyncIterable<Buffer>;
@@ -36,9 +36,10 @@ export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
 export async function storedText(name: string): Promise<string | null> {
   if (isObject(name)) {
     if ((await storedSize(name)) === null) return null;
-    const read: Uint8Array[] = [];
-    for await (const chunk of storedBytes(name)) read.push(chunk);
-    return Buffer.concat(read).toString('utf8');
+    let text = '';
+    const decoder = new TextDecoder();
+    for await (const chunk of storedBytes(name)) text += decoder.decode(chunk, { stream: true });
+    return text + decoder.decode();
   }
   try {
     return await readFile(name, 'utf8');

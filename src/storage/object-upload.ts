@@ -24,6 +24,8 @@ export class ObjectUpload {
   readonly #running = new Set<Promise<unknown>>();
   #upload: Promise<string> | null = null;
   #held: Buffer;
+  /** Memory of parts that were sent: as much again for each would be collected only with the whole heap. */
+  readonly #spare: Buffer[] = [];
   #filled = 0;
   #failure: unknown = null;
   #over = false;
@@ -80,7 +82,8 @@ export class ObjectUpload {
     if (this.#failure) throw this.#failure;
     this.#upload ??= this.#client.beginParts(this.#key);
     const upload = await this.#upload;
-    const body = this.#held.subarray(0, this.#filled);
+    const memory = this.#held;
+    const body = memory.subarray(0, this.#filled);
     const part = this.#parts.length + 1;
     const sent = this.#client.putPart(this.#key, upload, part, body);
     this.#parts.push(sent);
@@ -91,11 +94,16 @@ export class ObjectUpload {
           this.#failure ??= error;
         },
       )
-      .finally(() => this.#running.delete(running));
+      .finally(() => {
+        this.#running.delete(running);
+        this.#spare.push(memory);
+      });
     this.#running.add(running);
-    this.#held = Buffer.allocUnsafe(FIRST_PART_BYTES * 2 ** Math.floor(part / GROWS_AFTER));
-    this.#filled = 0;
     if (this.#running.size >= AT_ONCE) await Promise.race(this.#running);
+    const bytes = FIRST_PART_BYTES * 2 ** Math.floor(part / GROWS_AFTER);
+    const spare = this.#spare.pop();
+    this.#held = spare?.length === bytes ? spare : Buffer.allocUnsafe(bytes);
+    this.#filled = 0;
     if (this.#failure) throw this.#failure;
   }
 }
