@@ -11,16 +11,15 @@ import { scratch, sluice } from '../../support/cli.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { conformance, openTest, QUICK, type Remote } from '../../support/registries/conformance.ts';
 import { Gate } from '../../support/registries/gate.ts';
-import { installS3 } from '../../support/registries/install.ts';
 import { codeOf, makePackage, refOf } from '../../support/registries/packages.ts';
 import { requireServer } from '../../support/registries/require.ts';
-import { S3_KEYS, Server } from '../../support/registries/servers.ts';
+import { S3_KEYS, S3_MAKES, type Server } from '../../support/registries/servers.ts';
 import { asNative, asObjects, call, predictUrl, readText } from '../../support/service.ts';
 
 /** Applications of the bundled model. */
 const ROWS = path.resolve('src/bundled/credit-default/1/selftest.csv');
 
-await requireServer('the registry in object storage', installS3, (installed) => {
+function registryIn(start: () => Promise<Server>): void {
   let server: Server;
   let gate: Gate;
   let prefixes = 0;
@@ -33,7 +32,7 @@ await requireServer('the registry in object storage', installS3, (installed) => 
   });
 
   beforeAll(async () => {
-    server = await Server.s3(installed);
+    server = await start();
     // s3proxy lets two writes with the same condition through now and then.
     gate = await Gate.open(server.url, { oneAtATime: true });
     expect((await client.fetch(new URL('/models', server.url), { method: 'PUT' })).status).toBe(200);
@@ -219,4 +218,10 @@ await requireServer('the registry in object storage', installS3, (installed) => 
     const nowhere = openTest({ ...r, address: 's3://no-such-bucket/x' });
     expect(await refOf(nowhere.registry.resolve('m'))).toMatch(/^registry_unavailable: .*NoSuchBucket/);
   });
-});
+}
+
+for (const { make, install, start } of S3_MAKES) {
+  await requireServer(`the registry in object storage, ${make}`, install, (installed) =>
+    registryIn(() => start(installed)),
+  );
+}
