@@ -3,6 +3,7 @@ import { SluiceError } from '../core/errors.ts';
 import { hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { openFile } from '../io/source/byte-source.ts';
 import { findMarks, hashOfRange, type RecordMark } from '../io/source/record-marks.ts';
+import { isObject } from '../storage/objects.ts';
 import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
 
@@ -74,6 +75,11 @@ export async function planShards({
 
 async function sizeOfInput({ name }: Endpoint): Promise<number> {
   if (name === STDIO) throw new SluiceError('usage', 'standard input cannot be planned: shards read files');
+  if (isObject(name))
+    throw new SluiceError(
+      'usage',
+      `${name} cannot be planned: shards read files; divide a pattern of objects among runs instead`,
+    );
   const source = await openFile(name);
   await source.close();
   if (source.totalBytes === null) throw new SluiceError('usage', `${name} is no regular file: shards read files`);
