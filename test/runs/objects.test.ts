@@ -2,15 +2,16 @@
 // a changed object is refused, and an output is whole or not there.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Server as TcpServer } from 'node:net';
 import path from 'node:path';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { AwsClient } from 'aws4fetch';
 import { parquetWriteBuffer } from 'hyparquet-writer';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch, sluice } from '../support/cli.ts';
+import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
 
@@ -107,6 +108,10 @@ function inObjectStorage(start: () => Promise<Server>): void {
     expect([code, stderr]).toEqual([3, expect.any(String)]);
     expect((await get('each/a.ndjson'))!.equals((await get('each/b.ndjson'))!)).toBe(true);
     expect(await get('each/c.ndjson')).toBe(null);
+    writeFileSync(path.join(cwd, 'p.yaml'), 'model: credit-default\nsource: { type: file, path: "s3://bank/many/[ab].csv" }\nscore: { passthrough: [application_id] }\nsink: { type: file, path: "s3://bank/nightly/{name}.ndjson" }\n'); // biome-ignore format: one line
+    const env = { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href };
+    const night = async () => JSON.parse((await sluice(['run', 'p.yaml', '--json'], { cwd, env })).stdout);
+    expect([(await night()).inputsDoneBefore, (await night()).inputsDoneBefore]).toEqual([0, 2]);
     const none = await score(['s3://bank/none/*.csv', '-o', 's3://bank/each/{name}.ndjson'], cwd);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no object is called s3://bank/none/*.csv')]);
   });
@@ -208,6 +213,21 @@ function inObjectStorage(start: () => Promise<Server>): void {
     expect((await counted()).code).toBe(3);
     await put('in/counted.csv.ctl', Buffer.from('rows=12001\n'));
     expect((await counted()).stderr).toContain('control_total_mismatch');
+  });
+
+  test('a run into a file that was killed goes on, and ends with the file of an unbroken one', async () => {
+    for (const [name, value] of Object.entries({ ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href }))
+      vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const flags = ['--evaluator', 'native', '--block-bytes', '4096', '--passthrough', 'application_id'];
+    const job: Job = { folder: scratch(), input: 's3://bank/in/killed.csv', output: 'out.csv', flags };
+    await put('in/killed.csv', portfolio);
+    const made = unchained(madeBy(job, await scoreJob(job, '--checkpoint-every', '0')));
+    for (const name of Object.keys(made.files)) rmSync(path.join(job.folder, name));
+    const { rows } = await killedRun(job);
+    const again = await scoreJob(job, '--resume', ...OFTEN);
+    expect([again.code, unchained(madeBy(job, again))], again.stderr).toEqual([3, made]);
+    expect(JSON.parse(again.stdout).resumedRows).toBeGreaterThanOrEqual(rows);
   });
 }
 
