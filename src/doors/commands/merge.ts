@@ -31,7 +31,7 @@ export function addMergeCommand(program: Command): void {
 }
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
-async function merge(file: string, flags: MergeFlags): Promise<number> {
+export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const plan = await readPlan(file);
   const parts = await findParts(flags.parts, plan);
   const files = mergedFiles(plan, parts, { output: flags.output, rejects: flags.rejects ?? null });
