@@ -49,11 +49,7 @@ async function manifestOf(output: string, key: KeyObject | null): Promise<Predic
   }
 }
 
-function isSameRun(
-  { model, made_by, options }: Predicate,
-  run: RunIntended,
-  intended: Predicate['options'],
-): boolean {
+function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, intended: Predicate['options']): boolean {
   const { sluice, node, onnxruntime } = made_by;
   const versions = sluice === VERSION && node === process.versions.node && onnxruntime === ONNXRUNTIME_VERSION;
   if (!versions || canonicalJson(options) !== canonicalJson(intended)) return false;

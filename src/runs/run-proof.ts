@@ -24,7 +24,16 @@ import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
 import { storedBytes, storedText } from './stored.ts';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
-const WITHOUT_EFFECT = new Set(['path', 'workers', 'batch_rows', 'batch_wait_ms']);
+const WITHOUT_EFFECT = new Set([
+  'path',
+  'workers',
+  'batch_rows',
+  'batch_wait_ms',
+  // What a sender says of an input is compared, and changes nothing.
+  'expect',
+  'control',
+  'done_file',
+]);
 
 export const manifestNameOf = (output: string): string => `${output}${MANIFEST_ENDING}`;
 
