@@ -11,6 +11,7 @@ import { type Benchmarks, page } from './page.ts';
 import { benchPipeline } from './pipeline.ts';
 import { plot } from './plot.ts';
 import { applications, BUNDLED, build, CACHE, environment, models, REGISTRY, ROOT } from './prepare.ts';
+import { benchProof } from './proof.ts';
 import { folder, metersChildren, say, warn } from './run.ts';
 import { sameBytes } from './same-bytes/same-bytes.ts';
 import { benchScore } from './score.ts';
@@ -35,7 +36,7 @@ const { values } = parseArgs({
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'pipeline', 'http', 'explain'] as const;
+const PARTS = ['score', 'pipeline', 'http', 'explain', 'proof'] as const;
 const only = values.only?.split(',') ?? [...PARTS];
 for (const part of only) {
   if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
@@ -102,6 +103,11 @@ else {
   if (only.includes('explain')) {
     const result = await benchExplain({ program, python, quick: values.quick, input, cores });
     results.explain = { machine: await where(), ...result };
+    write(results);
+  }
+  if (only.includes('proof')) {
+    const result = await benchProof({ program, input, rows, model: chosen[0]!, rounds, cores });
+    results.proof = { machine: await where(), ...result };
     write(results);
   }
 }

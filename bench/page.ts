@@ -3,6 +3,7 @@ import type { ExplainResult } from './explain.ts';
 import type { HttpResult } from './http.ts';
 import type { Machine } from './machine.ts';
 import type { PipelineResult } from './pipeline.ts';
+import type { ProofResult } from './proof.ts';
 import type { ModelResult, ScoreResult } from './score.ts';
 
 export interface Benchmarks {
@@ -12,6 +13,7 @@ export interface Benchmarks {
   pipeline: { machine: Machine } & PipelineResult;
   http: { machine: Machine } & HttpResult;
   explain: { machine: Machine } & ExplainResult;
+  proof: { machine: Machine } & ProofResult;
 }
 
 const whole = (n: number): string => Math.round(n).toLocaleString('en');
@@ -31,6 +33,7 @@ export function page(b: Partial<Benchmarks>): string {
     b.pipeline && pipelinePart(b.pipeline),
     b.http && httpPart(b.http),
     b.explain && explainPart(b.explain),
+    b.proof && proofPart(b.proof),
     HOW,
   ]
     .filter((part) => part !== undefined)
@@ -45,7 +48,7 @@ shared with other work; ratios carry over better.
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or pipeline, http, explain: measures a part again, the others stay as they are
+npm run bench -- --only score          # or pipeline, http, explain, proof: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
@@ -208,6 +211,27 @@ Rows per second of CPU time, not of wall time.
 ${parts.join('\n\n')}
 
 ${measured(e.machine, [e.load])}`;
+}
+
+function proofPart(p: Benchmarks['proof']): string {
+  const share = (n: number): string => `${(n * 100).toFixed(1)} %`;
+  const parts = p.sizes.map(({ rows, inputBytes, cpuSeconds, kinds }) => {
+    const body = kinds.map(({ name, more, peakBytes }) => [
+      name,
+      more === null ? '' : `${share(more.median)} (${share(more.min)}–${share(more.max)})`,
+      megabytes(peakBytes.median),
+    ]);
+    const base = `${whole(rows)} rows, ${megabytes(inputBytes)} MB; without: ${cpuSeconds.median.toFixed(2)} CPU seconds`;
+    return `${base}\n\n${table(['', 'CPU beyond that', 'peak MB'], body)}`;
+  });
+  return `## What proof, checkpoints and gate cost
+
+${busy(p.machine, [p.load])}\`sluice score\`, CSV to CSV, with checkpoints every five seconds, a manifest and a gate with all limits, against the same run without any of
+them; CPU seconds within ${p.rounds} round${p.rounds === 1 ? '' : 's'} (half as many of the larger file), medians, in brackets the smallest and the largest.
+
+${parts.join('\n\n')}
+
+${measured(p.machine, [p.load])}`;
 }
 
 const HOW = `## How it is measured

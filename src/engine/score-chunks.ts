@@ -120,7 +120,9 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     signal: stop.signal,
     flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
-    ...(hasHeader(input) ? { onHeader: header.take } : { middle: options.place !== undefined }),
+    ...(hasHeader(input)
+      ? { onHeader: header.take, headApart: options.place !== undefined }
+      : { middle: options.place !== undefined }),
     ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
   });
   const cut = options.place ? movedBlocks(blocks, options.place) : blocks;

@@ -31,10 +31,6 @@ export class ByteDigest {
     this.#bytes += bytes.length;
   }
 
-  get bytes(): number {
-    return this.#bytes;
-  }
-
   /** Of all bytes so far. */
   get digest(): Digest {
     return { bytes: this.#bytes, sha256: this.#hash.copy().digest('hex') };
@@ -50,18 +46,19 @@ export class ByteDigest {
   }
 }
 
-/** Hashes and sums up lines. */
-export class ByteWitness {
-  readonly #digest = new ByteDigest();
+/** Sums up lines, block by block. */
+export class LineWitness {
   readonly #summer = new LineSummer();
+  #bytes = 0;
 
-  add(bytes: Uint8Array): void {
-    this.#digest.add(bytes);
-    this.#summer.add(bytes);
+  /** So far. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
-  get digest(): Digest {
-    return this.#digest.digest;
+  add(bytes: Uint8Array): void {
+    this.#bytes += bytes.length;
+    this.#summer.add(bytes);
   }
 
   /** Most blocks will lie in this memory. */
@@ -76,12 +73,12 @@ export class ByteWitness {
 
   /** A block ends with these bytes. */
   markWith(bytes: Uint8Array): Mark {
-    this.#digest.add(bytes);
+    this.#bytes += bytes.length;
     return this.#mark(this.#summer.takeWith(bytes));
   }
 
   #mark(sums: LineSums): Mark {
-    return { end: this.#digest.bytes, lines: sums.lines, sums: sumsText(sums) };
+    return { end: this.#bytes, lines: sums.lines, sums: sumsText(sums) };
   }
 
   /** Adds the blocks that an earlier run marked; false: they are not what they were. At the beginning of a file. */
@@ -89,16 +86,15 @@ export class ByteWitness {
     let block = 0;
     /** Marks the blocks that end here. */
     const same = (): boolean => {
-      for (; marks[block]?.end === this.#digest.bytes; block++)
-        if (!isSameMark(this.mark(), marks[block]!)) return false;
+      for (; marks[block]?.end === this.#bytes; block++) if (!isSameMark(this.mark(), marks[block]!)) return false;
       return true;
     };
     if (!same()) return false;
     for await (const chunk of chunks) {
       for (let at = 0; at < chunk.length; ) {
         const mark = marks[block];
-        if (mark === undefined || mark.end < this.#digest.bytes) return false;
-        const n = Math.min(chunk.length - at, mark.end - this.#digest.bytes);
+        if (mark === undefined || mark.end < this.#bytes) return false;
+        const n = Math.min(chunk.length - at, mark.end - this.#bytes);
         this.add(chunk.subarray(at, at + n));
         at += n;
         if (!same()) return false;
@@ -109,10 +105,37 @@ export class ByteWitness {
 
   /** `restore` forgets what came in between. Only where a block ends. */
   save(): () => void {
-    const restore = this.#digest.save();
+    const bytes = this.#bytes;
     return () => {
-      restore();
+      this.#bytes = bytes;
       this.#summer.take();
+    };
+  }
+}
+
+/** Hashes and sums up lines. */
+export class ByteWitness extends LineWitness {
+  readonly #digest = new ByteDigest();
+
+  override add(bytes: Uint8Array): void {
+    this.#digest.add(bytes);
+    super.add(bytes);
+  }
+
+  override markWith(bytes: Uint8Array): Mark {
+    this.#digest.add(bytes);
+    return super.markWith(bytes);
+  }
+
+  get digest(): Digest {
+    return this.#digest.digest;
+  }
+
+  override save(): () => void {
+    const [digest, lines] = [this.#digest.save(), super.save()];
+    return () => {
+      digest();
+      lines();
     };
   }
 }

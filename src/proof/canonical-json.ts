@@ -8,12 +8,18 @@ export type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue | undefined };
 
-/** Keys are sorted by their UTF-16 code units, nothing stands between tokens; what is undefined is left out. */
+/** Keys are sorted by their UTF-16 code units, nothing stands between tokens; what is undefined is left out. @throws RangeError */
 export function canonicalJson(value: JsonValue): string {
-  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('JSON has no such number');
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  // A manifest is mostly arrays of numbers: where no keys have to be sorted, the serializer of the runtime writes the same.
+  if (!holdsKeys(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   const entries = Object.entries(value as Record<string, JsonValue | undefined>).filter(([, v]) => v !== undefined);
   entries.sort(([a], [b]) => (a < b ? -1 : 1));
   return `{${entries.map(([k, v]) => `${JSON.stringify(k)}:${canonicalJson(v!)}`).join(',')}}`;
+}
+
+function holdsKeys(value: JsonValue): boolean {
+  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('JSON has no such number');
+  if (typeof value !== 'object' || value === null) return false;
+  return !Array.isArray(value) || value.some(holdsKeys);
 }

@@ -21,7 +21,18 @@ const LISTED = 16;
 /** Bytes of text that are taken at once, unless a line is longer. */
 const PIECE = 128 * 1024;
 
-/** The kernel over one memory, with its state at `state`. Compiled in well under a millisecond. */
+const modules = new Map<boolean, WebAssembly.Module>();
+
+/** Compiled once, in well under a millisecond. */
+function moduleFor(shared: boolean): WebAssembly.Module {
+  const known = modules.get(shared);
+  if (known) return known;
+  const made = new WebAssembly.Module(assemble('line-sums', [linesFunction()], { shared }));
+  modules.set(shared, made);
+  return made;
+}
+
+/** The kernel over one memory, with its state at `state`. */
 class Kernel {
   readonly #run: (...args: number[]) => void;
   readonly #state: number;
@@ -30,8 +41,7 @@ class Kernel {
   #counts: Int32Array;
 
   constructor(memory: WebAssembly.Memory, state: number, shared = false) {
-    const module = new WebAssembly.Module(assemble('line-sums', [linesFunction()], { shared }));
-    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+    const { exports } = new WebAssembly.Instance(moduleFor(shared), { env: { memory } });
     this.#run = (exports as WasmExports).lines!;
     this.#memory = memory;
     this.#state = state;

@@ -1,11 +1,7 @@
 // The Merkle tree of RFC 6962, section 2.1: one hash that stands for all blocks in their order.
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
-const sha256 = (...parts: readonly Uint8Array[]): Buffer => {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part);
-  return hash.digest();
-};
+const sha256 = (...parts: readonly Uint8Array[]): Buffer => hash('sha256', Buffer.concat(parts), 'buffer');
 
 const LEAF = Uint8Array.of(0);
 const NODE = Uint8Array.of(1);

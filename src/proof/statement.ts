@@ -11,7 +11,7 @@ const PREDICATE_TYPE = 'urn:sluice:scored-file:v1';
 /** The ending that the manifest of an output has behind its name. */
 export const MANIFEST_ENDING = '.manifest.json';
 
-/** A file of a run. `stored`: as it lies on the disk; `content`: unpacked, null where that is no text of lines (Parquet). */
+/** A file of a run. `stored`: as it lies on the disk; `content`: unpacked, null where it packs itself (Parquet). */
 export interface ProvenFile {
   /** Without its folder. */
   name: string;
@@ -50,23 +50,38 @@ export interface Predicate {
   previous: string | null;
 }
 
+/** A block as a manifest has it. */
+export type BlockEntry = [
+  rows: number,
+  rejected: number,
+  input: WrittenMark,
+  output: WrittenMark | null,
+  list: WrittenMark | null,
+];
+type WrittenMark = [end: number, lines: number, sums: string];
+
 type ProvenFiles = Pick<Predicate, 'input' | 'output' | 'list'>;
 
 /** `[rows, rejected, input, output, list]`, each of the last `[end, lines, sums]` or null. */
-const rowOf = ({ rows, rejected, input, output, list }: ProvenBlock): JsonValue => {
-  const mark = (m: Mark | null): JsonValue => (m === null ? null : [m.end, m.lines, m.sums]);
-  return [rows, rejected, mark(input), mark(output), mark(list)];
+export const entryOf = ({ rows, rejected, input, output, list }: ProvenBlock): BlockEntry => {
+  const mark = (m: Mark): WrittenMark => [m.end, m.lines, m.sums];
+  return [rows, rejected, mark(input), output && mark(output), list && mark(list)];
+};
+
+export const blockOfEntry = ([rows, rejected, input, output, list]: BlockEntry): ProvenBlock => {
+  const mark = ([end, lines, sums]: WrittenMark): Mark => ({ end, lines, sums });
+  return { rows, rejected, input: mark(input), output: output && mark(output), list: list && mark(list) };
 };
 
 /** The root over the canonical JSON of what input, output and list are as stored, and of each block. */
-const rootOf = ({ input, output, list }: ProvenFiles, entries: readonly JsonValue[]): string => {
+const rootOf = ({ input, output, list }: ProvenFiles, entries: readonly BlockEntry[]): string => {
   const files = [input, output, list].map((file) => file?.stored.sha256 ?? null);
   return merkleRoot([files, ...entries].map((e) => Buffer.from(canonicalJson(e)))).toString('hex');
 };
 
 export function statementOf(predicate: Predicate): JsonValue {
   const { output, list, blocks } = predicate;
-  const entries = blocks.map(rowOf);
+  const entries = blocks.map(entryOf);
   const subject = [output, ...(list ? [list] : [])].map((f) => ({ name: f.name, digest: { sha256: f.stored.sha256 } }));
   return {
     _type: STATEMENT_TYPE,
@@ -83,10 +98,9 @@ interface Written extends Omit<Predicate, 'blocks'> {
   blocks: {
     count: number;
     merkle_root: string;
-    entries: [number, number, WrittenMark, WrittenMark | null, WrittenMark | null][];
+    entries: BlockEntry[];
   };
 }
-type WrittenMark = [end: number, lines: number, sums: string];
 
 /** Reads a statement and checks that it does not contradict itself. @throws SluiceError manifest_invalid */
 export function predicateOf(statement: JsonValue): Predicate {
@@ -97,16 +111,7 @@ export function predicateOf(statement: JsonValue): Predicate {
     subject: { name: string; digest: { sha256: string } }[];
   };
   if (_type !== STATEMENT_TYPE || predicateType !== PREDICATE_TYPE) throw invalid('it is about something else');
-  const mark = (m: WrittenMark | null): Mark | null => m && { end: m[0], lines: m[1], sums: m[2] };
-  const blocks = predicate.blocks.entries.map(
-    ([rows, rejected, input, output, list]): ProvenBlock => ({
-      rows,
-      rejected,
-      input: mark(input)!,
-      output: mark(output),
-      list: mark(list),
-    }),
-  );
+  const blocks = predicate.blocks.entries.map(blockOfEntry);
   const read = { ...predicate, blocks };
   const sum = (of: (b: ProvenBlock) => number) => blocks.reduce((total, b) => total + of(b), 0);
   const { rows } = read;

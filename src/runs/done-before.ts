@@ -29,7 +29,7 @@ export async function isDoneBefore(
 ): Promise<boolean> {
   if (!isProven(run.spec, output)) return false;
   const told = await manifestOf(output.name, run.key);
-  if (!told || !isSameRun(told, run)) return false;
+  if (!told || !isSameRun(told, run, optionsOf(run.spec, input, output))) return false;
   if (!(await hasSize(output.name, told.output))) return false;
   const listed = list !== null && (await storedSize(list)) !== null;
   if (told.list ? list === null || !(await hasSize(list, told.list)) : listed) return false;
@@ -49,10 +49,10 @@ async function manifestOf(output: string, key: KeyObject | null): Promise<Predic
   }
 }
 
-function isSameRun({ model, made_by, options }: Predicate, run: RunIntended): boolean {
+function isSameRun({ model, made_by, options }: Predicate, run: RunIntended, intended: Predicate['options']): boolean {
   const { sluice, node, onnxruntime } = made_by;
   const versions = sluice === VERSION && node === process.versions.node && onnxruntime === ONNXRUNTIME_VERSION;
-  if (!versions || canonicalJson(options) !== canonicalJson(optionsOf(run.spec))) return false;
+  if (!versions || canonicalJson(options) !== canonicalJson(intended)) return false;
   return model.ref === run.model.ref && model.package_sha256 === run.model.sha256;
 }
 

@@ -292,7 +292,8 @@ export function withOutput(sink: ByteSink, output: OpenSink['output'], before = 
   };
 }
 
-function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
+/** The same sink; `stored` sees what is written to it. */
+export function seenSink(sink: ByteSink, stored: StoredBytes): ByteSink {
   return {
     ...sink,
     get bytesWritten() {

@@ -9,6 +9,7 @@ import { assertExplainable } from '../engine/score-chunks.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { ProvenBlock } from '../proof/statement.ts';
 import type { UnitAccount } from './account.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunProgress, type RunResult } from './context.ts';
 import { digestedSource, openQuerySource, openTable } from './database-ends.ts';
@@ -34,9 +35,9 @@ import { connectionOf } from './kafka-connection.ts';
 import { refuseNothingScoredOf } from './nothing-scored.ts';
 import type { RejectsList } from './rejects-list.ts';
 import { RunFindings } from './run-findings.ts';
-import { addManifest, isProven, manifestNameOf, RunProof, signKeyOf } from './run-proof.ts';
+import { addManifest, isWitnessed, manifestNameOf, RunProof, signKeyOf } from './run-proof.ts';
 import { refuseSameFiles } from './same-files.ts';
-import { DigestedSet, DriftTotal } from './shard-part.ts';
+import { PartFindings } from './shard-part.ts';
 import { describePiece, type ScoredPiece, shardInputs } from './shard-run.ts';
 import { type FileRunSpec, type FilesOnlySpec, interpretationOf, rejectsOf, scoringOf } from './spec.ts';
 import type { TopicSink } from './topic-sink.ts';
@@ -89,7 +90,7 @@ interface FileRunParts {
 
 /** What becomes final together: of one input, or of all where they have one list of rejected rows. */
 interface Together {
-  set: CommitSet | DigestedSet;
+  set: CommitSet;
   units: UnitAccount[];
   done: Done[];
 }
@@ -211,51 +212,44 @@ class FileRun {
   }
 
   #together(): Together {
-    const { spec, context } = this.#parts;
-    const set = spec.shard ? new DigestedSet(context.log) : new CommitSet(context.log);
-    return { set, units: [], done: [] };
+    return { set: new CommitSet(this.#parts.context.log), units: [], done: [] };
   }
 
   async #score({ input, output }: RunStep, all: Together | null): Promise<void> {
-    const { spec, context, model, rejects, topic, findings, key } = this.#parts;
+    const { spec, context, model, rejects, topic, findings } = this.#parts;
     const refuseNothing = spec.allow_empty ? () => {} : refuseNothingScoredOf(model.manifest);
     const together = all ?? this.#together();
     const { set } = together;
     let sink: OpenSink | null = null;
     let unit: UnitAccount | null = null;
     let checkpoints: FileCheckpoints | null = null;
-    let drift = new DriftTotal();
+    let part = new PartFindings();
     let proof: RunProof | null = null;
-    const list = isProven(spec, output) ? rejects.witnessOf(input) : null;
+    // The list is seen from its beginning.
+    if (isWitnessed(spec, output)) rejects.witnessOf(input);
     try {
       const beside = { list: rejects.pathFor(input), shared: rejects.ofAll };
       // A shard that was interrupted is scored again: it is short, and what is said of its part is of one process.
       if (!spec.shard)
         checkpoints = await openCheckpoints({ spec, model, input, output, ...beside, set, log: context.log });
       const last = checkpoints?.last ?? null;
-      const part = await rejects.part(input, set, last ? { from: last.list, blocks: checkpoints!.proven } : undefined);
+      const listed = await rejects.part(
+        input,
+        set,
+        last ? { from: last.list, blocks: checkpoints!.proven } : undefined,
+      );
       const counts = await this.#scorer.score({
         open: async () => {
-          proof = isProven(spec, output)
-            ? new RunProof({
-                spec,
-                model,
-                input,
-                output,
-                key,
-                list: list && { name: rejects.pathFor(input)!, witness: list },
-                earlier: last && checkpoints!.proven,
-              })
-            : null;
+          proof = this.#witness({ input, output }, last && checkpoints!.proven);
           const ends = await this.#openEnds(input, output, { set, from: last, proof });
           this.#source = ends.source;
           sink = ends.sink;
-          const followed = followedEnds(checkpoints, { ...ends, rejects: part, proof });
+          const followed = followedEnds(checkpoints, { ...ends, rejects: listed, proof });
           if (!spec.shard) return followed;
-          drift = new DriftTotal();
-          return { ...followed, onPart: (part) => drift.add(part) };
+          part = new PartFindings();
+          return { ...followed, onPart: (tally) => part.add(tally) };
         },
-        rejects: part,
+        rejects: listed,
         scoring: scoringOf(spec, topic ? '*' : []),
         unit: () => {
           unit = context.account.unit(findings.hear());
@@ -284,7 +278,8 @@ class FileRun {
         bytesWritten: sink!.bytesWritten,
       });
       this.#result.resumedRows += last?.rows ?? 0;
-      if (spec.shard) await this.#describe({ input, output }, together.set as DigestedSet, { counts, drift });
+      if (spec.shard)
+        await this.#describe({ input, output: output! }, together.set, { counts, findings: part, proof: proof! });
       if (!all) await this.#publish(together);
       await checkpoints?.done();
     } catch (error) {
@@ -297,16 +292,24 @@ class FileRun {
     }
   }
 
+  /** Sees what is read and written; null: nobody asks what that was. */
+  #witness({ input, output }: RunStep, earlier: readonly ProvenBlock[] | null): RunProof | null {
+    const { spec, model, key, rejects } = this.#parts;
+    if (!isWitnessed(spec, output)) return null;
+    const witness = rejects.witnessOf(input);
+    const list = witness && { name: rejects.pathFor(input)!, witness };
+    return new RunProof({ spec, model, input, output, key, list, earlier });
+  }
+
   /** What merging has to know of a piece of a shard. */
   async #describe(
-    { input, output }: RunStep,
-    set: DigestedSet,
-    made: Pick<ScoredPiece, 'counts' | 'drift'>,
+    ends: Pick<ScoredPiece, 'input' | 'output'>,
+    set: CommitSet,
+    made: Pick<ScoredPiece, 'counts' | 'findings' | 'proof'>,
   ): Promise<void> {
-    const { spec, model, rejects } = this.#parts;
-    const list = rejects.pathFor(input);
-    const [shard, planned, source] = [spec.shard!, input.planned!, this.#source!];
-    await describePiece(set, { ...made, spec, shard, planned, model, source, output: output!.name, list });
+    const { spec, model } = this.#parts;
+    const { evaluator } = this.#scorer;
+    await describePiece(set, { ...made, ...ends, spec, shard: spec.shard!, model, evaluator, source: this.#source! });
   }
 
   /** All that was scored becomes final at once, and counts from then on. */
@@ -328,7 +331,8 @@ class FileRun {
   async #prove(set: CommitSet, done: readonly Done[]): Promise<void> {
     for (const { output, proof, counts } of done) {
       if (output === null || output === STDIO) continue;
-      if (proof) await addManifest(set, output, await proof.manifest(counts, this.#scorer.evaluator));
+      if (proof && !this.#parts.spec.shard)
+        await addManifest(set, output, await proof.manifest(counts, this.#scorer.evaluator));
       else await set.remove(manifestNameOf(output));
     }
   }

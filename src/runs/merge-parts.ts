@@ -1,5 +1,6 @@
 // Joins the parts of a plan: all there once, made by the same, with all rows; then the outputs and lists that one run would have made.
 
+import type { KeyObject } from 'node:crypto';
 import { glob } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -10,14 +11,15 @@ import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { type Chunks, openFile } from '../io/source/byte-source.ts';
 import { checked } from '../io/source/checked.ts';
-import { newCounts } from './account.ts';
-import { outputName, packedSink, plainOf } from './endpoints.ts';
+import { ByteDigest } from '../proof/byte-witness.ts';
+import { outputName, packedSink, plainOf, seenSink } from './endpoints.ts';
+import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
 import { movedList } from './moved-list.ts';
 import { refuseNothingScored } from './nothing-scored.ts';
-import { manifestNameOf } from './run-proof.ts';
+import { addManifest, manifestNameOf } from './run-proof.ts';
 import type { RunFile } from './same-files.ts';
 import { type FoundPart, partsOf, type StoredFile } from './shard-part.ts';
-import type { PlannedFile, ShardPlan } from './shard-plan.ts';
+import type { ShardPlan } from './shard-plan.ts';
 
 /** Pieces that are told; a plan may have thousands. */
 const TOLD = 10;
@@ -67,20 +69,13 @@ const nameOf = ({ folder, output }: FoundPart): string => path.join(folder, outp
 function differences(part: FoundPart, first: FoundPart): string[] {
   const [a, b] = [part.made_by, first.made_by];
   const what: string[] = [];
-  if (a.model !== b.model) what.push('model');
-  else if (a.package !== b.package) what.push('package');
+  if (a.model.ref !== b.model.ref) what.push('model');
+  else if (a.model.package_sha256 !== b.model.package_sha256) what.push('package');
   if (a.sluice !== b.sluice) what.push('version of Sluice');
+  // Compressors and the text of numbers are of the runtime.
+  if (a.node !== b.node) what.push('version of Node');
   if (!isDeepStrictEqual(a.options, b.options)) what.push('options');
   return what.length === 0 ? [] : [`${nameOf(part)} was made with another ${what.join(', ')} than ${nameOf(first)}`];
-}
-
-/** What one input comes to. */
-export interface MergedFile {
-  file: PlannedFile;
-  output: string;
-  /** Of rejected rows. */
-  list: string;
-  parts: readonly FoundPart[];
 }
 
 export interface MergeTargets {
@@ -118,14 +113,7 @@ export const filesMerged = (files: readonly MergedFile[]): RunFile[] => [
 
 /** The same as for one run: an input all of whose rows were rejected has failed. @throws SluiceError nothing_scored */
 export function refuseNothingIn({ parts }: MergedFile): void {
-  const counts = { ...newCounts(), rejectedByCode: {} as Record<string, number> };
-  for (const { rows, scored, rejectedByCode } of parts) {
-    counts.rows += rows;
-    counts.scored += scored;
-    for (const [code, n] of Object.entries(rejectedByCode))
-      counts.rejectedByCode[code] = (counts.rejectedByCode[code] ?? 0) + n;
-  }
-  refuseNothingScored(counts);
+  refuseNothingScored(sumOf(parts));
 }
 
 /** One list over parts that stay as they are, each read once more. @throws SluiceError parts_mismatch: one was changed */
@@ -136,65 +124,112 @@ export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): P
       for await (const _ of opened(part, stored));
     }
   }
-  const { made_by } = parts[0]!;
+  const { model, sluice, node, options } = parts[0]!.made_by;
   const listed = parts.map(({ folder, output, rejects, shard, file, rows, scored, rejected }) => {
     const at = (stored: StoredFile | null) => stored && { ...stored, name: path.join(folder, stored.name) };
     return { shard, input: plan.files[file]!.name, rows, scored, rejected, output: at(output), rejects: at(rejects) };
   });
+  const made_by = { model: model.ref, package: model.package_sha256, sluice, node, options };
   return `${JSON.stringify({ kind: 'sluice-parts', plan: plan.sha256, made_by, parts: listed }, null, 1)}\n`;
 }
 
-/** Writes the outputs and lists of all inputs into a set. @throws SluiceError parts_mismatch: a part was changed | output_* */
-export async function joinParts(files: readonly MergedFile[], set: CommitSet, always: boolean): Promise<number> {
-  let written = 0;
-  for (const { output, parts } of files) {
-    const { compression } = namedFormat(output);
-    // The one that may lie there is of an earlier run.
-    await set.remove(manifestNameOf(output));
-    const sink = await packedSink(await set.open(output), compression);
-    for (const part of parts) await copy(part, part.output, sink);
-    await sink.commit();
-    written += sink.bytesWritten;
-  }
-  const lists = new Map<string, MergedFile[]>();
-  for (const file of files) lists.set(file.list, [...(lists.get(file.list) ?? []), file]);
-  for (const [list, of] of lists) await joinLists(list, of, { set, always });
-  return written;
+export interface JoinOptions {
+  plan: ShardPlan;
+  set: CommitSet;
+  /** The list is there where no row was rejected, too. */
+  always: boolean;
+  allowEmpty: boolean;
+  /** Whether manifests are left; `key` null: they are not signed. */
+  manifest: { key: KeyObject | null } | null;
 }
 
+/** Writes the outputs, lists and manifests of all inputs into a set. @throws SluiceError parts_mismatch: a part was changed | output_* */
+export async function joinParts(files: readonly MergedFile[], options: JoinOptions): Promise<void> {
+  const { plan, set, allowEmpty, manifest } = options;
+  const outputs = new Map<MergedFile, JoinedOutput>();
+  for (const file of files) outputs.set(file, await joinOutput(file, set));
+  const lists = new Map<string, MergedFile[]>();
+  for (const file of files) lists.set(file.list, [...(lists.get(file.list) ?? []), file]);
+  for (const [name, of] of lists) {
+    const seen = await joinLists(name, of, options);
+    const list = seen && { name, seen, stored: seen.end() };
+    for (const merged of of) {
+      // The one that may lie there is of an earlier run.
+      if (manifest === null) await set.remove(manifestNameOf(merged.output));
+      else {
+        const proof = { plan, merged, output: outputs.get(merged)!, list, allowEmpty, key: manifest.key };
+        await addManifest(set, merged.output, await mergedManifest(proof));
+      }
+    }
+  }
+}
+
+async function joinOutput({ output, parts }: MergedFile, set: CommitSet): Promise<JoinedOutput> {
+  const { compression } = namedFormat(output);
+  const [stored, content] = [new ByteDigest(), new ByteDigest()];
+  const file = await set.open(output);
+  const sink = await packedSink(
+    compression === 'none' ? file : seenSink(file, (bytes) => stored.add(bytes)),
+    compression,
+  );
+  const before: number[] = [];
+  for (const part of parts) {
+    before.push(content.digest.bytes);
+    for await (const chunk of await plainOf(opened(part, part.output), compressionOf(part))) {
+      content.add(chunk);
+      await sink.write(chunk);
+    }
+  }
+  await sink.commit();
+  return { stored: (compression === 'none' ? content : stored).digest, content: content.digest, before };
+}
+
+/** null: there is none. */
 async function joinLists(
   list: string,
   files: readonly MergedFile[],
-  { set, always }: { set: CommitSet; always: boolean },
-): Promise<void> {
+  { set, always }: JoinOptions,
+): Promise<JoinedList | null> {
   const any = files.some(({ parts }) => parts.some(({ rejects }) => rejects !== null));
-  if (!any && !always) return set.remove(list);
-  const columns = files[0]!.parts[0]!.made_by.options.passthrough;
+  if (!any && !always) {
+    await set.remove(list);
+    return null;
+  }
+  const columns = files[0]!.parts[0]!.made_by.options.score.passthrough;
   const header = Buffer.from(rejectsHeader(Array.isArray(columns) ? columns : []));
+  const seen = new JoinedList(header);
   const sink = await set.open(list, { beside: true });
   await sink.write(header);
   for (const { file, parts } of files) {
     let before = 0;
     for (const part of parts) {
-      if (part.rejects !== null) {
-        const lines = withoutHeader(opened(part, part.rejects), header, nameOf(part));
-        for await (const chunk of movedList(lines, file.name, before)) await sink.write(chunk);
-      }
+      await seen.add(part, written(movedLines(part, { header, input: file.name, before }), sink));
       before += part.text_bytes ?? 0;
     }
   }
   await sink.commit();
+  return seen;
 }
 
-async function copy(part: FoundPart, stored: StoredFile, sink: ByteSink): Promise<void> {
-  const plain = await plainOf(opened(part, stored), compressionOf(part));
-  for await (const chunk of plain) await sink.write(chunk);
+/** The lines of the list of a part as they are in the whole. */
+async function* movedLines(
+  part: FoundPart,
+  { header, input, before }: { header: Buffer; input: string; before: number },
+): AsyncGenerator<Uint8Array> {
+  if (part.rejects === null) return;
+  yield* movedList(withoutHeader(opened(part, part.rejects), header, nameOf(part)), input, before);
 }
 
-const compressionOf = ({ made_by, output }: FoundPart): Compression => {
-  const { compression } = made_by.options.output as { compression?: Compression };
-  return compression ?? namedFormat(output.name).compression;
-};
+/** The same chunks, written. */
+async function* written(chunks: AsyncIterable<Uint8Array>, sink: ByteSink): AsyncGenerator<Uint8Array> {
+  for await (const chunk of chunks) {
+    await sink.write(chunk);
+    yield chunk;
+  }
+}
+
+const compressionOf = ({ made_by, output }: FoundPart): Compression =>
+  (made_by.options.sink.compression as Compression | undefined) ?? namedFormat(output.name).compression;
 
 /** The bytes of a part as stored, which have to be those that were described. */
 function opened({ folder }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {

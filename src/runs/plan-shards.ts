@@ -1,6 +1,6 @@
 // Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
 import { SluiceError } from '../core/errors.ts';
-import { hasHeader, scannerFor } from '../engine/score-chunks.ts';
+import { DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { openFile } from '../io/source/byte-source.ts';
 import { findMarks, hashOfRange, type RecordMark } from '../io/source/record-marks.ts';
 import { isObject } from '../storage/objects.ts';
@@ -12,6 +12,8 @@ export interface ShardPlanOptions {
   shards: number;
   /** A longer record is rejected. */
   recordBytes: number;
+  /** Bytes a block. */
+  blockBytes?: number;
   /** Told how many bytes of all inputs have been looked at. */
   onRead?: (bytes: number, of: number) => void;
   signal?: AbortSignal;
@@ -46,6 +48,7 @@ export async function planShards({
   inputs,
   shards,
   recordBytes,
+  blockBytes = DEFAULT_BLOCK_BYTES,
   onRead,
   signal,
 }: ShardPlanOptions): Promise<ShardPlan> {
@@ -59,7 +62,7 @@ export async function planShards({
   for (const [i, input] of inputs.entries()) {
     signal?.throwIfAborted();
     const bounds = boundsOf({ before, weight: weights[i]!, total, shards });
-    const cut = await cutFile(input, sizes[i]!, bounds.inside, recordBytes);
+    const cut = await cutFile(input, sizes[i]!, bounds.inside, { recordBytes, blockBytes });
     const { name, format, compression, delimiter } = input;
     files.push({ name, format, compression, delimiter, ...cut.file });
     pieces.push(...piecesOf(i, bounds, cut));
@@ -70,7 +73,8 @@ export async function planShards({
       sizes.reduce((sum, size) => sum + size, 0),
     );
   }
-  return namedPlan({ kind: 'sluice-plan', format: 1, shards, record_bytes: recordBytes, files, pieces });
+  const said = { record_bytes: recordBytes, block_bytes: blockBytes };
+  return namedPlan({ kind: 'sluice-plan', format: 1, shards, ...said, files, pieces });
 }
 
 async function sizeOfInput({ name }: Endpoint): Promise<number> {
@@ -145,7 +149,7 @@ async function cutFile(
   input: Endpoint,
   bytes: number,
   bounds: readonly Bound[],
-  recordBytes: number,
+  { recordBytes, blockBytes }: { recordBytes: number; blockBytes: number },
 ): Promise<CutFile> {
   if (isWhole(input)) return cutWholeFile(input, bytes, bounds);
   if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
@@ -154,12 +158,13 @@ async function cutFile(
     scanner: scannerFor({ input: inputFormatOf(input), limits: { maxRecordBytes: recordBytes } }),
     header: hasHeader(inputFormatOf(input)),
     targets: bounds.map(({ share }) => Math.ceil(share * bytes)),
+    blockBytes,
   });
   const header = hasHeader(inputFormatOf(input));
   const head = header ? { bytes: found.first.byte, line: found.first.line } : { bytes: 0, line: 1 };
   const sha256 = await hashOfRange(name, 0, head.bytes);
   return {
-    file: { bytes: found.bytes, head: { ...head, sha256 } },
+    file: { bytes: found.bytes, sha256: found.sha256, head: { ...head, sha256 } },
     rows: found.rows,
     marks: found.marks,
     digests: found.digests,
@@ -171,12 +176,10 @@ const noHead = async (name: string) => ({ bytes: 0, line: 1, sha256: await hashO
 /** Each bound goes to the nearer end of the file. */
 async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const marks = bounds.map(({ share }) => ({ byte: share < 0.5 ? 0 : bytes, row: 1, line: 1 }));
-  return {
-    file: { bytes, head: await noHead(name) },
-    rows: null,
-    marks,
-    digests: await digestsBetween(name, bytes, marks),
-  };
+  const file = { bytes, sha256: await hashOfRange(name, 0, bytes), head: await noHead(name) };
+  // Each piece is nothing or all of it.
+  const digests = await digestsBetween(name, bytes, marks);
+  return { file, rows: null, marks, digests };
 }
 
 /** Each bound goes to the beginning of the row group that is nearest. */
@@ -198,7 +201,7 @@ async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly 
     return starts.reduce((best, start) => (distance(start) < distance(best) ? start : best));
   });
   const cut = { rows: row - 1, marks, digests: await digestsBetween(name, bytes, marks), groups };
-  return { file: { bytes, head: await noHead(name) }, ...cut };
+  return { file: { bytes, sha256: await hashOfRange(name, 0, bytes), head: await noHead(name) }, ...cut };
 }
 
 async function digestsBetween(name: string, bytes: number, marks: readonly RecordMark[]): Promise<string[]> {

@@ -8,14 +8,15 @@ import { fileFault } from '../core/file-errors.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
+import { DELIMITERS } from '../io/decode/header.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { hashedFiles } from '../model/package/package-hash.ts';
-import { ByteDigest, ByteWitness, isSameMark, type Mark } from '../proof/byte-witness.ts';
+import { ByteDigest, ByteWitness, type Digest, isSameMark, LineWitness, type Mark } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import { readKey, seal } from '../proof/envelope.ts';
-import { MANIFEST_ENDING, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
+import { MANIFEST_ENDING, type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
 import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
 import type { ListWitness } from './rejects-list.ts';
@@ -23,7 +24,16 @@ import type { FileRunSpec, FilesOnlySpec } from './spec.ts';
 import { storedBytes, storedText } from './stored.ts';
 
 /** Keys of a spec that never change a byte of the output, or name what the manifest has elsewhere. */
-const WITHOUT_EFFECT = new Set(['path', 'workers', 'batch_rows', 'batch_wait_ms']);
+const WITHOUT_EFFECT = new Set([
+  'path',
+  'workers',
+  'batch_rows',
+  'batch_wait_ms',
+  // What a sender says of an input is compared, and changes nothing.
+  'expect',
+  'control',
+  'done_file',
+]);
 
 export const manifestNameOf = (output: string): string => `${output}${MANIFEST_ENDING}`;
 
@@ -43,13 +53,16 @@ export interface ProofOf {
 /** One attempt to score one input: what was seen of it. */
 export class RunProof {
   readonly #of: ProofOf;
-  readonly #input = new ByteWitness();
+  /** Without a hash where the content of the input is told by what is stored. */
+  readonly #input: ByteWitness | LineWitness;
   readonly #inputStored: ByteDigest | null;
   readonly #output: ByteWitness | null;
   readonly #outputStored: ByteDigest | null;
   /** Marks of the input at blocks that are not written yet. */
   readonly #cut: Mark[] = [];
   readonly #blocks: ProvenBlock[];
+  /** Bytes that are read before a piece of a file, and are none of it. */
+  #before: number;
   /** Blocks of the input that have been cut, and blocks that checkpoints have. */
   #seen = 0;
   #taken: number;
@@ -58,7 +71,12 @@ export class RunProof {
     this.#of = of;
     this.#blocks = [...(of.earlier ?? [])];
     this.#taken = this.#blocks.length;
-    this.#inputStored = of.input.compression === 'none' && !of.input.declared?.encoding ? null : new ByteDigest();
+    const { format, compression, declared, totals, planned } = of.input;
+    const asStored = compression === 'none' && !declared?.encoding && !totals?.trailer;
+    this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
+    // A plan has hashed what is stored.
+    this.#inputStored = asStored || planned ? null : new ByteDigest();
+    this.#input = format === 'parquet' || (planned && asStored) ? new LineWitness() : new ByteWitness();
     this.#output = of.output.format === 'parquet' ? null : new ByteWitness();
     this.#outputStored = of.output.compression === 'none' && this.#output ? null : new ByteDigest();
   }
@@ -99,7 +117,9 @@ export class RunProof {
     return this.#seen >= (this.#of.earlier?.length ?? 0);
   }
 
-  readonly onConsumed: NonNullable<CutOptions['onConsumed']> = (bytes, blockEnds, slabs) => {
+  readonly onConsumed: NonNullable<CutOptions['onConsumed']> = (consumed, blockEnds, slabs) => {
+    const bytes = this.#before > 0 ? consumed.subarray(this.#before) : consumed;
+    this.#before -= consumed.length - bytes.length;
     if (!blockEnds) return this.#input.add(bytes);
     this.#input.attach(slabs);
     const mark = this.#input.markWith(bytes);
@@ -136,26 +156,37 @@ export class RunProof {
     });
   };
 
-  /** The text of the manifest, once all files are whole. @throws SluiceError model_invalid | usage: the key */
-  async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
-    const { spec, model, input, output, list } = this.#of;
-    const files = hashedFiles(model.files).map(({ name, sha256 }) => ({ name, sha256 }));
+  /** What was seen of all files, once they are whole; of a piece of a file the input is as planned. */
+  async seen(): Promise<SeenFiles> {
+    const { input, output, list } = this.#of;
     // A list that nothing was written to is not there.
     const seenOfList = list?.witness.digest ?? null;
     const listed = seenOfList?.bytes ? seenOfList : null;
-    const seen = this.#input.digest;
-    const content = this.#output?.digest ?? null;
-    const statement = statementOf({
-      model: { ref: model.ref, package_sha256: model.sha256, files },
-      made_by: { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION, evaluator },
-      options: optionsOf(spec),
-      input: provenFile(
-        input.name,
-        input.format === 'parquet' ? await digestOf(input.name) : (this.#inputStored?.digest ?? seen),
-        seen,
-      ),
-      output: provenFile(output.name, this.#outputStored?.digest ?? content!, content),
+    const content = this.#input instanceof ByteWitness ? this.#input.digest : null;
+    const written = this.#output?.digest ?? null;
+    return {
+      input: provenFile(input.name, await this.#storedInput(content), content),
+      output: provenFile(output.name, this.#outputStored?.digest ?? written!, written),
       list: listed && provenFile(list!.name, listed, listed),
+      blocks: listed ? this.#blocks : this.#blocks.map((block) => ({ ...block, list: null })),
+    };
+  }
+
+  async #storedInput(content: Digest | null): Promise<Digest> {
+    const { name, format, planned } = this.#of.input;
+    if (planned) return { bytes: planned.piece.to - planned.piece.from, sha256: planned.piece.sha256 };
+    if (format === 'parquet') return digestOf(name);
+    return this.#inputStored?.digest ?? content!;
+  }
+
+  /** The text of the manifest, once all files are whole. @throws SluiceError model_invalid | usage: the key */
+  async manifest(counts: Readonly<RunCounts>, evaluator: string): Promise<string> {
+    const { spec, model, input, output } = this.#of;
+    const statement = statementOf({
+      model: modelOf(model),
+      made_by: { ...RUNTIME, evaluator },
+      options: optionsOf(spec, input, output),
+      ...(await this.seen()),
       rows: {
         read: counts.rows,
         scored: counts.scored,
@@ -163,12 +194,23 @@ export class RunProof {
         skipped: 0,
         rejected_by_code: counts.rejectedByCode as Record<string, number>,
       },
-      blocks: listed ? this.#blocks : this.#blocks.map((block) => ({ ...block, list: null })),
       previous: await previousOf(manifestNameOf(output.name)),
     });
     return seal(statement, this.#of.key);
   }
 }
+
+/** The files of a run and its blocks. */
+export type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list' | 'blocks'>;
+
+/** What is the same for all runs of this program. */
+export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
+
+export const modelOf = ({ ref, sha256, files }: ModelPackage): Predicate['model'] => ({
+  ref,
+  package_sha256: sha256,
+  files: hashedFiles(files).map((file) => ({ name: file.name, sha256: file.sha256 })),
+});
 
 async function* observed(chunks: AsyncIterable<Uint8Array>, see: StoredBytes): AsyncGenerator<Uint8Array> {
   for await (const chunk of chunks) {
@@ -198,27 +240,38 @@ export async function signKeyOf(spec: Pick<FileRunSpec, 'sign_key'>): Promise<Ke
 export const isProven = (spec: Pick<FileRunSpec, 'manifest' | 'shard'>, output: Endpoint | null): output is Endpoint =>
   spec.manifest !== false && !spec.shard && output !== null && output.name !== STDIO;
 
-const provenFile = (name: string, stored: ProvenFile['stored'], content: ProvenFile['content']): ProvenFile => ({
+/** Whether it is seen what a run reads and writes: for a manifest, or for the description of a part. */
+export const isWitnessed = (
+  spec: Pick<FileRunSpec, 'manifest' | 'shard'>,
+  output: Endpoint | null,
+): output is Endpoint => isProven(spec, output) || (spec.shard !== undefined && output !== null);
+
+export const provenFile = (name: string, stored: ProvenFile['stored'], content: ProvenFile['content']): ProvenFile => ({
   name: name === STDIO ? 'stdin' : path.basename(name),
   stored,
   content,
 });
 
-/** What of a run changes its output, in the words of a pipeline. */
-export function optionsOf(spec: FileRunSpec): { [key: string]: JsonValue | undefined } {
+/** What of a run changes its output, in the words of a pipeline; what its files are is said in full. */
+export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint): Predicate['options'] {
   const { source, sink, score, on_invalid, allow_empty, tuning } = spec as FilesOnlySpec;
-  const plain = (part: object): JsonValue =>
-    JSON.parse(
-      JSON.stringify(Object.fromEntries(Object.entries(part).filter(([key]) => !WITHOUT_EFFECT.has(key)))),
-    ) as JsonValue;
+  const plain = (part: object): { [key: string]: JsonValue | undefined } =>
+    JSON.parse(JSON.stringify(Object.fromEntries(Object.entries(part).filter(([key]) => !WITHOUT_EFFECT.has(key)))));
   return {
-    source: plain(source),
-    sink: plain(sink),
+    source: { ...plain(source), ...formatOf(input) },
+    sink: { ...plain(sink), ...formatOf(output) },
     score: plain(score),
     on_invalid,
     allow_empty: allow_empty ?? false,
     block_bytes: tuning?.blockBytes ?? DEFAULT_BLOCK_BYTES,
   };
+}
+
+/** `delimiter`: nothing where there is none. */
+export function formatOf({ format, compression, delimiter }: Pick<Endpoint, 'format' | 'compression' | 'delimiter'>) {
+  const delimited = format === 'csv' || format === 'tsv';
+  const name = Object.entries(DELIMITERS).find(([, mark]) => mark === delimiter)?.[0];
+  return { format, compression, delimiter: delimited ? name : undefined };
 }
 
 /** Of a file or an object that is not read from its beginning to its end. */
@@ -228,7 +281,8 @@ export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   return digest.digest;
 }
 
-async function previousOf(file: string): Promise<string | null> {
+/** SHA-256 of the manifest that lies there; null: none does. */
+export async function previousOf(file: string): Promise<string | null> {
   const text = await storedText(file);
   return text === null ? null : createHash('sha256').update(text).digest('hex');
 }

@@ -3,14 +3,13 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
-import { VERSION } from '../core/version.ts';
 import type { DriftCounts } from '../drift/drift-counts.ts';
-import type { RunCounts, Tally } from '../engine/counts.ts';
-import type { ByteSink } from '../io/sink/byte-sink.ts';
-import { CommitSet } from '../io/sink/commit-set.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
+import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
+import type { Digest } from '../proof/byte-witness.ts';
+import type { JsonValue } from '../proof/canonical-json.ts';
+import type { BlockEntry, Predicate } from '../proof/statement.ts';
 import type { ShardPlan } from './shard-plan.ts';
-import type { RunSpec } from './spec.ts';
 
 const ENDING = '.part.json';
 
@@ -35,30 +34,42 @@ export interface PartDescription
   text_bytes: number | null;
   made_by: MadeBy;
   drift: { cells: number[]; numbers: number[] } | null;
+  /** Rows that were rejected because of a column. */
+  rejectedByColumn: readonly ColumnRejects[];
+  /** Of an input that is packed: what is inside. */
+  content: Digest | null;
+  /** As a manifest has them; bytes of the input are counted from the beginning of the piece. */
+  blocks: readonly BlockEntry[];
 }
 
-/** What has to be the same for all parts: everything that can change a byte of the output. */
+/** What made a part; all but the evaluator has to be the same for all parts. */
 export interface MadeBy {
-  model: string;
-  package: string;
+  model: Predicate['model'];
   sluice: string;
-  options: Record<string, unknown>;
+  node: string;
+  onnxruntime: string;
+  evaluator: string;
+  /** As the manifest of one run has them, but for what is said of its input. */
+  options: PartOptions;
 }
 
-export function madeBy(spec: RunSpec, model: ModelPackage): MadeBy {
-  const { workers: _, batch_rows: _rows, batch_wait_ms: _ms, evaluator: _evaluator, ...score } = spec.score;
-  const { sink, on_invalid } = spec;
-  const { format, delimiter, compression } = sink.type === 'file' ? sink : {};
-  const options = { ...score, output: { format, delimiter, compression }, on_invalid };
-  return { model: model.ref, package: model.sha256, sluice: VERSION, options: JSON.parse(JSON.stringify(options)) };
+export interface PartOptions {
+  sink: { [key: string]: JsonValue | undefined };
+  score: { passthrough?: readonly string[] | '*' };
+  [key: string]: JsonValue | undefined;
 }
 
-/** Drift counts of parts of an answer, added up. */
-export class DriftTotal {
+/** What parts of an answer add up to that is judged only where all shards are together. */
+export class PartFindings {
   #cells: number[] | null = null;
   readonly #numbers = new Map<number, number>();
+  readonly #rejects = new Map<string, ColumnRejects>();
 
-  add({ drift }: Pick<Tally, 'drift'>): void {
+  add({ drift, rejectedByColumn }: Pick<Tally, 'drift' | 'rejectedByColumn'>): void {
+    for (const { column, code, rows } of rejectedByColumn ?? []) {
+      const key = `${code} ${column}`;
+      this.#rejects.set(key, { column, code, rows: rows + (this.#rejects.get(key)?.rows ?? 0) });
+    }
     if (!drift) return;
     this.#cells ??= Array.from(drift.cells, () => 0);
     for (const [i, n] of drift.cells.entries()) this.#cells[i]! += n;
@@ -68,10 +79,11 @@ export class DriftTotal {
     }
   }
 
-  /** As plain data; null: nothing was measured. */
-  get total(): PartDescription['drift'] {
-    if (!this.#cells) return null;
-    return { cells: this.#cells, numbers: [...this.#numbers].sort(([a], [b]) => a - b).flat() };
+  /** As plain data; `drift` null: nothing was measured. */
+  get total(): Pick<PartDescription, 'drift' | 'rejectedByColumn'> {
+    const numbers = [...this.#numbers].sort(([a], [b]) => a - b).flat();
+    const drift = this.#cells && { cells: this.#cells, numbers };
+    return { drift, rejectedByColumn: [...this.#rejects.values()] };
   }
 }
 
@@ -79,38 +91,6 @@ export const driftCountsOf = ({ cells, numbers }: NonNullable<PartDescription['d
   cells: Uint32Array.from(cells),
   numbers: Uint32Array.from(numbers),
 });
-
-/** A set that knows the hash of what it was given, as it is stored. */
-export class DigestedSet extends CommitSet {
-  readonly #stored = new Map<string, () => StoredFile>();
-
-  override async open(file: string, options: { beside?: boolean } = {}): Promise<ByteSink> {
-    const sink = await super.open(file, options);
-    const hash = createHash('sha256');
-    this.#stored.set(file, () => ({
-      name: path.basename(file),
-      bytes: sink.bytesWritten,
-      sha256: hash.copy().digest('hex'),
-    }));
-    return {
-      revocable: sink.revocable,
-      get bytesWritten() {
-        return sink.bytesWritten;
-      },
-      write: (bytes) => {
-        hash.update(bytes);
-        return sink.write(bytes);
-      },
-      commit: () => sink.commit(),
-      abort: () => sink.abort(),
-    };
-  }
-
-  /** null: nothing was opened under this name. */
-  storedAs(file: string): StoredFile | null {
-    return this.#stored.get(file)?.() ?? null;
-  }
-}
 
 /** Adds the description of an output to its set. @throws SluiceError output_* */
 export async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {

@@ -32,6 +32,8 @@ export interface PlannedFile {
   compression: Compression;
   delimiter: string;
   bytes: number;
+  /** Of all of it. */
+  sha256: string;
   /** What stands before the first record, header and byte order mark: every shard reads it too. */
   head: { bytes: number; line: number; sha256: string };
 }
@@ -43,6 +45,8 @@ export interface ShardPlan {
   shards: number;
   /** A longer record is rejected: it decides where records end. */
   record_bytes: number;
+  /** Bytes a block, of all shards: what a manifest says of blocks is then what it says after one run. */
+  block_bytes: number;
   files: PlannedFile[];
   pieces: Piece[];
   /** Of all the rest: the name of the plan. */
@@ -68,9 +72,17 @@ export const namedPlan = (plan: Omit<ShardPlan, 'sha256'>): ShardPlan => ({ ...p
 
 export const planText = (plan: ShardPlan): string => `${JSON.stringify(plan, null, 1)}\n`;
 
-const digestOf = ({ kind, format, shards, record_bytes, files, pieces }: Omit<ShardPlan, 'sha256'>): string =>
+const digestOf = ({
+  kind,
+  format,
+  shards,
+  record_bytes,
+  block_bytes,
+  files,
+  pieces,
+}: Omit<ShardPlan, 'sha256'>): string =>
   createHash('sha256')
-    .update(JSON.stringify([kind, format, shards, record_bytes, files, pieces]))
+    .update(JSON.stringify([kind, format, shards, record_bytes, block_bytes, files, pieces]))
     .digest('hex');
 
 /** @throws SluiceError input_not_found | plan_invalid: it is no plan, of another format, or was changed */

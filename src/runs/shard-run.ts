@@ -1,10 +1,15 @@
 // A shard as a run of files: its pieces are the inputs, and each output has its description beside it.
+import path from 'node:path';
 import type { RunCounts } from '../engine/counts.ts';
+import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { Digest } from '../proof/byte-witness.ts';
+import { entryOf } from '../proof/statement.ts';
 import type { Endpoint, OpenSource } from './endpoints.ts';
-import { type DigestedSet, type DriftTotal, describePart, madeBy } from './shard-part.ts';
-import { inputsOfShard, type PlannedInput, type ShardSpec } from './shard-plan.ts';
-import type { RunSpec } from './spec.ts';
+import { modelOf, optionsOf, RUNTIME, type RunProof } from './run-proof.ts';
+import { describePart, type MadeBy, type PartFindings, type StoredFile } from './shard-part.ts';
+import { inputsOfShard, type ShardSpec } from './shard-plan.ts';
+import type { FileRunSpec } from './spec.ts';
 
 /** One input a piece, in the order of the plan. @throws SluiceError usage: there is no such shard */
 export const shardInputs = ({ plan, index }: ShardSpec): Endpoint[] =>
@@ -14,32 +19,41 @@ export const shardInputs = ({ plan, index }: ShardSpec): Endpoint[] =>
   });
 
 export interface ScoredPiece {
-  spec: RunSpec;
+  spec: FileRunSpec;
   shard: ShardSpec;
-  planned: PlannedInput;
+  input: Endpoint;
+  output: Endpoint;
   model: ModelPackage;
+  evaluator: string;
   counts: Readonly<RunCounts>;
-  drift: DriftTotal;
+  findings: PartFindings;
   source: OpenSource;
-  output: string;
-  /** null: there is none. */
-  list: string | null;
+  proof: RunProof;
 }
 
 /** Describes a piece that was scored, beside its output. @throws SluiceError output_* | model_invalid */
-export async function describePiece(set: DigestedSet, piece: ScoredPiece): Promise<void> {
-  const { spec, shard, planned, model, counts, drift, source, output, list } = piece;
+export async function describePiece(set: CommitSet, piece: ScoredPiece): Promise<void> {
+  const { shard, input, counts, findings, source, output, proof } = piece;
   const { rows, scored, rejected, rejectedByCode, interpreted, inexact } = counts;
-  await describePart(set, output, {
+  const seen = await proof.seen();
+  const stored = ({ name, stored }: { name: string; stored: Digest }): StoredFile => ({ name, ...stored });
+  await describePart(set, output.name, {
     kind: 'sluice-part',
     plan: shard.plan.sha256,
     shard: shard.index,
-    file: planned.piece.file,
+    file: input.planned!.piece.file,
     ...{ rows, scored, rejected, rejectedByCode, interpreted, inexact },
-    output: set.storedAs(output)!,
-    rejects: list === null || rejected === 0 ? null : set.storedAs(list),
+    output: stored({ ...seen.output, name: path.basename(output.name) }),
+    rejects: rejected === 0 ? null : seen.list && stored(seen.list),
     text_bytes: source.textBytes?.() ?? null,
-    made_by: madeBy(spec, model),
-    drift: drift.total,
+    made_by: madeBy(piece),
+    ...findings.total,
+    content: seen.input.content,
+    blocks: seen.blocks.map(entryOf),
   });
+}
+
+function madeBy({ spec, model, input, output, evaluator }: ScoredPiece): MadeBy {
+  const { source: _, ...options } = optionsOf(spec, input, output);
+  return { model: modelOf(model), ...RUNTIME, evaluator, options: JSON.parse(JSON.stringify(options)) };
 }

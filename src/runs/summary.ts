@@ -61,7 +61,7 @@ export interface GateSummary {
   })[];
 }
 
-function gateSummary(limits: RunSpec['gate'], found: readonly InputFinding[]): GateSummary | null {
+export function gateSummary(limits: RunSpec['gate'], found: readonly InputFinding[]): GateSummary | null {
   if (!limits) return null;
   const inputs = found.flatMap(
     ({ input, counts: { rows, scored, rejected }, gate }) =>

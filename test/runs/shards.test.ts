@@ -1,19 +1,33 @@
 // A run in shards is one run: whatever the cuts, the parts behind each other are the bytes that one run writes.
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createHash, generateKeyPairSync } from 'node:crypto';
+import {
+  appendFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import type { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { merge } from '../../src/doors/commands/merge.ts';
 import { type ScoreOptions, score } from '../../src/doors/commands/score.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
+import { unseal } from '../../src/proof/envelope.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { type Endpoint, endpoint, openSource, withOutput } from '../../src/runs/endpoints.ts';
 import { InputScorer } from '../../src/runs/input-scorer.ts';
 import { planShards } from '../../src/runs/plan-shards.ts';
 import { inputsOfShard, planText } from '../../src/runs/shard-plan.ts';
+import { readManifest, verifyOutput } from '../../src/runs/verify-output.ts';
 import { MAIN, scratch, sluice } from '../support/cli.ts';
 import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
@@ -174,6 +188,18 @@ const all = (folder: string): Record<string, string> =>
       .map((name) => [name, readFileSync(path.join(folder, name), 'utf8')]),
   );
 
+const NOTHING_ELSE = { list: null, package: null, key: null };
+
+/** The same, with what a manifest says but for its blocks. */
+const withoutBlocks = (folder: string): Record<string, unknown> =>
+  Object.fromEntries(
+    Object.entries(all(folder)).map(([name, text]) => {
+      if (!name.endsWith('.manifest.json')) return [name, text];
+      const { predicate, ...rest } = unseal(text, null).statement as { predicate: { blocks: unknown } };
+      return [name, { ...rest, predicate: { ...predicate, blocks: null } }];
+    }),
+  );
+
 async function bothWays(folder: string, pattern: string, { ending = 'csv', shards = 3, several = false } = {}) {
   const name = several ? '{name}.' : 'out.';
   for (const made of ['one', 'parts', 'merged']) mkdirSync(path.join(folder, made));
@@ -185,15 +211,7 @@ async function bothWays(folder: string, pattern: string, { ending = 'csv', shard
     return JSON.parse(stdout);
   };
   const asOne = ['-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'];
-  const one = await json(
-    'score',
-    input,
-    ...kind,
-    ...asOne,
-    '--no-manifest',
-    '-o',
-    path.join(folder, 'one', `${name}${ending}`),
-  );
+  const one = await json('score', input, ...kind, ...asOne, '-o', path.join(folder, 'one', `${name}${ending}`));
   const plan = path.join(folder, 'plan.json');
   await json('plan', input, ...kind, '--shards', String(shards), '-o', plan);
   for (let shard = 0; shard < shards; shard++) {
@@ -237,7 +255,15 @@ describe('sluice plan, score --plan, merge', () => {
         const folder = scratch();
         for (const [file, bytes] of Object.entries(files)) writeFileSync(path.join(folder, file), bytes);
         const { one, merged } = await bothWays(folder, pattern, options);
-        expect(all(path.join(folder, 'merged'))).toEqual(all(path.join(folder, 'one')));
+        // Where blocks end depends on the cuts in files that are as small as a block.
+        expect(withoutBlocks(path.join(folder, 'merged'))).toEqual(withoutBlocks(path.join(folder, 'one')));
+        for (const output of readdirSync(path.join(folder, 'merged')).filter((n) => /\.csv(\.gz)?$/.test(n))) {
+          if (output.endsWith('.rejects.csv')) continue;
+          const { predicate } = await readManifest(path.join(folder, 'merged', output), null);
+          const input = path.join(folder, predicate.input.name);
+          const found = await verifyOutput({ ...NOTHING_ELSE, output: path.join(folder, 'merged', output), input });
+          expect(found).toMatchObject({ whole: true, findings: [] });
+        }
         for (const key of ['rows', 'scored', 'rejected', 'rejectedByCode', 'drift'])
           expect(merged[key], key).toEqual(one[key]);
         expect(one.drift).toEqual({ 'credit-default:1': expect.any(Object) });
@@ -252,13 +278,136 @@ describe('a night', () => {
     const folder = scratch();
     writeFileSync(path.join(folder, 'in.csv'), portfolio(rows, 7, 500));
     const { one, merged } = await bothWays(folder, 'in.csv', { shards: 16 });
-    for (const name of ['out.csv', 'out.csv.rejects.csv']) {
+    for (const name of ['out.csv', 'out.csv.rejects.csv', 'out.csv.manifest.json']) {
       const [a, b] = ['one', 'merged'].map((made) => readFileSync(path.join(folder, made, name)));
       expect(a!.equals(b!), name).toBe(true);
     }
     for (const key of ['rows', 'scored', 'rejected', 'rejectedByCode', 'drift'])
       expect(merged[key], key).toEqual(one[key]);
   });
+});
+
+describe('the manifest of what is merged', () => {
+  const rounds = times('SLUICE_MERGED_MANIFESTS', { quick: 0, check: 2, campaigns: 200 });
+  checkTest(
+    `${rounds} files of many blocks: it is that of one run, byte for byte, and a row that is changed is named`,
+    async () => {
+      const ends = ['\n', '\r\n'];
+      for (let seed = 1; seed <= rounds; seed++) {
+        const roll = dice(seed + 100);
+        const folder = scratch();
+        const at = (name: string) => path.join(folder, name);
+        for (const made of ['one', 'parts', 'merged']) mkdirSync(at(made));
+        const end = ends[roll(2)]!;
+        const lines = portfolio(150 + roll(300), seed, roll(3) * 6)
+          .trimEnd()
+          .split('\n');
+        // A record of many lines, longer than a block.
+        if (roll(3) === 0) lines[60] = lines[60]!.replace(/^[^,]*/, `"${'a\n'.repeat(roll(4000))}"`);
+        writeFileSync(at('in.csv'), `${roll(4) === 0 ? '\uFEFF' : ''}${lines.join(end)}${roll(3) === 0 ? '' : end}`);
+        const [shards, blockBytes, readBytes] = [2 + roll(4), 512 + roll(3000), 64 + roll(5000)];
+        const inputs = [endpoint(at('in.csv'), {}, 'csv')];
+        const plan = await planShards({ inputs, shards, recordBytes: 1 << 20, blockBytes });
+        writeFileSync(at('plan.json'), planText(plan));
+        const rejects = seed % 3 === 0 ? { rejects: at('one/out.csv.rejects.csv') } : {};
+        await score(at('in.csv'), { ...common, ...rejects, blockBytes, output: at('one/out.csv') });
+        for (let shard = 0; shard < shards; shard++)
+          await score(undefined, {
+            ...common,
+            plan: at('plan.json'),
+            shard,
+            readBytes,
+            output: at('parts/{shard}.csv'),
+          });
+        const listed = seed % 3 === 0 ? { rejects: at('merged/out.csv.rejects.csv') } : {};
+        await merge(at('plan.json'), { ...listed, parts: at('parts/*'), output: at('merged/out.csv'), quiet: true });
+        expect(all(at('merged')), `seed ${seed}`).toEqual(all(at('one')));
+        const input = at('in.csv');
+        const verify = () => verifyOutput({ ...NOTHING_ELSE, output: at('merged/out.csv'), input });
+        expect(await verify(), `seed ${seed}`).toMatchObject({ whole: true });
+        const row = 70 + roll(60);
+        const changed = readFileSync(input, 'latin1').replace(lines[row]!, (line) => line.replace(/^./, '~'));
+        writeFileSync(input, changed, 'latin1');
+        expect((await verify()).findings, `seed ${seed}`).toMatchObject([{ file: 'input', rows: [row] }]);
+      }
+    },
+  );
+
+  checkTest('it is signed where that is asked for, chained, and not left where that is asked for', async () => {
+    const folder = scratch();
+    const at = (name: string) => path.join(folder, name);
+    writeFileSync(at('in.csv'), portfolio(40, 3));
+    const plan = await planShards({ inputs: [endpoint(at('in.csv'), {}, 'csv')], shards: 2, recordBytes: 1 << 20 });
+    writeFileSync(at('plan.json'), planText(plan));
+    for (const shard of [0, 1])
+      await score(undefined, { ...common, plan: at('plan.json'), shard, output: at('part-{shard}.csv') });
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    writeFileSync(at('key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    const flags = { parts: at('part-*'), output: at('out.csv'), quiet: true };
+    await merge(at('plan.json'), flags);
+    const first = readFileSync(at('out.csv.manifest.json'));
+    await merge(at('plan.json'), { ...flags, signKey: at('key.pem') });
+    const { predicate } = await readManifest(at('out.csv'), publicKey);
+    expect(predicate.previous).toBe(createHash('sha256').update(first).digest('hex'));
+    await merge(at('plan.json'), { ...flags, manifest: false } as typeof flags);
+    expect(readdirSync(folder).sort()).toEqual(
+      ['in.csv', 'key.pem', 'out.csv', 'part-0.csv', 'part-0.csv.part.json', 'part-1.csv', 'part-1.csv.part.json', 'plan.json'], // biome-ignore format: one line
+    );
+  });
+});
+
+describe('the gate of a run in shards', () => {
+  checkTest(
+    'the whole is judged where it is merged, as one run is, and nothing is published where it is stopped',
+    async () => {
+      const folder = scratch();
+      const at = (name: string) => path.join(folder, name);
+      const [header, ...rows] = portfolio(4000, 5).trimEnd().split('\n') as [string, ...string[]];
+      // The first quarter alone has too many unseen values, the whole has not; rows that are rejected count, too.
+      const column = header.split(',').indexOf('source_type');
+      const moved = rows.map((row, i) => row.split(',').map((cell, c) => (c === column && i < 200 ? 'elsewhere' : i === 900 && c > 0 ? 'no' : cell)).join(',')); // biome-ignore format: one line
+      writeFileSync(at('in.csv'), `${[header, ...moved].join('\n')}\n`);
+      const plan = await planShards({ inputs: [endpoint(at('in.csv'), {}, 'csv')], shards: 4, recordBytes: 1 << 20 });
+      expect(plan.pieces).toHaveLength(4);
+      writeFileSync(at('plan.json'), planText(plan));
+      for (let shard = 0; shard < 4; shard++)
+        await score(undefined, { ...common, plan: at('plan.json'), shard, output: at('part-{shard}.csv') });
+      const there = readdirSync(folder);
+      const outcome = async (run: () => Promise<number>): Promise<string> => {
+        try {
+          return String(await run());
+        } catch (error) {
+          const { code, message } = error as SluiceError;
+          return `${code}\n${message}`;
+        }
+      };
+      const limits: ScoreOptions[] = [
+        { maxUnseen: '0.06' },
+        { maxUnseen: '*=0.06,source_type=0.04' },
+        { maxPsi: '0.01', maxMissing: '0.01', maxRejects: 0, maxScorePsi: 0, minRows: 4001 },
+        { maxPsi: '9', maxScorePsi: 9, maxRejects: 0.5, minRows: 4000, maxMissing: '1', maxOutOfRange: '1' },
+      ].map((said) => ({ ...common, ...said }) as ScoreOptions);
+      const stopped: boolean[] = [];
+      for (const said of limits) {
+        const one = await outcome(() => score(at('in.csv'), { ...said, output: at('one.csv') }));
+        const merged = await outcome(() =>
+          merge(at('plan.json'), { ...(said as object), parts: at('part-*'), output: at('out.csv'), quiet: true }),
+        );
+        expect(merged).toBe(one);
+        stopped.push(one.startsWith('gate_stopped'));
+        const made = readdirSync(folder).filter((name) => !there.includes(name));
+        expect(made.some((name) => name.startsWith('out.csv'))).toBe(!stopped.at(-1));
+        for (const name of made) rmSync(at(name));
+      }
+      expect(stopped).toEqual([false, true, true, false]);
+      const { code, stderr } = await sluice(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('out.csv'), '--max-rejects', '0']); // biome-ignore format: one line
+      expect([code, stderr]).toEqual([4, expect.stringContaining('[gate_stopped]')]);
+      cpSync('src/bundled/credit-default', at('models/credit-default'), { recursive: true });
+      appendFileSync(at('models/credit-default/1/background.csv'), '\n');
+      const elsewhere = { registry: at('models'), maxRejects: 0.5, parts: at('part-*'), output: at('out.csv') };
+      await expect(merge(at('plan.json'), elsewhere)).rejects.toMatchObject({ code: 'usage' });
+    },
+  );
 });
 
 describe('merge writes nothing but what is proved', () => {
@@ -339,6 +488,9 @@ describe('merge writes nothing but what is proved', () => {
     ['words for nothing', { nullValues: 'NULL' }, undefined, /--null-values is not for shards/],
     ['control totals', { expectRows: 9 }, undefined, /--expect-rows is of the whole file/],
     ['to go on', { resume: true }, undefined, /--resume is not for shards/],
+    ['a gate', { maxPsi: '0.1' }, undefined, /the gate judges all shards together: give --max-psi to sluice merge/],
+    ['bytes of a block', { blockBytes: 4096 }, undefined, /the plan says what --block-bytes says/],
+    ['a key', { signKey: 'key.pem' }, undefined, /give --sign-key to it/],
     ['a list', { rejects: 'list.csv' }, undefined, /give --rejects to sluice merge/],
     ['one file for all shards', { output: 'part.csv' }, undefined, /put \{shard\} into the name/],
     ['standard output', { output: '-' }, undefined, /where does the part go/],

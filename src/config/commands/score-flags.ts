@@ -117,6 +117,7 @@ export const SCORE_COMMANDS = {
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
+      block_bytes: { schema: whole('bytes per block, the unit of work', [16, 64 * MIB], { otherwise: '262144' }) },
       by: {
         schema: maybe(
           'when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs',
@@ -160,6 +161,13 @@ export const SCORE_COMMANDS = {
       },
       leave_parts: switchFlag('join nothing: check the parts and write one list over them'),
       allow_empty: { schema: SCORING.allow_empty() },
+      no_manifest: switchFlag('leave no manifest beside the output'),
+      sign_key: {
+        schema: SCORING.sign_key({ otherwise: '$SLUICE_SIGN_KEY, else manifests are not signed' }),
+        value: 'file',
+        complete: 'file',
+      },
+      ...GATE_FLAGS,
       registry: registryFlag,
       json: switchFlag('print a machine-readable summary'),
       quiet: switchFlag('print no summary'),

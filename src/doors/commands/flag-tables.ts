@@ -74,6 +74,7 @@ export const COMMAND_TABLES = {
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 262144","number":{"whole":true,"min":16,"max":67108864}},
       {"name":"by","value":"time","description":"when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs"},
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","complete":"model"},
       {"name":"interpretation","description":"of a run with effects and reasons"},
@@ -93,6 +94,15 @@ export const COMMAND_TABLES = {
       {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name","complete":"file"},
       {"name":"leave-parts","description":"join nothing: check the parts and write one list over them"},
       {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
+      {"name":"no-manifest","description":"leave no manifest beside the output"},
+      {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
+      {"name":"max-rejects","value":"n","description":"most rejected rows: below 1 a share of all rows, from 1 on a number of them","number":{"min":0}},
+      {"name":"max-missing","value":"limits","description":"most missing values of a column, as a share of its rows: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-unseen","value":"limits","description":"most values that the training has not seen, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-out-of-range","value":"limits","description":"most numbers outside what the training or the package has, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-psi","value":"limits","description":"largest population stability index of a column against the training: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-score-psi","value":"n","description":"largest population stability index of the score against the training","number":{"min":0}},
+      {"name":"min-rows","value":"n","description":"fewest rows of an input","number":{"whole":true,"min":0,"max":1000000000000}},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print a machine-readable summary"},
       {"name":"quiet","description":"print no summary"},
@@ -503,6 +513,7 @@ export interface PlanFlags {
   inputCompression?: 'none' | 'gzip' | 'zstd';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   maxRowBytes?: number;
+  blockBytes?: number;
   by?: string;
   model?: string;
   interpretation?: boolean;
@@ -519,6 +530,15 @@ export interface MergeFlags {
   rejects?: string;
   leaveParts?: boolean;
   allowEmpty?: boolean;
+  noManifest?: boolean;
+  signKey?: string;
+  maxRejects?: number;
+  maxMissing?: string;
+  maxUnseen?: string;
+  maxOutOfRange?: string;
+  maxPsi?: string;
+  maxScorePsi?: number;
+  minRows?: number;
   registry?: string;
   json?: boolean;
   quiet?: boolean;

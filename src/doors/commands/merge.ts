@@ -1,8 +1,10 @@
 // `sluice merge`: the parts of a plan in, what one run would have made out.
 import type { Command } from 'commander';
+import { gateSaid } from '../../config/gate-said.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { textLog } from '../../monitor/open-log.ts';
+import { refuseVisible } from '../../runs/gate.ts';
 import {
   filesMerged,
   filesOfParts,
@@ -12,7 +14,8 @@ import {
   partsList,
   refuseNothingIn,
 } from '../../runs/merge-parts.ts';
-import { mergedSummary } from '../../runs/merged-summary.ts';
+import { judgeMerged, mergedSummary, packageOfParts } from '../../runs/merged-summary.ts';
+import { signKeyOf } from '../../runs/run-proof.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { readPlan } from '../../runs/shard-plan.ts';
 import { equation } from '../../runs/summary.ts';
@@ -28,12 +31,17 @@ export function addMergeCommand(program: Command): void {
 }
 
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
-async function merge(file: string, flags: MergeFlags): Promise<number> {
+export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const plan = await readPlan(file);
   const parts = await findParts(flags.parts, plan);
   const files = mergedFiles(plan, parts, { output: flags.output, rejects: flags.rejects ?? null });
   if (!flags.allowEmpty) for (const one of files) refuseNothingIn(one);
   const log = textLog();
+  const key = await signKeyOf(flags.signKey === undefined ? {} : { sign_key: flags.signKey });
+  const model = await packageOfParts(parts, await openRegistry(flags.registry, { log }));
+  const limits = gateSaid(flags);
+  if (limits !== null) await refuseVisible(files.map(({ output }) => output));
+  const gate = judgeMerged(files, limits, model);
   const read = [{ name: file, role: 'the plan' }, ...filesOfParts(parts)];
   if (flags.leaveParts) {
     await refuseSameFiles(read, [{ name: flags.output, role: 'the list of the parts' }]);
@@ -42,15 +50,19 @@ async function merge(file: string, flags: MergeFlags): Promise<number> {
     await refuseSameFiles(read, filesMerged(files));
     const set = new CommitSet(log);
     try {
-      await joinParts(files, set, flags.rejects !== undefined);
+      const manifest = isOff(flags) ? null : { key };
+      const [always, allowEmpty] = [flags.rejects !== undefined, flags.allowEmpty === true];
+      await joinParts(files, { plan, set, always, allowEmpty, manifest });
       await set.publish();
     } finally {
       await set.abort();
     }
   }
-  const registry = await openRegistry(flags.registry, { log });
-  const summary = await mergedSummary(plan, parts, registry);
+  const summary = mergedSummary(plan, parts, model, gate);
   if (flags.json) process.stdout.write(`${JSON.stringify({ output: flags.output, ...summary })}\n`);
   else if (!flags.quiet) process.stderr.write(`${equation(summary)}, ${plan.shards} shards → ${flags.output}\n`);
   return summary.rejected > 0 ? EXIT.rejected : EXIT.done;
 }
+
+/** The parser takes `--no-manifest` for `manifest: false`. */
+const isOff = (flags: MergeFlags): boolean => (flags as { manifest?: boolean }).manifest === false;

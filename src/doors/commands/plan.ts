@@ -79,7 +79,8 @@ const defined = <T extends object>(flags: T): { [K in keyof T]?: Exclude<T[K], u
 async function planned({ inputs, flags, signal }: Planning, shards: number): Promise<Planned> {
   const began = performance.now();
   const recordBytes = flags.maxRowBytes ?? DEFAULT_MAX_RECORD_BYTES;
-  const made = await planShards({ inputs, shards, recordBytes, signal });
+  const blockBytes = flags.blockBytes === undefined ? {} : { blockBytes: flags.blockBytes };
+  const made = await planShards({ inputs, shards, recordBytes, ...blockBytes, signal });
   return { plan: made, seconds: (performance.now() - began) / 1000 };
 }
 

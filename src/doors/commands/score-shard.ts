@@ -8,6 +8,8 @@ import type { ScoreFlags } from './flag-tables.ts';
 
 const SAID = (flag: string) => `the plan says what ${flag} says: give it to sluice plan`;
 const OF_WHOLE = (flag: string) => `${flag} is of the whole file, a shard is a part of it`;
+const TO_MERGE = (flag: string) => `the gate judges all shards together: give ${flag} to sluice merge`;
+const GATE = ['maxRejects', 'maxMissing', 'maxUnseen', 'maxOutOfRange', 'maxPsi', 'maxScorePsi', 'minRows'] as const;
 const UNDECLARED = (flag: string) => `${flag} is not for shards: where a file has to be declared, score it as one run`;
 const AGAIN = (flag: string) => `${flag} is not for shards: one that was interrupted is scored again as a whole`;
 
@@ -17,7 +19,10 @@ const REFUSED: readonly (readonly [key: keyof ScoreFlags, why: (flag: string) =>
   ['inputCompression', SAID],
   ['delimiter', SAID],
   ['maxRowBytes', SAID],
+  ['blockBytes', SAID],
   ['rejects', () => 'rejected rows of a shard are listed beside its output: give --rejects to sluice merge'],
+  ['signKey', () => 'a manifest is left by sluice merge: give --sign-key to it'],
+  ...GATE.map((key) => [key, TO_MERGE] as const),
   ['expectRows', OF_WHOLE],
   ['expectSha256', OF_WHOLE],
   ['controlFile', OF_WHOLE],
@@ -53,7 +58,7 @@ export async function specOfShard(
   const first = plan.files[0]!;
   const delimiter = Object.entries(DELIMITERS).find(([, mark]) => mark === first.delimiter)![0] as DelimiterName;
   const said = { ...options, output, inputFormat: first.format, inputCompression: first.compression, delimiter };
-  const spec = specOf(first.name, { ...said, maxRowBytes: plan.record_bytes });
+  const spec = specOf(first.name, { ...said, maxRowBytes: plan.record_bytes, blockBytes: plan.block_bytes });
   if (spec.sink.type === 'file' && (spec.sink.format === 'json' || spec.sink.format === 'parquet')) {
     throw new SluiceError('usage', `parts of ${spec.sink.format} cannot be joined: write csv, tsv or ndjson`);
   }

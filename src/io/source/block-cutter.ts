@@ -19,6 +19,8 @@ export interface CutOptions {
   onHeader?: (header: { bytes: Buffer; fault: number }) => void;
   /** The input begins in the middle of another: what looks like a byte order mark is text. */
   middle?: boolean;
+  /** The header is that of another place: the first block begins behind it, in a slab of its own. */
+  headApart?: boolean;
   /** Sees all bytes of the input, in order; `blockEnds`: those behind them are of the next block. `slabs`: where most of them lie. */
   onConsumed?: (bytes: Uint8Array, blockEnds: boolean, slabs: SlabMemory) => void;
   /** Hand out the records at hand when no byte came for this long, ms. Default: wait for a full slab. */
@@ -174,6 +176,8 @@ class BlockCutter {
     if (this.#headerDue && this.#records.count > 0) {
       this.#headerDue = false;
       takeHeader(this.#bytes, this.#records, onHeader!);
+      // How much a block holds must not depend on what was read before it.
+      if (this.#options.headApart && this.#records.count === 0) this.#makeRoom();
     }
   }
 
@@ -228,7 +232,10 @@ class BlockCutter {
     yield this.#take(keep);
     this.#slab = await slabs.acquire(signal);
     this.#owned = true;
-    if (rest.length * 2 > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, rest.length * 2);
+    // Where a block ends follows from where it begins: a slab is larger only if the open record does not fit, twice as large each time.
+    let bytes = this.#slab.bytes;
+    while (rest.length >= bytes) bytes *= 2;
+    if (bytes > this.#slab.bytes) this.#slab = slabs.larger(this.#slab, bytes);
     this.#bytes = viewOf(this.#slab);
     this.#bytes.set(rest);
     this.#filled = rest.length;

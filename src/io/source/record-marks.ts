@@ -1,4 +1,4 @@
-// Finds where a file can be cut: the first record at or behind each of some offsets, in one pass, with the hash of what lies between.
+// Finds where a file can be cut, near each of some offsets and where a record begins, in one pass, with the hash of what lies between.
 import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, open } from 'node:fs/promises';
 import { type Block, RECORD_OK, RECORD_TOO_LONG, recordsOf } from '../../core/block.ts';
@@ -24,6 +24,8 @@ export interface MarkedFile {
   marks: RecordMark[];
   /** SHA-256 of the bytes before the first mark, between each and the next, and behind the last. */
   digests: string[];
+  /** Of all bytes. */
+  sha256: string;
 }
 
 export interface MarkOptions {
@@ -32,17 +34,18 @@ export interface MarkOptions {
   header: boolean;
   /** Offsets, ascending. */
   targets: readonly number[];
-  /** Bytes of a slab. */
-  blockBytes?: number;
+  /** Of a run: the blocks behind a mark at which one begins are those of a run over the whole file. */
+  blockBytes: number;
 }
 
 /**
- * Reads a file that is not packed to its end.
+ * Reads a file that is not packed to its end. A mark is where a block begins in which its target lies; where there is no such block, or an
+ * earlier mark in it, it is the first record at or behind the target. One at the first record stands at the beginning of the file.
  * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed | foreign_content
  */
 export async function findMarks(path: string, options: MarkOptions): Promise<MarkedFile> {
   const source = await openFile(path);
-  const pieces = await PieceHasher.open(path);
+  const pieces = await PieceHasher.open(path, options.targets.length > 0);
   try {
     return await marksOf(source.totalBytes ?? 0, pieces, options, (cut) => cutBlocks(source.chunks, cut));
   } finally {
@@ -54,7 +57,7 @@ export async function findMarks(path: string, options: MarkOptions): Promise<Mar
 async function marksOf(
   bytes: number,
   pieces: PieceHasher,
-  { scanner, header, targets, blockBytes = DEFAULT_READ_BYTES }: MarkOptions,
+  { scanner, header, targets, blockBytes }: MarkOptions,
   cut: (options: Parameters<typeof cutBlocks>[1]) => ReturnType<typeof cutBlocks>,
 ): Promise<MarkedFile> {
   const slabs = new SlabPool(2, blockBytes, true);
@@ -65,18 +68,22 @@ async function marksOf(
   };
   const marks: RecordMark[] = [];
   let first: RecordMark | null = null;
-  let rows = 0;
+  let [rows, begin] = [0, 0];
   for await (const block of cut({ scanner, slabs, ...(header ? { onHeader } : {}) })) {
     first ??= markAt(block, 0);
-    while (marks.length < targets.length) {
-      const at = firstFrom(block, targets[marks.length]!);
+    // Not where blank lines or the rest of a line that was too long come first: whoever begins behind them has other blocks.
+    let whole = rows > 0 && begin === beginOf(block, 0);
+    while (marks.length < targets.length && targets[marks.length]! < block.inputEnd) {
+      const at = whole ? 0 : firstFrom(block, targets[marks.length]!);
+      whole = false;
       if (at === recordsOf(block)) break;
-      const mark = markAt(block, at);
+      const mark: RecordMark = rows + at === 0 ? { ...first!, byte: 0 } : markAt(block, at);
       await pieces.end(mark.byte, block);
       marks.push(mark);
     }
     await pieces.upTo(block.inputEnd, block);
     rows += recordsOf(block);
+    begin = block.inputEnd;
     slabs.release(block.lease);
   }
   const end: RecordMark = { byte: bytes, row: rows + 1, line: 1 };
@@ -85,7 +92,7 @@ async function marksOf(
     marks.push(end);
   }
   await pieces.end(bytes, null);
-  return { bytes, rows, first: first ?? end, marks, digests: pieces.digests };
+  return { bytes, rows, first: first ?? end, marks, digests: pieces.digests, sha256: pieces.whole };
 }
 
 const beginOf = ({ spans, firstByte }: Block, record: number): number => firstByte + spans[record * 2]!;
@@ -112,14 +119,22 @@ class PieceHasher {
   readonly digests: string[] = [];
   readonly #handle: FileHandle;
   #hash: Hash = createHash('sha256');
+  /** Of the whole file; null: it is one piece. */
+  readonly #all: Hash | null;
   #at = 0;
 
-  private constructor(handle: FileHandle) {
+  private constructor(handle: FileHandle, several: boolean) {
     this.#handle = handle;
+    this.#all = several ? createHash('sha256') : null;
   }
 
-  static async open(path: string): Promise<PieceHasher> {
-    return new PieceHasher(await open(path, 'r'));
+  static async open(path: string, several: boolean): Promise<PieceHasher> {
+    return new PieceHasher(await open(path, 'r'), several);
+  }
+
+  /** SHA-256 of the whole file, once its last piece has ended. */
+  get whole(): string {
+    return this.#all?.digest('hex') ?? this.digests[0]!;
   }
 
   async upTo(byte: number, block: (Block & Leased) | null): Promise<void> {
@@ -128,7 +143,7 @@ class PieceHasher {
       const begin = block.firstByte + at;
       if (this.#at < begin) await this.#read(Math.min(begin, byte));
       if (this.#at < byte) {
-        this.#hash.update(Buffer.from(buffer as unknown as ArrayBuffer, this.#at - block.firstByte, byte - this.#at));
+        this.#see(Buffer.from(buffer as unknown as ArrayBuffer, this.#at - block.firstByte, byte - this.#at));
         this.#at = byte;
       }
     } else await this.#read(byte);
@@ -145,12 +160,17 @@ class PieceHasher {
     return this.#handle.close();
   }
 
+  #see(bytes: Uint8Array): void {
+    this.#hash.update(bytes);
+    this.#all?.update(bytes);
+  }
+
   async #read(to: number): Promise<void> {
     const buffer = Buffer.allocUnsafe(Math.min(DEFAULT_READ_BYTES, Math.max(0, to - this.#at)));
     while (this.#at < to) {
       const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - this.#at), this.#at);
       if (bytesRead === 0) throw new SluiceError('input_changed', 'the input became shorter while it was read');
-      this.#hash.update(buffer.subarray(0, bytesRead));
+      this.#see(buffer.subarray(0, bytesRead));
       this.#at += bytesRead;
     }
   }

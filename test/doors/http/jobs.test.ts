@@ -38,12 +38,14 @@ test('201 with a place to look, then counts, then the very bytes a direct answer
     progress: 1,
     modelId: 'credit-default',
     modelVersion: '1',
+    packageSha256: expect.stringMatching(/^[0-9a-f]{64}$/),
     summary: { rows: 5000, scored: 4997, rejected: 3 },
     result: `${location}/result`,
   });
   const direct = await s.call('POST', predictUrl('csv'), { body });
   const whole = await s.call('GET', `${location}/result`);
   expect(whole.text).toBe(direct.text);
+  for (const { headers } of [direct, whole]) expect(headers['sluice-package-sha256']).toBe(done.json.packageSha256);
   const part = await s.call('GET', `${location}/result`, { headers: { range: 'bytes=100-199' } });
   expect([part.status, part.headers['content-range']]).toEqual([206, `bytes 100-199/${direct.text.length}`]);
   expect(part.text).toBe(direct.text.slice(100, 200));

@@ -78,6 +78,7 @@ const QUEUED: Job = {
   bodySha256: null,
   pipeline: null,
   target: null,
+  packageSha256: null,
   state: 'queued',
   rows: 0,
   scored: 0,

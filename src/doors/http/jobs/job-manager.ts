@@ -35,7 +35,7 @@ const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
 
 /** What a job knows of itself before it is scored. */
-const UNBEGUN = { rows: 0, scored: 0, rejected: 0, bytesRead: 0, errorCode: null, errorMessage: null };
+const UNBEGUN = { rows: 0, scored: 0, rejected: 0, bytesRead: 0, packageSha256: null, errorCode: null, errorMessage: null }; // biome-ignore format: one line
 
 /** A pipeline whose source is an upload. */
 export interface UploadPipeline {
@@ -282,7 +282,7 @@ export class JobManager {
   async #run(job: Job, signal: AbortSignal): Promise<void> {
     const running = this.#log.started(job);
     try {
-      const { counts, resultBytes } = await this.#score(job, signal);
+      const { counts, resultBytes, packageSha256 } = await this.#score(job, signal);
       const { rows, scored, rejected } = counts;
       this.#finish(job.id, {
         state: 'done',
@@ -291,6 +291,7 @@ export class JobManager {
         rejected,
         bytesRead: job.uploadBytes,
         resultBytes,
+        packageSha256,
         uploadBytes: 0,
       });
       this.#log.done(job, running, counts, resultBytes);

@@ -23,6 +23,7 @@ export function describeJob(job: Job) {
     state: job.state,
     modelId,
     modelVersion,
+    packageSha256: job.packageSha256,
     format: job.format,
     created: new Date(job.created).toISOString(),
     finished: job.finished === null ? null : new Date(job.finished).toISOString(),
@@ -48,6 +49,7 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
     const job = of(request);
     if (job.pipeline !== null) throw new SluiceError('not_found', `the predictions are in ${job.target}`);
     if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);
+    if (job.packageSha256 !== null) reply.header('sluice-package-sha256', job.packageSha256);
     return sendFile(request, reply, jobs.resultPath(job), job.resultBytes, CONTENT_TYPES[job.format], job.id);
   });
 }

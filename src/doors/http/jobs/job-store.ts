@@ -31,6 +31,8 @@ export interface Job {
   bytesRead: number;
   uploadBytes: number;
   resultBytes: number;
+  /** Hash of the package that scored it; null: it is not done. */
+  packageSha256: string | null;
   /** Milliseconds since 1970. */
   created: number;
   finished: number | null;
@@ -58,6 +60,7 @@ const COLUMNS: Record<keyof Job, string> = {
   bytesRead: 'bytesRead INTEGER NOT NULL',
   uploadBytes: 'uploadBytes INTEGER NOT NULL',
   resultBytes: 'resultBytes INTEGER NOT NULL',
+  packageSha256: 'packageSha256 TEXT',
   created: 'created INTEGER NOT NULL',
   finished: 'finished INTEGER',
   errorCode: 'errorCode TEXT',

@@ -20,6 +20,8 @@ export interface JobDone {
   counts: Readonly<RunCounts>;
   /** 0: the result went elsewhere. */
   resultBytes: number;
+  /** Of the package that scored it. */
+  packageSha256: string;
 }
 
 /** Called now and then while a job runs. */
@@ -65,7 +67,7 @@ export async function scoreJob(
       },
       beforeCommit: refuseNothingScored,
     });
-    return { counts, resultBytes: result.bytesWritten };
+    return { counts, resultBytes: result.bytesWritten, packageSha256: hosted.model.sha256 };
   } finally {
     await source.close();
     hosted.release();
@@ -96,7 +98,7 @@ export async function scoreUpload(
       onPart: watched(unit, onProgress),
       beforeCommit: refuseNothingScored,
     });
-    return { counts, resultBytes: 0 };
+    return { counts, resultBytes: 0, packageSha256: hosted.model.sha256 };
   } finally {
     hosted.release();
   }

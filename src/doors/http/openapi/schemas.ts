@@ -205,12 +205,27 @@ export const MODELS = {
 
 export const JOB = {
   type: 'object',
-  required: ['id', 'state', 'modelId', 'modelVersion', 'format', 'created', 'finished', 'progress', 'summary'],
+  required: [
+    'id',
+    'state',
+    'modelId',
+    'modelVersion',
+    'packageSha256',
+    'format',
+    'created',
+    'finished',
+    'progress',
+    'summary',
+  ],
   properties: {
     id: { type: 'string' },
     state: { type: 'string', enum: ['queued', 'running', 'done', 'failed', 'cancelled'] },
     modelId: { type: 'string' },
     modelVersion: { type: 'string' },
+    packageSha256: {
+      type: ['string', 'null'],
+      description: 'hash of the package that scored it; null: it is not done',
+    },
     format: { type: 'string', enum: ['json', 'csv', 'ndjson'] },
     created: { type: 'string', format: 'date-time' },
     finished: { type: ['string', 'null'], format: 'date-time' },
