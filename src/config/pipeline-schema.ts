@@ -48,6 +48,10 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       gate: Type.Optional(GateSchema),
       manifest: Type.Optional(SCORING.manifest({ otherwise: 'true' })),
       sign_key: Type.Optional(SCORING.sign_key({ otherwise: 'manifests are not signed' })),
+      require_lock: Type.Optional(SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK, else false' })),
+      require_signature: Type.Optional(
+        SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
+      ),
       report: Type.Optional(SCORING.report()),
       delivery: Type.Optional(
         choice(

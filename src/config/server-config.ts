@@ -45,6 +45,10 @@ export const ServerConfigSchema = Type.Object(
     }),
     registry: Type.Optional(registryAddress()),
     registry_options: RegistryOptionsSchema,
+    require_lock: Type.Optional(SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK, else false' })),
+    require_signature: Type.Optional(
+      SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
+    ),
     keys_file: Type.String({
       default: 'keys.yaml',
       description: 'API keys, written by `sluice keys`; reloaded when it changes',

@@ -298,9 +298,12 @@ export const ERRORS = {
   model_not_found: input('No such model, version or alias.', 'List the models.', 404),
   model_invalid: usage('The model package cannot be served.', 'Repair the package as the message says.'),
   model_hash_mismatch: usage(
-    'A file of a model package is not the one that was registered: it was changed, added or is gone.',
-    'Restore the file that is named, or register the package as a new version.',
+    'A file of a package is not the one registered.',
+    'Restore it, or register a new version.',
   ),
+  lock_missing: usage('A package has no package.lock, and one is required.', 'Write it: sluice model seal.'),
+  signature_missing: usage('A package is not signed, and has to be.', 'Have it signed: sluice model sign.'),
+  signature_invalid: usage('A package is not as a trusted key signed it.', 'Find out who changed or signed it.'),
   registration_refused: usage(
     'The model cannot be registered as it is.',
     'Do what the message says and register again.',

@@ -1,9 +1,8 @@
 // The DSSE envelope around a statement: signed with Ed25519 or P-256 if there is a key, and sealed against accidents in any case.
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from 'node:crypto';
+import { preAuthentication, STATEMENT_TYPE } from '../core/dsse.ts';
 import { SluiceError } from '../core/errors.ts';
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
-
-const PAYLOAD_TYPE = 'application/vnd.in-toto+json';
 
 interface Signature {
   keyid: string;
@@ -16,12 +15,6 @@ interface Envelope {
   /** Of the envelope without this member, as canonical JSON: it finds accidents, also where nothing is signed. */
   sha256: string;
   signatures: Signature[];
-}
-
-/** What DSSE signs: type and payload, each with its length in front. */
-export function preAuthentication(payload: Uint8Array): Buffer {
-  const head = `DSSEv1 ${PAYLOAD_TYPE.length} ${PAYLOAD_TYPE} ${payload.length} `;
-  return Buffer.concat([Buffer.from(head), payload]);
 }
 
 /** SHA-256 of the public key as SubjectPublicKeyInfo. */
@@ -53,7 +46,7 @@ export function seal(statement: JsonValue, key: KeyObject | null): string {
     const sig = sign(algorithmOf(key), preAuthentication(payload), key).toString('base64');
     signatures.push({ keyid: keyIdOf(key), sig });
   }
-  const body = { payload: payload.toString('base64'), payloadType: PAYLOAD_TYPE, signatures };
+  const body = { payload: payload.toString('base64'), payloadType: STATEMENT_TYPE, signatures };
   return `${canonicalJson({ ...body, sha256: checksum(body) } as unknown as JsonValue)}\n`;
 }
 
@@ -90,7 +83,7 @@ export function unseal(text: string, key: KeyObject | null): Opened {
     throw damaged('its payload is not in the form that was signed');
   }
   if (`${canonicalJson(envelope as unknown as JsonValue)}\n` !== text) throw damaged('it was written by somebody else');
-  if (envelope.payloadType !== PAYLOAD_TYPE) throw damaged('its payload is of another type');
+  if (envelope.payloadType !== STATEMENT_TYPE) throw damaged('its payload is of another type');
   if (envelope.sha256 !== checksum(body)) throw damaged('it was changed after it was written');
   if (key === null) return { statement, signedBy: envelope.signatures.map((s) => s.keyid) };
   const id = keyIdOf(key);

@@ -94,7 +94,7 @@ function tableLines(words: string, { description, arguments: args, flags }: Comm
 
 /** `export interface ScoreFlags`: what the command gets from commander. */
 function typeLines(words: string, { flags }: CommandSpec): string[] {
-  const name = words.replaceAll(/(?:^| )(\w)/g, (_, letter: string) => letter.toUpperCase());
+  const name = words.replaceAll(/(?:^|[ -])(\w)/g, (_, letter: string) => letter.toUpperCase());
   return [
     '',
     `export interface ${name}Flags {`,

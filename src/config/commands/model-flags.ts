@@ -41,6 +41,8 @@ export const MODEL_COMMANDS = {
       description: word('a sentence kept in model.yaml', 'text'),
       require_batch_invariance: { schema: toggle('refuse a model whose bits change with the batch size') },
       alias: word('point this alias to the new version', 'alias'),
+      sign_key: file('sign the package with this private key (PEM; P-256, P-384 or P-521)'),
+      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
       registry: registryFlag,
       dry_run: switchFlag('show model.yaml and the report, register nothing'),
       json,
@@ -61,6 +63,25 @@ export const MODEL_COMMANDS = {
     description: 'write package.lock, the list of its files, into a package that has none',
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: { registry: registryFlag },
+  },
+  'model sign': {
+    description: 'sign a package: model.sig beside its files, in the model-signing format of the OpenSSF',
+    arguments: [ref('id, id:version, id@alias or a folder')],
+    flags: {
+      key: { ...file('private key (PEM; P-256, P-384 or P-521)'), required: true },
+      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      registry: registryFlag,
+    },
+  },
+  'model verify-signature': {
+    description: 'check who signed a package, and that it is what was signed',
+    arguments: [ref('id, id:version, id@alias or a folder')],
+    flags: {
+      key: file('public key (PEM) that has to have signed it'),
+      certificates: file('PEM with the roots that the certificate of whoever signed has to lead to'),
+      registry: registryFlag,
+      json,
+    },
   },
   'model alias': {
     description: 'point an alias to a version, or remove it',

@@ -89,6 +89,14 @@ export const SCORE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      require_lock: { schema: SCORING.require_lock({ otherwise: '$SLUICE_REQUIRE_LOCK' }) },
+      require_signature: {
+        schema: SCORING.require_signature({
+          otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for',
+        }),
+        value: 'file',
+        complete: 'file',
+      },
       deadline: { schema: SCORING.deadline(), value: 'time' },
       resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),

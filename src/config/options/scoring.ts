@@ -48,6 +48,9 @@ export const SCORING = {
     Type.Boolean(at('leave a manifest beside an output file: what made it, and proof that it is whole', door)),
   sign_key: (door: Door<string> = {}) =>
     text('private key (PEM; Ed25519 or P-256) with which manifests are signed', door),
+  require_lock: (door: Door<boolean> = {}) => Type.Boolean(at('load only packages that have a package.lock', door)),
+  require_signature: (door: Door<string> = {}) =>
+    text('load only packages signed with this: PEM file with the public key, or with the certificates trusted', door),
   delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),
   compression: (description: string, door: Door<(typeof COMPRESSIONS)[number]> = {}) =>
     choice(description, COMPRESSIONS, door),

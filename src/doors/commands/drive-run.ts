@@ -234,7 +234,7 @@ export interface DrivenContext extends RunContext {
 
 /** What a run needs of this process. */
 export async function contextFor(
-  spec: Pick<RunSpec, 'score' | 'report'>,
+  spec: Pick<RunSpec, 'score' | 'report' | 'require_lock' | 'require_signature'>,
   {
     name,
     registry: address,
@@ -246,6 +246,7 @@ export async function contextFor(
 ): Promise<DrivenContext> {
   const registry = await openRegistry(address, {
     log,
+    trust: spec,
     onLookup: (outcome) => metrics?.lookups.inc({ outcome }),
   });
   let host: Promise<ModelHost> | null = null;

@@ -48,6 +48,8 @@ export const COMMAND_TABLES = {
       {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
       {"name":"no-manifest","description":"leave no manifest beside the output"},
       {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
+      {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
+      {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
       {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
@@ -322,6 +324,8 @@ export const COMMAND_TABLES = {
       {"name":"description","value":"text","description":"a sentence kept in model.yaml"},
       {"name":"require-batch-invariance","description":"refuse a model whose bits change with the batch size"},
       {"name":"alias","value":"alias","description":"point this alias to the new version"},
+      {"name":"sign-key","value":"file","description":"sign the package with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
+      {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"dry-run","description":"show model.yaml and the report, register nothing"},
       {"name":"json","description":"print a JSON document"},
@@ -356,6 +360,25 @@ export const COMMAND_TABLES = {
     arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
     flags: [
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model sign": {
+    description: "sign a package: model.sig beside its files, in the model-signing format of the OpenSSF",
+    arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
+    flags: [
+      {"name":"key","value":"file","description":"private key (PEM; P-256, P-384 or P-521)","required":true,"complete":"file"},
+      {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model verify-signature": {
+    description: "check who signed a package, and that it is what was signed",
+    arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
+    flags: [
+      {"name":"key","value":"file","description":"public key (PEM) that has to have signed it","complete":"file"},
+      {"name":"certificates","value":"file","description":"PEM with the roots that the certificate of whoever signed has to lead to","complete":"file"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
     ],
   },
   "model alias": {
@@ -490,6 +513,8 @@ export interface ScoreFlags {
   pushGateway?: string;
   noManifest?: boolean;
   signKey?: string;
+  requireLock?: boolean;
+  requireSignature?: string;
   deadline?: string;
   resume?: boolean;
   restart?: boolean;
@@ -716,6 +741,8 @@ export interface ModelAddFlags {
   description?: string;
   requireBatchInvariance?: boolean;
   alias?: string;
+  signKey?: string;
+  certificates?: string;
   registry?: string;
   dryRun?: boolean;
   json?: boolean;
@@ -738,6 +765,19 @@ export interface ModelVerifyFlags {
 
 export interface ModelSealFlags {
   registry?: string;
+}
+
+export interface ModelSignFlags {
+  key: string;
+  certificates?: string;
+  registry?: string;
+}
+
+export interface ModelVerifySignatureFlags {
+  key?: string;
+  certificates?: string;
+  registry?: string;
+  json?: boolean;
 }
 
 export interface ModelAliasFlags {

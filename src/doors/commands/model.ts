@@ -1,17 +1,18 @@
 // `sluice model`: bring a model, look at the registry, move aliases, verify packages.
-import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
-import { loadPackage, versionOf } from '../../model/package/load-package.ts';
+import { versionOf } from '../../model/package/load-package.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import { isRemote } from '../../model/registry/address.ts';
 import { type ModelEntry, nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
+import { packageOf, readSigner, signPackage, verifySigned, writeLock } from './model-seals.ts';
 import { openRegistry } from './open-registry.ts';
+
+type SignsModel = (model: ModelPackage) => string;
 
 const DELIMITER_WORDS: Record<string, string> = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' };
 
@@ -38,7 +39,9 @@ export function addModelCommand(program: Command): void {
   );
   addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
   addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
-  addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(seal);
+  addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(writeLock);
+  addFlags(model.command('sign'), COMMAND_TABLES['model sign']).action(signPackage);
+  addFlags(model.command('verify-signature'), COMMAND_TABLES['model verify-signature']).action(verifySigned);
   addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
@@ -54,6 +57,7 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
       import('../../config/yaml.ts'),
     ]);
   const registry = await openRegistry(flags.registry, { create: true });
+  const signed = await signatureFor(flags);
   const id =
     flags.id ??
     path
@@ -71,12 +75,7 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   if (versions.includes(version)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
   const tolerance = flags.tolerance === undefined ? undefined : Number(flags.tolerance);
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
-  const delimiter = flags.delimiter === undefined ? undefined : (DELIMITER_WORDS[flags.delimiter] ?? flags.delimiter);
-  if (delimiter !== undefined && delimiter.length !== 1)
-    throw new SluiceError(
-      'usage',
-      `--delimiter takes one of ${Object.keys(DELIMITER_WORDS).join(', ')}, or one character`,
-    );
+  const delimiter = delimiterIn(flags);
   const proposal = await proposePackage({
     onnxFile,
     trainingFile: flags.trainingData,
@@ -108,7 +107,7 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
     return;
   }
   // A registry that numbers versions itself may have given another one.
-  const given = await addProposal(registry, proposal);
+  const given = await addProposal(registry, proposal, signed);
   const registered = `${id}:${given}`;
   if (flags.alias !== undefined) await registry.moveAlias(id, flags.alias, given, whoAmI());
   tell(`registered ${registered}${flags.alias === undefined ? '' : `, ${id}@${flags.alias} points to it`}`);
@@ -117,6 +116,25 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
       ? JSON.stringify({ model: registered, registered: true, manifest: proposal.manifest, report: proposal.report })
       : registered,
   );
+}
+
+/** @throws SluiceError usage */
+function delimiterIn(flags: ModelAddFlags): string | undefined {
+  const delimiter = flags.delimiter === undefined ? undefined : (DELIMITER_WORDS[flags.delimiter] ?? flags.delimiter);
+  if (delimiter !== undefined && delimiter.length !== 1)
+    throw new SluiceError(
+      'usage',
+      `--delimiter takes one of ${Object.keys(DELIMITER_WORDS).join(', ')}, or one character`,
+    );
+  return delimiter;
+}
+
+/** What signs a package that is registered, if a key is given. @throws SluiceError usage */
+async function signatureFor({ signKey, certificates }: ModelAddFlags): Promise<SignsModel | undefined> {
+  if (signKey === undefined) return undefined;
+  const signer = await readSigner(signKey, certificates);
+  const { signModel } = await import('../../model/signing/model-signature.ts');
+  return (model) => signModel(model, signer);
 }
 
 /** Each with the package hashes of its versions; null where a package cannot be read. */
@@ -172,28 +190,6 @@ async function verify(ref: string, flags: { registry?: string; json?: boolean })
   out(flags.json ? JSON.stringify(report) : reportMarkdown(report));
   if (report.selfTest && !report.selfTest.passed)
     throw new SluiceError('self_test_failed', `${model.ref}: ${selfTestText(report.selfTest)}`);
-}
-
-/** A package folder, or what a reference means. */
-const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
-  existsSync(path.join(ref, 'model.yaml')) ? loadPackage(ref) : (await openRegistry(registry)).resolve(ref);
-
-async function seal(ref: string, flags: { registry?: string }): Promise<void> {
-  const { sealPackage } = await import('../../model/package/package-lock.ts');
-  const model = await packageOf(ref, flags.registry);
-  assertOwnFolder(model, ref, flags.registry);
-  if (!(await sealPackage(model.folder))) tell(`${model.ref} has its package.lock, and is as it says`);
-  out(`${model.ref} ${model.sha256}`);
-}
-
-/** What a remote registry keeps cannot be changed here: the folder is a copy. @throws SluiceError usage */
-function assertOwnFolder({ ref: found }: ModelPackage, ref: string, registry: string | undefined): void {
-  const address = registry ?? process.env.SLUICE_REGISTRY;
-  if (existsSync(path.join(ref, 'model.yaml')) || address === undefined || !isRemote(address)) return;
-  throw new SluiceError(
-    'usage',
-    `${found} is kept by ${address}: seal or sign the folder, then add it as a new version`,
-  );
 }
 
 async function moveAlias(

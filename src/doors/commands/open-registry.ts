@@ -7,6 +7,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { isRemote } from '../../model/registry/address.ts';
 import type { Registry } from '../../model/registry/registry.ts';
+import { type TrustPolicy, trusting, trustSaid } from '../../model/registry/trusted.ts';
 import { textLog } from '../../monitor/open-log.ts';
 
 /** The models that come with Sluice. */
@@ -15,18 +16,21 @@ export const BUNDLED_MODELS = fileURLToPath(new URL('../../bundled/', import.met
 /**
  * Where models are looked for: the registry named, or $SLUICE_REGISTRY, or ./models; then the bundled ones. A folder,
  * `s3://bucket/prefix` or `mlflow+https://host`; options of the latter two default to $SLUICE_REGISTRY_OPTIONS__….
- * @throws SluiceError usage
+ * Only packages that are trusted come out of it, if `trust` or the environment says so. @throws SluiceError usage
  */
 export async function openRegistry(
   address: string | undefined,
   options: {
     create?: boolean;
     remote?: RegistryOptions;
+    /** Beyond what the environment asks for; `nothing`: whatever it asks for. */
+    trust?: TrustPolicy | 'nothing';
     log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
   const named = address ?? process.env.SLUICE_REGISTRY;
+  const trust = options.trust === 'nothing' ? {} : trustSaid(options.trust ?? {}, process.env);
   // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
   const { FolderRegistry } = await import('../../model/registry/folder.ts');
   if (named !== undefined && isRemote(named)) {
@@ -34,16 +38,17 @@ export async function openRegistry(
       import('../../model/registry/open.ts'),
       import('../../config/registry-options.ts'),
     ]);
-    return openRemote(named, {
+    const remote = openRemote(named, {
       options: options.remote ?? registryOptions(process.env),
       env: process.env,
       behind: new FolderRegistry([BUNDLED_MODELS]),
       log: options.log ?? textLog(),
       ...(options.onLookup ? { onLookup: options.onLookup } : {}),
     });
+    return trusting(remote, trust);
   }
   if (named !== undefined && options.create !== true && !existsSync(named)) {
     throw new SluiceError('usage', `the registry folder ${named} is not there`);
   }
-  return new FolderRegistry([named ?? path.resolve('models'), BUNDLED_MODELS]);
+  return trusting(new FolderRegistry([named ?? path.resolve('models'), BUNDLED_MODELS]), trust);
 }

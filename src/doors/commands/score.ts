@@ -81,6 +81,8 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.allowEmpty ? { allow_empty: true } : {}),
       ...(isOff(options) ? { manifest: false } : {}),
       ...(options.signKey === undefined ? {} : { sign_key: options.signKey }),
+      ...(options.requireLock ? { require_lock: true } : {}),
+      ...(options.requireSignature === undefined ? {} : { require_signature: options.requireSignature }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       ...(gate === null ? {} : { gate }),

@@ -44,6 +44,7 @@ async function runService(flags: ServeFlags): Promise<void> {
   const faults: NonNullable<ServeOptions['faults']> = { hear: () => {} };
   const registry = await openRegistry(flags.registry ?? config.registry, {
     remote: config.registry_options,
+    trust: config,
     log,
     onLookup: (outcome) => lookups.hear(outcome),
   });

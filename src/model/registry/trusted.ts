@@ -1,0 +1,67 @@
+// A registry of which only what is trusted comes through: packages with a lock, or signed with a key or certificate that is known.
+import { readFile } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import type { ModelPackage } from '../package/model-package.ts';
+import { LOCK } from '../package/package-hash.ts';
+import type { Registry } from './registry.ts';
+
+/** What a package has to have before it is loaded. */
+export interface TrustPolicy {
+  /** package.lock. */
+  require_lock?: boolean;
+  /** A signature: PEM file with the public key, or with the certificates that are trusted. */
+  require_signature?: string;
+}
+
+/** What the environment asks for, unless something else is said. */
+export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefined>): TrustPolicy => {
+  const signature = said.require_signature ?? env.SLUICE_REQUIRE_SIGNATURE;
+  const lock = said.require_lock ?? ['1', 'true'].includes(env.SLUICE_REQUIRE_LOCK ?? '');
+  return { require_lock: lock, ...(signature ? { require_signature: signature } : {}) };
+};
+
+/**
+ * The registry itself where nothing is asked for. A package is checked once as long as it is held: a change makes another one of it.
+ * @throws SluiceError usage: the file of keys cannot be read, or holds none
+ */
+export async function trusting(registry: Registry, policy: TrustPolicy): Promise<Registry> {
+  if (!policy.require_lock && policy.require_signature === undefined) return registry;
+  const check = await checkOf(policy);
+  const checked = new WeakMap<ModelPackage, Promise<void>>();
+  const resolve = async (reference: string): Promise<ModelPackage> => {
+    const model = await registry.resolve(reference);
+    const known = checked.get(model) ?? check(model);
+    checked.set(model, known);
+    known.catch(() => checked.delete(model));
+    await known;
+    return model;
+  };
+  return {
+    resolve,
+    list: () => registry.list(),
+    history: (id) => registry.history(id),
+    moveAlias: async (id, alias, to, ...who) => {
+      if (to !== null) await resolve(`${id}:${to}`);
+      return registry.moveAlias(id, alias, to, ...who);
+    },
+    add: (id, version, folder) => registry.add(id, version, folder),
+  };
+}
+
+async function checkOf(policy: TrustPolicy): Promise<(model: ModelPackage) => Promise<void>> {
+  const file = policy.require_signature;
+  const signing = file === undefined ? null : await import('../signing/model-signature.ts');
+  const pem = file === undefined ? '' : await readFile(file, 'utf8').catch(unreadable(file));
+  const trust = signing?.trustOf(pem, file!);
+  return async (model) => {
+    if (policy.require_lock && !model.locked) {
+      throw new SluiceError('lock_missing', `${model.ref} has no ${LOCK}, and only packages that have one are loaded`);
+    }
+    if (signing && trust) await signing.verifySignature(model, trust);
+  };
+}
+
+const unreadable = (file: string) => (cause: unknown) => {
+  throw new SluiceError('usage', `${file} cannot be read: ${fileFault(cause)}`, { cause });
+};

@@ -1,0 +1,160 @@
+// model.sig: a package signed with a key or a certificate, as `model_signing` of the OpenSSF writes and reads it: a Sigstore bundle, made and
+// checked without a network.
+import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify, X509Certificate } from 'node:crypto'; // biome-ignore format: one line
+import { preAuthentication, STATEMENT_TYPE } from '../../core/dsse.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { type ModelPackage, readPackageFile } from '../package/model-package.ts';
+import { SIGNATURE } from '../package/package-hash.ts';
+import { isForSigning, leadsToRoot, readCertificates } from './certificate-chains.ts';
+import { assertSigned, readModelStatement, statementFor } from './model-statement.ts';
+
+const BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
+
+/** The hash that goes with a curve. */
+const HASHES: Readonly<Record<string, string>> = { prime256v1: 'sha256', secp384r1: 'sha384', secp521r1: 'sha512' };
+
+const hashFor = (key: KeyObject): string | undefined =>
+  key.asymmetricKeyType === 'ec' ? HASHES[key.asymmetricKeyDetails?.namedCurve ?? ''] : undefined;
+
+interface Bundle {
+  mediaType: string;
+  verificationMaterial: {
+    publicKey?: { hint?: string | null };
+    x509CertificateChain?: { certificates: { rawBytes: string }[] };
+    tlogEntries: unknown[];
+  };
+  dsseEnvelope: { payload: string; payloadType: string; signatures: { sig: string; keyid: string }[] };
+}
+
+/** What signs: a private key, and the certificates that vouch for it, its own first. */
+export interface ModelSigner {
+  key: KeyObject;
+  certificates: readonly X509Certificate[];
+}
+
+/** What is trusted: a public key, or the roots of certificates. */
+export type ModelTrust =
+  | { kind: 'key'; key: KeyObject }
+  | { kind: 'certificates'; certificates: readonly X509Certificate[] };
+
+/** SHA-256 of the public key in PEM, which is how bundles name it. */
+export const hintOf = (key: KeyObject): string =>
+  createHash('sha256')
+    .update((key.type === 'private' ? createPublicKey(key) : key).export({ type: 'spki', format: 'pem' }))
+    .digest('hex');
+
+/**
+ * A private key in PEM, and certificates in PEM if it is one's own that shall be told.
+ * @throws SluiceError usage: no key on P-256, P-384 or P-521, or a certificate of another key
+ */
+export function signerOf(pem: string, file: string, certificates: { pem: string; file: string } | null): ModelSigner {
+  let key: KeyObject;
+  try {
+    key = createPrivateKey(pem);
+  } catch (cause) {
+    throw new SluiceError('usage', `${file} holds no private key in PEM without a passphrase`, { cause });
+  }
+  if (!hashFor(key)) throw new SluiceError('usage', `${file} holds a key that is not on P-256, P-384 or P-521`);
+  const chain = certificates === null ? [] : readCertificates(certificates.pem, certificates.file);
+  if (certificates !== null && !chain[0]!.checkPrivateKey(key)) {
+    throw new SluiceError('usage', `the first certificate of ${certificates.file} is not that of the key in ${file}`);
+  }
+  return { key, certificates: chain };
+}
+
+/** What a PEM file says is trusted. @throws SluiceError usage */
+export function trustOf(pem: string, file: string): ModelTrust {
+  if (pem.includes('BEGIN CERTIFICATE')) return { kind: 'certificates', certificates: readCertificates(pem, file) };
+  let key: KeyObject;
+  try {
+    if (/PRIVATE KEY/.test(pem)) throw new Error('it is a private key');
+    key = createPublicKey(pem);
+  } catch (cause) {
+    throw new SluiceError('usage', `${file} holds neither a public key nor certificates in PEM`, { cause });
+  }
+  if (!hashFor(key)) throw new SluiceError('usage', `${file} holds a key that is not on P-256, P-384 or P-521`);
+  return { kind: 'key', key };
+}
+
+/** The text of model.sig for a package as it was loaded. */
+export function signModel(model: Pick<ModelPackage, 'ref' | 'files'>, { key, certificates }: ModelSigner): string {
+  const payload = Buffer.from(statementFor(model));
+  const sig = sign(hashFor(key), preAuthentication(payload), key).toString('base64');
+  const chain = certificates.map((c) => ({ rawBytes: c.raw.toString('base64') }));
+  const bundle: Bundle = {
+    mediaType: BUNDLE,
+    verificationMaterial: {
+      ...(chain.length > 0 ? { x509CertificateChain: { certificates: chain } } : { publicKey: { hint: hintOf(key) } }),
+      tlogEntries: [],
+    },
+    dsseEnvelope: {
+      payload: payload.toString('base64'),
+      payloadType: STATEMENT_TYPE,
+      signatures: [{ sig, keyid: '' }],
+    },
+  };
+  return `${JSON.stringify(bundle)}\n`;
+}
+
+const invalid = (how: string, cause?: unknown): SluiceError =>
+  new SluiceError('signature_invalid', `${SIGNATURE} ${how}`, { cause });
+
+/** The key that has to have made the signature, and whose it is said to be. @throws SluiceError signature_invalid */
+function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: string } {
+  const { publicKey, x509CertificateChain } = bundle.verificationMaterial;
+  if (trust.kind === 'key') {
+    const hint = hintOf(trust.key);
+    if (publicKey?.hint && publicKey.hint !== hint) throw invalid('was made with another key');
+    return { key: trust.key, by: `key ${hint}` };
+  }
+  if (!x509CertificateChain) throw invalid('was made with a key, and certificates are asked for');
+  const [signer, ...between] = x509CertificateChain.certificates.map(
+    (c) => new X509Certificate(Buffer.from(c.rawBytes, 'base64')),
+  );
+  if (!leadsToRoot(signer!, between, trust.certificates)) {
+    throw invalid('was made with a certificate that leads to none of those that are trusted');
+  }
+  if (!isForSigning(signer!)) throw invalid('was made with a certificate that is not for signatures');
+  return { key: signer!.publicKey, by: signer!.subject.replaceAll('\n', ', ') };
+}
+
+/**
+ * Checks a bundle, whoever wrote it, against a package and what is trusted; tells who signed.
+ * @throws SluiceError signature_invalid
+ */
+export function verifyModel(
+  model: Pick<ModelPackage, 'ref' | 'files'>,
+  text: string,
+  trust: ModelTrust,
+): { by: string } {
+  let bundle: Bundle;
+  let payload: Buffer;
+  let signature: Buffer;
+  let signed: ReturnType<typeof signedWith>;
+  try {
+    bundle = JSON.parse(text) as Bundle;
+    const { dsseEnvelope, mediaType } = bundle;
+    if (mediaType !== BUNDLE || dsseEnvelope.payloadType !== STATEMENT_TYPE) throw new Error('another type');
+    if (dsseEnvelope.signatures.length !== 1) throw new Error('not one signature');
+    payload = Buffer.from(dsseEnvelope.payload, 'base64');
+    signature = Buffer.from(dsseEnvelope.signatures[0]!.sig, 'base64');
+    signed = signedWith(bundle, trust);
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    throw invalid('is no signature in the model-signing format', cause);
+  }
+  const hash = hashFor(signed.key);
+  if (!hash || !verify(hash, preAuthentication(payload), signed.key, signature)) {
+    throw invalid('was changed, or made with another key');
+  }
+  assertSigned(model, readModelStatement(payload));
+  return { by: signed.by };
+}
+
+/** The signature of a loaded package, checked. @throws SluiceError signature_missing | signature_invalid | model_hash_mismatch */
+export async function verifySignature(model: ModelPackage, trust: ModelTrust): Promise<{ by: string }> {
+  if (!model.files.some((f) => f.name === SIGNATURE)) {
+    throw new SluiceError('signature_missing', `${model.ref} is not signed: it has no ${SIGNATURE}`);
+  }
+  return verifyModel(model, (await readPackageFile(model, SIGNATURE)).toString(), trust);
+}
