@@ -119,7 +119,7 @@ describe('losses', () => {
 });
 
 describe('a registration that the table contradicts', () => {
-  const table = tableOf(rowsOf(4000));
+  const table = tableOf(rowsOf(2500));
   const WRONG: readonly [string, Partial<RegisterOptions>, RegExp][] = [
     ['two columns exchanged', { encoding: encoding({ order: ['b', 'a', 'c'] }) }, /b and a exchanged|order of the table/],
     ['codes the other way round', { encoding: encoding({ codes: { c: { rent: 2, own: 1, parents: 0 } } }) }, /codes of c/],
@@ -145,7 +145,7 @@ describe('a registration that the table contradicts', () => {
     const { report } = await register(table, { force: 'not needed' });
     expect(report.witness!.forced).toBeNull();
     const { fit, swaps } = report.witness!;
-    expect(fit).toMatchObject({ rows: 4000, auc: expect.closeTo(0.86, 1), explainedVariance: null });
+    expect(fit).toMatchObject({ rows: 2500, auc: expect.closeTo(0.86, 1), explainedVariance: null });
     expect(fit!.logLoss).toBeLessThan(0.6);
     expect(Math.abs(fit!.calibration!.slope! - 1)).toBeLessThan(0.15);
     expect(swaps!.tried).toBe(swaps!.offered);
@@ -214,7 +214,7 @@ describe('predictions that do not come out', () => {
 
 describe('the background', () => {
   const backgroundOf = ({ files: parts }: Proposal) => (parts.get('background.csv') as string).trimEnd().split('\n');
-  test('--background and --background-rows', async () => {
+  checkTest('--background and --background-rows', async () => {
     const table = tableOf(rowsOf(300));
     const header = ['c', 'extra', 'b', 'a'];
     const given = { file: 'near-the-cut-off.csv', header, rows: [['own', 'x', '1', '0.5'], ['rent', 'y', '', '1'], ['?!', 'z', '1', '1']] }; // biome-ignore format: a table
