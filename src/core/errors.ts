@@ -308,6 +308,10 @@ export const ERRORS = {
     'The model cannot be registered as it is.',
     'Do what the message says and register again.',
   ),
+  registration_contradicted: usage(
+    'The training table contradicts the registration: another order, other codes, another class or value for missing fits better.',
+    'Register it as the message says, or with --force and the reason, which is kept in the package.',
+  ),
   training_data_invalid: usage('The training table cannot be read.', 'Give a delimited UTF-8 file with a header row.'),
   self_test_failed: usage(
     'The model does not reproduce the predictions of the training library.',

@@ -30,6 +30,12 @@ export interface RegisterOptions {
   expectedRows?: { header: readonly string[]; rows: readonly (readonly string[])[] };
   tolerance?: number;
   requireBatchInvariance?: boolean;
+  /** Applications that effects are measured against; default: a sample of the training table. */
+  background?: { file: string; header: readonly string[]; rows: readonly (readonly string[])[] };
+  /** Rows of the background; default 100. */
+  backgroundRows?: number;
+  /** Why a registration that the training table contradicts is made all the same. */
+  force?: string;
   /** covers.json: training rows at the nodes of the trees, for path-dependent effects. */
   covers?: string;
   /** Milliseconds the speed is measured for; default 700. */

@@ -7,6 +7,7 @@ import { type Explainer, NotExplainable } from '../inference/explain/explainer.t
 import type { Covers } from '../inference/explain/trees.ts';
 import { probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
+import type { BackgroundRows } from './background-rows.ts';
 import type { Draft } from './draft.ts';
 import { refusal } from './findings.ts';
 import type { Report } from './report.ts';
@@ -24,7 +25,7 @@ export interface ChosenExplanation {
 export async function chooseExplanation(
   draft: Draft,
   manifest: Manifest,
-  background: readonly (readonly string[])[],
+  background: BackgroundRows,
 ): Promise<ChosenExplanation> {
   const { options, bytes, probe, findings } = draft;
   const explain: NonNullable<Manifest['explain']> = { background: BACKGROUND_FILE };
@@ -34,7 +35,7 @@ export async function chooseExplanation(
     explain.covers = COVERS_FILE;
     explain.method = 'tree_path_dependent';
   }
-  const encoded = encodeRows(manifest, background, draft.fields);
+  const encoded = encodeRows(manifest, background.rows, background.fields);
   const { explainer, reasons } = await createExplainer({
     bytes,
     manifest: { ...manifest, explain },
@@ -45,7 +46,7 @@ export async function chooseExplanation(
     throw cause instanceof NotExplainable ? refusal(`interpretation: ${cause.message}`) : cause;
   });
   const { method, space } = explainer;
-  findings.info(summary(explainer, reasons, encoded.rows));
+  findings.info(summary(explainer, reasons, `${encoded.rows} rows of ${background.of}`));
   if (manifest.task === 'binary') {
     findings.assumed(
       'reasons carry the names of the columns until model.yaml gives them codes and texts (reasons: {column: {code, text}}, or none)',
@@ -57,10 +58,10 @@ export async function chooseExplanation(
   };
 }
 
-function summary({ method, space }: Explainer, reasons: readonly string[], rows: number): string {
+function summary({ method, space }: Explainer, reasons: readonly string[], rows: string): string {
   return method === 'sampling'
     ? `Effects are estimated by sampling, with standard errors: ${reasons.join('; ')}.`
-    : `Effects of the columns are exact (${method}), in ${space}, against ${rows} training rows.`;
+    : `Effects of the columns are exact (${method}), in ${space}, against ${rows}.`;
 }
 
 function readCovers(text: string): Covers {

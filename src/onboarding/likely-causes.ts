@@ -8,8 +8,14 @@ import { LINKS } from './links.ts';
 
 type Tested = Pick<Expectation, 'expected' | 'rowOf'> & { readonly scores: Scores };
 
-export function likelyCauses({ model, columns }: Draft, manifest: Manifest, tested: Tested): string {
-  const causes = tellingPredictions(manifest, tested);
+/** `known`: what was found of the rows that differ; it comes first. */
+export function likelyCauses(
+  { model, columns }: Draft,
+  manifest: Manifest,
+  tested: Tested,
+  known: readonly string[],
+): string {
+  const causes = [...known, ...tellingPredictions(manifest, tested)];
   if (looksIsotonic(model.graph)) {
     causes.push('isotonic calibration is exported wrongly by up to 0.05: calibrate with method="sigmoid"');
   }

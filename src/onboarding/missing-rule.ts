@@ -23,6 +23,14 @@ export function setMissing({ spec }: DraftColumn, { values: _, ...choice }: Miss
   spec.missing = { values: spec.missing!.values!, ...choice };
 }
 
+/** What missing becomes, in words. */
+export const choiceWords = ({ as, value }: MissingChoice): string =>
+  as === undefined || as === 'nan' ? 'NaN' : JSON.stringify(value);
+
+/** The same as `missing` of an encoding file says it. */
+export const ruleOf = ({ as, value }: MissingChoice): MissingRule =>
+  as === 'error' ? 'error' : as === 'value' || as === 'category' ? value! : 'nan';
+
 function applyRule(column: DraftColumn, rule: MissingRule, problems: string[]): void {
   const { codes, name } = column.spec;
   if (rule === 'error') setMissing(column, { as: 'error' });

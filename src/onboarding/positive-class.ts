@@ -17,6 +17,16 @@ const BAD_OUTCOME =
 /** Words of such a name: is_charged_off_flag. */
 const NAME_WORDS = 4;
 
+/** true: of these two classes the first is the one a lender does not want, by its name or that of the outcome. */
+function isBadClass(label: ClassLabel, other: ClassLabel | undefined, outcome: string | null): boolean {
+  const [word, rest] = [label, other].map((c) => String(c).toLowerCase());
+  if (BAD.includes(word!) || GOOD.includes(rest!)) return !GOOD.includes(word!);
+  const bad = outcome !== null && namesBadOutcome(outcome);
+  return bad ? word === '1' : rest === '1';
+}
+
+export const isGoodWord = (word: string): boolean => GOOD.includes(word.toLowerCase());
+
 function namesBadOutcome(column: string): boolean {
   const words = column.toLowerCase().split(/[\W_]/);
   const from = (at: number) => Array.from({ length: NAME_WORDS }, (_, n) => words.slice(at, at + n + 1).join(''));
@@ -29,7 +39,12 @@ export function positiveOf(classes: readonly ClassLabel[], { options, outcome, f
     const found = classes.find((c) => String(c) === options.positiveClass);
     if (found === undefined)
       throw refusal(`--positive-class ${options.positiveClass} is none of ${classes.join(', ')}`);
-    findings.info(`The probability is that of class ${found}.`);
+    const other = classes.find((c) => c !== found);
+    if (isBadClass(found, other, outcome)) {
+      findings.assumed(
+        `the probability is that of class ${found} of ${outcome ?? 'the outcome'}, as --positive-class says, and falls as class ${other} becomes likelier; decisions and reasons take a high probability as good (--positive-class ${other} serves 1 minus that)`,
+      );
+    } else findings.info(`The probability is that of class ${found}.`);
     return found;
   }
   const column = outcome ?? 'the outcome';

@@ -3,6 +3,7 @@ import path from 'node:path';
 import { VERSION } from '../core/version.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
+import { backgroundOf } from './background-rows.ts';
 import { computeBaseline } from './baseline.ts';
 import type { Draft, Proposal, RegisterOptions, Sources } from './draft.ts';
 import { draftColumns } from './draft-columns.ts';
@@ -11,13 +12,14 @@ import { refusal } from './findings.ts';
 import { checkNaN, learnOutputs } from './first-run.ts';
 import { describeOnnx, measureSpeed } from './measure.ts';
 import { reportUnresolved, resolveMissing } from './missing-search.ts';
-import { pickRows, toCsv } from './package-files.ts';
+import { toCsv } from './package-files.ts';
+import { comparePortfolios } from './portfolio-change.ts';
 import { isInvariant, type Report } from './report.ts';
 import { type ScoredSample, scoreSample } from './score-checks.ts';
 import { expectationOf, runSelfTest, SELF_TEST_EXPECTED_FILE, SELF_TEST_FILE, selfTestFiles } from './self-test.ts';
 import { openSources } from './sources.ts';
+import { askTrainingTable } from './witness.ts';
 
-const BACKGROUND_ROWS = 100;
 /** Rounding stays below this; beyond, the score of a row depends on its neighbours. */
 const ROUNDING = 1e-4;
 
@@ -31,12 +33,14 @@ const ROUNDING = 1e-4;
  *  5. Take what reproduces the given predictions where what missing becomes is still open.
  *  6. Score the sample and hold the scores against the outcome.
  *  7. Self-test: the predictions of the training library must come out.
- *  8. Batch invariance: the score of a row must not depend on its neighbours.
- *  9. Measure the speed and write the report card.
- * 10. Choose the method of interpretation and its background sample.
- * 11. Add the self-test and the baseline to the package.
+ *  8. Ask the training table: no other order, codes, missing values or class may fit its outcome better.
+ *  9. Batch invariance: the score of a row must not depend on its neighbours.
+ * 10. Measure the speed and write the report card.
+ * 11. Choose the method of interpretation and its background sample.
+ * 12. Add the self-test and the baseline to the package.
  *
- * @throws SluiceError registration_refused with every reason found, model_invalid, training_data_invalid, self_test_failed
+ * @throws SluiceError registration_refused with every reason found, registration_contradicted, model_invalid,
+ *   training_data_invalid, self_test_failed
  */
 export async function proposePackage(options: RegisterOptions): Promise<Proposal> {
   const sources = await openSources(options);
@@ -58,10 +62,12 @@ async function propose(sources: Sources): Promise<Proposal> {
   const { manifest, encoded } = scored;
   reportIsotonic(draft);
   const selfTest = await runSelfTest(draft, manifest);
+  comparePortfolios(draft);
+  const witness = await askTrainingTable(draft, manifest);
   const batchInvariance = await checkInvariance(draft, scored);
-  const report = await reportCard(draft, scored, { selfTest, batchInvariance });
+  const report = await reportCard(draft, scored, { selfTest, witness, batchInvariance });
   const valid = draft.sample.filter((_, i) => !encoded.rejected.has(i)).map((s) => s.fields);
-  const background = pickRows(valid, BACKGROUND_ROWS);
+  const background = backgroundOf(draft, manifest, valid);
   const { explain, interpretation } = await chooseExplanation(draft, manifest, background);
   manifest.explain = explain;
   report.interpretation = interpretation;
@@ -70,7 +76,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   manifest.baseline = computeBaseline(draft.table, draft.columns, scored.values);
   const files = new Map<string, string | Uint8Array>([
     [manifest.onnx.file, bytes],
-    [BACKGROUND_FILE, toCsv(manifest, background, draft.fields)],
+    [BACKGROUND_FILE, toCsv(manifest, background.rows, background.fields)],
     ...(options.covers ? [[COVERS_FILE, options.covers] as const] : []),
     ...(test ? selfTestFiles(manifest, test) : []),
   ]);
@@ -105,7 +111,7 @@ async function checkInvariance(
 async function reportCard(
   draft: Draft,
   { manifest, encoded, values, outcomeRate }: ScoredSample,
-  checks: Pick<Report, 'selfTest' | 'batchInvariance'>,
+  checks: Pick<Report, 'selfTest' | 'witness' | 'batchInvariance'>,
 ): Promise<Report> {
   const { options, model, bytes, table, probe, findings } = draft;
   return {

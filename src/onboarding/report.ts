@@ -3,6 +3,7 @@ import type { BatchInvariance } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import type { Deviation } from './expected.ts';
 import { type Finding, plural } from './findings.ts';
+import { type WitnessReport, witnessLines } from './witness-report.ts';
 
 export interface Report {
   model: string;
@@ -19,6 +20,8 @@ export interface Report {
   speed: { rowsPerSecond: number; batchRows: number; loadMs: number; memoryBytes: number };
   /** How rows are interpreted, and why not by a better method; null: not looked at. */
   interpretation: { method: string; space: string; reasons: readonly string[] } | null;
+  /** What the training table says of the registration; null: there was none to ask. */
+  witness: WitnessReport | null;
   scores: { mean: number; min: number; max: number; outcomeRate: number | null } | null;
   findings: readonly Finding[];
 }
@@ -77,6 +80,7 @@ export function reportMarkdown(r: Report): string {
     `| memory | ${n(speed.memoryBytes / 1e6)} MB to load, in ${n(speed.loadMs)} ms |`,
     '',
     ...section('Against the training library', [selfTestText(r.selfTest)]),
+    ...section('Against the training table', r.witness ? witnessLines(r.witness) : []),
     ...section('Batch invariance', [invarianceText(r.batchInvariance)]),
     ...section('Warnings', by('warning')),
     ...section('Assumed, because nothing shows it', by('assumed')),

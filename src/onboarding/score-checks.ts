@@ -8,7 +8,7 @@ import type { Manifest } from '../model/package/manifest.ts';
 import { type Draft, manifestOf } from './draft.ts';
 import { type Findings, plural, refusal } from './findings.ts';
 import { LINKS } from './links.ts';
-import { booleanWord } from './training-table.ts';
+import { meansClass } from './outcome-classes.ts';
 
 /** The sample as the finished manifest encodes it, and what the model answers. */
 export interface ScoredSample {
@@ -137,11 +137,4 @@ function compareWithValues({ table, sample, findings }: Draft, manifest: Manifes
       ? `the values do not look like ${outcome} but like ${best.words}: as they are, a constant would fit the training table better. Check with --expected`
       : `the values fit ${outcome} worse than a constant would: another encoding, another order of columns, or another outcome. Check with --expected`,
   );
-}
-
-/** true if a cell of the outcome column means this class: the same text, number, or 1 and 0 as words. */
-function meansClass(cell: string, label: string): boolean {
-  if (cell === label) return true;
-  const word = booleanWord(cell);
-  return word === undefined ? cell !== '' && Number(cell) === Number(label) : String(Number(word)) === label;
 }

@@ -2,14 +2,16 @@
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
 import type { Scores } from '../inference/evaluate/evaluator.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
 import { scoreRows } from '../inference/sandbox/sample-scorer.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { type Draft, type Expectation, manifestOf, SCORED_ROWS } from './draft.ts';
-import { deviationOf, expectedFor } from './expected.ts';
+import { deviationOf, expectedFor, rowDifference } from './expected.ts';
 import { refusal } from './findings.ts';
 import { likelyCauses } from './likely-causes.ts';
 import { csvLine, pickRows, toCsv } from './package-files.ts';
 import { type Report, selfTestText } from './report.ts';
+import { reproducingSwap, sharedLevel } from './shared-cause.ts';
 
 export const SELF_TEST_FILE = 'selftest.csv';
 export const SELF_TEST_EXPECTED_FILE = 'selftest-expected.csv';
@@ -69,9 +71,17 @@ export async function runSelfTest(draft: Draft, manifest: Manifest): Promise<Rep
   const passed = deviation.beyond === 0 && deviation.rows > 0;
   const result = { ...deviation, tolerance, passed, source: 'the training library' };
   if (passed) return result;
+  const differenceAt = rowDifference(new Interpreter(manifest), scores, test.expected);
+  const wrong = test.rowOf.map((row, i) => !encoded.rejected.has(i) && (differenceAt(i, row) ?? 0) > tolerance);
+  const known = [await reproducingSwap(draft, manifest, test, wrong), sharedLevel(draft, test, wrong)];
   throw new SluiceError(
     'self_test_failed',
-    `${selfTestText(result)}\n${likelyCauses(draft, manifest, { ...test, scores })}`,
+    `${selfTestText(result)}\n${likelyCauses(
+      draft,
+      manifest,
+      { ...test, scores },
+      known.filter((k) => k !== null),
+    )}`,
   );
 }
 

@@ -75,6 +75,7 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
       interpretation: manifest.explain?.method
         ? { method: manifest.explain.method, space: manifest.explain.space ?? '', reasons: [] }
         : null,
+      witness: null,
       scores: null,
       findings: findings.list,
     };

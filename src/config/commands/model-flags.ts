@@ -1,6 +1,6 @@
 // Flags of `model …`: registering, listing and verifying models.
 import { Type } from 'typebox';
-import { choice, text, toggle } from '../options/describe-option.ts';
+import { choice, text, toggle, whole } from '../options/describe-option.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const found = { otherwise: 'detected' };
@@ -34,6 +34,13 @@ export const MODEL_COMMANDS = {
         }),
       },
       covers: file('JSON with the training rows at every tree node: effects along the paths of the trees'),
+      background: file(
+        'CSV with the applications that effects are measured against, instead of a sample of the training table',
+      ),
+      background_rows: {
+        schema: whole('rows of the background', [1, 10_000], { otherwise: '100' }),
+      },
+      force: word('register although the training table contradicts it; the reason is kept in the package', 'reason'),
       delimiter: word('tab, comma, semicolon, pipe, or one character', 'd', found.otherwise),
       task: { schema: choice('task of the model', ['binary', 'multiclass', 'regression', 'score'], found) },
       output: { schema: choice('what the scores are', ['probability', 'log_odds'], found), value: 'kind' },

@@ -317,6 +317,9 @@ export const COMMAND_TABLES = {
       {"name":"expected-rows","value":"file","description":"CSV with the applications those predictions belong to, if not the training table","complete":"file"},
       {"name":"tolerance","value":"n","description":"largest difference from those predictions that passes; default: 1e-6","number":{"min":0}},
       {"name":"covers","value":"file","description":"JSON with the training rows at every tree node: effects along the paths of the trees","complete":"file"},
+      {"name":"background","value":"file","description":"CSV with the applications that effects are measured against, instead of a sample of the training table","complete":"file"},
+      {"name":"background-rows","value":"n","description":"rows of the background; default: 100","number":{"whole":true,"min":1,"max":10000}},
+      {"name":"force","value":"reason","description":"register although the training table contradicts it; the reason is kept in the package"},
       {"name":"delimiter","value":"d","description":"tab, comma, semicolon, pipe, or one character; default: detected"},
       {"name":"task","value":"name","description":"task of the model; default: detected","choices":["binary","multiclass","regression","score"]},
       {"name":"output","value":"kind","description":"what the scores are; default: detected","choices":["probability","log_odds"]},
@@ -734,6 +737,9 @@ export interface ModelAddFlags {
   expectedRows?: string;
   tolerance?: number;
   covers?: string;
+  background?: string;
+  backgroundRows?: number;
+  force?: string;
   delimiter?: string;
   task?: 'binary' | 'multiclass' | 'regression' | 'score';
   output?: 'probability' | 'log_odds';

@@ -47,15 +47,12 @@ export function addModelCommand(program: Command): void {
 
 async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
   // Loaded here, so that the other commands do not pay for it.
-  const [{ proposePackage }, { addProposal }, { readEncoding }, { readExpected }, { reportMarkdown }, { formatYaml }] =
-    await Promise.all([
-      import('../../onboarding/register.ts'),
-      import('../../onboarding/write.ts'),
-      import('../../onboarding/encoding-file.ts'),
-      import('../../onboarding/expected.ts'),
-      import('../../onboarding/report.ts'),
-      import('../../config/yaml.ts'),
-    ]);
+  const [{ proposePackage }, { addProposal }, { reportMarkdown }, { formatYaml }] = await Promise.all([
+    import('../../onboarding/register.ts'),
+    import('../../onboarding/write.ts'),
+    import('../../onboarding/report.ts'),
+    import('../../config/yaml.ts'),
+  ]);
   const registry = await openRegistry(flags.registry, { create: true });
   const signed = await signatureFor(flags);
   const id =
@@ -86,14 +83,11 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
     ...(flags.outcome === undefined ? {} : { outcome: flags.outcome }),
     ...(flags.ignore === undefined ? {} : { ignore: flags.ignore.split(',').map((c) => c.trim()) }),
     ...(flags.scores === undefined ? {} : { scores: flags.scores }),
-    ...(flags.encoding === undefined ? {} : { encoding: await readEncoding(flags.encoding) }),
     ...(flags.task === undefined ? {} : { task: flags.task }),
     ...(flags.positiveClass === undefined ? {} : { positiveClass: flags.positiveClass }),
     ...(flags.output === undefined ? {} : { output: flags.output }),
-    ...(flags.expected === undefined ? {} : { expected: await readExpected(flags.expected) }),
-    ...(flags.expectedRows === undefined ? {} : { expectedRows: await readExpected(flags.expectedRows) }),
     ...(tolerance === undefined ? {} : { tolerance }),
-    ...(flags.covers === undefined ? {} : { covers: await readText(flags.covers) }),
+    ...(await givenFiles(flags)),
     requireBatchInvariance: flags.requireBatchInvariance === true,
   });
   const ref = `${id}:${version}`;
@@ -135,6 +129,23 @@ async function signatureFor({ signKey, certificates }: ModelAddFlags): Promise<S
   const signer = await readSigner(signKey, certificates);
   const { signModel } = await import('../../model/signing/model-signature.ts');
   return (model) => signModel(model, signer);
+}
+
+/** What is said by files, and what belongs to it. @throws SluiceError input_not_found | usage */
+async function givenFiles(flags: ModelAddFlags) {
+  const [{ readEncoding }, { readExpected }] = await Promise.all([
+    import('../../onboarding/encoding-file.ts'),
+    import('../../onboarding/expected.ts'),
+  ]);
+  return {
+    ...(flags.encoding === undefined ? {} : { encoding: await readEncoding(flags.encoding) }),
+    ...(flags.expected === undefined ? {} : { expected: await readExpected(flags.expected) }),
+    ...(flags.expectedRows === undefined ? {} : { expectedRows: await readExpected(flags.expectedRows) }),
+    ...(flags.covers === undefined ? {} : { covers: await readText(flags.covers) }),
+    ...(flags.background === undefined ? {} : { background: await readExpected(flags.background) }),
+    ...(flags.backgroundRows === undefined ? {} : { backgroundRows: flags.backgroundRows }),
+    ...(flags.force === undefined ? {} : { force: flags.force }),
+  };
 }
 
 /** Each with the package hashes of its versions; null where a package cannot be read. */

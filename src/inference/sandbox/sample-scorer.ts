@@ -131,6 +131,16 @@ function repeated(encoded: EncodedRows, rows: number): EncodedInput[] {
   ).data;
 }
 
+/** Some rows of encoded inputs, padded to whole groups as an evaluator takes them. */
+export function takeRows(inputs: readonly EncodedInput[], rows: readonly number[]): readonly EncodedInput[] {
+  const padded = [...rows, ...new Array<number>(paddedRows(rows.length) - rows.length).fill(rows[0] ?? 0)];
+  return gather(
+    inputs,
+    padded.map((r) => [r, r + 1]),
+    [],
+  ).data;
+}
+
 /** Concatenates ranges of rows, each padded to `sizes[i]` rows with copies of its first row. */
 function gather(
   inputs: readonly EncodedInput[],

@@ -1,0 +1,62 @@
+// Whether the training table and the rows of the given predictions are of one portfolio: what later data is compared with comes
+// from the table, what was proven from the rows.
+import type { Draft, DraftColumn } from './draft.ts';
+import { someNames } from './swap.ts';
+
+/** A population stability index from which a column has moved, beyond what so few rows do by chance. */
+const MOVED = 0.25;
+const BY_CHANCE = 3;
+const FEWEST_ROWS = 100;
+const PARTS = 10;
+/** A bin without rows counts as half a row. */
+const EMPTY = 0.5;
+
+/** Warns of rows that are no sample of the table. */
+export function comparePortfolios({ columns, fields, sample, test, options, findings }: Draft): void {
+  if (!test || test.rows.length < FEWEST_ROWS || sample.length < FEWEST_ROWS) return;
+  const moved = columns.flatMap((column, i) => {
+    const table = sample.map((s) => s.fields[fields[i]!]!);
+    const given = test.rows.map((row) => row[test.fields[i]!]!);
+    const { psi, chance } = stability(column, table, given);
+    return psi > MOVED + BY_CHANCE * chance ? [{ name: column.spec.name, psi }] : [];
+  });
+  if (moved.length === 0) return;
+  moved.sort((a, b) => b.psi - a.psi);
+  const names = moved.map((m) => `${m.name} (PSI ${m.psi.toFixed(2)})`);
+  const background = options.background ? '' : ' and the background of effects (--background)';
+  findings.warn(
+    `the rows of --expected are of another portfolio than the training table: ${someNames(names)}. The baseline that drift is measured against${background} come from the table: register with the table of the portfolio that is to be scored`,
+  );
+}
+
+/** The index, and what it is on average for two samples of one portfolio. */
+function stability(
+  column: DraftColumn,
+  table: readonly string[],
+  given: readonly string[],
+): { psi: number; chance: number } {
+  const binOf = binning(column, table);
+  const count = (cells: readonly string[]) => Map.groupBy(cells, binOf);
+  const [a, b] = [count(table), count(given)];
+  const bins = new Set([...a.keys(), ...b.keys()]);
+  let psi = 0;
+  for (const bin of bins) {
+    const p = Math.max(EMPTY, a.get(bin)?.length ?? 0) / table.length;
+    const q = Math.max(EMPTY, b.get(bin)?.length ?? 0) / given.length;
+    psi += (q - p) * Math.log(q / p);
+  }
+  return { psi, chance: (bins.size - 1) * (1 / table.length + 1 / given.length) };
+}
+
+/** The bin of a cell: missing, a category, or between which deciles of the table it lies. */
+export function binning({ spec }: DraftColumn, table: readonly string[]): (cell: string) => string {
+  const absent = new Set(spec.missing?.values ?? ['']);
+  if (spec.kind !== 'number') return (cell) => (absent.has(cell) ? 'missing' : cell);
+  const numbers = table
+    .filter((cell) => !absent.has(cell))
+    .map(Number)
+    .sort((x, y) => x - y);
+  const edges = Array.from({ length: PARTS - 1 }, (_, k) => numbers[Math.floor(((k + 1) * numbers.length) / PARTS)]!);
+  return (cell) =>
+    absent.has(cell) ? 'missing' : `part ${1 + edges.filter((edge) => Number(cell) >= edge).length} of ${PARTS}`;
+}

@@ -1,0 +1,126 @@
+// Categories with other codes, as encoders and people are known to number them; booleans the other way round.
+import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
+import type { Draft, DraftColumn } from './draft.ts';
+import { type Swap, someNames, withColumns } from './swap.ts';
+
+type Codes = Readonly<Record<string, number>>;
+
+/** Levels of a column up to which every two of them are exchanged. */
+const PAIRED_LEVELS = 8;
+/** How the words of such an exchange end. */
+const EXCHANGED = 'exchanged';
+/** Levels whose codes are spelled out in a message. */
+const SPELLED_LEVELS = 12;
+
+/** All columns at once, and column by column. */
+export function codeSwaps(draft: Draft): [Swap[], Swap[]] {
+  const coded = draft.columns.filter((c) => c.spec.kind === 'category' && c.spec.codes !== undefined);
+  const maps = new Map(coded.map((c) => [c.spec.name, mapsOf(draft, c)]));
+  const single = coded.flatMap((c) => [...maps.get(c.spec.name)!].map(([words, codes]) => codeSwap(c, words, codes)));
+  const flags = draft.columns.filter((c) => c.spec.kind === 'boolean' && c.input.type !== 'bool');
+  const ways = new Set(coded.flatMap((c) => [...maps.get(c.spec.name)!.keys()]));
+  const whole = [...ways].flatMap((words): Swap[] => {
+    const changed = coded.filter((c) => maps.get(c.spec.name)!.has(words));
+    return changed.length < 2 || words.endsWith(EXCHANGED) ? [] : [wholeSwap(changed, words, maps)];
+  });
+  return [whole, [...single, ...flags.map(flagSwap)]];
+}
+
+function codeSwap({ spec: { name, codes } }: DraftColumn, words: string, other: Codes): Swap {
+  const spelled = Object.keys(codes!).length <= SPELLED_LEVELS ? JSON.stringify(other) : '{…}';
+  return {
+    subject: `codes of ${name}`,
+    words: `the codes of ${name} ${words}`,
+    given: 'its codes as given',
+    mend: `--encoding {"codes": {${JSON.stringify(name)}: ${spelled}}}`,
+    declared: true,
+    ...(words.endsWith(EXCHANGED) ? { rare: true } : {}),
+    apply: (m) => withCodes(m, name, other),
+  };
+}
+
+function wholeSwap(
+  changed: readonly DraftColumn[],
+  words: string,
+  maps: ReadonlyMap<string, ReadonlyMap<string, Codes>>,
+): Swap {
+  const names = changed.map((c) => c.spec.name);
+  return {
+    subject: 'codes of all categories',
+    words: `the codes of ${someNames(names)} ${words}`,
+    given: 'their codes as given',
+    mend: `number ${someNames(names)} so in "codes" of --encoding`,
+    declared: true,
+    apply: (m) => names.reduce((all, name) => withCodes(all, name, maps.get(name)!.get(words)!), m),
+  };
+}
+
+/** What missing became by a code of its own stays what it was, unless it was the code of a category. */
+function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
+  return withColumns(manifest, (spec) => (spec.name === name ? { ...spec, codes: { ...codes } } : spec));
+}
+
+function flagSwap({ spec, input }: DraftColumn): Swap {
+  const [no, yes] =
+    input.type === 'string'
+      ? [spec.false_as ?? 'False', spec.true_as ?? 'True']
+      : [spec.false_as ?? 0, spec.true_as ?? 1];
+  return {
+    subject: `true and false of ${spec.name}`,
+    words: `true and false of ${spec.name} the other way round`,
+    given: `false as ${JSON.stringify(no)} and true as ${JSON.stringify(yes)}`,
+    mend: `--encoding {"booleans": {${JSON.stringify(spec.name)}: ${JSON.stringify([yes, no])}}}`,
+    // 0 and 1 are what everybody takes.
+    declared: true,
+    apply: (m) => withColumns(m, (s): ColumnSpec => (s.name === spec.name ? { ...s, false_as: yes, true_as: no } : s)),
+  };
+}
+
+/** In words → the codes. Levels that share a code (10 and 10.0) go together. */
+function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<string, Codes> {
+  const given = spec.codes!;
+  const codes = [...new Set(Object.values(given))].sort((a, b) => a - b);
+  const levels = Map.groupBy(Object.keys(given), (level) => given[level]!);
+  const countOf = (code: number) => levels.get(code)!.reduce((n, level) => n + (profile.distinct?.get(level) ?? 0), 0);
+  const field = table.header.indexOf(spec.name);
+  const seen = new Map<string, number>();
+  for (const { fields } of table.sample) if (!seen.has(fields[field]!)) seen.set(fields[field]!, seen.size);
+  const firstOf = (code: number) => Math.min(...levels.get(code)!.map((level) => seen.get(level) ?? Infinity));
+  const nameOf = (code: number) => [...levels.get(code)!].sort()[0]!;
+  const renumbered = (next: (code: number) => number): Codes =>
+    Object.fromEntries(Object.entries(given).map(([level, code]) => [level, next(code)]));
+  const ordered = (order: readonly number[]): Codes => {
+    const place = new Map(order.map((code, i) => [code, codes[i]!]));
+    return renumbered((code) => place.get(code)!);
+  };
+  const by = <K extends number | string>(key: (code: number) => K): number[] =>
+    [...codes].sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a - b));
+  const ways: [string, Codes][] = [
+    ['in alphabetical order', ordered(by(nameOf))],
+    ['in order of their frequency', ordered(by((c) => -countOf(c)))],
+    ['in order of their rareness', ordered(by(countOf))],
+    ['in order of first appearance', ordered(by(firstOf))],
+    ['in reversed order', ordered([...codes].reverse())],
+    ['rotated by one', ordered([...codes.slice(1), ...codes.slice(0, 1)])],
+    ['rotated back by one', ordered([...codes.slice(-1), ...codes.slice(0, -1)])],
+    ['one higher', renumbered((c) => c + 1)],
+    ['one lower', renumbered((c) => c - 1)],
+  ];
+  if (codes.length <= PAIRED_LEVELS) {
+    for (const [i, a] of codes.entries())
+      for (const b of codes.slice(i + 1))
+        ways.push([
+          `with ${nameOf(a)} and ${nameOf(b)} ${EXCHANGED}`,
+          renumbered((c) => (c === a ? b : c === b ? a : c)),
+        ]);
+  }
+  const known = new Set([signature(given)]);
+  return new Map(
+    ways.filter(([, map]) => {
+      const own = signature(map);
+      return !known.has(own) && known.add(own);
+    }),
+  );
+}
+
+const signature = (codes: Codes): string => JSON.stringify(Object.entries(codes).sort());

@@ -1,0 +1,132 @@
+// Scores rows of the training table by a manifest and by others that differ from it: only the rows whose inputs change are
+// scored again.
+import { SluiceError } from '../core/errors.ts';
+import { encodeRead, type ReadRows, readRows } from '../inference/encode/encode-rows.ts';
+import type { EncodedInput } from '../inference/encode/encoder.ts';
+import type { Scores } from '../inference/evaluate/evaluator.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import { scoreRows, takeRows } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import type { Draft } from './draft.ts';
+import type { Predictions } from './fit-loss.ts';
+import { typicalWhereChanged } from './typical-inputs.ts';
+
+export interface Rescored extends Predictions {
+  /** Rows whose inputs are others than with the given registration. */
+  readonly changed: number;
+}
+
+export class SwapScorer {
+  readonly given: Predictions;
+  /** Rows the model was asked for until now. */
+  evaluated = 0;
+  readonly #draft: Draft;
+  readonly #read: ReadRows;
+  readonly #inputs: readonly EncodedInput[];
+
+  private constructor(draft: Draft, read: ReadRows, inputs: readonly EncodedInput[], given: Predictions) {
+    this.#draft = draft;
+    this.#read = read;
+    this.#inputs = inputs;
+    this.given = given;
+    this.evaluated = read.batch.rows;
+  }
+
+  /** `kept`: positions of the rows that are neither rejected nor without a finite score; the scorer holds only those. */
+  static async open(
+    draft: Draft,
+    manifest: Manifest,
+    rows: readonly (readonly string[])[],
+  ): Promise<{ scorer: SwapScorer; kept: readonly number[] }> {
+    const first = await scoredRows(draft, manifest, rows);
+    const width = first.given.values.length / Math.max(1, rows.length);
+    const finite = (r: number) => first.given.values.subarray(r * width, (r + 1) * width).every(Number.isFinite);
+    const kept = rows.map((_, r) => r).filter((r) => !first.read.rejected.has(r) && finite(r));
+    if (kept.length === rows.length)
+      return { scorer: new SwapScorer(draft, first.read, first.inputs, first.given), kept };
+    const left = await scoredRows(
+      draft,
+      manifest,
+      kept.map((r) => rows[r]!),
+    );
+    return { scorer: new SwapScorer(draft, left.read, left.inputs, left.given), kept };
+  }
+
+  /** null: no row changes, or the model has no answer to one. */
+  async rescore(manifest: Manifest): Promise<Rescored | null> {
+    const inputs = encodeRead(manifest, this.#read);
+    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, this.#read.batch.rows));
+  }
+
+  /**
+   * The same with a typical value wherever another manifest would change one, or in all of such a column: what the given values
+   * themselves contribute.
+   */
+  async withoutChanged(manifest: Manifest, whole: boolean): Promise<Rescored | null> {
+    const { rows } = this.#read.batch;
+    const inputs = typicalWhereChanged(this.#inputs, encodeRead(manifest, this.#read), rows, whole);
+    return this.#score(manifest, inputs, changedRows(this.#inputs, inputs, rows));
+  }
+
+  async #score(
+    manifest: Manifest,
+    inputs: readonly EncodedInput[],
+    changed: readonly number[],
+  ): Promise<Rescored | null> {
+    const { rows } = this.#read.batch;
+    if (changed.length === 0) return null;
+    const all = changed.length > rows / 2;
+    const asked = all ? rows : changed.length;
+    const scores = await scoreRows(this.#draft.probe, manifest, {
+      inputs: all ? inputs : takeRows(inputs, changed),
+      rows: asked,
+      rejected: new Map(),
+    }).catch((cause) => {
+      // A word or a code that the graph refuses is not what it was trained on.
+      if (cause instanceof SluiceError && cause.code === 'model_failed') return null;
+      throw cause;
+    });
+    if (scores === null) return null;
+    this.evaluated += asked;
+    const part = asPredictions(manifest, scores, asked);
+    if (!part.values.every(Number.isFinite)) return null;
+    if (all) return { ...part, changed: changed.length };
+    const { width } = part;
+    const values = this.given.values.slice();
+    for (const [i, r] of changed.entries()) values.set(part.values.subarray(i * width, (i + 1) * width), r * width);
+    return { values, width, changed: changed.length };
+  }
+}
+
+async function scoredRows(draft: Draft, manifest: Manifest, rows: readonly (readonly string[])[]) {
+  const read = readRows(manifest, rows, draft.fields);
+  const inputs = encodeRead(manifest, read);
+  const scores = await scoreRows(draft.probe, manifest, { inputs, rows: rows.length, rejected: read.rejected });
+  return { read, inputs, given: asPredictions(manifest, scores, rows.length) };
+}
+
+/** The positive class, each class, or the value. */
+export function asPredictions(manifest: Manifest, scores: Scores, rows: number): Predictions {
+  const interpreter = new Interpreter(manifest);
+  if (manifest.task === 'multiclass')
+    return { values: Float64Array.from(scores.values.subarray(0, rows * scores.width)), width: scores.width };
+  const one =
+    manifest.task === 'binary'
+      ? (r: number) => interpreter.probability(scores, r)
+      : (r: number) => interpreter.value(scores, r);
+  return { values: Float64Array.from({ length: rows }, (_, r) => one(r)), width: 1 };
+}
+
+function changedRows(before: readonly EncodedInput[], after: readonly EncodedInput[], rows: number): number[] {
+  const changed: number[] = [];
+  for (let r = 0; r < rows; r++) {
+    const differs = before.some((input, i) => {
+      const other = after[i]!.data;
+      for (let at = r * input.width; at < (r + 1) * input.width; at++)
+        if (!Object.is(input.data[at], other[at])) return true;
+      return false;
+    });
+    if (differs) changed.push(r);
+  }
+  return changed;
+}

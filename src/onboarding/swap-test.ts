@@ -1,0 +1,169 @@
+// Tries every swap on the training table: which of them fits what came out better than the given registration does, and which
+// cannot be told from it.
+import type { Manifest } from '../model/package/manifest.ts';
+import { borneOut } from './borne-out.ts';
+import type { Draft } from './draft.ts';
+import { NO_ENCODING } from './encoding-file.ts';
+import { constantLoss, fitLosses, type PairedGain, type Predictions, pairedGain } from './fit-loss.ts';
+import { pickRows } from './package-files.ts';
+import type { Swap } from './swap.ts';
+import { classSwaps } from './swap-classes.ts';
+import { codeSwaps } from './swap-codes.ts';
+import { missingSwaps } from './swap-missing.ts';
+import { orderSwaps } from './swap-order.ts';
+import { SwapScorer } from './swap-scorer.ts';
+import type { WitnessRows } from './witness-rows.ts';
+
+/** Rows on which all swaps are tried; those that are not clearly worse are tried on all rows. */
+const FIRST_ROWS = 1500;
+/** Standard errors by which a swap that is worse on the first rows is given up. */
+const CLEARLY_WORSE = -1.5;
+/** Standard errors from which the given registration is looked at for itself. */
+const DOUBTFUL = 3;
+/** Standard errors within which the score of a column is 0: chance alone is seldom so near. */
+const AT_OPTIMUM = 0.5;
+/** The most rows the model is asked for; of a graph that takes one row at a time, each counts for many. */
+const MOST_EVALUATIONS = 1_500_000;
+const SINGLE_ROW = 30;
+/** The most swaps that are tried on all rows. */
+const SECOND_LOOK = 60;
+
+export interface TriedSwap {
+  readonly swap: Swap;
+  readonly gain: PairedGain;
+  /** Mean loss with the given registration, with the swap, and of a constant. */
+  readonly losses: { readonly given: number; readonly swapped: number; readonly constant: number };
+  /** Rows whose inputs change. */
+  readonly changed: number;
+  /** How far the outcome bears out what is registered in place of the swap, in standard errors; null: it cannot be said. */
+  readonly borneOut: number | null;
+  /** Largest and root mean square difference of the predictions, the latter over the changed rows. */
+  readonly largest: number;
+  readonly typical: number;
+}
+
+export interface SwapTest {
+  readonly rows: number;
+  readonly tried: number;
+  /** Swaps there are. */
+  readonly offered: number;
+  /** Those not clearly worse, the best first. */
+  readonly near: readonly TriedSwap[];
+}
+
+/** All swaps, the most likely mistakes first. */
+export function swapsOf(draft: Draft): Swap[] {
+  const encoding = draft.options.encoding ?? NO_ENCODING;
+  const [wholeOrders, exchanges] = orderSwaps(draft, encoding);
+  const [wholeCodes, codes] = codeSwaps(draft);
+  const [wholeMissing, missing] = missingSwaps(draft, encoding);
+  return [...wholeOrders, ...wholeCodes, ...wholeMissing, ...missing, ...codes, ...exchanges];
+}
+
+/** @throws SluiceError model_failed: the model fails on a row */
+export async function runSwapTest(draft: Draft, manifest: Manifest, witness: WitnessRows): Promise<SwapTest> {
+  const swaps = swapsOf(draft);
+  const single = draft.probe.opened.inputs.some((i) => i.single);
+  const budget = MOST_EVALUATIONS / 2 / (single ? SINGLE_ROW : 1);
+  const first = new Trial(await subsetOf(draft, manifest, witness), manifest);
+  const left: { swap: Swap; z: number }[] = [];
+  let tried = 0;
+  for (const swap of swaps) {
+    if (first.evaluated > budget) break;
+    tried++;
+    const found = await first.run(swap);
+    if (found && found.gain.z > CLEARLY_WORSE) left.push({ swap, z: found.gain.z });
+  }
+  const all = new Trial(witness, manifest);
+  const near: TriedSwap[] = [];
+  for (const { swap } of left.sort((a, b) => b.z - a.z).slice(0, SECOND_LOOK)) {
+    if (all.evaluated > budget) break;
+    const found = await all.run(swap);
+    if (found && found.gain.z > CLEARLY_WORSE) near.push(found.gain.z > DOUBTFUL ? await all.judged(found) : found);
+  }
+  near.push(...all.classes(classSwaps(draft, manifest)).filter((found) => found.gain.z > CLEARLY_WORSE));
+  near.sort((a, b) => b.gain.z - a.gain.z);
+  return { rows: all.rows, tried, offered: swaps.length, near };
+}
+
+/** Drawn at random: the first rows of a sorted table would be of one class. */
+async function subsetOf(draft: Draft, manifest: Manifest, { task, rows, truth }: WitnessRows): Promise<WitnessRows> {
+  const picked = pickRows([...rows.keys()], FIRST_ROWS);
+  const own = picked.map((r) => rows[r]!);
+  const { scorer } = await SwapScorer.open(draft, manifest, own);
+  return { task, rows: own, truth: Float64Array.from(picked, (r) => truth[r]!), scorer };
+}
+
+/** The given registration and its loss on some rows, for swaps to be held against. */
+class Trial {
+  readonly #scorer: SwapScorer;
+  readonly #manifest: Manifest;
+  readonly #task: WitnessRows['task'];
+  readonly #truth: Float64Array;
+  readonly #losses: Float64Array;
+  readonly #constant: number;
+
+  constructor({ scorer, task, truth }: WitnessRows, manifest: Manifest) {
+    this.#scorer = scorer;
+    this.#manifest = manifest;
+    this.#task = task;
+    this.#truth = truth;
+    this.#losses = fitLosses(task, scorer.given, truth);
+    this.#constant = constantLoss(task, truth);
+  }
+
+  get rows(): number {
+    return this.#truth.length;
+  }
+  get evaluated(): number {
+    return this.#scorer.evaluated;
+  }
+
+  /** null: the swap changes no prediction. */
+  async run(swap: Swap): Promise<TriedSwap | null> {
+    const found = await this.#scorer.rescore(swap.apply(this.#manifest));
+    return found && this.#compare(swap, found, found.changed);
+  }
+
+  /**
+   * The same with what the outcome says of the given values that the swap would change. A model that was fitted to a column as it is
+   * registered is at the optimum there (of a linear one the score is 0): then all of the column is borne out.
+   */
+  async judged(found: TriedSwap): Promise<TriedSwap> {
+    const [cells, columns] = [await this.#borneOut(found.swap, false), await this.#borneOut(found.swap, true)];
+    const fitted = columns !== null && Math.abs(columns) <= AT_OPTIMUM;
+    return { ...found, borneOut: fitted ? 0 : (cells ?? columns) };
+  }
+
+  async #borneOut(swap: Swap, whole: boolean): Promise<number | null> {
+    const without = await this.#scorer.withoutChanged(swap.apply(this.#manifest), whole);
+    return without && borneOut(this.#task, this.#scorer.given, without, this.#truth);
+  }
+
+  /** Other meanings of the same scores. */
+  classes(swaps: readonly { swap: Swap; of: (given: Predictions) => Predictions }[]): TriedSwap[] {
+    return swaps.flatMap(({ swap, of }) => this.#compare(swap, of(this.#scorer.given), this.rows) ?? []);
+  }
+
+  #compare(swap: Swap, found: Predictions, changed: number): TriedSwap | null {
+    const given = this.#scorer.given.values;
+    let [largest, squares] = [0, 0];
+    for (let i = 0; i < given.length; i++) {
+      const d = Math.abs(found.values[i]! - given[i]!);
+      if (d > largest) largest = d;
+      squares += d * d;
+    }
+    if (largest === 0) return null;
+    const losses = fitLosses(this.#task, found, this.#truth);
+    const mean = (v: Float64Array) => v.reduce((a, b) => a + b, 0) / v.length;
+    return {
+      swap,
+      gain: pairedGain(this.#losses, losses),
+      losses: { given: mean(this.#losses), swapped: mean(losses), constant: this.#constant },
+      changed,
+      borneOut: null,
+      largest,
+      typical: Math.sqrt(squares / changed / found.width),
+    };
+  }
+}
