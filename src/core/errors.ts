@@ -31,6 +31,14 @@ const dependency = (summary: string, action: string, status = 503): ErrorEntry =
   action,
 });
 
+const bug = (summary: string, action: string, retryable = false): ErrorEntry => ({
+  fault: 'bug',
+  status: 500,
+  retryable,
+  summary,
+  action,
+});
+
 /** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
 export const ERRORS = {
   // --- one application is wrong; the others are scored
@@ -211,13 +219,10 @@ export const ERRORS = {
     'Another server works in the same folder.',
     'Give each server a jobs.folder of its own, or stop the other one first.',
   ),
-  internal_error: {
-    fault: 'bug',
-    status: 500,
-    retryable: false,
-    summary: 'Something went wrong that has no name.',
-    action: 'Report it with the request id and the line of the log that has it.',
-  },
+  internal_error: bug(
+    'Something went wrong that has no name.',
+    'Report it with the request id and the line of the log that has it.',
+  ),
 
   // --- Kafka
   kafka_config: usage('The Kafka settings cannot be used.', 'Check the files, variables and topics named.'),
@@ -329,27 +334,9 @@ export const ERRORS = {
     'Check its address and that it runs.',
   ),
   registry_unavailable: dependency('The model registry cannot be reached.', 'Check its address and credentials.'),
-  model_failed: {
-    fault: 'bug',
-    status: 500,
-    retryable: false,
-    summary: 'The model failed on an input it should have taken.',
-    action: 'Verify the package; report the failure.',
-  },
-  worker_failed: {
-    fault: 'bug',
-    status: 500,
-    retryable: true,
-    summary: 'Worker threads keep dying.',
-    action: 'Look at the message of the last death; report it.',
-  },
-  count_mismatch: {
-    fault: 'bug',
-    status: 500,
-    retryable: false,
-    summary: 'Rows read are not rows scored + rejected + skipped.',
-    action: 'Do not use the output; report this.',
-  },
+  model_failed: bug('The model failed on an input it should have taken.', 'Verify the package; report the failure.'),
+  worker_failed: bug('Worker threads keep dying.', 'Look at the message of the last death; report it.', true),
+  count_mismatch: bug('Rows read are not rows scored + rejected + skipped.', 'Do not use the output; report this.'),
 } as const satisfies Record<string, ErrorEntry>;
 
 export type ErrorCode = keyof typeof ERRORS;
