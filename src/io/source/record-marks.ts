@@ -39,8 +39,8 @@ export interface MarkOptions {
 }
 
 /**
- * Reads a file that is not packed to its end. A mark is where a block begins in which its target lies; where there is no such block, or an
- * earlier mark in it, it is the first record at or behind the target. One at the first record stands at the beginning of the file.
+ * Reads a file that is not packed to its end. A mark is where the block begins in which its target lies, or the next one; the first record at
+ * or behind the target only where several targets lie in one block, or in the last. One at the first record stands at the beginning of the file.
  * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed | foreign_content
  */
 export async function findMarks(path: string, options: MarkOptions): Promise<MarkedFile> {
@@ -73,7 +73,10 @@ async function marksOf(
     first ??= markAt(block, 0);
     // Not where blank lines or the rest of a line that was too long come first: whoever begins behind them has other blocks.
     let whole = rows > 0 && begin === beginOf(block, 0);
-    while (marks.length < targets.length && targets[marks.length]! < block.inputEnd) {
+    const inside = targets.filter((target, i) => i >= marks.length && target < block.inputEnd).length;
+    // The next block is as near, and its beginning may be one that serves.
+    const later = !whole && inside === 1 && block.inputEnd < bytes;
+    for (let due = later ? 0 : inside; due > 0; due--) {
       const at = whole ? 0 : firstFrom(block, targets[marks.length]!);
       whole = false;
       if (at === recordsOf(block)) break;
