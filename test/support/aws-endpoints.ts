@@ -132,7 +132,11 @@ export class AwsEndpoints implements AsyncDisposable {
       return [200, '<CompleteMultipartUploadResult/>'];
     }
     const stored = this.objects.get(url.pathname);
-    return stored ? [200, stored, { etag: `"${stored.length}"` }] : [404, error('NoSuchKey')];
+    if (!stored) return [404, error('NoSuchKey')];
+    const etag = { etag: `"${stored.length}"` };
+    const [, from, to] = /^bytes=(\d+)-(\d*)$/.exec(headers.range ?? '') ?? [];
+    if (from === undefined || method === 'HEAD') return [200, stored, etag];
+    return [206, stored.subarray(Number(from), to ? Number(to) + 1 : undefined), etag];
   }
 }
 
