@@ -90,12 +90,19 @@ export const MODEL_COMMANDS = {
       json,
     },
   },
+  'model history': {
+    description: 'who moved the aliases of a model, when and why; checks that nothing was changed since',
+    arguments: [ref('id')],
+    flags: { key: file('public key (PEM) that has to have signed each move'), registry: registryFlag, json },
+  },
   'model alias': {
     description: 'point an alias to a version, or remove it',
     arguments: [ref('id@alias'), { name: 'version', description: 'version it shall mean', optional: true }],
     flags: {
       remove: switchFlag('remove the alias'),
       who: word('who moves it', 'name', 'the user of this machine'),
+      reason: word('why it is moved; kept in the history', 'text'),
+      sign_key: file('sign the entry of the history with this private key (PEM; Ed25519 or P-256)'),
       registry: registryFlag,
     },
   },

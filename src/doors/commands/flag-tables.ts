@@ -384,12 +384,23 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model history": {
+    description: "who moved the aliases of a model, when and why; checks that nothing was changed since",
+    arguments: [{"name":"<ref>","description":"id","complete":"model"}],
+    flags: [
+      {"name":"key","value":"file","description":"public key (PEM) that has to have signed each move","complete":"file"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
   "model alias": {
     description: "point an alias to a version, or remove it",
     arguments: [{"name":"<ref>","description":"id@alias","complete":"model"}, {"name":"[version]","description":"version it shall mean"}],
     flags: [
       {"name":"remove","description":"remove the alias"},
       {"name":"who","value":"name","description":"who moves it; default: the user of this machine"},
+      {"name":"reason","value":"text","description":"why it is moved; kept in the history"},
+      {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
     ],
   },
@@ -786,9 +797,17 @@ export interface ModelVerifySignatureFlags {
   json?: boolean;
 }
 
+export interface ModelHistoryFlags {
+  key?: string;
+  registry?: string;
+  json?: boolean;
+}
+
 export interface ModelAliasFlags {
   remove?: boolean;
   who?: string;
+  reason?: string;
+  signKey?: string;
   registry?: string;
 }
 

@@ -6,8 +6,15 @@ import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { versionOf } from '../../model/package/load-package.ts';
 import type { ModelPackage } from '../../model/package/model-package.ts';
-import { type ModelEntry, nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags } from './flag-tables.ts';
+import {
+  type AliasMove,
+  type ModelEntry,
+  type Mover,
+  nextVersion,
+  parseReference,
+  type Registry,
+} from '../../model/registry/registry.ts';
+import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags, type ModelAliasFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { packageOf, readSigner, signPackage, verifySigned, writeLock } from './model-seals.ts';
 import { openRegistry } from './open-registry.ts';
@@ -42,6 +49,7 @@ export function addModelCommand(program: Command): void {
   addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(writeLock);
   addFlags(model.command('sign'), COMMAND_TABLES['model sign']).action(signPackage);
   addFlags(model.command('verify-signature'), COMMAND_TABLES['model verify-signature']).action(verifySigned);
+  addFlags(model.command('history'), COMMAND_TABLES['model history']).action(history);
   addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
@@ -180,8 +188,7 @@ async function show(ref: string, flags: { registry?: string; json?: boolean }): 
   out(`package sha256 ${description.package_sha256}`);
   out(`versions: ${description.versions.join(', ')}`);
   for (const [alias, version] of Object.entries(description.aliases)) out(`alias ${alias}: ${version}`);
-  for (const m of description.history)
-    out(`  ${m.at} ${m.who}: ${m.alias} ${m.from ?? '(none)'} → ${m.to ?? '(removed)'}`);
+  for (const m of description.history) out(`  ${lineOf(m)}`);
   out('columns:');
   for (const c of description.columns)
     out(
@@ -203,11 +210,7 @@ async function verify(ref: string, flags: { registry?: string; json?: boolean })
     throw new SluiceError('self_test_failed', `${model.ref}: ${selfTestText(report.selfTest)}`);
 }
 
-async function moveAlias(
-  ref: string,
-  version: string | undefined,
-  flags: { remove?: boolean; who?: string; registry?: string },
-): Promise<void> {
+async function moveAlias(ref: string, version: string | undefined, flags: ModelAliasFlags): Promise<void> {
   const { id, alias } = parseReference(ref);
   if (alias === undefined || (version === undefined) === (flags.remove !== true)) {
     throw new SluiceError('usage', 'model alias takes id@alias and a version, or id@alias --remove');
@@ -219,9 +222,31 @@ async function moveAlias(
     await tryPackage(model);
     version = versionOf(model.manifest);
   }
-  const move = await registry.moveAlias(id, alias, version ?? null, flags.who ?? whoAmI());
+  const move = await registry.moveAlias(id, alias, version ?? null, await moverOf(flags));
   out(`${id}@${alias}: ${move.from ?? '(none)'} → ${move.to ?? '(removed)'}`);
 }
+
+async function moverOf({ who = whoAmI(), reason, signKey }: ModelAliasFlags): Promise<Mover> {
+  const said = { who, ...(reason === undefined ? {} : { why: reason }) };
+  if (signKey === undefined) return said;
+  const { readKey } = await import('../../proof/envelope.ts');
+  return { ...said, key: readKey(await readText(signKey), 'private', signKey) };
+}
+
+async function history(id: string, flags: { key?: string; registry?: string; json?: boolean }): Promise<void> {
+  const moves = await (await openRegistry(flags.registry)).history(parseReference(id).id);
+  const { checkJournal } = await import('../../model/registry/alias-journal.ts');
+  const { readKey } = await import('../../proof/envelope.ts');
+  const key = flags.key === undefined ? null : readKey(await readText(flags.key), 'public', flags.key);
+  if (flags.json) out(JSON.stringify({ history: moves }));
+  else for (const m of moves) out(lineOf(m));
+  const { chained, signed } = checkJournal(moves, key);
+  tell(`${moves.length} entries, ${chained} in one chain${key === null ? '' : `, ${signed} signed with this key`}`);
+}
+
+/** One move as people read it. */
+const lineOf = (m: AliasMove): string =>
+  `${m.at} ${m.who}: ${m.alias} ${m.from ?? '(none)'} → ${m.to ?? '(removed)'}${m.why === undefined ? '' : ` because ${m.why}`}`;
 
 async function readText(file: string): Promise<string> {
   try {

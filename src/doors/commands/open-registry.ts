@@ -7,7 +7,7 @@ import { SluiceError } from '../../core/errors.ts';
 import type { Log } from '../../core/log.ts';
 import { isRemote } from '../../model/registry/address.ts';
 import type { Registry } from '../../model/registry/registry.ts';
-import { type TrustPolicy, trusting, trustSaid } from '../../model/registry/trusted.ts';
+import type { TrustPolicy } from '../../model/registry/trusted.ts';
 import { textLog } from '../../monitor/open-log.ts';
 
 /** The models that come with Sluice. */
@@ -30,6 +30,7 @@ export async function openRegistry(
   } = {},
 ): Promise<Registry> {
   const named = address ?? process.env.SLUICE_REGISTRY;
+  const { trusting, trustSaid } = await import('../../model/registry/trusted.ts');
   const trust = options.trust === 'nothing' ? {} : trustSaid(options.trust ?? {}, process.env);
   // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
   const { FolderRegistry } = await import('../../model/registry/folder.ts');

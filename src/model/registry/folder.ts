@@ -8,8 +8,17 @@ import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { stampOf } from '../package/package-hash.ts';
 import { sealPackage } from '../package/package-lock.ts';
+import { entriesFor, journalEntry } from './alias-journal.ts';
 import { readAliases } from './aliases.ts';
-import { type AliasMove, byVersion, type ModelEntry, parseReference, pickVersion, type Registry } from './registry.ts';
+import {
+  type AliasMove,
+  byVersion,
+  type ModelEntry,
+  type Mover,
+  parseReference,
+  pickVersion,
+  type Registry,
+} from './registry.ts';
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
@@ -61,7 +70,7 @@ export class FolderRegistry implements Registry {
     return model;
   }
 
-  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+  async moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove> {
     const parsed = parseReference(`${id}@${alias}`);
     const folder = await this.#folderOf(parsed.id);
     return locked(path.join(folder, id, '.lock'), async () => {
@@ -69,19 +78,14 @@ export class FolderRegistry implements Registry {
       if (to !== null && !entry.versions.includes(to)) {
         throw new SluiceError('model_not_found', `${id} has no version ${to} (it has ${entry.versions.join(', ')})`);
       }
-      if (to !== null) await this.#load(path.join(folder, id, to));
+      const model = to === null ? null : await this.#load(path.join(folder, id, to));
       const from = Object.hasOwn(entry.aliases, alias) ? entry.aliases[alias]! : null;
       if (to === null && from === null) throw new SluiceError('model_not_found', `${id} has no alias ${alias}`);
       const { [alias]: _, ...others } = entry.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
-      const history = await this.history(id);
-      const last = history.findLast((m) => m.alias === alias)?.to ?? null;
-      const at = new Date().toISOString();
-      const moves: AliasMove[] = [
-        // Edits by hand in between are part of the history, too.
-        ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
-        { at, who, alias, from, to },
-      ];
+      const planned = { alias, from, to, package_sha256: model?.sha256 ?? null, by };
+      // Edits by hand in between are part of the history, too.
+      const moves = entriesFor(await this.history(id), planned, 'edited by hand');
       // Only here: whoever reads needs no YAML library.
       const { formatYaml } = await import('../../config/yaml.ts');
       await writeWhole(path.join(folder, id, ALIASES), formatYaml(aliases));
@@ -97,7 +101,7 @@ export class FolderRegistry implements Registry {
     return text
       .split('\n')
       .filter((l) => l !== '')
-      .map((l) => JSON.parse(l) as AliasMove);
+      .map(journalEntry);
   }
 
   async add(id: string, version: string, source: string): Promise<string> {

@@ -11,6 +11,7 @@ import type { PackageFile } from '../package/model-package.ts';
 import { LOCK, packageHash, SIGNATURE } from '../package/package-hash.ts';
 import { lockText } from '../package/package-lock.ts';
 import { withoutSlashes } from './address.ts';
+import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
 import { isPackagePath } from './cache.ts';
 import {
   MlflowClient,
@@ -110,7 +111,8 @@ export class MlflowStore implements Store {
   }
 
   /** MLflow has no conditional writes: concurrent moves are both carried out, and the last one wins. */
-  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+  async moveAlias(id: string, planned: Omit<PlannedMove, 'from'>): Promise<AliasMove> {
+    const { alias, to } = planned;
     const model = await this.#asked(this.#client.model(id));
     if (!model) throw new SluiceError('model_not_found', `${this.name} has no model ${id}`);
     const from = model.aliases?.find((a) => a.alias === alias)?.version ?? null;
@@ -118,12 +120,11 @@ export class MlflowStore implements Store {
       const known = (model.aliases ?? []).map((a) => a.alias);
       throw new SluiceError('model_not_found', `${id} has no alias ${alias}${didYouMean(alias, known)}`);
     }
-    const at = new Date().toISOString();
-    const last = movesOf(model).findLast((m) => m.alias === alias)?.to ?? null;
     // Moves by other tools in between are part of the history, too.
-    if (last !== from) await this.#record(id, 0, { at, who: 'moved in MLflow', alias, from: last, to: from });
+    const entries = entriesFor(movesOf(model), { ...planned, from }, 'moved in MLflow');
+    const move = entries.pop()!;
+    for (const before of entries) await this.#record(id, 0, before);
     await this.#asked(this.#client.setAlias(id, alias, to));
-    const move: AliasMove = { at, who, alias, from, to };
     await this.#record(id, 1, move);
     return move;
   }
@@ -269,8 +270,7 @@ function movesOf(model: MlflowModel): AliasMove[] {
   const tags = (model.tags ?? []).filter((t) => t.key.startsWith(MOVE)).sort((a, b) => (a.key < b.key ? -1 : 1));
   return tags.flatMap((t) => {
     try {
-      const { at, who, alias, from, to } = JSON.parse(t.value) as AliasMove;
-      return [{ at, who, alias, from, to }];
+      return [journalEntry(t.value)];
     } catch {
       return [];
     }

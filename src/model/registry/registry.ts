@@ -1,5 +1,5 @@
 // The interface of every model registry, and how references resolve in it.
-
+import type { KeyObject } from 'node:crypto';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
@@ -51,6 +51,20 @@ export interface AliasMove {
   from: string | null;
   /** null: the alias was removed. */
   to: string | null;
+  /** The reason that was given. */
+  why?: string;
+  /** Package hash of the version it means from then on. */
+  package_sha256?: string | null;
+  /** Hash of the entry before; null: there was none. Absent in entries of older releases. */
+  previous?: string | null;
+  signature?: { keyid: string; sig: string };
+}
+
+/** Who moves an alias, why, and the key (Ed25519 or P-256) that signs the entry. */
+export interface Mover {
+  who: string;
+  why?: string;
+  key?: KeyObject;
 }
 
 export interface Registry {
@@ -63,7 +77,7 @@ export interface Registry {
    */
   resolve(reference: string): Promise<ModelPackage>;
   /** Moves an alias, or removes it with `to` null. @throws SluiceError model_not_found | registry_unavailable | usage */
-  moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove>;
+  moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove>;
   /** Moves of the aliases of a model, oldest first. */
   history(id: string): Promise<AliasMove[]>;
   /**

@@ -8,10 +8,12 @@ import { faultFields, type Log, named, saysOf, words } from '../../core/log.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage, PackageFile } from '../package/model-package.ts';
 import { sealPackage } from '../package/package-lock.ts';
+import type { PlannedMove } from './alias-journal.ts';
 import { checkModelFile, isPackagePath, PackageCache } from './cache.ts';
 import {
   type AliasMove,
   type ModelEntry,
+  type Mover,
   parseReference,
   pickVersion,
   type Reference,
@@ -38,7 +40,7 @@ export interface Store {
    */
   fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }>;
   /** @throws SluiceError model_not_found | registry_unavailable | usage */
-  moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove>;
+  moveAlias(id: string, move: Pick<PlannedMove, 'alias' | 'to' | 'package_sha256' | 'by'>): Promise<AliasMove>;
   history(id: string): Promise<AliasMove[]>;
   /** Returns the version it was added as. @throws SluiceError version_exists | registry_unavailable | usage */
   add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string>;
@@ -108,13 +110,13 @@ export class RemoteRegistry implements Registry {
     return this.#once(reference, () => this.#lookUp(reference, now));
   }
 
-  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+  async moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove> {
     parseReference(`${id}@${alias}`);
     const entry = await this.#entry(id);
     if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
     // An alias never points to a version that cannot be served.
-    if (to !== null) await this.#package(entry, pickVersion(entry, { id, version: to }));
-    const move = await this.#store.moveAlias(id, alias, to, who);
+    const model = to === null ? null : await this.#package(entry, pickVersion(entry, { id, version: to }));
+    const move = await this.#store.moveAlias(id, { alias, to, package_sha256: model?.sha256 ?? null, by });
     await this.#changed(id);
     return move;
   }

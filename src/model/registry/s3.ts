@@ -10,6 +10,7 @@ import { unavailable } from '../../storage/http-client.ts';
 import { S3Client, type S3ClientOptions, type S3Object } from '../../storage/s3-client.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { packageHash } from '../package/package-hash.ts';
+import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
 import { readAliases } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
 import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
@@ -99,7 +100,8 @@ export class S3Store implements Store {
     return { files, ...(sha256 === undefined ? {} : { sha256 }) };
   }
 
-  async moveAlias(id: string, alias: string, to: string | null, who: string): Promise<AliasMove> {
+  async moveAlias(id: string, move: Omit<PlannedMove, 'from'>): Promise<AliasMove> {
+    const { alias, to } = move;
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
       const current = await this.#aliases(id);
       const from = Object.hasOwn(current.aliases, alias) ? current.aliases[alias]! : null;
@@ -109,13 +111,8 @@ export class S3Store implements Store {
           `${id} has no alias ${alias}${didYouMean(alias, Object.keys(current.aliases))}`,
         );
       }
-      const at = new Date().toISOString();
-      const last = (await this.#heal(id, current.lastMoves)).findLast((m) => m.alias === alias)?.to ?? null;
-      const moves: AliasMove[] = [
-        // Edits by hand in between are part of the history, too.
-        ...(last === from ? [] : [{ at, who: 'edited by hand', alias, from: last, to: from }]),
-        { at, who, alias, from, to },
-      ];
+      // Edits by hand in between are part of the history, too.
+      const moves = entriesFor(await this.#heal(id, current.lastMoves), { ...move, from }, 'edited by hand');
       const { [alias]: _, ...others } = current.aliases;
       const aliases = Object.fromEntries(Object.entries(to === null ? others : { ...others, [alias]: to }).sort());
       // JSON quotes line breaks: whatever `who` holds, the comment stays one line.
@@ -265,8 +262,7 @@ const without = (some: readonly AliasMove[], known: readonly AliasMove[]): Alias
 /** Damaged lines are skipped. */
 function readMove(json: string): AliasMove[] {
   try {
-    const { at, who, alias, from, to } = JSON.parse(json) as AliasMove;
-    return [{ at, who, alias, from, to }];
+    return [journalEntry(json)];
   } catch {
     return [];
   }

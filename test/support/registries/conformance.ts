@@ -1,9 +1,11 @@
 // What every remote registry must do, whatever keeps it: the same tests for all of them.
+import { generateKeyPairSync } from 'node:crypto';
 import { cpSync, existsSync, readdirSync, readFileSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { registryOptions } from '../../../src/config/registry-options.ts';
 import { readModelBytes } from '../../../src/model/package/model-package.ts';
+import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { openRemote } from '../../../src/model/registry/open.ts';
 import type { RemoteRegistry } from '../../../src/model/registry/remote.ts';
@@ -86,17 +88,23 @@ export function conformance(remote: () => Promise<Remote>): void {
 
   test('aliases move, and their history says who moved them', async () => {
     const { registry, other } = await opened([1, 2]);
-    await registry.moveAlias('m', 'champion', '1', 'zoë');
+    const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    await registry.moveAlias('m', 'champion', '1', { who: 'zoë', why: 'it is the first', key: privateKey });
     expect(await refOf(registry.resolve('m'))).toBe('m:1');
     await registry.moveAlias('m', 'champion', '2', 'b\n"quoted"');
     // The mover sees its move at once.
     expect(await refOf(registry.resolve('m'))).toBe('m:2');
     await registry.moveAlias('m', 'champion', null, 'c');
-    expect((await other().registry.history('m')).map(({ at, ...move }) => [typeof at, move])).toEqual([
-      ['string', { who: 'zoë', alias: 'champion', from: null, to: '1' }],
-      ['string', { who: 'b\n"quoted"', alias: 'champion', from: '1', to: '2' }],
-      ['string', { who: 'c', alias: 'champion', from: '2', to: null }],
+    const history = await other().registry.history('m');
+    const { sha256 } = await registry.resolve('m:1');
+    expect(history).toMatchObject([
+      { who: 'zoë', alias: 'champion', from: null, to: '1', why: 'it is the first', package_sha256: sha256 },
+      { who: 'b\n"quoted"', alias: 'champion', from: '1', to: '2' },
+      { who: 'c', alias: 'champion', from: '2', to: null, package_sha256: null },
     ]);
+    expect(checkJournal(history.slice(0, 1), publicKey).signed).toBe(1);
+    // Every entry has its place in the chain, or none has: MLflow has nothing to keep two from moving at once.
+    expect([0, 3]).toContain(checkJournal(history, null).chained);
     expect(await codeOf(registry.moveAlias('m', 'champion', '7', 'd'))).toBe('model_not_found');
     expect(await codeOf(registry.moveAlias('m', 'gone', null, 'd'))).toBe('model_not_found');
     expect(await codeOf(registry.moveAlias('nobody', 'champion', '1', 'd'))).toBe('model_not_found');
