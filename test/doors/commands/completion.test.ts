@@ -68,7 +68,10 @@ describe('bash', () => {
     });
     const [first, group, second] = bash(['sluice ', 'sluice mo', 'sluice model ']);
     expect(first).toEqual(expect.arrayContaining(['score', 'run', 'model', 'keys', 'dlq', 'completion']));
-    expect([group, second]).toEqual([['model'], ['add', 'alias', 'list', 'show', 'verify']]);
+    expect([group, second]).toEqual([
+      ['model'],
+      ['add', 'alias', 'history', 'list', 'seal', 'show', 'sign', 'verify', 'verify-signature'],
+    ]);
   });
 
   test('offers the words a flag takes, in both spellings', () => {
