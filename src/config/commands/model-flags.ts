@@ -66,6 +66,14 @@ export const MODEL_COMMANDS = {
     arguments: [ref('id, id:version, id@alias or a folder')],
     flags: { registry: registryFlag, json },
   },
+  'model diff': {
+    description: 'what two packages say otherwise, and how their predictions, decisions and effects differ',
+    arguments: [
+      ref('id, id:version, id@alias or a folder'),
+      { name: 'other', description: 'what it is held against', complete: 'model' },
+    ],
+    flags: { registry: registryFlag, json },
+  },
   'model seal': {
     description: 'write package.lock, the list of its files, into a package that has none',
     arguments: [ref('id, id:version, id@alias or a folder')],

@@ -358,6 +358,14 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model diff": {
+    description: "what two packages say otherwise, and how their predictions, decisions and effects differ",
+    arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}, {"name":"<other>","description":"what it is held against","complete":"model"}],
+    flags: [
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
   "model seal": {
     description: "write package.lock, the list of its files, into a package that has none",
     arguments: [{"name":"<ref>","description":"id, id:version, id@alias or a folder","complete":"model"}],
@@ -776,6 +784,11 @@ export interface ModelShowFlags {
 }
 
 export interface ModelVerifyFlags {
+  registry?: string;
+  json?: boolean;
+}
+
+export interface ModelDiffFlags {
   registry?: string;
   json?: boolean;
 }

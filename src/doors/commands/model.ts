@@ -46,6 +46,7 @@ export function addModelCommand(program: Command): void {
   );
   addFlags(model.command('show'), COMMAND_TABLES['model show']).action(show);
   addFlags(model.command('verify'), COMMAND_TABLES['model verify']).action(verify);
+  addFlags(model.command('diff'), COMMAND_TABLES['model diff']).action(diff);
   addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(writeLock);
   addFlags(model.command('sign'), COMMAND_TABLES['model sign']).action(signPackage);
   addFlags(model.command('verify-signature'), COMMAND_TABLES['model verify-signature']).action(verifySigned);
@@ -208,6 +209,12 @@ async function verify(ref: string, flags: { registry?: string; json?: boolean })
   out(flags.json ? JSON.stringify(report) : reportMarkdown(report));
   if (report.selfTest && !report.selfTest.passed)
     throw new SluiceError('self_test_failed', `${model.ref}: ${selfTestText(report.selfTest)}`);
+}
+
+async function diff(ref: string, other: string, flags: { registry?: string; json?: boolean }): Promise<void> {
+  const { comparePackages, comparisonText } = await import('../../onboarding/compare-packages.ts');
+  const compared = await comparePackages(await packageOf(ref, flags.registry), await packageOf(other, flags.registry));
+  out(flags.json ? JSON.stringify(compared) : comparisonText(compared));
 }
 
 async function moveAlias(ref: string, version: string | undefined, flags: ModelAliasFlags): Promise<void> {

@@ -70,7 +70,7 @@ describe('bash', () => {
     expect(first).toEqual(expect.arrayContaining(['score', 'run', 'model', 'keys', 'dlq', 'completion']));
     expect([group, second]).toEqual([
       ['model'],
-      ['add', 'alias', 'history', 'list', 'seal', 'show', 'sign', 'verify', 'verify-signature'],
+      ['add', 'alias', 'diff', 'history', 'list', 'seal', 'show', 'sign', 'verify', 'verify-signature'],
     ]);
   });
 

@@ -1,0 +1,244 @@
+// `model diff`: what two packages say otherwise, and what that makes of the applications in the background of one of them.
+import { parse } from 'csv-parse/sync';
+import { SluiceError } from '../core/errors.ts';
+import { type EncodedRows, encodeRows } from '../inference/encode/encode-rows.ts';
+import type { Evaluator, Scores } from '../inference/evaluate/evaluator.ts';
+import { Interpreter } from '../inference/evaluate/prediction.ts';
+import { createExplainer } from '../inference/explain/choose-explainer.ts';
+import { NotExplainable, type Space } from '../inference/explain/explainer.ts';
+import { answersOf } from '../inference/explain/link.ts';
+import { Probe } from '../inference/sandbox/probe.ts';
+import { probeEvaluator } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
+import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
+import { type Difference, manifestDifferences } from './manifest-differences.ts';
+
+/** Applications that are scored by both, at most; effects are asked for those of them that a sampled method can explain in time. */
+const ROWS = 1000;
+const EXPLAINED_ROWS = 50;
+/** A model that is asked more often than this for one row is not explained here. */
+const MOST_QUESTIONS = 30_000;
+
+type Pair<T> = readonly [from: T, to: T];
+
+/** Mean size of the effects of a column; null: that model has no such column, or effects in another space. */
+export interface ColumnEffects {
+  readonly column: string;
+  readonly from: number | null;
+  readonly to: number | null;
+}
+
+/** What both models make of the same applications. */
+export interface ComparedScores {
+  /** The package whose background it is. */
+  readonly of: string;
+  readonly rows: number;
+  /** Rows that only one of the two takes. */
+  readonly rejected: Pair<number>;
+  /** Of probabilities (of several classes: the largest of them), values or scores. null: the tasks have nothing in common. */
+  readonly difference: { readonly mean: number; readonly largest: number } | null;
+  /** `approve → review`, or classes that are the most probable: how many rows moved. */
+  readonly moved: Readonly<Record<string, number>>;
+  /** The largest first. Empty: effects are in different spaces, or cannot be had. */
+  readonly effects: readonly ColumnEffects[];
+  readonly space: Space | null;
+}
+
+export interface PackageComparison {
+  readonly from: string;
+  readonly to: string;
+  readonly packageSha256: Pair<string>;
+  readonly sameModelFile: boolean;
+  readonly differences: readonly Difference[];
+  /** null: neither has a background that both take. */
+  readonly scores: ComparedScores | null;
+}
+
+/** @throws SluiceError model_invalid | model_hash_mismatch | model_failed */
+export async function comparePackages(from: ModelPackage, to: ModelPackage): Promise<PackageComparison> {
+  return {
+    from: from.ref,
+    to: to.ref,
+    packageSha256: [from.sha256, to.sha256],
+    sameModelFile: from.manifest.onnx.sha256 === to.manifest.onnx.sha256,
+    differences: manifestDifferences(from.manifest, to.manifest),
+    scores: await compareScores(from, to),
+  };
+}
+
+interface Table {
+  readonly header: readonly string[];
+  readonly rows: readonly string[][];
+}
+
+/** null: the package has none. */
+async function backgroundOf(model: ModelPackage): Promise<Table | null> {
+  const name = model.manifest.explain?.background;
+  if (name === undefined || !model.files.some((f) => f.name === name)) return null;
+  const text = (await readPackageFile(model, name)).toString();
+  try {
+    const options = { bom: true, skip_empty_lines: true, record_delimiter: ['\r\n', '\n', '\r'] };
+    const [header = [], ...rows] = parse(text, options) as string[][];
+    return { header, rows: rows.slice(0, ROWS) };
+  } catch (cause) {
+    throw new SluiceError('model_invalid', `${model.ref}: ${name} cannot be read`, { cause });
+  }
+}
+
+const encoded = ({ columns }: Manifest, { header }: Table): number[] => columns.map((c) => header.indexOf(c.name));
+
+async function compareScores(from: ModelPackage, to: ModelPackage): Promise<ComparedScores | null> {
+  for (const model of [from, to]) {
+    const table = await backgroundOf(model);
+    if (!table) continue;
+    const lacking = [from, to].some(({ manifest }) => encoded(manifest, table).includes(-1));
+    if (lacking) continue;
+    const taken = [from, to].map(({ manifest }) => encodeRows(manifest, table.rows, encoded(manifest, table)).rejected);
+    const rows = table.rows.filter((_, r) => !taken.some((rejected) => rejected.has(r)));
+    if (rows.length === 0) continue;
+    const only = (own: 0 | 1): number => [...taken[own]!.keys()].filter((r) => !taken[1 - own]!.has(r)).length;
+    const compared = await scoreBoth([from, to], { header: table.header, rows });
+    return { of: model.ref, rows: rows.length, rejected: [only(0), only(1)], ...compared };
+  }
+  return null;
+}
+
+interface Scored {
+  readonly manifest: Manifest;
+  readonly interpreter: Interpreter;
+  readonly scores: Scores;
+  readonly effects: MeanEffects | null;
+}
+
+type Compared = Pick<ComparedScores, 'difference' | 'moved' | 'effects' | 'space'>;
+
+async function scoreBoth(models: Pair<ModelPackage>, table: Table): Promise<Compared> {
+  const [from, to] = [await scoredBy(models[0], table), await scoredBy(models[1], table)];
+  const moved: Record<string, number> = {};
+  for (let r = 0; r < table.rows.length; r++) {
+    const [before, after] = [said(from, r), said(to, r)];
+    if (before === after || before === null || after === null) continue;
+    const move = `${before || '(none)'} → ${after || '(none)'}`;
+    moved[move] = (moved[move] ?? 0) + 1;
+  }
+  const space = from.effects?.space === to.effects?.space ? (from.effects?.space ?? null) : null;
+  return {
+    difference: differenceOf(from, to, table.rows.length),
+    moved,
+    effects: space === null ? [] : effectsOf(from, to),
+    space,
+  };
+}
+
+async function scoredBy(model: ModelPackage, table: Table): Promise<Scored> {
+  const { manifest } = model;
+  const bytes = await readModelBytes(model);
+  const probe = await Probe.open(bytes);
+  try {
+    const evaluator = probeEvaluator(probe, manifest);
+    const fields = encoded(manifest, table);
+    const all = encodeRows(manifest, table.rows, fields);
+    const { values, width } = await evaluator.score(all.inputs, all.rows);
+    const scores = { values: values.slice(), width };
+    const effects = await meanEffects({ bytes, manifest, evaluator, all });
+    return { manifest, interpreter: new Interpreter(manifest), scores, effects };
+  } finally {
+    probe.close();
+  }
+}
+
+/** What a row is told: a decision, or the most probable class. null: a number alone. */
+function said({ interpreter, scores }: Scored, r: number): string | null {
+  if (interpreter.task === 'binary' && interpreter.hasDecisions) {
+    return interpreter.decision(interpreter.probability(scores, r));
+  }
+  return interpreter.task === 'multiclass' ? String(interpreter.classes[interpreter.top(scores, r)]) : null;
+}
+
+function differenceOf(from: Scored, to: Scored, rows: number): ComparedScores['difference'] {
+  const [a, b] = [from.interpreter, to.interpreter];
+  const sameClasses = a.classes.map(String).join('\n') === b.classes.map(String).join('\n');
+  if (a.task !== b.task || (a.task === 'multiclass' && !sameClasses)) return null;
+  const outputs = a.task === 'multiclass' ? a.classes.length : 1;
+  const [x, y] = [new Float64Array(outputs), new Float64Array(outputs)];
+  let [sum, largest] = [0, 0];
+  for (let r = 0; r < rows; r++) {
+    answersOf(a, from.scores, r, x);
+    answersOf(b, to.scores, r, y);
+    const d = Math.max(...x.map((v, o) => Math.abs(v - y[o]!)));
+    sum += d;
+    largest = Math.max(largest, d);
+  }
+  return { mean: sum / rows, largest };
+}
+
+interface MeanEffects {
+  readonly space: Space;
+  readonly ofColumn: ReadonlyMap<string, number>;
+}
+
+interface Explaining {
+  bytes: Uint8Array;
+  manifest: Manifest;
+  evaluator: Evaluator;
+  all: EncodedRows;
+}
+
+/** Measured against the same applications, so that those of both models can be held against each other. */
+async function meanEffects({ bytes, manifest, evaluator, all }: Explaining): Promise<MeanEffects | null> {
+  // The method that the package names may need what is not here, such as covers.
+  const { method: _, ...explain } = manifest.explain ?? {};
+  try {
+    const options = { bytes, manifest: { ...manifest, explain }, evaluator, background: all, covers: null };
+    const { explainer } = await createExplainer(options);
+    if (explainer.questions > MOST_QUESTIONS) return null;
+    const rows = Array.from({ length: Math.min(all.rows, EXPLAINED_ROWS) }, (_, r) => r);
+    const { values } = await explainer.explain(all.inputs, rows);
+    const n = manifest.columns.length;
+    const sizes = new Float64Array(n);
+    const parts = rows.length * explainer.outputs;
+    for (let i = 0; i < parts * n; i++) sizes[i % n]! += Math.abs(values[i]!) / parts;
+    return { space: explainer.space, ofColumn: new Map(manifest.columns.map(({ name }, c) => [name, sizes[c]!])) };
+  } catch (error) {
+    if (error instanceof NotExplainable) return null;
+    throw error;
+  }
+}
+
+function effectsOf({ effects: from }: Scored, { effects: to }: Scored): ColumnEffects[] {
+  const names = new Set([...to!.ofColumn.keys(), ...from!.ofColumn.keys()]);
+  const all = [...names].map((column) => ({
+    column,
+    from: from!.ofColumn.get(column) ?? null,
+    to: to!.ofColumn.get(column) ?? null,
+  }));
+  const size = (e: ColumnEffects) => Math.max(e.from ?? 0, e.to ?? 0);
+  return all.sort((a, b) => size(b) - size(a));
+}
+
+/** As a person reads it. */
+export function comparisonText({
+  from,
+  to,
+  packageSha256,
+  sameModelFile,
+  differences,
+  scores,
+}: PackageComparison): string {
+  const [a, b] = packageSha256.map((sha256) => sha256.slice(0, 12));
+  const lines = [`${from} → ${to}`, `package ${a}… → ${b}…, ${sameModelFile ? 'the same' : 'another'} model file`];
+  if (differences.length === 0) lines.push('model.yaml says the same');
+  for (const { at, from: before, to: after } of differences) lines.push(`${at}: ${before ?? '(none)'} → ${after ?? '(none)'}`); // biome-ignore format: one line
+  if (!scores) return [...lines, 'scores: no background of either is taken by both'].join('\n');
+  const { of, rows, rejected, difference, moved, effects, space } = scores;
+  const number = (n: number | null) => (n === null ? '(none)' : n.toPrecision(3));
+  lines.push(
+    `scores of ${rows} applications, the background of ${of}: ${difference ? `differ by ${number(difference.mean)} on average, by ${number(difference.largest)} at most` : 'cannot be held against each other'}`,
+  );
+  if (rejected[0] > 0) lines.push(`  ${rejected[0]} more are rejected by ${from} alone`);
+  if (rejected[1] > 0) lines.push(`  ${rejected[1]} more are rejected by ${to} alone`);
+  for (const [move, n] of Object.entries(moved).sort((x, y) => y[1] - x[1])) lines.push(`  ${move}: ${n}`);
+  if (space) lines.push(`mean size of effects, in ${space}:`);
+  for (const { column, from: before, to: after } of effects) lines.push(`  ${column}: ${number(before)} → ${number(after)}`); // biome-ignore format: one line
+  return lines.join('\n');
+}
