@@ -63,6 +63,8 @@ async function base(name: string): Promise<Base> {
     expected: await readExpected(path.join(ZOO, 'models', name, 'expected-clean.csv')),
     expectedRows: await readExpected(path.join(ZOO, 'data/clean.csv')),
   });
+  // Of a test before: a package that is there is never written over.
+  rmSync(target, { recursive: true, force: true });
   await writePackage(target, proposal);
   const test = proposal.manifest.self_test!;
   const [header, ...rows] = parse(readFileSync(path.join(target, test.input))) as string[][];
