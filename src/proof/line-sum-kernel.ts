@@ -21,13 +21,17 @@ const LISTED = 16;
 /** Bytes of text that are taken at once, unless a line is longer. */
 const PIECE = 128 * 1024;
 
+/** The code of the kernel. `shared`: over memory that threads share. */
+export const lineSumsCode = (shared: boolean): Uint8Array<ArrayBuffer> =>
+  assemble('line-sums', [linesFunction()], { shared });
+
 const modules = new Map<boolean, WebAssembly.Module>();
 
 /** Compiled once, in well under a millisecond. */
 function moduleFor(shared: boolean): WebAssembly.Module {
   const known = modules.get(shared);
   if (known) return known;
-  const made = new WebAssembly.Module(assemble('line-sums', [linesFunction()], { shared }));
+  const made = new WebAssembly.Module(lineSumsCode(shared));
   modules.set(shared, made);
   return made;
 }

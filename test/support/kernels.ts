@@ -9,7 +9,7 @@ import type { Kernel } from '../../src/inference/trees/machine.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
-import { hashLines } from '../../src/proof/line-sum-kernel.ts';
+import { lineSumsCode } from '../../src/proof/line-sum-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
 import { type ForestSpec, forestFile, matrixManifest } from './forest.ts';
 
@@ -61,7 +61,7 @@ export const KERNELS: Readonly<Record<string, { make: () => void; room: string }
   'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
-  'line sums': { make: () => hashLines(Buffer.from('a\n')), room: 'src/proof/' },
+  'line sums': { make: () => lineSumsCode(false), room: 'src/proof/' },
   'answer kernel': { make: answer, room: 'src/io/format/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },
   'tree walk': { make: () => trees('walk'), room: 'src/inference/trees/' },
