@@ -61,7 +61,7 @@ export const KERNELS: Readonly<Record<string, { make: () => void; room: string }
   'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
-  'line sums': { make: () => lineSumsCode(false), room: 'src/proof/' },
+  'line sums': { make: () => new WebAssembly.Module(lineSumsCode(false)), room: 'src/proof/' },
   'answer kernel': { make: answer, room: 'src/io/format/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },
   'tree walk': { make: () => trees('walk'), room: 'src/inference/trees/' },
