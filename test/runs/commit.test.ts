@@ -177,7 +177,7 @@ checkTest('a run of score: output and list are of one run, or absent, whatever f
   const read = () => ['o.csv', 'l.csv'].map((name) => readFileSync(path.join(folder, name), 'utf8'));
   const whole = read();
   expect(kinds.length).toBeGreaterThan(40);
-  for (let at = 1; at <= kinds.length + 8; at += 2 * STEP) {
+  for (let at = 1; at <= kinds.length + 8; at += 3 * STEP) {
     for (const how of ['EIO', 'kill']) {
       for (const name of ['o.csv', 'l.csv']) writeFileSync(path.join(folder, name), 'old');
       const { code, stderr } = await score(folder, input, { at, how });
