@@ -8,7 +8,7 @@ import { seal } from '../proof/envelope.ts';
 import { blockOfEntry, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
 import { newCounts } from './account.ts';
 import { endpoint } from './endpoints.ts';
-import { formatOf, manifestNameOf, previousOf, provenFile } from './run-proof.ts';
+import { formatOf, manifestNameOf, previousOf, provenFile, provenRows } from './run-proof.ts';
 import type { FoundPart } from './shard-part.ts';
 import type { PlannedFile, ShardPlan } from './shard-plan.ts';
 
@@ -105,7 +105,6 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
   const { file, parts } = merged;
   const [first] = parts as [FoundPart];
   const { model, evaluator: _, options, ...runtime } = first.made_by;
-  const counts = sumOf(parts);
   const { compression } = namedFormat(merged.output);
   const written = endpoint(merged.output, { ...options.sink, compression }, 'csv');
   const statement = statementOf({
@@ -122,13 +121,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
     input: inputOf(file, first),
     output: provenFile(merged.output, output.stored, output.content),
     list: list && provenFile(list.name, list.stored, list.stored),
-    rows: {
-      read: counts.rows,
-      scored: counts.scored,
-      rejected: counts.rejected,
-      skipped: 0,
-      rejected_by_code: counts.rejectedByCode as Record<string, number>,
-    },
+    rows: provenRows(sumOf(parts)),
     blocks: [...blocksOf(proof)],
     previous: await previousOf(manifestNameOf(merged.output)),
   });

@@ -187,13 +187,7 @@ export class RunProof {
       made_by: { ...RUNTIME, evaluator },
       options: optionsOf(spec, input, output),
       ...(await this.seen()),
-      rows: {
-        read: counts.rows,
-        scored: counts.scored,
-        rejected: counts.rejected,
-        skipped: 0,
-        rejected_by_code: counts.rejectedByCode as Record<string, number>,
-      },
+      rows: provenRows(counts),
       previous: await previousOf(manifestNameOf(output.name)),
     });
     return seal(statement, this.#of.key);
@@ -205,6 +199,19 @@ export type SeenFiles = Pick<Predicate, 'input' | 'output' | 'list' | 'blocks'>;
 
 /** What is the same for all runs of this program. */
 export const RUNTIME = { sluice: VERSION, node: process.versions.node, onnxruntime: ONNXRUNTIME_VERSION } as const;
+
+export const provenRows = ({
+  rows,
+  scored,
+  rejected,
+  rejectedByCode,
+}: Pick<RunCounts, 'rows' | 'scored' | 'rejected' | 'rejectedByCode'>): Predicate['rows'] => ({
+  read: rows,
+  scored,
+  rejected,
+  skipped: 0,
+  rejected_by_code: rejectedByCode as Record<string, number>,
+});
 
 export const modelOf = ({ ref, sha256, files }: ModelPackage): Predicate['model'] => ({
   ref,

@@ -104,17 +104,18 @@ export class Interpretations {
         inexact: 0,
       };
     }
-    const { values, margins, errors } = copyOf(await this.explainer.explain(inputs, rows), rows.length, this.explainer);
+    const wantsReasons = spec.reasons && this.#interpreter.task === 'binary';
+    const explained = await this.explainer.explain(inputs, rows);
+    // Reasons may ask the explainer once more, which overwrites what it gave.
+    const { values, margins, errors } =
+      wantsReasons && this.#margins ? copyOf(explained, rows.length, this.explainer) : explained;
     let inexact = 0;
     for (const [i, r] of rows.entries()) {
       if (this.#addsUp(scores, r, values, margins, i)) continue;
       at[r] = INEXACT;
       inexact++;
     }
-    const reasons =
-      spec.reasons && this.#interpreter.task === 'binary'
-        ? await this.#reasons(inputs, scores, rows, at, { values, margins })
-        : [];
+    const reasons = wantsReasons ? await this.#reasons(inputs, scores, rows, at, { values, margins }) : [];
     return {
       explainer: this.explainer,
       spec,
@@ -227,7 +228,6 @@ const marginsOfRows =
     return (r, out) => out.set(margins.subarray(r * out.length, (r + 1) * out.length));
   };
 
-/** The explainer is asked once more before these are written. */
 function copyOf({ values, margins, errors }: Effects, rows: number, { outputs }: Explainer): Effects {
   const columns = values.length / margins.length;
   return { values: values.slice(0, rows * outputs * columns), margins: margins.slice(0, rows * outputs), errors };
