@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
 import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
@@ -35,8 +36,9 @@ export default defineConfig(({ mode }) => {
     hookTimeout: TEST_TIMEOUT_MS,
     expect: { poll: { timeout: PATIENCE_MS } },
     pool: 'forks' as const,
-    // What one test has found out about a model is no help to another.
-    env: { SLUICE_TIER: tier, SLUICE_CACHE: 'off' },
+    // What is found out about a model is kept for all tests of one run, and by none for the next run.
+    env: { SLUICE_TIER: tier, SLUICE_CACHE: KEPT_FOLDER },
+    globalSetup: 'test/support/kept-folder.ts',
   };
   const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.

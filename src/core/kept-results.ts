@@ -39,9 +39,11 @@ export class KeptResults {
     this.#limits = { ...LIMITS, ...limits };
   }
 
-  /** Those of the user; null: `SLUICE_CACHE=off`, or the user has no home. */
+  /** Those of the user, or in the folder that `SLUICE_CACHE` names; null: it is `off`, or the user has no home. */
   static ofUser(env: Record<string, string | undefined> = process.env): KeptResults | null {
-    if (env.SLUICE_CACHE === 'off') return null;
+    const said = env.SLUICE_CACHE ?? '';
+    if (said === 'off') return null;
+    if (path.isAbsolute(said)) return new KeptResults(path.join(said, 'kept'));
     try {
       return new KeptResults(path.join(cacheFolder(env), 'kept'));
     } catch {

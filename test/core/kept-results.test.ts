@@ -79,6 +79,12 @@ describe('kept results', () => {
     expect(KeptResults.ofUser({ SLUICE_CACHE: 'off', HOME: tmpdir() })).toBeNull();
   });
 
+  test('a folder is named by SLUICE_CACHE', async () => {
+    const place = folder();
+    await KeptResults.ofUser({ SLUICE_CACHE: place, XDG_CACHE_HOME: '/nowhere' })!.write('plan-1', Buffer.from('x'));
+    expect(readdirSync(path.join(place, 'kept'))).toEqual(['plan-1']);
+  });
+
   test('what is old, too much, or left behind by a process that died is cleared away', async () => {
     const place = folder();
     const kept = new KeptResults(place, { entries: 3, bytes: 1000, ms: 10 * HOUR_MS });

@@ -182,9 +182,6 @@ requirePostgres('a query as the source', () => {
     await server.query('INSERT INTO nightly SELECT g, n.* FROM generate_series(1, 16) g, (SELECT * FROM nightly) n'.replace('n.*', header!.map((name) => `n."${name}"`).join(', '))); // biome-ignore format: one line
     await server.query('DELETE FROM nightly WHERE nth IS NULL');
     vi.stubEnv('NIGHTLY', server.url);
-    // Before the verdict on a model nothing is journaled, and a short run may be over by then: the first run keeps it for the others.
-    vi.stubEnv('SLUICE_CACHE', 'on');
-    vi.stubEnv('XDG_CACHE_HOME', scratch());
     onTestFinished(() => void vi.unstubAllEnvs());
     writeFileSync(path.join(job.folder, job.input), `model: credit-default\nsource: { type: postgres, url_env: NIGHTLY, table: nightly, key: [application_id, nth] }\nsink: { type: file, path: out.csv }\nscore: { evaluator: native }\ncheckpoint_every: 0.001\n`); // biome-ignore format: one line
     const args = ['run', job.input, '--json'];
