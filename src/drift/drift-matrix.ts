@@ -125,6 +125,9 @@ function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding):
   if (binning.by === 'edges') return Number.isNaN(missing) ? numberLevels(measured, binning.edges) : null;
   // Behind those of unseen and missing values; unseen ones are told by the batch.
   const [, ofMissing, ...coded] = values!.map(Math.fround);
+  if (Number.isNaN(ofMissing) && coded.length > 1 && coded.every((value, i) => i === 0 || coded[i - 1]! < value)) {
+    return merged(coded.map((value, code) => [value, at + binning.bins[code]!]));
+  }
   const cells = new Map<number, number>();
   if (!Number.isNaN(ofMissing)) cells.set(ofMissing!, at + bins);
   for (const [code, value] of coded.entries()) {
@@ -132,14 +135,17 @@ function encodedLevels(measured: MeasuredColumn, { missing, values }: Encoding):
     if (Number.isNaN(value) || (cells.get(value) ?? cell) !== cell) return null;
     cells.set(value, cell);
   }
-  return [...cells].sort((a, b) => a[0] - b[0]);
+  return merged([...cells].sort((a, b) => a[0] - b[0]));
 }
+
+/** Neighbours of one cell are one level: a hundred thousand categories fall into a hundred cells. */
+const merged = (levels: Levels): Levels => levels.filter(([, cell], i) => i === 0 || levels[i - 1]![1] !== cell);
 
 /** Of values that a batch holds: numbers, codes, or the bins of texts, -1 for an unseen one. */
 function heldLevels(measured: MeasuredColumn): Levels {
   const { binning, at, bins } = measured;
   if (binning.by === 'edges') return numberLevels(measured, binning.edges);
-  if (binning.by === 'codes') return binning.bins.map((bin, code) => [code, at + bin]);
+  if (binning.by === 'codes') return merged(binning.bins.map((bin, code) => [code, at + bin]));
   return [[-1, at + bins + 1], ...Array.from({ length: bins }, (_, bin) => [bin, at + bin] as const)];
 }
 

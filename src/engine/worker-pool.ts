@@ -7,7 +7,7 @@ import { inBackground } from '../core/in-background.ts';
 import type { Word } from '../core/log.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
+import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
 import { bisect } from './bisect.ts';
 import type { InlineScorer } from './inline-scorer.ts';
 import { type BlockJob, type JobBlock, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
@@ -47,6 +47,8 @@ export const DEFAULT_BATCH_ROWS = 512;
 const DEFAULT_JOB_TIMEOUT_MS = 120_000;
 const DEFAULT_MAX_POISON_ROWS = 100;
 const DEFAULT_HEAP_MB = 192;
+/** Bytes of heap that a byte of a file of categories becomes while it is read and after: 15 were seen. */
+const HEAP_OF_CATEGORIES = 24;
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
 
@@ -99,7 +101,7 @@ export class WorkerPool {
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
-      heapMb: DEFAULT_HEAP_MB,
+      heapMb: DEFAULT_HEAP_MB + Math.ceil((categoryBytes(options.model) * HEAP_OF_CATEGORIES) / 2 ** 20),
       entry: new URL(own, import.meta.url),
       ...options,
     };
@@ -109,7 +111,13 @@ export class WorkerPool {
     this.confirmed.catch(() => {});
     this.#closed.promise.catch(() => {});
     const open = async (): Promise<Opening> => {
-      const message = { type: 'open', model, batchRows, policy, known: await this.#opened() } as const;
+      const message = {
+        type: 'open',
+        model: asMessage(model),
+        batchRows,
+        policy,
+        known: await this.#opened(),
+      } as const;
       const modelBytes = message.known.plan ? 0 : await modelSize(model);
       return { message, modelBytes };
     };

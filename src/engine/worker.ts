@@ -5,6 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { faultOf } from '../core/log.ts';
+import { fromMessage } from '../model/package/model-package.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
 import { type PackedAnswer, type PackedJob, unpacked } from './packed-job.ts';
 import { type FromWorker, type OpenModel, PROGRESS_MS, type ScoreJob, type ToWorker } from './protocol.ts';
@@ -60,10 +61,10 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   let cancelled = new CancelledJobs();
   let scorer: Scorer | null = null;
   const open = async (message: OpenModel): Promise<void> => {
-    const { model, batchRows, policy, known } = message;
+    const { batchRows, policy, known } = message;
     if (message.cancelled) cancelled = new CancelledJobs(message.cancelled);
     try {
-      scorer = await Scorer.open(model, batchRows, policy, known);
+      scorer = await Scorer.open(await fromMessage(message.model), batchRows, policy, known);
       await scorer.tryOut();
       port.post({ type: 'ready', evaluator: scorer.evaluator.name });
       // A process is ended without ceremony: what it compiled would not be kept.

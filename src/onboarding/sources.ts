@@ -36,7 +36,9 @@ export async function openSources(options: RegisterOptions): Promise<Sources> {
   const model = readOnnx(bytes);
   const reasons = refusals(model);
   if (reasons.length > 0) throw refusal(reasons.join('\n'));
-  const table = await readTrainingTable(options.trainingFile, options.delimiter);
+  const codes = new Map(Object.entries(options.encoding?.codes ?? {}));
+  const coded = (column: string) => Object.keys(codes.get(column) ?? {}).length;
+  const table = await readTrainingTable(options.trainingFile, options.delimiter, coded);
   return {
     options,
     bytes,

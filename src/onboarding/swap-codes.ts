@@ -7,6 +7,8 @@ type Codes = Readonly<Record<string, number>>;
 
 /** Levels of a column up to which every two of them are exchanged. */
 const PAIRED_LEVELS = 8;
+/** Levels of a column from which only the numberings that people make by mistake are tried: each costs the time of an encoder. */
+const MANY_LEVELS = 5_000;
 /** How the words of such an exchange end. */
 const EXCHANGED = 'exchanged';
 /** Levels whose codes are spelled out in a message. */
@@ -85,27 +87,34 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
   const field = table.header.indexOf(spec.name);
   const seen = new Map<string, number>();
   for (const { fields } of table.sample) if (!seen.has(fields[field]!)) seen.set(fields[field]!, seen.size);
-  const firstOf = (code: number) => Math.min(...levels.get(code)!.map((level) => seen.get(level) ?? Infinity));
-  const nameOf = (code: number) => [...levels.get(code)!].sort()[0]!;
+  const firstOf = (code: number) =>
+    levels.get(code)!.reduce((first, level) => Math.min(first, seen.get(level) ?? Infinity), Infinity);
+  const nameOf = (code: number) => levels.get(code)!.reduce((a, b) => (a < b ? a : b));
   const renumbered = (next: (code: number) => number): Codes =>
     Object.fromEntries(Object.entries(given).map(([level, code]) => [level, next(code)]));
   const ordered = (order: readonly number[]): Codes => {
     const place = new Map(order.map((code, i) => [code, codes[i]!]));
     return renumbered((code) => place.get(code)!);
   };
-  const by = <K extends number | string>(key: (code: number) => K): number[] =>
-    [...codes].sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a - b));
+  const by = <K extends number | string>(key: (code: number) => K): number[] => {
+    const keys = codes.map((code): [K, number] => [key(code), code]);
+    return keys.sort(([x, a], [y, b]) => (x < y ? -1 : x > y ? 1 : a - b)).map(([, code]) => code);
+  };
   const ways: [string, Codes][] = [
     ['in alphabetical order', ordered(by(nameOf))],
-    ['in order of their frequency', ordered(by((c) => -countOf(c)))],
-    ['in order of their rareness', ordered(by(countOf))],
     ['in order of first appearance', ordered(by(firstOf))],
-    ['in reversed order', ordered([...codes].reverse())],
-    ['rotated by one', ordered([...codes.slice(1), ...codes.slice(0, 1)])],
-    ['rotated back by one', ordered([...codes.slice(-1), ...codes.slice(0, -1)])],
     ['one higher', renumbered((c) => c + 1)],
     ['one lower', renumbered((c) => c - 1)],
   ];
+  if (codes.length <= MANY_LEVELS) {
+    ways.push(
+      ['in order of their frequency', ordered(by((c) => -countOf(c)))],
+      ['in order of their rareness', ordered(by(countOf))],
+      ['in reversed order', ordered([...codes].reverse())],
+      ['rotated by one', ordered([...codes.slice(1), ...codes.slice(0, 1)])],
+      ['rotated back by one', ordered([...codes.slice(-1), ...codes.slice(0, -1)])],
+    );
+  }
   if (codes.length <= PAIRED_LEVELS) {
     for (const [i, a] of codes.entries())
       for (const b of codes.slice(i + 1))
@@ -123,4 +132,5 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
   );
 }
 
-const signature = (codes: Codes): string => JSON.stringify(Object.entries(codes).sort());
+/** All maps of a column name its levels in one order. */
+const signature = (codes: Codes): string => Object.values(codes).join();

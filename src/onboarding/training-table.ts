@@ -51,6 +51,8 @@ export interface ColumnProfile {
   inexact: number;
   /** Whole numbers among them: two of them can become one. */
   inexactWhole: number;
+  /** How many distinct values are counted at most. */
+  readonly most: number;
   /** Value → count of everything but missing words; null: too many. */
   distinct: Map<string, number> | null;
 }
@@ -67,10 +69,14 @@ export interface TrainingTable {
 }
 
 /**
- * Reads a delimited file with a header row.
+ * Reads a delimited file with a header row. `coded`: how many categories of a column have codes; so many values of it are told apart.
  * @throws SluiceError input_not_found | training_data_invalid
  */
-export async function readTrainingTable(file: string, delimiter?: string): Promise<TrainingTable> {
+export async function readTrainingTable(
+  file: string,
+  delimiter?: string,
+  coded: (column: string) => number = () => 0,
+): Promise<TrainingTable> {
   const random = new Random();
   random.seed(SAMPLE_SEED, 0);
   const profiles: ColumnProfile[] = [];
@@ -97,7 +103,7 @@ export async function readTrainingTable(file: string, delimiter?: string): Promi
         const twice = header.find((h, i) => header.indexOf(h) !== i);
         if (twice !== undefined)
           throw new SluiceError('training_data_invalid', `${file}: column ${twice} is there twice`);
-        profiles.push(...header.map(newProfile));
+        profiles.push(...header.map((name) => newProfile(name, coded(name))));
         continue;
       }
       for (let j = 0; j < record.length; j++) addCell(profiles[j]!, record[j]!);
@@ -146,8 +152,9 @@ const FORMATS: readonly (readonly [string, string])[] = [
   ['{', 'JSON: write the table with to_csv'],
 ];
 
-const newProfile = (name: string): ColumnProfile => ({
+const newProfile = (name: string, coded: number): ColumnProfile => ({
   name,
+  most: Math.max(MAX_DISTINCT, 2 * coded),
   missing: new Map(),
   numbers: 0,
   wholeNumbers: 0,
@@ -170,7 +177,7 @@ function addCell(p: ColumnProfile, cell: string): void {
   }
   if (p.distinct) {
     p.distinct.set(cell, (p.distinct.get(cell) ?? 0) + 1);
-    if (p.distinct.size > MAX_DISTINCT) p.distinct = null;
+    if (p.distinct.size > p.most) p.distinct = null;
   }
   if (NUMBER.test(cell)) {
     const n = Number(cell);

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
+import { withCategoryFiles } from '../model/package/category-files.ts';
 import { loadPackage } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { SIGNATURE } from '../model/package/package-hash.ts';
@@ -17,7 +18,12 @@ export async function writePackage(folder: string, proposal: Proposal): Promise<
   for (const [name, content] of proposal.files) await writeFile(path.join(folder, name), content);
   await writeFile(path.join(folder, 'report.json'), `${JSON.stringify(proposal.report, null, 1)}\n`);
   await writeFile(path.join(folder, 'report.md'), reportMarkdown(proposal.report));
-  await writeFile(path.join(folder, 'model.yaml'), formatYaml(proposal.manifest));
+  const { manifest, files } = withCategoryFiles(proposal.manifest);
+  for (const [name, content] of files) {
+    await mkdir(path.dirname(path.join(folder, name)), { recursive: true });
+    await writeFile(path.join(folder, name), content);
+  }
+  await writeFile(path.join(folder, 'model.yaml'), formatYaml(manifest));
   await sealPackage(folder);
 }
 

@@ -23,7 +23,7 @@ const PACKAGES: Record<string, string[]> = {
   '@smithy/node-http-handler': ['storage'],
   pg: ['postgres'],
   'pg-copy-streams': ['postgres'],
-  'csv-parse': ['io/decode', 'onboarding'],
+  'csv-parse': ['model/package', 'io/decode', 'onboarding'],
   commander: ['doors/commands', '.'],
   yaml: ['config', 'doors/http'],
   typebox: ['config', 'model/package', 'model/registry', 'runs', 'doors/http'],

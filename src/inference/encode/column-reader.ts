@@ -2,6 +2,7 @@
 import { type ColumnData, type ColumnKind, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import { type NumberNotation, type TextRules, withoutBlanks } from '../../core/input-declaration.ts';
+import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
 import { plainNumber } from './notation.ts';
 import { declarationFor } from './text-hints.ts';
@@ -53,20 +54,20 @@ export class ColumnReader {
     this.trims = rules?.trim === true;
     this.notation = rules && (rules.decimal !== 'point' || rules.thousands !== null) ? rules : null;
     this.name = spec.name;
-    const listed = spec.codes ? Object.keys(spec.codes) : spec.values;
+    const listed = categoriesOf(spec);
     this.kind = spec.kind === 'category' && !listed ? 'text' : spec.kind;
     this.missingTexts = new Set([...(spec.missing?.values ?? ['']), ...(rules?.nullValues ?? [])]);
     this.missingNumbers = [...this.missingTexts].some((text) => !Number.isNaN(this.#numberOf(text)));
     const nullNumbers = (rules?.nullValues ?? []).map((text) => this.#numberOf(text));
     this.nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
-    this.values = listed ?? [];
+    this.values = listed?.values ?? [];
     this.codes =
       spec.kind === 'boolean'
         ? new Map([
             ...(spec.false_values ?? DEFAULT_FALSE).map((v): [string, number] => [v, 0]),
             ...(spec.true_values ?? DEFAULT_TRUE).map((v): [string, number] => [v, 1]),
           ])
-        : new Map(this.values.map((v, i) => [v, i]));
+        : (listed?.index ?? new Map());
     const types = new Set(inputs.map((i) => i.type));
     this.wholeNumbers = spec.kind === 'number' && (types.has('int64') || types.has('int32'));
     const limit = types.has('float32')

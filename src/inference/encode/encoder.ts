@@ -1,6 +1,7 @@
 // From a columnar batch to the arrays the ONNX inputs take: a float matrix with codes, or one input per column.
 import { type ColumnBatch, type ColumnData, type ColumnKind, UNSEEN } from '../../core/batch.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, InputSpec, Manifest } from '../../model/package/manifest.ts';
 
 export type InputArray = Float32Array | Float64Array | BigInt64Array | Int32Array | Uint8Array | string[];
@@ -205,7 +206,7 @@ function encodingOf(spec: ColumnSpec, kind: ColumnKind, type: InputSpec['type'])
   const instead = replacement(spec);
   const what = `column ${spec.name}`;
   const missing =
-    instead === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(instead, spec.codes, what);
+    instead === undefined ? (type === 'float32' || type === 'float64' ? NaN : 0) : numberOf(instead, spec, what);
   if (instead === undefined && spec.missing?.as !== 'error' && Number.isNaN(missing) === false) {
     throw new SluiceError(
       'model_invalid',
@@ -213,16 +214,18 @@ function encodingOf(spec: ColumnSpec, kind: ColumnKind, type: InputSpec['type'])
     );
   }
   if (kind === 'number') return { missing, values: null };
-  const unseen = spec.unseen === 'value' ? numberOf(spec.unseen_value!, spec.codes, what) : missing;
+  const unseen = spec.unseen === 'value' ? numberOf(spec.unseen_value!, spec, what) : missing;
   const coded =
     kind === 'boolean'
       ? [numberOf(spec.false_as ?? 0, undefined, what), numberOf(spec.true_as ?? 1, undefined, what)]
-      : Object.values(spec.codes!);
+      : categoriesOf(spec)!.codes!;
   return { missing, values: [unseen, missing, ...coded] };
 }
 
-function numberOf(value: string | number | boolean, codes: Record<string, number> | undefined, what: string): number {
-  if (typeof value === 'string' && codes && Object.hasOwn(codes, value)) return codes[value]!;
+function numberOf(value: string | number | boolean, spec: ColumnSpec | undefined, what: string): number {
+  const known = typeof value === 'string' && spec ? categoriesOf(spec) : null;
+  const code = known?.codes?.[known.index.get(value as string) ?? -1];
+  if (code !== undefined) return code;
   const n = typeof value === 'boolean' ? Number(value) : typeof value === 'number' ? value : Number.NaN;
   if (Number.isNaN(n) && !(typeof value === 'string' && /^nan$/i.test(value))) {
     throw new SluiceError('model_invalid', `${what}: ${JSON.stringify(value)} is not a number the model can take`);
@@ -248,7 +251,7 @@ function stringOf(
     }
     case 'category': {
       const unseen = spec.unseen === 'value' ? String(spec.unseen_value) : replaced;
-      const words = [unseen, replaced, ...(spec.values ?? Object.keys(spec.codes ?? {}))];
+      const words = [unseen, replaced, ...(categoriesOf(spec)?.values ?? [])];
       return (c, r) => words[c.codes[r]! - UNSEEN]!;
     }
   }

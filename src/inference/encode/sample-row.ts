@@ -1,4 +1,5 @@
 // An example application derived from a manifest: for a first call of the service, and to try a package without a self-test.
+import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
 /** A value each column takes, as native JSON types. */
@@ -22,5 +23,5 @@ function sampleValue(c: ColumnSpec, baseline: ColumnBaseline | undefined): strin
     return range.min ?? range.max ?? 1;
   }
   const counts = baseline && !Array.isArray(baseline.counts) ? Object.keys(baseline.counts)[0] : undefined;
-  return counts ?? (c.values ?? Object.keys(c.codes ?? {}))[0] ?? (c.missing?.as === 'error' ? 'A' : '');
+  return counts ?? categoriesOf(c)?.values[0] ?? (c.missing?.as === 'error' ? 'A' : '');
 }

@@ -1,6 +1,6 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
-import { readModelBytes } from '../../model/package/model-package.ts';
+import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
 import { judgeModel } from '../evaluate/choose-evaluator.ts';
 import { openReference } from '../evaluate/reference.ts';
 import type { OnnxSession } from '../evaluate/session.ts';
@@ -31,7 +31,8 @@ async function handle(request: ProbeRequest): Promise<ProbeAnswer> {
     };
   }
   if (request.type === 'verdict') {
-    const { model, policy, priority } = request;
+    const { policy, priority } = request;
+    const model = await fromMessage(request.model);
     const { manifest } = model;
     const bytes = await readModelBytes(model);
     const reference = bytes.length > LARGE && priority === 'verdict' ? openReference : null;

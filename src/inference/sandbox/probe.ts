@@ -3,7 +3,7 @@ import type { ChildProcess } from 'node:child_process';
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
-import type { ModelPackage } from '../../model/package/model-package.ts';
+import { asMessage, type ModelPackage } from '../../model/package/model-package.ts';
 import type { EncodedInput } from '../encode/encoder.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
@@ -91,7 +91,8 @@ export class Probe {
       await ready.get(child);
       child.on('message', listen);
       const limit = comparisonLimit(size, signal);
-      return (await ask(child, { type: 'verdict', model, policy, priority }, 'judged', limit)).verdict;
+      return (await ask(child, { type: 'verdict', model: asMessage(model), policy, priority }, 'judged', limit))
+        .verdict;
     } finally {
       child.off('message', listen);
       child.kill('SIGKILL');

@@ -1,5 +1,5 @@
 // Which evaluator serves a model on this machine, decided once per process and model.
-import type { ModelPackage } from '../../model/package/model-package.ts';
+import { columnsKey, type ModelPackage } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
@@ -54,7 +54,7 @@ async function find(
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
-  const key = JSON.stringify([manifest.onnx, manifest.inputs, manifest.columns, policy]);
+  const key = JSON.stringify([manifest.onnx, manifest.inputs, columnsKey(model), policy]);
   const before = await found.get(key);
   if (before) {
     const plan = before.plan?.deref() ?? null;

@@ -85,6 +85,9 @@ export class CellTable {
   }
 }
 
+/** Categories up to which they are looked up by their bytes: the table for it takes longer to make than most runs would gain. */
+const MOST_WORDS = 5_000;
+
 /**
  * Reads one column of a table into a batch. Numbers, known words and missing values are read from their bytes; whatever
  * else is there goes to the ColumnReader, whose rules decide.
@@ -92,8 +95,10 @@ export class CellTable {
 export class CellColumn {
   readonly #reader: ColumnReader;
   readonly #field: number;
-  /** Words for missing values (MISSING) and, of columns with codes, the known words. */
+  /** Words for missing values (MISSING) and, of columns with codes, the known words, unless they are too many. */
   readonly #words: Dictionary;
+  /** Whether all known words are there; otherwise the reader has to be asked. */
+  readonly #complete: boolean;
   readonly #emptyIsMissing: boolean;
   /** 1 for the types of cells whose bytes are a number and nothing else, if they are one. */
   readonly #plain: Uint8Array;
@@ -107,7 +112,8 @@ export class CellColumn {
     this.#reader = reader;
     this.#field = field;
     const missing = [...reader.missingTexts];
-    const known = reader.kind === 'boolean' || reader.kind === 'category' ? reader.codes : [];
+    this.#complete = reader.codes.size <= MOST_WORDS;
+    const known = this.#complete && reader.kind !== 'number' ? reader.codes : [];
     this.#words = new Dictionary([...missing.map((word): [string, number] => [word, MISSING]), ...known]);
     this.#emptyIsMissing = reader.missingTexts.has('');
     const words = [...missing, ...reader.codes.keys()];
@@ -205,7 +211,7 @@ export class CellColumn {
         if (start === end ? this.#emptyIsMissing : this.#words.find(table.view, start, end) === MISSING) {
           return reader.readMissing(out, row);
         }
-        if (reader.trims && this.#trimmed(table, at)) return this.#fallback(table, at, out, row);
+        if (reader.trims && this.#complete && this.#trimmed(table, at)) return this.#fallback(table, at, out, row);
         if (reader.kind === 'number' && (reader.missingNumbers || reader.trims || this.#local)) {
           const value = (this.#local ?? PLAIN_NUMBERS).at(table.bytes, start, end);
           if (!Number.isNaN(value)) return reader.readNumber(value, out, row);

@@ -57,57 +57,81 @@ const MIX_TAIL = 0xc2b2ae3d27d4eb4fn;
 /** Words that may not end within their head. */
 export const isLong = (longest: number): boolean => longest >= VECTOR;
 
-/** What is hashed of a word: its head, and its last bytes where it is longer. */
-function mixed(bytes: Buffer, longest: number): bigint {
-  const part = (from: number): [bigint, bigint] => {
-    const all = Buffer.alloc(VECTOR);
-    bytes.copy(all, 0, from);
-    return [all.readBigUInt64LE(0), all.readBigUInt64LE(8)];
-  };
-  const [a, b] = part(0);
-  if (longest <= VECTOR / 2) return a;
-  const head = a ^ (b * MIX);
-  if (!isLong(longest)) return head;
-  const [c, d] = part(Math.max(0, bytes.length - VECTOR));
-  return head ^ ((c ^ d) * MIX_TAIL);
+/** The bytes of all words, one after the other. */
+interface Texts {
+  readonly bytes: Buffer;
+  /** Where word i begins; the end of the last one behind. */
+  readonly starts: Int32Array;
+}
+
+function textsOf(words: readonly string[]): Texts {
+  const bytes = Buffer.from(words.join(''));
+  const starts = new Int32Array(words.length + 1);
+  for (const [i, word] of words.entries()) starts[i + 1] = starts[i]! + Buffer.byteLength(word);
+  return { bytes, starts };
+}
+
+/** What is hashed of each word: its head, and its last bytes where it is longer. */
+function mixedOf({ bytes, starts }: Texts, longest: number): BigUint64Array {
+  const part = Buffer.alloc(VECTOR);
+  const mixed = new BigUint64Array(starts.length - 1);
+  for (let i = 0; i < mixed.length; i++) {
+    const [from, to] = [starts[i]!, starts[i + 1]!];
+    bytes.copy(part.fill(0), 0, from, to);
+    let hash = part.readBigUInt64LE(0);
+    if (longest > VECTOR / 2) hash ^= BigInt.asUintN(64, part.readBigUInt64LE(8) * MIX);
+    if (isLong(longest)) {
+      bytes.copy(part.fill(0), 0, Math.max(from, to - VECTOR), to);
+      hash ^= BigInt.asUintN(64, (part.readBigUInt64LE(0) ^ part.readBigUInt64LE(8)) * MIX_TAIL);
+    }
+    mixed[i] = hash;
+  }
+  return mixed;
+}
+
+/** The multiplier that sends the words to most slots, and the slot of each. */
+function slotsOf(mixed: BigUint64Array, bits: number): [factor: bigint, slots: Int32Array] {
+  const by = (factor: bigint): Int32Array =>
+    Int32Array.from(mixed, (hash) => Number(BigInt.asUintN(64, hash * factor) >> BigInt(64 - bits)));
+  let best: [bigint, Int32Array] = [MIX, by(MIX)];
+  let most = 0;
+  const tries = Math.min(MOST_TRIES, Math.floor(MOST_HASHES / mixed.length));
+  for (let i = 0; i < tries && most < mixed.length; i++) {
+    const factor = BigInt.asUintN(64, MIX * BigInt(2 * i + 1));
+    const slots = by(factor);
+    const used = new Set(slots).size;
+    if (used > most) [best, most] = [[factor, slots], used];
+  }
+  return best;
 }
 
 function placeTable(arena: Arena, codes: ReadonlyMap<string, number>, becomes: (code: number) => number): Words {
-  const longest = [...codes.keys()].reduce((n, text) => Math.max(n, Buffer.byteLength(text)), 0);
-  const words = [...codes].map(([text, code]) => {
-    const bytes = Buffer.from(text);
-    return { bytes, code, mixed: mixed(bytes, longest) };
-  });
+  const all = textsOf([...codes.keys()]);
+  const { bytes, starts } = all;
+  const lengthOf = (i: number): number => starts[i + 1]! - starts[i]!;
+  const longest = starts.reduce((n, _, i) => (i < codes.size ? Math.max(n, lengthOf(i)) : n), 0);
   let bits = 4;
-  while (1 << bits < words.length * (words.length > FEW_WORDS ? 2 : 8)) bits++;
-  const slotOf = (mixed: bigint, factor: bigint): number =>
-    Number(BigInt.asUintN(64, mixed * factor) >> BigInt(64 - bits));
-  let factor = MIX;
-  let most = 0;
-  const tries = Math.min(MOST_TRIES, Math.ceil(MOST_HASHES / words.length));
-  for (let i = 0; i < tries && most < words.length; i++) {
-    const other = BigInt.asUintN(64, MIX * BigInt(2 * i + 1));
-    const used = new Set(words.map((w) => slotOf(w.mixed, other))).size;
-    if (used > most) [factor, most] = [other, used];
-  }
-  const texts = words.map(({ bytes }) =>
-    bytes.length <= VECTOR
-      ? 0
-      : arena.take(bytes.length + VECTOR, (memory, to) => new Uint8Array(memory, to).set(bytes)),
-  );
+  while (1 << bits < codes.size * (codes.size > FEW_WORDS ? 2 : 8)) bits++;
+  const [factor, slotOf] = slotsOf(mixedOf(all, longest), bits);
+  // Behind the last word a vector may be read.
+  const texts = isLong(longest)
+    ? arena.take(bytes.length + VECTOR, (memory, to) => new Uint8Array(memory, to).set(bytes))
+    : 0;
   // Linear probing: an empty slot follows at the latest behind all words.
-  const slots = (1 << bits) + words.length + 1;
+  const slots = (1 << bits) + codes.size + 1;
   const at = arena.take(slots * SLOT_BYTES, (memory, to) => {
     const table = Buffer.from(memory, to, slots * SLOT_BYTES);
     for (let s = 0; s < table.length; s += SLOT_BYTES) table.writeInt32LE(-1, s + WORD_LENGTH);
-    for (const [i, { bytes, code, mixed }] of words.entries()) {
-      let s = slotOf(mixed, factor) * SLOT_BYTES;
+    let i = 0;
+    for (const code of codes.values()) {
+      let s = slotOf[i]! * SLOT_BYTES;
       while (table.readInt32LE(s + WORD_LENGTH) >= 0) s += SLOT_BYTES;
-      bytes.copy(table, s, 0, VECTOR);
-      table.writeInt32LE(bytes.length, s + WORD_LENGTH);
+      bytes.copy(table, s, starts[i]!, Math.min(starts[i + 1]!, starts[i]! + VECTOR));
+      table.writeInt32LE(lengthOf(i), s + WORD_LENGTH);
       table.writeInt32LE(code, s + WORD_CODE);
-      table.writeInt32LE(texts[i]!, s + WORD_TEXT);
+      table.writeInt32LE(texts + starts[i]!, s + WORD_TEXT);
       table.writeFloatLE(becomes(code), s + WORD_FLOAT);
+      i++;
     }
   });
   return { at, bits, factor, longest };

@@ -1,6 +1,7 @@
 // An interpretation as both formats write it: values as given, effects by size.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
+import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 
 /** Said of a row whose effects do not add up to its prediction. */
@@ -18,7 +19,7 @@ export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number):
   if (code === MISSING) return null;
   if (data.kind === 'boolean') return code === 1;
   if (code === UNSEEN) return data.texts[r] ?? null;
-  return (spec.values ?? Object.keys(spec.codes ?? {}))[code] ?? null;
+  return categoriesOf(spec)?.values[code] ?? null;
 }
 
 /** Columns by the size of their effect, largest first; equal ones in the order of the package. `from`: first effect of the row and output. */

@@ -3,9 +3,10 @@ import path from 'node:path';
 import { formatProblem, type Validated } from '../../config/yaml-problem.ts';
 import { readYamlValue } from '../../config/yaml-value.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { Manifest } from './manifest.ts';
+import { categoriesOf, readCategoryFiles } from './category-files.ts';
+import type { ColumnSpec, Manifest } from './manifest.ts';
 import { isManifest } from './manifest-check.ts';
-import type { ModelPackage } from './model-package.ts';
+import { type ModelPackage, readPackageFile } from './model-package.ts';
 import { assertCovered, beginHashing, LOCK } from './package-hash.ts';
 import { checkLock } from './package-lock.ts';
 
@@ -30,13 +31,21 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   if (read === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
   const parsed = await checkManifest(file, bytes!.toString(), read);
   if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
-  const problems = inconsistencies(parsed.value);
+  const ref = `${parsed.value.id}:${versionOf(parsed.value)}`;
+  assertCovered({ manifest: parsed.value, ref });
+  const twice = parsed.value.columns.filter((c) => saidTwice(c)).map((c) => c.name);
+  if (twice.length > 0)
+    throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: its categories are said twice`);
+  const content = (name: string) => readPackageFile({ folder, ref, sha256, files, locked: false }, name);
+  const manifest = await readCategoryFiles(parsed.value, content);
+  const problems = inconsistencies(manifest);
   if (problems.length > 0) throw new SluiceError('model_invalid', problems.map((p) => `${file}: ${p}`).join('\n'));
-  const manifest = parsed.value;
-  const ref = `${manifest.id}:${versionOf(manifest)}`;
-  assertCovered({ manifest, ref });
   return { folder: path.resolve(folder), manifest, ref, sha256, files, locked: lock !== undefined };
 }
+
+/** Codes and values exclude each other, wherever they stand. */
+const saidTwice = (c: ColumnSpec): boolean =>
+  [c.codes, c.values, c.codes_file, c.values_file].filter((said) => said !== undefined).length > 1;
 
 /** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
 async function checkManifest(file: string, text: string, read: Validated<unknown>): Promise<Validated<Manifest>> {
@@ -56,8 +65,7 @@ function inconsistencies(m: Manifest): string[] {
   if (columns.size < m.columns.length) problems.push('columns: a name is there twice');
   if (m.outcome !== undefined && columns.has(m.outcome)) problems.push(`columns: ${m.outcome} is the outcome`);
   for (const c of m.columns) {
-    if (c.codes && c.values) problems.push(`columns.${c.name}: codes and values exclude each other`);
-    if ((c.codes || c.values) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
+    if (categoriesOf(c) && c.kind !== 'category') problems.push(`columns.${c.name}: only a category has codes`);
     if (c.unseen === 'value' && c.unseen_value === undefined)
       problems.push(`columns.${c.name}: unseen: value needs unseen_value`);
     const as = c.missing?.as;
@@ -75,7 +83,7 @@ function inconsistencies(m: Manifest): string[] {
       const c = columns.get(name);
       used.add(name);
       if (!c) problems.push(`inputs.${i.name}: no column ${name}`);
-      else if (i.type !== 'string' && (c.kind === 'text' || (c.kind === 'category' && !c.codes))) {
+      else if (i.type !== 'string' && (c.kind === 'text' || (c.kind === 'category' && !categoriesOf(c)?.codes))) {
         problems.push(`inputs.${i.name}: column ${name} has no codes, so it cannot be ${i.type}`);
       }
     }

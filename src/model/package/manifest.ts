@@ -29,6 +29,12 @@ export const ColumnSchema = Type.Object(
     values: Type.Optional(
       Type.Array(Type.String(), { description: 'known categories, where the model takes the text itself' }),
     ),
+    codes_file: Type.Optional(
+      Type.String({ minLength: 1, description: 'the codes, as a CSV of the package with the header `value,code`' }),
+    ),
+    values_file: Type.Optional(
+      Type.String({ minLength: 1, description: 'the values, as a CSV of the package with the header `value`' }),
+    ),
     unseen: Type.Optional(literals('error', 'missing', 'value')),
     unseen_value: Type.Optional(scalar),
     true_values: Type.Optional(Type.Array(Type.String())),

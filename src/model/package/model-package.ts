@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
+import { categoryFilesOf, readCategoryFiles, withoutCategories } from './category-files.ts';
 import type { Manifest } from './manifest.ts';
 
 /** One file of a package: its path inside it with slashes, its size in bytes and its hash. */
@@ -48,6 +49,31 @@ export async function readPackageFile(
   if (listed && createHash('sha256').update(bytes).digest('hex') === listed.sha256) return bytes;
   throw new SluiceError('model_hash_mismatch', `${model.ref}: ${name} was changed after the package was loaded`);
 }
+
+/** The package for another thread or process, which reads a million categories in less time than it takes to hand them over. */
+export const asMessage = (model: ModelPackage): ModelPackage => ({
+  ...model,
+  manifest: withoutCategories(model.manifest),
+});
+
+/** The package as it was before `asMessage`. @throws SluiceError model_hash_mismatch | model_invalid */
+export const fromMessage = async (model: ModelPackage): Promise<ModelPackage> => ({
+  ...model,
+  manifest: await readCategoryFiles(model.manifest, (name) => readPackageFile(model, name)),
+});
+
+const categoryFiles = ({ manifest, files }: ModelPackage): PackageFile[] => {
+  const named = new Set(manifest.columns.flatMap(categoryFilesOf));
+  return files.filter((f) => named.has(f.name));
+};
+
+/** Size of the files of categories. */
+export const categoryBytes = (model: ModelPackage): number =>
+  categoryFiles(model).reduce((sum, file) => sum + file.bytes, 0);
+
+/** What two packages of the same columns have alike, as a text: the columns, files of categories by their hash. */
+export const columnsKey = (model: ModelPackage): string =>
+  JSON.stringify([withoutCategories(model.manifest).columns, categoryFiles(model).map((f) => [f.name, f.sha256])]);
 
 /**
  * Reads the ONNX bytes of a package and checks them against the hash it names.

@@ -5,6 +5,7 @@ import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
+import { categoryFilesOf } from './category-files.ts';
 import type { ModelPackage, PackageFile } from './model-package.ts';
 
 /** The list of the files of a package, and its signature: they say what the package is, and are no part of it. */
@@ -168,7 +169,8 @@ const isLeftOut = (name: string): boolean =>
     .some((part) => part.startsWith('.'));
 
 /** Every file that model.yaml names. */
-function servedFiles({ manifest: { onnx, explain, self_test } }: Pick<ModelPackage, 'manifest'>): string[] {
-  const named = [onnx.file, explain?.background, explain?.covers, self_test?.input, self_test?.expected];
+function servedFiles({ manifest: { onnx, explain, self_test, columns } }: Pick<ModelPackage, 'manifest'>): string[] {
+  const own = [onnx.file, explain?.background, explain?.covers, self_test?.input, self_test?.expected];
+  const named = [...own, ...columns.flatMap(categoryFilesOf)];
   return named.filter((name) => name !== undefined);
 }

@@ -27,7 +27,9 @@ checkTest(
     const scored = async (decoder: string) => {
       const [out, rejects, kernels] = ['scored.csv', 'rejects.csv', 'kernels'].map((f) => path.join(folder, `${decoder}-${f}`)) as [string, string, string]; // biome-ignore format: one line
       const args = ['score', file, '-m', 'credit-default', '-o', out, '--rejects', rejects, '--workers', '2'];
-      const run = await sluice(args, { env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels } });
+      const run = await sluice(args, {
+        env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels, SLUICE_CACHE: 'off' },
+      });
       expect(run.code, run.stderr).toBe(3);
       return { out: readFileSync(out), rejects: readFileSync(rejects), kernels: kernelsIn(kernels) };
     };
