@@ -99,7 +99,7 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
   await look('registry', async () => {
     const registry = await openRegistry(
       flags.registry ?? config?.registry,
-      config ? { remote: config.registry_options } : {},
+      config ? { remote: config.registry_options, trust: config } : {},
     );
     const models = await registry.list();
     const { tryPackage } = await import('../../onboarding/verify.ts');

@@ -50,6 +50,7 @@ export const COMMAND_TABLES = {
       {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
       {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
       {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
+      {"name":"require-approval","value":"file","description":"load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`; default: $SLUICE_REQUIRE_APPROVAL, else approvals are not asked for","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
       {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
@@ -327,7 +328,7 @@ export const COMMAND_TABLES = {
       {"name":"description","value":"text","description":"a sentence kept in model.yaml"},
       {"name":"require-batch-invariance","description":"refuse a model whose bits change with the batch size"},
       {"name":"alias","value":"alias","description":"point this alias to the new version"},
-      {"name":"sign-key","value":"file","description":"sign the package with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
+      {"name":"sign-key","value":"file","description":"sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
       {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"dry-run","description":"show model.yaml and the report, register nothing"},
@@ -393,7 +394,7 @@ export const COMMAND_TABLES = {
     ],
   },
   "model history": {
-    description: "who moved the aliases of a model, when and why; checks that nothing was changed since",
+    description: "who moved the aliases of a model and judged its versions, when and why; checks that nothing was changed",
     arguments: [{"name":"<ref>","description":"id","complete":"model"}],
     flags: [
       {"name":"key","value":"file","description":"public key (PEM) that has to have signed each move","complete":"file"},
@@ -401,12 +402,44 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model approve": {
+    description: "approve a version: somebody else than who added it says that it may be used",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"key","value":"file","description":"sign the approval with this private key (PEM; Ed25519 or P-256), another one than it was added with","complete":"file"},
+      {"name":"reason","value":"text","description":"why it is approved; kept in the history"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model retire": {
+    description: "retire a version: no bare id and no alias means it any more; by its number it still loads",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"reason","value":"text","description":"why; kept in the history"},
+      {"name":"force","value":"reason","description":"also while an alias means it or a process has it loaded; the reason is kept in the history"},
+      {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model remove": {
+    description: "remove the files of a version for good; its history stays, and its number is never given again",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"reason","value":"text","description":"why; kept in the history"},
+      {"name":"force","value":"reason","description":"also while an alias means it or a process has it loaded; the reason is kept in the history"},
+      {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
   "model alias": {
     description: "point an alias to a version, or remove it",
     arguments: [{"name":"<ref>","description":"id@alias","complete":"model"}, {"name":"[version]","description":"version it shall mean"}],
     flags: [
       {"name":"remove","description":"remove the alias"},
-      {"name":"who","value":"name","description":"who moves it; default: the user of this machine"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
       {"name":"reason","value":"text","description":"why it is moved; kept in the history"},
       {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
@@ -537,6 +570,7 @@ export interface ScoreFlags {
   signKey?: string;
   requireLock?: boolean;
   requireSignature?: string;
+  requireApproval?: string;
   deadline?: string;
   resume?: boolean;
   restart?: boolean;
@@ -814,6 +848,29 @@ export interface ModelHistoryFlags {
   key?: string;
   registry?: string;
   json?: boolean;
+}
+
+export interface ModelApproveFlags {
+  key?: string;
+  reason?: string;
+  who?: string;
+  registry?: string;
+}
+
+export interface ModelRetireFlags {
+  reason?: string;
+  force?: string;
+  signKey?: string;
+  who?: string;
+  registry?: string;
+}
+
+export interface ModelRemoveFlags {
+  reason?: string;
+  force?: string;
+  signKey?: string;
+  who?: string;
+  registry?: string;
 }
 
 export interface ModelAliasFlags {

@@ -16,7 +16,7 @@ const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml
 
 /** A package folder, or what a reference means. */
 export const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
-  isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry)).resolve(ref);
+  isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { inspects: true })).resolve(ref);
 
 /** The same to write beside its files: what a remote registry keeps is a copy here. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {

@@ -148,7 +148,7 @@ testNeeding(['fish'], 'fish', () => {
       .split('\n')
       .map((l) => l.split('\t')[0]!);
   expect(offers('sluice sc')).toEqual(['score']);
-  expect(offers('sluice model a')).toEqual(['add', 'alias']);
+  expect(offers('sluice model a')).toEqual(['add', 'alias', 'approve']);
   expect(offers('sluice score a.csv --ev')).toEqual(['--evaluator']);
   expect(offers('sluice score a.csv --evaluator ')).toEqual(['auto', 'native', 'onnxruntime']);
   expect(offers('sluice score a.csv --registry registry -m credit-default')).toEqual([
