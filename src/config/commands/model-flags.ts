@@ -49,6 +49,7 @@ export const MODEL_COMMANDS = {
       background_rows: {
         schema: whole('rows of the background', [1, 10_000], { otherwise: '100' }),
       },
+      policy: file('YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml'),
       force: word('register although the training table contradicts it; the reason is kept in the package', 'reason'),
       delimiter: word('tab, comma, semicolon, pipe, or one character', 'd', found.otherwise),
       task: { schema: choice('task of the model', ['binary', 'multiclass', 'regression', 'score'], found) },
@@ -64,11 +65,41 @@ export const MODEL_COMMANDS = {
       json,
     },
   },
+  'model new-version': {
+    description: 'a new version of a model from an old one, with other decisions, scorecard and reasons',
+    flags: {
+      from: {
+        ...word('the version it is made from: id, id:version or id@alias', 'ref'),
+        required: true,
+        complete: 'model',
+      },
+      policy: {
+        ...file(
+          'YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml, instead of those of the old one',
+        ),
+        required: true,
+      },
+      reason: word('why; kept in the package and in the history', 'text'),
+      as_version: word('version', 'version', 'the next number'),
+      sign_key: file('sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)'),
+      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      who,
+      registry: registryFlag,
+      dry_run: switchFlag('check everything and say what changes, register nothing'),
+      json,
+    },
+  },
   'model list': { description: 'models, versions and aliases', flags: { registry: registryFlag, json } },
   'model show': {
-    description: 'columns, aliases, their history and a sample application of one model',
+    description: 'columns, aliases, their history and a sample application of one model; or its audit page',
     arguments: [ref('id, id:version or id@alias')],
-    flags: { registry: registryFlag, json },
+    flags: {
+      audit: switchFlag('one page: how it came to be what it is, who registered and approved it, what was checked'),
+      key: file('with --audit: PEM with the public keys, or the certificates, to check its signatures with'),
+      html: file('with --audit: leave the page there as HTML, to print'),
+      registry: registryFlag,
+      json,
+    },
   },
   'model verify': {
     description: 'repeat all checks on a registered model or a package folder',

@@ -320,6 +320,7 @@ export const COMMAND_TABLES = {
       {"name":"covers","value":"file","description":"JSON with the training rows at every tree node: effects along the paths of the trees","complete":"file"},
       {"name":"background","value":"file","description":"CSV with the applications that effects are measured against, instead of a sample of the training table","complete":"file"},
       {"name":"background-rows","value":"n","description":"rows of the background; default: 100","number":{"whole":true,"min":1,"max":10000}},
+      {"name":"policy","value":"file","description":"YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml","complete":"file"},
       {"name":"force","value":"reason","description":"register although the training table contradicts it; the reason is kept in the package"},
       {"name":"delimiter","value":"d","description":"tab, comma, semicolon, pipe, or one character; default: detected"},
       {"name":"task","value":"name","description":"task of the model; default: detected","choices":["binary","multiclass","regression","score"]},
@@ -335,6 +336,22 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model new-version": {
+    description: "a new version of a model from an old one, with other decisions, scorecard and reasons",
+    arguments: [],
+    flags: [
+      {"name":"from","value":"ref","description":"the version it is made from: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"policy","value":"file","description":"YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml, instead of those of the old one","required":true,"complete":"file"},
+      {"name":"reason","value":"text","description":"why; kept in the package and in the history"},
+      {"name":"as-version","value":"version","description":"version; default: the next number"},
+      {"name":"sign-key","value":"file","description":"sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
+      {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"dry-run","description":"check everything and say what changes, register nothing"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
   "model list": {
     description: "models, versions and aliases",
     arguments: [],
@@ -344,9 +361,12 @@ export const COMMAND_TABLES = {
     ],
   },
   "model show": {
-    description: "columns, aliases, their history and a sample application of one model",
+    description: "columns, aliases, their history and a sample application of one model; or its audit page",
     arguments: [{"name":"<ref>","description":"id, id:version or id@alias","complete":"model"}],
     flags: [
+      {"name":"audit","description":"one page: how it came to be what it is, who registered and approved it, what was checked"},
+      {"name":"key","value":"file","description":"with --audit: PEM with the public keys, or the certificates, to check its signatures with","complete":"file"},
+      {"name":"html","value":"file","description":"with --audit: leave the page there as HTML, to print","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print a JSON document"},
     ],
@@ -792,6 +812,7 @@ export interface ModelAddFlags {
   covers?: string;
   background?: string;
   backgroundRows?: number;
+  policy?: string;
   force?: string;
   delimiter?: string;
   task?: 'binary' | 'multiclass' | 'regression' | 'score';
@@ -807,12 +828,28 @@ export interface ModelAddFlags {
   json?: boolean;
 }
 
+export interface ModelNewVersionFlags {
+  from: string;
+  policy: string;
+  reason?: string;
+  asVersion?: string;
+  signKey?: string;
+  certificates?: string;
+  who?: string;
+  registry?: string;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
 export interface ModelListFlags {
   registry?: string;
   json?: boolean;
 }
 
 export interface ModelShowFlags {
+  audit?: boolean;
+  key?: string;
+  html?: string;
   registry?: string;
   json?: boolean;
 }

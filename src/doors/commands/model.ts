@@ -3,11 +3,18 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { versionOf } from '../../model/package/load-package.ts';
-import type { ModelPackage } from '../../model/package/model-package.ts';
-import { type ModelEntry, nextVersion, parseReference, type Registry } from '../../model/registry/registry.ts';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags, type ModelAliasFlags } from './flag-tables.ts';
+import { type ModelEntry, parseReference, type Registry } from '../../model/registry/registry.ts';
+import {
+  COMMAND_GROUPS_TABLE,
+  COMMAND_TABLES,
+  type ModelAddFlags,
+  type ModelAliasFlags,
+  type ModelShowFlags,
+} from './flag-tables.ts';
 import { addFlags } from './flags.ts';
-import { packageOf, readSigner, signPackage, verifySigned, writeLock } from './model-seals.ts';
+import { showAudit } from './model-audit.ts';
+import { makeNewVersion, nextNumber } from './model-new-version.ts';
+import { packageOf, signatureFor, signPackage, verifySigned, writeLock } from './model-seals.ts';
 import { approveVersion, lineOf, moverOf, readText, removeVersion, retireVersion, showHistory, whoAmI } from './model-states.ts'; // biome-ignore format: one line
 import { openRegistry } from './open-registry.ts';
 
@@ -23,6 +30,7 @@ const tell = (text: string): void => {
 export function addModelCommand(program: Command): void {
   const model = program.command('model').description(COMMAND_GROUPS_TABLE.model!);
   addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
+  addFlags(model.command('new-version'), COMMAND_TABLES['model new-version']).action(makeNewVersion);
   addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
     async (flags: { registry?: string; json?: boolean }) => {
       const registry = await openRegistry(flags.registry, { inspects: true });
@@ -70,9 +78,7 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
     throw new SluiceError('usage', `--id ${id}: small letters, digits, dots, dashes and underscores`, { cause });
   }
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
-  // The number of a version that was removed is not given again.
-  const given = new Set([...versions, ...(await registry.states(id)).map((e) => e.version)]);
-  const version = flags.asVersion ?? String(nextVersion([...given]));
+  const version = flags.asVersion ?? (await nextNumber(registry, id));
   if (versions.includes(version)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
   const tolerance = flags.tolerance === undefined ? undefined : Number(flags.tolerance);
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
@@ -130,19 +136,12 @@ function delimiterIn(flags: ModelAddFlags): string | undefined {
   return delimiter;
 }
 
-/** What signs a package that is registered, if a key is given. @throws SluiceError usage */
-async function signatureFor({ signKey, certificates }: Pick<ModelAddFlags, 'signKey' | 'certificates'>) {
-  if (signKey === undefined) return undefined;
-  const signer = await readSigner(signKey, certificates);
-  const { signModel } = await import('../../model/signing/model-signature.ts');
-  return { key: signer.key, sign: (model: ModelPackage) => signModel(model, signer) };
-}
-
 /** What is said by files, and what belongs to it. @throws SluiceError input_not_found | usage */
 async function givenFiles(flags: ModelAddFlags) {
-  const [{ readEncoding }, { readExpected }] = await Promise.all([
+  const [{ readEncoding }, { readExpected }, { readPolicy }] = await Promise.all([
     import('../../onboarding/encoding-file.ts'),
     import('../../onboarding/expected.ts'),
+    import('../../onboarding/policy-file.ts'),
   ]);
   return {
     ...(flags.encoding === undefined ? {} : { encoding: await readEncoding(flags.encoding) }),
@@ -151,6 +150,7 @@ async function givenFiles(flags: ModelAddFlags) {
     ...(flags.covers === undefined ? {} : { covers: await readText(flags.covers) }),
     ...(flags.background === undefined ? {} : { background: await readExpected(flags.background) }),
     ...(flags.backgroundRows === undefined ? {} : { backgroundRows: flags.backgroundRows }),
+    ...(flags.policy === undefined ? {} : { policy: await readPolicy(flags.policy) }),
     ...(flags.force === undefined ? {} : { force: flags.force }),
   };
 }
@@ -173,7 +173,10 @@ async function withHashes(registry: Registry, models: readonly ModelEntry[]): Pr
   return listed;
 }
 
-async function show(ref: string, flags: { registry?: string; json?: boolean }): Promise<void> {
+async function show(ref: string, flags: ModelShowFlags): Promise<void> {
+  if (flags.audit) return showAudit(ref, flags);
+  if (flags.html !== undefined || flags.key !== undefined)
+    throw new SluiceError('usage', '--html and --key need --audit');
   const [{ describeModel }] = await Promise.all([import('../../onboarding/describe.ts')]);
   const registry = await openRegistry(flags.registry, { inspects: true });
   const model = await registry.resolve(ref);
