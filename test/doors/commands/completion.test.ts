@@ -70,7 +70,7 @@ describe('bash', () => {
     expect(first).toEqual(expect.arrayContaining(['score', 'run', 'model', 'keys', 'dlq', 'completion']));
     expect([group, second]).toEqual([
       ['model'],
-      ['add', 'alias', 'diff', 'history', 'list', 'seal', 'show', 'sign', 'verify', 'verify-signature'],
+      ['add', 'alias', 'approve', 'diff', 'history', 'list', 'new-version', 'remove', 'retire', 'seal', 'show', 'sign', 'verify', 'verify-signature'], // biome-ignore format: one line
     ]);
   });
 
