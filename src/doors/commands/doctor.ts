@@ -105,6 +105,7 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
     const { tryPackage } = await import('../../onboarding/verify.ts');
     for (const m of models) {
       await look(`model ${m.id}`, async () => {
+        if (m.versions.every((v) => m.states[v] === 'retired')) return 'every version is retired';
         const model = await registry.resolve(m.id);
         await tryPackage(model);
         if (!model.manifest.self_test) say(`model ${m.id}`, 'warning', `${model.ref} has no self-test`);

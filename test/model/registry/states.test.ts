@@ -3,6 +3,7 @@ import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypt
 import { existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { WorkerPool } from '../../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { holdVersion } from '../../../src/model/registry/in-use.ts';
@@ -204,6 +205,16 @@ test('a version that a process has loaded is kept, until it lets go or is silent
   // Where nobody can write, no word is left, and nothing fails.
   const model = await registry.resolve('m:2');
   await holdVersion({ ...model, heldIn: path.join(root, 'm/2/model.yaml/no-folder') }, 0)();
+});
+
+checkTest('workers hold the version they have loaded, and let go of it with their pool', async () => {
+  const { registry } = await proposed([1, 2]);
+  const pool = await WorkerPool.start({ model: await registry.resolve('m:1'), workers: 1 });
+  onTestFinished(() => pool.close());
+  const outcome = () => codeOf(registry.setState('m', '1', 'approved', BOB).then(() => registry.setState('m', '1', 'retired', BOB))); // biome-ignore format: one line
+  await expect.poll(outcome).toBe('model_in_use');
+  await pool.close();
+  expect(await outcome()).toMatchObject({ to: 'retired' });
 });
 
 checkTest('at the command line: approve, retire, remove, and the policy at the doors', async () => {
