@@ -68,4 +68,8 @@ export const INTENDED: readonly Intended[] = [
     parts: /^dead letters$/,
     why: 'dead letters name their pipeline, their attempt and the time of their record',
   },
+  {
+    cases: /^(model list|model show.*)$/,
+    why: 'models and versions are told with their states',
+  },
 ];

@@ -52,6 +52,9 @@ export function pipelineSchema<A extends TSchema, B extends TSchema, C extends T
       require_signature: Type.Optional(
         SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
       ),
+      require_approval: Type.Optional(
+        SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+      ),
       report: Type.Optional(SCORING.report()),
       delivery: Type.Optional(
         choice(

@@ -49,6 +49,9 @@ export const ServerConfigSchema = Type.Object(
     require_signature: Type.Optional(
       SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
     ),
+    require_approval: Type.Optional(
+      SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+    ),
     keys_file: Type.String({
       default: 'keys.yaml',
       description: 'API keys, written by `sluice keys`; reloaded when it changes',

@@ -23,6 +23,7 @@ const input = (summary: string, action: string, status = 400): ErrorEntry => ({
 });
 const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
 const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
+const conflict = (summary: string, action: string): ErrorEntry => ({ ...usage(summary, action), status: 409 });
 const dependency = (summary: string, action: string, status = 503): ErrorEntry => ({
   fault: 'dependency',
   status,
@@ -309,6 +310,13 @@ export const ERRORS = {
   lock_missing: usage('A package has no package.lock, and one is required.', 'Write it: sluice model seal.'),
   signature_missing: usage('A package is not signed, and has to be.', 'Have it signed: sluice model sign.'),
   signature_invalid: usage('A package is not as a trusted key signed it.', 'Find out who changed or signed it.'),
+  approval_missing: usage('A version is not approved, and has to be.', 'Have it approved: sluice model approve.'),
+  approval_refused: usage('Who added a version cannot approve it.', 'Have it approved with the key of somebody else.'),
+  model_retired: usage('A version is retired.', 'Point the alias elsewhere; by its number (id:N) it still loads.'),
+  model_in_use: conflict(
+    'A version is what a reference means, or a process has it loaded.',
+    'Point its aliases elsewhere and let what runs end; or --force with the reason, which is kept.',
+  ),
   registration_refused: usage(
     'The model cannot be registered as it is.',
     'Do what the message says and register again.',
@@ -322,13 +330,10 @@ export const ERRORS = {
     'The model does not reproduce the predictions of the training library.',
     'Look at the likely causes listed; do not serve it.',
   ),
-  version_exists: {
-    fault: 'usage',
-    status: 409,
-    retryable: false,
-    summary: 'This version is registered already; versions never change.',
-    action: 'Register under a new version.',
-  },
+  version_exists: conflict(
+    'This version is registered already; versions never change.',
+    'Register under a new version.',
+  ),
   schema_registry_unavailable: dependency(
     'The schema registry cannot be reached.',
     'Check its address and that it runs.',

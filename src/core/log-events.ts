@@ -22,6 +22,7 @@ export const LOG_EVENTS = {
   model_load_failed: 'a version cannot be loaded',
   model_unlocked:
     'a package without package.lock is used: nothing says whether its files are those that were registered',
+  model_retired: 'a retired version is loaded by its number, as replays do',
   worker_died: 'a worker died and is replaced',
   registry_down: 'the registry cannot be reached: references keep their last meaning',
   registry_up: 'the registry is reached again',

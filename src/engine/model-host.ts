@@ -63,6 +63,8 @@ const KEEPS_OLD = new Set<ErrorCode>([
   'lock_missing',
   'signature_missing',
   'signature_invalid',
+  'approval_missing',
+  'model_retired',
   'registry_unavailable',
   'model_failed',
   'worker_failed',

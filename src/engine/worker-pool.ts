@@ -8,6 +8,7 @@ import type { Word } from '../core/log.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
 import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
+import { holdVersion } from '../model/registry/in-use.ts';
 import { bisect } from './bisect.ts';
 import type { InlineScorer } from './inline-scorer.ts';
 import { type BlockJob, type JobBlock, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
@@ -88,6 +89,8 @@ export class WorkerPool {
   #inline: InlineScorer | null = null;
   /** Ends a comparison of evaluators that nobody waits for any more. */
   readonly #stop = new AbortController();
+  /** Takes back the word that this process has the version loaded. */
+  readonly #letGo: () => Promise<void>;
   /** Rejects when the pool is closed. */
   readonly #closed = Promise.withResolvers<never>();
 
@@ -106,6 +109,7 @@ export class WorkerPool {
       ...options,
     };
     const { model, batchRows, engine: policy, ahead } = this.#options;
+    this.#letGo = holdVersion(model);
     this.#judgement = judge(model, policy, ahead ? 'plan' : 'verdict', this.#stop.signal);
     this.confirmed = this.#confirm();
     this.confirmed.catch(() => {});
@@ -230,7 +234,7 @@ export class WorkerPool {
     this.#failAll(closed);
     this.#stop.abort(closed);
     this.#closed.reject(closed);
-    await this.#supervisor.close();
+    await Promise.all([this.#supervisor.close(), this.#letGo()]);
   }
 
   #dispatch(): void {

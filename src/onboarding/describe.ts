@@ -1,13 +1,18 @@
 // What a caller needs to know about a model: columns, the values they take, versions, aliases and an example application.
 
 import { sampleApplication } from '../inference/encode/sample-row.ts';
+import { versionOf } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
+import type { ModelEntry } from '../model/registry/registry.ts';
 
-export function describeModel(model: ModelPackage, versions: string[], aliases: Record<string, string>) {
+export function describeModel(model: ModelPackage, entry: ModelEntry | undefined) {
   const { manifest } = model;
+  const version = versionOf(manifest);
+  const { versions = [version], aliases = {}, states = {} } = entry ?? {};
   return {
     id: manifest.id,
-    version: String(manifest.version),
+    version,
+    state: states[version] ?? 'proposed',
     task: manifest.task,
     ...(manifest.description ? { description: manifest.description } : {}),
     sha256: manifest.onnx.sha256,
@@ -26,6 +31,7 @@ export function describeModel(model: ModelPackage, versions: string[], aliases: 
     }),
     versions,
     aliases,
+    states,
     sample: sampleApplication(manifest),
   };
 }

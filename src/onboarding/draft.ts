@@ -6,6 +6,7 @@ import type { ColumnSpec, InputSpec, Manifest } from '../model/package/manifest.
 import type { EncodingFile } from './encoding-file.ts';
 import type { Expected, ExpectedTable } from './expected.ts';
 import type { Findings } from './findings.ts';
+import type { PolicyFile } from './policy-file.ts';
 import type { Report } from './report.ts';
 import type { ColumnProfile, TrainingTable } from './training-table.ts';
 
@@ -38,6 +39,8 @@ export interface RegisterOptions {
   force?: string;
   /** covers.json: training rows at the nodes of the trees, for path-dependent effects. */
   covers?: string;
+  /** Decisions, scorecard and reasons. */
+  policy?: PolicyFile;
   /** Milliseconds the speed is measured for; default 700. */
   benchMs?: number;
 }

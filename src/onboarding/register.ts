@@ -3,6 +3,7 @@ import path from 'node:path';
 import { VERSION } from '../core/version.ts';
 import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { checkBatchInvariance } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
 import { backgroundOf } from './background-rows.ts';
 import { computeBaseline } from './baseline.ts';
 import type { Draft, Proposal, RegisterOptions, Sources } from './draft.ts';
@@ -13,11 +14,13 @@ import { checkNaN, learnOutputs } from './first-run.ts';
 import { describeOnnx, measureSpeed } from './measure.ts';
 import { reportUnresolved, resolveMissing } from './missing-search.ts';
 import { toCsv } from './package-files.ts';
+import { assertPolicyFits } from './policy-file.ts';
 import { comparePortfolios } from './portfolio-change.ts';
 import { isInvariant, type Report } from './report.ts';
 import { type ScoredSample, scoreSample } from './score-checks.ts';
 import { expectationOf, runSelfTest, SELF_TEST_EXPECTED_FILE, SELF_TEST_FILE, selfTestFiles } from './self-test.ts';
 import { openSources } from './sources.ts';
+import { warnUnmapped } from './verify.ts';
 import { askTrainingTable } from './witness.ts';
 
 /** Rounding stays below this; beyond, the score of a row depends on its neighbours. */
@@ -60,6 +63,7 @@ async function propose(sources: Sources): Promise<Proposal> {
   reportUnresolved(draft);
   const scored = await scoreSample(draft);
   const { manifest, encoded } = scored;
+  applyPolicy(draft, manifest);
   reportIsotonic(draft);
   const selfTest = await runSelfTest(draft, manifest);
   comparePortfolios(draft);
@@ -81,6 +85,14 @@ async function propose(sources: Sources): Promise<Proposal> {
     ...(test ? selfTestFiles(manifest, test) : []),
   ]);
   return { manifest, report, files };
+}
+
+/** @throws SluiceError usage: it says what the model cannot have */
+function applyPolicy({ options, findings }: Draft, manifest: Manifest): void {
+  if (!options.policy) return;
+  assertPolicyFits(options.policy, manifest);
+  Object.assign(manifest, options.policy.policy);
+  warnUnmapped(manifest, findings);
 }
 
 function reportIsotonic({ model, findings }: Draft): void {

@@ -13,6 +13,8 @@ export interface Report {
   sluice: string;
   onnx: { producer: string; irVersion: number; opsets: Record<string, number>; bytes: number };
   task: Manifest['task'];
+  /** The version that this one was made from with another policy; absent: from a model file. */
+  from?: { model: string; package_sha256: string; reason?: string };
   training: { file: string; rows: number; sha256: string | null } | null;
   /** Against the training library's predictions; null: none were given. */
   selfTest: (Deviation & { tolerance: number; passed: boolean; source: string }) | null;
@@ -69,6 +71,11 @@ export function reportMarkdown(r: Report): string {
     `| model file | ${n(r.onnx.bytes)} bytes, sha256 \`${r.sha256}\` |`,
     `| exported by | ${r.onnx.producer.split('\n')[0]} |`,
     `| task | ${r.task} |`,
+    ...(r.from
+      ? [
+          `| made from | ${r.from.model}, with another policy${r.from.reason === undefined ? '' : ` (${r.from.reason})`}; package \`${r.from.package_sha256}\` |`,
+        ]
+      : []),
     ...(r.training ? [`| training table | ${r.training.file}, ${plural(r.training.rows, 'row')} |`] : []),
     ...(scores
       ? [

@@ -14,6 +14,7 @@ import { looksIsotonic } from '../inference/onnx/labels.ts';
 import { refusals } from '../inference/onnx/refusals.ts';
 import { Probe } from '../inference/sandbox/probe.ts';
 import { checkBatchInvariance, scoreRows } from '../inference/sandbox/sample-scorer.ts';
+import type { Manifest } from '../model/package/manifest.ts';
 import { type ModelPackage, readModelBytes, readPackageFile } from '../model/package/model-package.ts';
 import { deviationOf, expectedFor, expectedIn } from './expected.ts';
 import { Findings, plural } from './findings.ts';
@@ -50,12 +51,7 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
     if (!selfTest) findings.warn('has no self-test: predictions of the training library were never compared');
     if (looksIsotonic(onnx.graph))
       findings.warn('looks isotonic-calibrated: exports of that differ from the training library');
-    const unmapped = unmappedReasons(manifest);
-    if (unmapped.length > 0) {
-      findings.warn(
-        `reasons have neither a text nor none for ${unmapped.join(', ')}: letters would carry the names of the columns`,
-      );
-    }
+    warnUnmapped(manifest, findings);
     if (!manifest.baseline) findings.warn('has no baseline: drift cannot be seen');
     for (const part of [manifest.explain?.background, manifest.explain?.covers]) {
       if (part !== undefined && !(await exists(path.join(model.folder, part))))
@@ -83,6 +79,16 @@ export async function verifyPackage(model: ModelPackage): Promise<Report> {
     probe.close();
   }
 }
+
+/** Warns of columns that letters would name as they are. */
+export function warnUnmapped(manifest: Manifest, findings: Findings): void {
+  const unmapped = unmappedReasons(manifest);
+  if (unmapped.length === 0) return;
+  findings.warn(`${UNMAPPED} ${unmapped.join(', ')}: letters would carry the names of the columns`);
+}
+
+/** How that warning begins. */
+export const UNMAPPED = 'reasons have neither a text nor none for';
 
 async function open(model: ModelPackage, signal?: AbortSignal): Promise<Opened> {
   const { manifest } = model;

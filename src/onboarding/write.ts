@@ -8,6 +8,7 @@ import { loadPackage } from '../model/package/load-package.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { SIGNATURE } from '../model/package/package-hash.ts';
 import { sealPackage, writeBeside } from '../model/package/package-lock.ts';
+import type { Mover } from '../model/registry/journal.ts';
 import type { Registry } from '../model/registry/registry.ts';
 import type { Proposal } from './draft.ts';
 import { reportMarkdown } from './report.ts';
@@ -28,22 +29,21 @@ export async function writePackage(folder: string, proposal: Proposal): Promise<
 }
 
 /**
- * Adds a proposal to a registry after reading it back as a server would, with its signature if `signed` gives one; returns its version.
+ * Adds a proposal to a registry after reading it back as a server would, with its signature if `sign` makes one; returns its version.
  * @throws SluiceError version_exists | model_invalid
  */
 export async function addProposal(
   registry: Registry,
   proposal: Proposal,
-  signed: (model: ModelPackage) => string | null = () => null,
+  { by, sign }: { by?: Mover; sign?: ((model: ModelPackage) => string) | undefined } = {},
 ): Promise<string> {
   const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
   try {
     await writePackage(folder, proposal);
     const model = await loadPackage(folder);
     const { manifest } = model;
-    const signature = signed(model);
-    if (signature !== null) await writeBeside(folder, SIGNATURE, signature);
-    return await registry.add(manifest.id, String(manifest.version), folder);
+    if (sign) await writeBeside(folder, SIGNATURE, sign(model));
+    return await registry.add(manifest.id, String(manifest.version), folder, by);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

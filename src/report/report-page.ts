@@ -1,6 +1,7 @@
 // The report of a run as one HTML page with nothing to load: it can be filed, mailed and printed. It shows no value of an application.
 import { percent, type Shares } from '../drift/drift-report.ts';
 import { barChart, escapeText, htmlTable, lineChart, type Series } from './charts.ts';
+import { htmlPage } from './html-page.ts';
 import { embedded, type ReportData } from './report-data.ts';
 
 /** Inputs, columns and rejected rows that are shown. */
@@ -12,14 +13,7 @@ const psiText = (psi: number | null): string => (psi === null ? 'too few rows' :
 export function reportPage(data: ReportData): string {
   const title = `${data.name}: ${data.model}, ${data.began.slice(0, 16).replace('T', ' ')} UTC`;
   const parts = [verdict(data), ran(data), rows(data), score(data), decisions(data), columns(data), rejects(data), throughput(data)]; // biome-ignore format: one line
-  return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escapeText(title)}</title><style>${STYLE}</style></head><body><main>
-<h1>${escapeText(title)}</h1>
-${parts.filter((part) => part !== '').join('\n')}
-</main>${embedded(data)}</body></html>
-`;
+  return htmlPage(title, parts, embedded(data));
 }
 
 function verdict({ exitCode, error, inputs }: ReportData): string {
@@ -131,12 +125,3 @@ function throughput({ progress }: ReportData): string {
   const table = speeds.map(([at, speed]) => [at.toFixed(1), count(Math.round(speed))]);
   return `<section><h2>Throughput</h2>${lineChart('rows a second over time', speeds)}<details><summary>as numbers</summary>${htmlTable('rows a second', [['seconds', 'rows/s'], ...table])}</details></section>`;
 }
-
-const STYLE = `:root{color-scheme:light dark;--ink:#1c2430;--soft:#5a6675;--line:#cdd5df;--now:#2a78b8;--before:#c28a2d;--training:#9aa6b5;--bad:#b3261e;--good:#1f7a3d}
-@media(prefers-color-scheme:dark){:root{--ink:#e6eaf0;--soft:#9aa6b5;--line:#38424f;--bad:#ff8a80;--good:#7bd69b}body{background:#14181f}}
-*{box-sizing:border-box}body{font:15px/1.5 system-ui,sans-serif;margin:0;color:var(--ink)}main{max-width:60rem;margin:1.5rem auto;padding:0 1rem}
-h1{font-size:1.3rem;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}svg{width:100%;height:auto;font-size:12px}text{fill:var(--soft)}
-.wide{overflow-x:auto;max-width:100%}table{border-collapse:collapse;width:100%}caption{text-align:left;color:var(--soft)}td,th{padding:.2rem .6rem .2rem 0;text-align:right;border-bottom:1px solid var(--line);overflow-wrap:anywhere;vertical-align:top}
-th:first-child{text-align:left;font-weight:500}td{font-variant-numeric:tabular-nums}.bad{color:var(--bad);font-weight:600}.good{color:var(--good);font-weight:600}
-.now{fill:var(--now);background:var(--now)}.before{fill:var(--before);background:var(--before)}.training{fill:var(--training);background:var(--training)}.line{fill:none;stroke:var(--now);stroke-width:2}.key{display:inline-block;width:.8em;height:.8em;margin:0 .3em 0 .8em}
-@media print{@page{size:A4;margin:14mm}main{max-width:none;margin:0;padding:0}section,svg{break-inside:avoid}.wide{overflow:visible}}`;

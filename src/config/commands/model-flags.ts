@@ -12,6 +12,15 @@ const word = (description: string, value: string, otherwise?: string) => ({
 const json = switchFlag('print a JSON document');
 const ref = (description: string) => ({ name: 'ref', description, complete: 'model' }) as const;
 
+const who = word('who does it', 'name', 'the user of this machine');
+const leaving = {
+  reason: word('why; kept in the history', 'text'),
+  force: word('also while an alias means it or a process has it loaded; the reason is kept in the history', 'reason'),
+  sign_key: file('sign the entry of the history with this private key (PEM; Ed25519 or P-256)'),
+  who,
+  registry: registryFlag,
+};
+
 export const MODEL_COMMANDS = {
   'model add': {
     description: 'look into an ONNX file and its training table, propose a package, check it, register it',
@@ -40,6 +49,7 @@ export const MODEL_COMMANDS = {
       background_rows: {
         schema: whole('rows of the background', [1, 10_000], { otherwise: '100' }),
       },
+      policy: file('YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml'),
       force: word('register although the training table contradicts it; the reason is kept in the package', 'reason'),
       delimiter: word('tab, comma, semicolon, pipe, or one character', 'd', found.otherwise),
       task: { schema: choice('task of the model', ['binary', 'multiclass', 'regression', 'score'], found) },
@@ -48,18 +58,48 @@ export const MODEL_COMMANDS = {
       description: word('a sentence kept in model.yaml', 'text'),
       require_batch_invariance: { schema: toggle('refuse a model whose bits change with the batch size') },
       alias: word('point this alias to the new version', 'alias'),
-      sign_key: file('sign the package with this private key (PEM; P-256, P-384 or P-521)'),
+      sign_key: file('sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)'),
       certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
       registry: registryFlag,
       dry_run: switchFlag('show model.yaml and the report, register nothing'),
       json,
     },
   },
+  'model new-version': {
+    description: 'a new version of a model from an old one, with other decisions, scorecard and reasons',
+    flags: {
+      from: {
+        ...word('the version it is made from: id, id:version or id@alias', 'ref'),
+        required: true,
+        complete: 'model',
+      },
+      policy: {
+        ...file(
+          'YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml, instead of those of the old one',
+        ),
+        required: true,
+      },
+      reason: word('why; kept in the package and in the history', 'text'),
+      as_version: word('version', 'version', 'the next number'),
+      sign_key: file('sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)'),
+      certificates: file('PEM with the certificate of that key, and those it leads to a root by'),
+      who,
+      registry: registryFlag,
+      dry_run: switchFlag('check everything and say what changes, register nothing'),
+      json,
+    },
+  },
   'model list': { description: 'models, versions and aliases', flags: { registry: registryFlag, json } },
   'model show': {
-    description: 'columns, aliases, their history and a sample application of one model',
+    description: 'columns, aliases, their history and a sample application of one model; or its audit page',
     arguments: [ref('id, id:version or id@alias')],
-    flags: { registry: registryFlag, json },
+    flags: {
+      audit: switchFlag('one page: how it came to be what it is, who registered and approved it, what was checked'),
+      key: file('with --audit: PEM with the public keys, or the certificates, to check its signatures with'),
+      html: file('with --audit: leave the page there as HTML, to print'),
+      registry: registryFlag,
+      json,
+    },
   },
   'model verify': {
     description: 'repeat all checks on a registered model or a package folder',
@@ -99,16 +139,37 @@ export const MODEL_COMMANDS = {
     },
   },
   'model history': {
-    description: 'who moved the aliases of a model, when and why; checks that nothing was changed since',
+    description:
+      'who moved the aliases of a model and judged its versions, when and why; checks that nothing was changed',
     arguments: [ref('id')],
     flags: { key: file('public key (PEM) that has to have signed each move'), registry: registryFlag, json },
+  },
+  'model approve': {
+    description: 'approve a version: somebody else than who added it says that it may be used',
+    arguments: [ref('id:version')],
+    flags: {
+      key: file('sign the approval with this private key (PEM; Ed25519 or P-256), another one than it was added with'),
+      reason: word('why it is approved; kept in the history', 'text'),
+      who,
+      registry: registryFlag,
+    },
+  },
+  'model retire': {
+    description: 'retire a version: no bare id and no alias means it any more; by its number it still loads',
+    arguments: [ref('id:version')],
+    flags: leaving,
+  },
+  'model remove': {
+    description: 'remove the files of a version for good; its history stays, and its number is never given again',
+    arguments: [ref('id:version')],
+    flags: leaving,
   },
   'model alias': {
     description: 'point an alias to a version, or remove it',
     arguments: [ref('id@alias'), { name: 'version', description: 'version it shall mean', optional: true }],
     flags: {
       remove: switchFlag('remove the alias'),
-      who: word('who moves it', 'name', 'the user of this machine'),
+      who,
       reason: word('why it is moved; kept in the history', 'text'),
       sign_key: file('sign the entry of the history with this private key (PEM; Ed25519 or P-256)'),
       registry: registryFlag,

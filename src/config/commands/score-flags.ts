@@ -97,6 +97,11 @@ export const SCORE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      require_approval: {
+        schema: SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
+        value: 'file',
+        complete: 'file',
+      },
       deadline: { schema: SCORING.deadline(), value: 'time' },
       resume: switchFlag('go on with an interrupted run of the same; if there is none, begin'),
       restart: switchFlag('begin from the start, and remove what an interrupted run left'),

@@ -51,6 +51,11 @@ export const SCORING = {
   require_lock: (door: Door<boolean> = {}) => Type.Boolean(at('load only packages that have a package.lock', door)),
   require_signature: (door: Door<string> = {}) =>
     text('load only packages signed with this: PEM file with the public key, or with the certificates trusted', door),
+  require_approval: (door: Door<string> = {}) =>
+    text(
+      'load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`',
+      door,
+    ),
   delimiter: (door: Door<(typeof DELIMITER_NAMES)[number]> = {}) => choice('delimiter of CSV', DELIMITER_NAMES, door),
   compression: (description: string, door: Door<(typeof COMPRESSIONS)[number]> = {}) =>
     choice(description, COMPRESSIONS, door),

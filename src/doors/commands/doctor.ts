@@ -99,12 +99,13 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
   await look('registry', async () => {
     const registry = await openRegistry(
       flags.registry ?? config?.registry,
-      config ? { remote: config.registry_options } : {},
+      config ? { remote: config.registry_options, trust: config } : {},
     );
     const models = await registry.list();
     const { tryPackage } = await import('../../onboarding/verify.ts');
     for (const m of models) {
       await look(`model ${m.id}`, async () => {
+        if (m.versions.every((v) => m.states[v] === 'retired')) return 'every version is retired';
         const model = await registry.resolve(m.id);
         await tryPackage(model);
         if (!model.manifest.self_test) say(`model ${m.id}`, 'warning', `${model.ref} has no self-test`);

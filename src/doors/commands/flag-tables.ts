@@ -50,6 +50,7 @@ export const COMMAND_TABLES = {
       {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
       {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
       {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
+      {"name":"require-approval","value":"file","description":"load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`; default: $SLUICE_REQUIRE_APPROVAL, else approvals are not asked for","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
       {"name":"restart","description":"begin from the start, and remove what an interrupted run left"},
@@ -319,6 +320,7 @@ export const COMMAND_TABLES = {
       {"name":"covers","value":"file","description":"JSON with the training rows at every tree node: effects along the paths of the trees","complete":"file"},
       {"name":"background","value":"file","description":"CSV with the applications that effects are measured against, instead of a sample of the training table","complete":"file"},
       {"name":"background-rows","value":"n","description":"rows of the background; default: 100","number":{"whole":true,"min":1,"max":10000}},
+      {"name":"policy","value":"file","description":"YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml","complete":"file"},
       {"name":"force","value":"reason","description":"register although the training table contradicts it; the reason is kept in the package"},
       {"name":"delimiter","value":"d","description":"tab, comma, semicolon, pipe, or one character; default: detected"},
       {"name":"task","value":"name","description":"task of the model; default: detected","choices":["binary","multiclass","regression","score"]},
@@ -327,10 +329,26 @@ export const COMMAND_TABLES = {
       {"name":"description","value":"text","description":"a sentence kept in model.yaml"},
       {"name":"require-batch-invariance","description":"refuse a model whose bits change with the batch size"},
       {"name":"alias","value":"alias","description":"point this alias to the new version"},
-      {"name":"sign-key","value":"file","description":"sign the package with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
+      {"name":"sign-key","value":"file","description":"sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
       {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"dry-run","description":"show model.yaml and the report, register nothing"},
+      {"name":"json","description":"print a JSON document"},
+    ],
+  },
+  "model new-version": {
+    description: "a new version of a model from an old one, with other decisions, scorecard and reasons",
+    arguments: [],
+    flags: [
+      {"name":"from","value":"ref","description":"the version it is made from: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"policy","value":"file","description":"YAML with decisions, scorecard, reasons and reasons_max, as in model.yaml, instead of those of the old one","required":true,"complete":"file"},
+      {"name":"reason","value":"text","description":"why; kept in the package and in the history"},
+      {"name":"as-version","value":"version","description":"version; default: the next number"},
+      {"name":"sign-key","value":"file","description":"sign the package, and that it was added, with this private key (PEM; P-256, P-384 or P-521)","complete":"file"},
+      {"name":"certificates","value":"file","description":"PEM with the certificate of that key, and those it leads to a root by","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"dry-run","description":"check everything and say what changes, register nothing"},
       {"name":"json","description":"print a JSON document"},
     ],
   },
@@ -343,9 +361,12 @@ export const COMMAND_TABLES = {
     ],
   },
   "model show": {
-    description: "columns, aliases, their history and a sample application of one model",
+    description: "columns, aliases, their history and a sample application of one model; or its audit page",
     arguments: [{"name":"<ref>","description":"id, id:version or id@alias","complete":"model"}],
     flags: [
+      {"name":"audit","description":"one page: how it came to be what it is, who registered and approved it, what was checked"},
+      {"name":"key","value":"file","description":"with --audit: PEM with the public keys, or the certificates, to check its signatures with","complete":"file"},
+      {"name":"html","value":"file","description":"with --audit: leave the page there as HTML, to print","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print a JSON document"},
     ],
@@ -393,7 +414,7 @@ export const COMMAND_TABLES = {
     ],
   },
   "model history": {
-    description: "who moved the aliases of a model, when and why; checks that nothing was changed since",
+    description: "who moved the aliases of a model and judged its versions, when and why; checks that nothing was changed",
     arguments: [{"name":"<ref>","description":"id","complete":"model"}],
     flags: [
       {"name":"key","value":"file","description":"public key (PEM) that has to have signed each move","complete":"file"},
@@ -401,12 +422,44 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print a JSON document"},
     ],
   },
+  "model approve": {
+    description: "approve a version: somebody else than who added it says that it may be used",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"key","value":"file","description":"sign the approval with this private key (PEM; Ed25519 or P-256), another one than it was added with","complete":"file"},
+      {"name":"reason","value":"text","description":"why it is approved; kept in the history"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model retire": {
+    description: "retire a version: no bare id and no alias means it any more; by its number it still loads",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"reason","value":"text","description":"why; kept in the history"},
+      {"name":"force","value":"reason","description":"also while an alias means it or a process has it loaded; the reason is kept in the history"},
+      {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
+  "model remove": {
+    description: "remove the files of a version for good; its history stays, and its number is never given again",
+    arguments: [{"name":"<ref>","description":"id:version","complete":"model"}],
+    flags: [
+      {"name":"reason","value":"text","description":"why; kept in the history"},
+      {"name":"force","value":"reason","description":"also while an alias means it or a process has it loaded; the reason is kept in the history"},
+      {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+    ],
+  },
   "model alias": {
     description: "point an alias to a version, or remove it",
     arguments: [{"name":"<ref>","description":"id@alias","complete":"model"}, {"name":"[version]","description":"version it shall mean"}],
     flags: [
       {"name":"remove","description":"remove the alias"},
-      {"name":"who","value":"name","description":"who moves it; default: the user of this machine"},
+      {"name":"who","value":"name","description":"who does it; default: the user of this machine"},
       {"name":"reason","value":"text","description":"why it is moved; kept in the history"},
       {"name":"sign-key","value":"file","description":"sign the entry of the history with this private key (PEM; Ed25519 or P-256)","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
@@ -537,6 +590,7 @@ export interface ScoreFlags {
   signKey?: string;
   requireLock?: boolean;
   requireSignature?: string;
+  requireApproval?: string;
   deadline?: string;
   resume?: boolean;
   restart?: boolean;
@@ -758,6 +812,7 @@ export interface ModelAddFlags {
   covers?: string;
   background?: string;
   backgroundRows?: number;
+  policy?: string;
   force?: string;
   delimiter?: string;
   task?: 'binary' | 'multiclass' | 'regression' | 'score';
@@ -773,12 +828,28 @@ export interface ModelAddFlags {
   json?: boolean;
 }
 
+export interface ModelNewVersionFlags {
+  from: string;
+  policy: string;
+  reason?: string;
+  asVersion?: string;
+  signKey?: string;
+  certificates?: string;
+  who?: string;
+  registry?: string;
+  dryRun?: boolean;
+  json?: boolean;
+}
+
 export interface ModelListFlags {
   registry?: string;
   json?: boolean;
 }
 
 export interface ModelShowFlags {
+  audit?: boolean;
+  key?: string;
+  html?: string;
   registry?: string;
   json?: boolean;
 }
@@ -814,6 +885,29 @@ export interface ModelHistoryFlags {
   key?: string;
   registry?: string;
   json?: boolean;
+}
+
+export interface ModelApproveFlags {
+  key?: string;
+  reason?: string;
+  who?: string;
+  registry?: string;
+}
+
+export interface ModelRetireFlags {
+  reason?: string;
+  force?: string;
+  signKey?: string;
+  who?: string;
+  registry?: string;
+}
+
+export interface ModelRemoveFlags {
+  reason?: string;
+  force?: string;
+  signKey?: string;
+  who?: string;
+  registry?: string;
 }
 
 export interface ModelAliasFlags {

@@ -16,7 +16,7 @@ const isFolder = (ref: string): boolean => existsSync(path.join(ref, 'model.yaml
 
 /** A package folder, or what a reference means. */
 export const packageOf = async (ref: string, registry: string | undefined): Promise<ModelPackage> =>
-  isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry)).resolve(ref);
+  isFolder(ref) ? loadPackage(ref) : (await openRegistry(registry, { inspects: true })).resolve(ref);
 
 /** The same to write beside its files: what a remote registry keeps is a copy here. @throws SluiceError usage */
 async function ownPackage(ref: string, registry: string | undefined): Promise<ModelPackage> {
@@ -37,10 +37,18 @@ export async function writeLock(ref: string, flags: { registry?: string }): Prom
 }
 
 /** @throws SluiceError usage */
-export async function readSigner(key: string, certificates: string | undefined): Promise<ModelSigner> {
+async function readSigner(key: string, certificates: string | undefined): Promise<ModelSigner> {
   const { signerOf } = await import('../../model/signing/model-signature.ts');
   const chain = certificates === undefined ? null : { pem: await pemIn(certificates), file: certificates };
   return signerOf(await pemIn(key), key, chain);
+}
+
+/** What signs a package that is registered, if a key is given. @throws SluiceError usage */
+export async function signatureFor({ signKey, certificates }: { signKey?: string; certificates?: string }) {
+  if (signKey === undefined) return undefined;
+  const signer = await readSigner(signKey, certificates);
+  const { signModel } = await import('../../model/signing/model-signature.ts');
+  return { key: signer.key, sign: (model: ModelPackage) => signModel(model, signer) };
 }
 
 export async function signPackage(

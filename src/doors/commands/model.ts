@@ -1,25 +1,22 @@
 // `sluice model`: bring a model, look at the registry, move aliases, verify packages.
-import { readFile } from 'node:fs/promises';
-import { userInfo } from 'node:os';
 import path from 'node:path';
 import type { Command } from 'commander';
 import { SluiceError } from '../../core/errors.ts';
 import { versionOf } from '../../model/package/load-package.ts';
-import type { ModelPackage } from '../../model/package/model-package.ts';
+import { type ModelEntry, parseReference, type Registry } from '../../model/registry/registry.ts';
 import {
-  type AliasMove,
-  type ModelEntry,
-  type Mover,
-  nextVersion,
-  parseReference,
-  type Registry,
-} from '../../model/registry/registry.ts';
-import { COMMAND_GROUPS_TABLE, COMMAND_TABLES, type ModelAddFlags, type ModelAliasFlags } from './flag-tables.ts';
+  COMMAND_GROUPS_TABLE,
+  COMMAND_TABLES,
+  type ModelAddFlags,
+  type ModelAliasFlags,
+  type ModelShowFlags,
+} from './flag-tables.ts';
 import { addFlags } from './flags.ts';
-import { packageOf, readSigner, signPackage, verifySigned, writeLock } from './model-seals.ts';
+import { showAudit } from './model-audit.ts';
+import { makeNewVersion, nextNumber } from './model-new-version.ts';
+import { packageOf, signatureFor, signPackage, verifySigned, writeLock } from './model-seals.ts';
+import { approveVersion, lineOf, moverOf, readText, removeVersion, retireVersion, showHistory, whoAmI } from './model-states.ts'; // biome-ignore format: one line
 import { openRegistry } from './open-registry.ts';
-
-type SignsModel = (model: ModelPackage) => string;
 
 const DELIMITER_WORDS: Record<string, string> = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' };
 
@@ -33,9 +30,10 @@ const tell = (text: string): void => {
 export function addModelCommand(program: Command): void {
   const model = program.command('model').description(COMMAND_GROUPS_TABLE.model!);
   addFlags(model.command('add'), COMMAND_TABLES['model add']).action(add);
+  addFlags(model.command('new-version'), COMMAND_TABLES['model new-version']).action(makeNewVersion);
   addFlags(model.command('list'), COMMAND_TABLES['model list']).action(
     async (flags: { registry?: string; json?: boolean }) => {
-      const registry = await openRegistry(flags.registry);
+      const registry = await openRegistry(flags.registry, { inspects: true });
       const models = await registry.list();
       if (flags.json) return out(JSON.stringify({ models: await withHashes(registry, models) }));
       for (const m of models) {
@@ -50,7 +48,10 @@ export function addModelCommand(program: Command): void {
   addFlags(model.command('seal'), COMMAND_TABLES['model seal']).action(writeLock);
   addFlags(model.command('sign'), COMMAND_TABLES['model sign']).action(signPackage);
   addFlags(model.command('verify-signature'), COMMAND_TABLES['model verify-signature']).action(verifySigned);
-  addFlags(model.command('history'), COMMAND_TABLES['model history']).action(history);
+  addFlags(model.command('history'), COMMAND_TABLES['model history']).action(showHistory);
+  addFlags(model.command('approve'), COMMAND_TABLES['model approve']).action(approveVersion);
+  addFlags(model.command('retire'), COMMAND_TABLES['model retire']).action(retireVersion);
+  addFlags(model.command('remove'), COMMAND_TABLES['model remove']).action(removeVersion);
   addFlags(model.command('alias'), COMMAND_TABLES['model alias']).action(moveAlias);
 }
 
@@ -77,7 +78,7 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
     throw new SluiceError('usage', `--id ${id}: small letters, digits, dots, dashes and underscores`, { cause });
   }
   const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
-  const version = flags.asVersion ?? String(nextVersion(versions));
+  const version = flags.asVersion ?? (await nextNumber(registry, id));
   if (versions.includes(version)) throw new SluiceError('version_exists', `${id}:${version} is registered already`);
   const tolerance = flags.tolerance === undefined ? undefined : Number(flags.tolerance);
   if (tolerance !== undefined && !(tolerance >= 0)) throw new SluiceError('usage', '--tolerance takes a number from 0');
@@ -110,10 +111,13 @@ async function add(onnxFile: string, flags: ModelAddFlags): Promise<void> {
     return;
   }
   // A registry that numbers versions itself may have given another one.
-  const given = await addProposal(registry, proposal, signed);
-  const registered = `${id}:${given}`;
-  if (flags.alias !== undefined) await registry.moveAlias(id, flags.alias, given, whoAmI());
-  tell(`registered ${registered}${flags.alias === undefined ? '' : `, ${id}@${flags.alias} points to it`}`);
+  const number = await addProposal(registry, proposal, { by: { who: whoAmI(), ...signed }, sign: signed?.sign });
+  const registered = `${id}:${number}`;
+  tell(`registered ${registered}`);
+  if (flags.alias !== undefined) {
+    await registry.moveAlias(id, flags.alias, number, whoAmI());
+    tell(`${id}@${flags.alias} points to it`);
+  }
   out(
     flags.json
       ? JSON.stringify({ model: registered, registered: true, manifest: proposal.manifest, report: proposal.report })
@@ -132,19 +136,12 @@ function delimiterIn(flags: ModelAddFlags): string | undefined {
   return delimiter;
 }
 
-/** What signs a package that is registered, if a key is given. @throws SluiceError usage */
-async function signatureFor({ signKey, certificates }: ModelAddFlags): Promise<SignsModel | undefined> {
-  if (signKey === undefined) return undefined;
-  const signer = await readSigner(signKey, certificates);
-  const { signModel } = await import('../../model/signing/model-signature.ts');
-  return (model) => signModel(model, signer);
-}
-
 /** What is said by files, and what belongs to it. @throws SluiceError input_not_found | usage */
 async function givenFiles(flags: ModelAddFlags) {
-  const [{ readEncoding }, { readExpected }] = await Promise.all([
+  const [{ readEncoding }, { readExpected }, { readPolicy }] = await Promise.all([
     import('../../onboarding/encoding-file.ts'),
     import('../../onboarding/expected.ts'),
+    import('../../onboarding/policy-file.ts'),
   ]);
   return {
     ...(flags.encoding === undefined ? {} : { encoding: await readEncoding(flags.encoding) }),
@@ -153,6 +150,7 @@ async function givenFiles(flags: ModelAddFlags) {
     ...(flags.covers === undefined ? {} : { covers: await readText(flags.covers) }),
     ...(flags.background === undefined ? {} : { background: await readExpected(flags.background) }),
     ...(flags.backgroundRows === undefined ? {} : { backgroundRows: flags.backgroundRows }),
+    ...(flags.policy === undefined ? {} : { policy: await readPolicy(flags.policy) }),
     ...(flags.force === undefined ? {} : { force: flags.force }),
   };
 }
@@ -175,19 +173,22 @@ async function withHashes(registry: Registry, models: readonly ModelEntry[]): Pr
   return listed;
 }
 
-async function show(ref: string, flags: { registry?: string; json?: boolean }): Promise<void> {
+async function show(ref: string, flags: ModelShowFlags): Promise<void> {
+  if (flags.audit) return showAudit(ref, flags);
+  if (flags.html !== undefined || flags.key !== undefined)
+    throw new SluiceError('usage', '--html and --key need --audit');
   const [{ describeModel }] = await Promise.all([import('../../onboarding/describe.ts')]);
-  const registry = await openRegistry(flags.registry);
+  const registry = await openRegistry(flags.registry, { inspects: true });
   const model = await registry.resolve(ref);
   const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
   const description = {
-    ...describeModel(model, entry?.versions ?? [], entry?.aliases ?? {}),
+    ...describeModel(model, entry),
     history: await registry.history(model.manifest.id),
   };
   if (flags.json) return out(JSON.stringify(description));
-  out(`${model.ref}  ${description.task}  sha256 ${description.sha256}`);
+  out(`${model.ref}  ${description.state}  ${description.task}  sha256 ${description.sha256}`);
   out(`package sha256 ${description.package_sha256}`);
-  out(`versions: ${description.versions.join(', ')}`);
+  out(`versions: ${description.versions.map((v) => `${v} (${description.states[v] ?? 'proposed'})`).join(', ')}`);
   for (const [alias, version] of Object.entries(description.aliases)) out(`alias ${alias}: ${version}`);
   for (const m of description.history) out(`  ${lineOf(m)}`);
   out('columns:');
@@ -231,42 +232,4 @@ async function moveAlias(ref: string, version: string | undefined, flags: ModelA
   }
   const move = await registry.moveAlias(id, alias, version ?? null, await moverOf(flags));
   out(`${id}@${alias}: ${move.from ?? '(none)'} → ${move.to ?? '(removed)'}`);
-}
-
-async function moverOf({ who = whoAmI(), reason, signKey }: ModelAliasFlags): Promise<Mover> {
-  const said = { who, ...(reason === undefined ? {} : { why: reason }) };
-  if (signKey === undefined) return said;
-  const { readKey } = await import('../../proof/envelope.ts');
-  return { ...said, key: readKey(await readText(signKey), 'private', signKey) };
-}
-
-async function history(id: string, flags: { key?: string; registry?: string; json?: boolean }): Promise<void> {
-  const moves = await (await openRegistry(flags.registry)).history(parseReference(id).id);
-  const { checkJournal } = await import('../../model/registry/alias-journal.ts');
-  const { readKey } = await import('../../proof/envelope.ts');
-  const key = flags.key === undefined ? null : readKey(await readText(flags.key), 'public', flags.key);
-  if (flags.json) out(JSON.stringify({ history: moves }));
-  else for (const m of moves) out(lineOf(m));
-  const { chained, signed } = checkJournal(moves, key);
-  tell(`${moves.length} entries, ${chained} in one chain${key === null ? '' : `, ${signed} signed with this key`}`);
-}
-
-/** One move as people read it. */
-const lineOf = (m: AliasMove): string =>
-  `${m.at} ${m.who}: ${m.alias} ${m.from ?? '(none)'} → ${m.to ?? '(removed)'}${m.why === undefined ? '' : ` because ${m.why}`}`;
-
-async function readText(file: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8');
-  } catch (cause) {
-    throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
-  }
-}
-
-function whoAmI(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return 'unknown';
-  }
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { RegistryOptions } from '../../config/registry-options.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { Log } from '../../core/log.ts';
+import { type Log, named, words } from '../../core/log.ts';
 import { isRemote } from '../../model/registry/address.ts';
 import type { Registry } from '../../model/registry/registry.ts';
 import type { TrustPolicy } from '../../model/registry/trusted.ts';
@@ -25,31 +25,49 @@ export async function openRegistry(
     remote?: RegistryOptions;
     /** Beyond what the environment asks for; `nothing`: whatever it asks for. */
     trust?: TrustPolicy | 'nothing';
+    /** What is not approved comes out, too: somebody looks at it. */
+    inspects?: boolean;
     log?: Log;
     onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
   } = {},
 ): Promise<Registry> {
-  const named = address ?? process.env.SLUICE_REGISTRY;
-  const { trusting, trustSaid } = await import('../../model/registry/trusted.ts');
+  const where = address ?? process.env.SLUICE_REGISTRY;
+  const { approvalsOf, trusting, trustSaid } = await import('../../model/registry/trusted.ts');
   const trust = options.trust === 'nothing' ? {} : trustSaid(options.trust ?? {}, process.env);
+  const approvals = options.inspects === true ? null : await approvalsOf(trust);
+  const log = options.log ?? textLog();
+  const onRetired = tellOnce(log);
   // Loaded when it is needed: who scores with a folder must not pay for the network, nor `generate` for either.
   const { FolderRegistry } = await import('../../model/registry/folder.ts');
-  if (named !== undefined && isRemote(named)) {
+  if (where !== undefined && isRemote(where)) {
     const [{ openRemote }, { registryOptions }] = await Promise.all([
       import('../../model/registry/open.ts'),
       import('../../config/registry-options.ts'),
     ]);
-    const remote = openRemote(named, {
+    const remote = openRemote(where, {
       options: options.remote ?? registryOptions(process.env),
       env: process.env,
-      behind: new FolderRegistry([BUNDLED_MODELS]),
-      log: options.log ?? textLog(),
+      behind: new FolderRegistry([BUNDLED_MODELS], { approvals }),
+      log,
+      approvals,
+      onRetired,
       ...(options.onLookup ? { onLookup: options.onLookup } : {}),
     });
     return trusting(remote, trust);
   }
-  if (named !== undefined && options.create !== true && !existsSync(named)) {
-    throw new SluiceError('usage', `the registry folder ${named} is not there`);
+  if (where !== undefined && options.create !== true && !existsSync(where)) {
+    throw new SluiceError('usage', `the registry folder ${where} is not there`);
   }
-  return trusting(new FolderRegistry([named ?? path.resolve('models'), BUNDLED_MODELS]), trust);
+  const folders = [where ?? path.resolve('models'), BUNDLED_MODELS];
+  return trusting(new FolderRegistry(folders, { approvals, onRetired }), trust);
+}
+
+/** Says once of each version that it is retired. */
+function tellOnce(log: Log): (ref: string) => void {
+  const told = new Set<string>();
+  return (ref) => {
+    if (told.has(ref)) return;
+    told.add(ref);
+    log('warn', 'model_retired', words`${named(ref)} is retired: for repeating what it scored, and nothing else`, { model: named(ref) }); // biome-ignore format: one line
+  };
 }

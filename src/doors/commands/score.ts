@@ -83,6 +83,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.signKey === undefined ? {} : { sign_key: options.signKey }),
       ...(options.requireLock ? { require_lock: true } : {}),
       ...(options.requireSignature === undefined ? {} : { require_signature: options.requireSignature }),
+      ...(options.requireApproval === undefined ? {} : { require_approval: options.requireApproval }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
       ...(gate === null ? {} : { gate }),

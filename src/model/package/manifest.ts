@@ -162,3 +162,8 @@ export const ManifestSchema = Type.Object(
 export type Manifest = Static<typeof ManifestSchema>;
 export type ColumnSpec = Static<typeof ColumnSchema>;
 export type InputSpec = Static<typeof InputSchema>;
+
+const { scorecard, decisions, reasons, reasons_max } = ManifestSchema.properties;
+/** What scores are used for: the part of model.yaml that changes without the model. */
+export const PolicySchema = Type.Object({ scorecard, decisions, reasons, reasons_max }, closed);
+export type Policy = Static<typeof PolicySchema>;

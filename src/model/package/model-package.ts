@@ -26,6 +26,8 @@ export interface ModelPackage {
   files: readonly PackageFile[];
   /** Whether `package.lock` was there, and right. */
   locked: boolean;
+  /** Folder in which who has it loaded leaves word; absent: its registry has none. */
+  heldIn?: string;
 }
 
 /**

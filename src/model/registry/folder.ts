@@ -1,39 +1,57 @@
-// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml.
+// The folder registry: DIR/<id>/<version>/model.yaml, with aliases in DIR/<id>/aliases.yaml and their journals beside.
 import { randomUUID } from 'node:crypto';
 import { appendFile, cp, mkdir, open, readdir, readFile, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
-import { stampOf } from '../package/package-hash.ts';
+import { hashFolder, stampOf } from '../package/package-hash.ts';
 import { sealPackage } from '../package/package-lock.ts';
 import { entriesFor, journalEntry } from './alias-journal.ts';
 import { readAliases } from './aliases.ts';
+import { holdersOf, inUseFolder } from './in-use.ts';
+import type { Mover } from './journal.ts';
 import {
   type AliasMove,
+  assertApprovedHash,
+  assertTarget,
   byVersion,
   type ModelEntry,
-  type Mover,
   parseReference,
   pickVersion,
   type Registry,
+  type ResolvableEntry,
+  type StateChange,
 } from './registry.ts';
+import { asListed, assertNotSigner, assertUnmeant, withStandings } from './standings.ts';
+import { type Approvals, type PlannedState, readStates, type StateEntry, stateEntryFor, stateLine } from './state-journal.ts'; // biome-ignore format: one line
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
+const STATES = 'states.history.jsonl';
 
 const FRESH_MS = 500;
 const MAX_RESOLVED = 1000;
 
+export interface FolderOptions {
+  /** Only versions with an approval that counts are resolved. */
+  approvals?: Approvals | null;
+  /** Hears of a retired version that was asked for by its number. */
+  onRetired?: (ref: string) => void;
+}
+
 export class FolderRegistry implements Registry {
   readonly #folders: readonly string[];
+  readonly #options: FolderOptions;
   readonly #loaded = new Map<string, { stamp: string; model: Promise<ModelPackage> }>();
   readonly #resolved = new Map<string, { at: number; model: Promise<ModelPackage> }>();
 
   /** Folders are searched in order; the first that has the id serves it. */
-  constructor(folders: readonly string[]) {
+  constructor(folders: readonly string[], options: FolderOptions = {}) {
     this.#folders = folders.map((f) => path.resolve(f));
+    this.#options = options;
   }
 
   /** Every model of every folder, sorted by id. */
@@ -43,12 +61,12 @@ export class FolderRegistry implements Registry {
       for (const id of await subfolders(folder)) {
         if (entries.has(id)) continue;
         // One that is written wrong, or that is somebody else's (lost+found), hides no other; one that cannot be read now is there.
-        const entry = await readEntry(folder, id).catch((error: SluiceError) => {
+        const entry = await this.#entry(folder, id).catch((error: SluiceError) => {
           const denied = (error.cause as NodeJS.ErrnoException | undefined)?.code === 'EACCES';
           if (error.code === 'registry_unavailable' && !denied) throw error;
           return null;
         });
-        if (entry) entries.set(id, entry);
+        if (entry) entries.set(id, asListed(entry));
       }
     }
     return [...entries.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -74,11 +92,9 @@ export class FolderRegistry implements Registry {
     const parsed = parseReference(`${id}@${alias}`);
     const folder = await this.#folderOf(parsed.id);
     return locked(path.join(folder, id, '.lock'), async () => {
-      const entry = (await readEntry(folder, id))!;
-      if (to !== null && !entry.versions.includes(to)) {
-        throw new SluiceError('model_not_found', `${id} has no version ${to} (it has ${entry.versions.join(', ')})`);
-      }
-      const model = to === null ? null : await this.#load(path.join(folder, id, to));
+      const entry = await this.#standing(folder, id);
+      const model = to === null ? null : await this.#load(path.join(folder, id, assertTarget(entry, to)));
+      if (model) assertApprovedHash(entry, to!, model);
       const from = Object.hasOwn(entry.aliases, alias) ? entry.aliases[alias]! : null;
       if (to === null && from === null) throw new SluiceError('model_not_found', `${id} has no alias ${alias}`);
       const { [alias]: _, ...others } = entry.aliases;
@@ -104,7 +120,43 @@ export class FolderRegistry implements Registry {
       .map(journalEntry);
   }
 
-  async add(id: string, version: string, source: string): Promise<string> {
+  async states(id: string): Promise<StateEntry[]> {
+    parseReference(id);
+    for (const folder of this.#folders) {
+      const states = await readJournal(folder, id);
+      if (states.length > 0 || (await subfolders(path.join(folder, id))).length > 0) return states;
+    }
+    return [];
+  }
+
+  async setState(id: string, version: string, to: StateChange, by: Mover, force = false): Promise<StateEntry> {
+    parseReference(`${id}:${version}`);
+    const folder = await this.#folderOf(id);
+    const own = path.join(folder, id);
+    const lock = path.join(own, '.lock');
+    return locked(lock, async () => {
+      const last = (await readJournal(folder, id)).findLast((e) => e.version === version);
+      const isLeft = to === 'removed' && last?.to === 'removed' && (await subfolders(own)).includes(version);
+      if (!isLeft) {
+        const entry = { ...(await this.#standing(folder, id)), approved: null };
+        pickVersion(entry, { id, version });
+        if (to !== 'approved' && !force) {
+          assertUnmeant(entry, version);
+          await assertFree(own, `${id}:${version}`, lock);
+        }
+      }
+      // What is damaged can be retired and removed.
+      const loading = this.#load(path.join(own, version));
+      const model = to === 'approved' ? await loading : await loading.catch(() => null);
+      if (to === 'approved') await assertNotSigner(model!, by);
+      const written = await appendState(folder, id, { version, to, package_sha256: model?.sha256 ?? null, by });
+      if (to === 'removed') await removeFolder(own, version);
+      this.#resolved.clear();
+      return written;
+    });
+  }
+
+  async add(id: string, version: string, source: string, by: string | Mover = 'unknown'): Promise<string> {
     const parsed = parseReference(`${id}:${version}`);
     const target = path.join(this.#folders[0]!, parsed.id, version);
     const temporary = path.join(this.#folders[0]!, parsed.id, `.${version}.${randomUUID()}.partial`);
@@ -114,8 +166,15 @@ export class FolderRegistry implements Registry {
       await cp(source, temporary, { recursive: true });
       await sealPackage(temporary);
       await syncFiles(temporary);
-      // Fails on an existing folder that is not empty: concurrent adds of one version cannot both succeed.
-      await rename(temporary, target);
+      const { sha256: package_sha256 } = await hashFolder(temporary);
+      await locked(path.join(path.dirname(target), '.lock'), async () => {
+        const history = await readJournal(this.#folders[0]!, id);
+        const entry = stateEntryFor(history, { version, to: 'proposed', package_sha256, by });
+        if (await stat(target).catch(() => null)) throw exists(id, version);
+        await writeStates(this.#folders[0]!, id, [...history, entry]);
+        // Fails on an existing folder that is not empty: concurrent adds of one version cannot both succeed.
+        await rename(temporary, target);
+      });
     } catch (cause) {
       await rm(temporary, { recursive: true, force: true });
       if (cause instanceof SluiceError) throw cause;
@@ -134,13 +193,30 @@ export class FolderRegistry implements Registry {
     throw new SluiceError('model_not_found', `no model ${id}${didYouMean(id, known)}`);
   }
 
+  async #entry(folder: string, id: string): Promise<ResolvableEntry | null> {
+    const versions = (await subfolders(path.join(folder, id))).sort(byVersion);
+    if (versions.length === 0) return null;
+    const file = path.join(folder, id, ALIASES);
+    const [text, journal] = await Promise.all([unlessAbsent(readFile(file, 'utf8'), null), readJournal(folder, id)]);
+    const aliases = text === null ? {} : await readAliases(file, text);
+    return withStandings({ id, versions, aliases, journal }, this.#options.approvals ?? null);
+  }
+
+  async #standing(folder: string, id: string): Promise<ResolvableEntry> {
+    const entry = await this.#entry(folder, id);
+    if (entry) return entry;
+    throw new SluiceError('model_not_found', `every version of ${id} was removed`);
+  }
+
   /** Hashing a package and parsing its model.yaml take tens of milliseconds: once is enough until one of its files changes. */
   async #load(folder: string): Promise<ModelPackage> {
     // Taken before it is read: what changes meanwhile is read again.
     const stamp = (await stampOf(folder)) ?? '';
     const known = this.#loaded.get(folder);
     if (known && known.stamp === stamp) return known.model;
-    const model = loadPackage(folder);
+    const heldIn = inUseFolder(path.dirname(folder));
+    const isOwn = path.dirname(path.dirname(folder)) === this.#folders[0];
+    const model = loadPackage(folder).then((m) => (isOwn ? { ...m, heldIn } : m));
     this.#loaded.set(folder, { stamp, model });
     model.catch(() => {
       if (this.#loaded.get(folder)?.model === model) this.#loaded.delete(folder);
@@ -151,10 +227,12 @@ export class FolderRegistry implements Registry {
   async #resolve(reference: string): Promise<ModelPackage> {
     const ref = parseReference(reference);
     for (const folder of this.#folders) {
-      const entry = await readEntry(folder, ref.id);
+      const entry = await this.#entry(folder, ref.id);
       if (!entry) continue;
       const version = pickVersion(entry, ref);
       const model = await this.#load(path.join(folder, ref.id, version));
+      assertApprovedHash(entry, version, model);
+      if (entry.states[version] === 'retired') this.#options.onRetired?.(`${ref.id}:${version}`);
       if (model.manifest.id !== ref.id || versionOf(model.manifest) !== version) {
         throw new SluiceError('model_invalid', `${path.join(ref.id, version)}: model.yaml says it is ${model.ref}`);
       }
@@ -165,12 +243,41 @@ export class FolderRegistry implements Registry {
   }
 }
 
-async function readEntry(folder: string, id: string): Promise<ModelEntry | null> {
-  const versions = (await subfolders(path.join(folder, id))).sort(byVersion);
-  if (versions.length === 0) return null;
-  const file = path.join(folder, id, ALIASES);
-  const text = await unlessAbsent(readFile(file, 'utf8'), null);
-  return { id, versions, aliases: text === null ? {} : await readAliases(file, text) };
+async function readJournal(folder: string, id: string): Promise<StateEntry[]> {
+  const file = path.join(folder, id, STATES);
+  return readStates(file, await unlessAbsent(readFile(file, 'utf8'), ''));
+}
+
+const writeStates = (folder: string, id: string, history: readonly StateEntry[]): Promise<void> =>
+  writeWhole(path.join(folder, id, STATES), history.map(stateLine).join(''));
+
+async function appendState(folder: string, id: string, planned: PlannedState): Promise<StateEntry> {
+  const history = await readJournal(folder, id);
+  const last = history.findLast((e) => e.version === planned.version);
+  // A removal that was broken off goes on.
+  if (planned.to === 'removed' && last?.to === 'removed') return last;
+  const entry = stateEntryFor(history, { ...planned, package_sha256: planned.package_sha256 ?? last?.package_sha256 ?? null }); // biome-ignore format: one line
+  await writeStates(folder, id, [...history, entry]);
+  return entry;
+}
+
+/** `lock` was made just now: its time is that of the file system. @throws SluiceError model_in_use */
+async function assertFree(own: string, ref: string, lock: string): Promise<void> {
+  const { mtimeMs } = await stat(lock);
+  const holders = await holdersOf(own, ref.slice(ref.indexOf(':') + 1), mtimeMs);
+  if (holders.length === 0) return;
+  throw new SluiceError('model_in_use', `${ref} is loaded by ${holders.slice(0, 5).join('; ')}`);
+}
+
+/** Renamed first, so that it is gone at once. */
+async function removeFolder(own: string, version: string): Promise<void> {
+  const gone = path.join(own, `.${version}.${randomUUID()}.removed`);
+  try {
+    await rename(path.join(own, version), gone);
+    await rm(gone, { recursive: true, force: true });
+  } catch (cause) {
+    throw new SluiceError('registry_unavailable', `${path.join(own, version)} cannot be removed: ${fileFault(cause)}`, { cause }); // biome-ignore format: one line
+  }
 }
 
 async function subfolders(folder: string): Promise<string[]> {

@@ -20,8 +20,10 @@ import {
   MlflowRefusal,
   type MlflowVersion,
 } from './mlflow-client.ts';
-import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
+import { type AliasMove, byVersion, parseReference } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
+import type { FoundEntry } from './standings.ts';
+import type { StateEntry } from './state-journal.ts';
 
 /** `uploading` until every file is there; a version without this tag was registered by other tools and counts as whole. */
 const STATE = 'sluice.state';
@@ -53,7 +55,7 @@ export class MlflowStore implements Store {
     this.#client.close();
   }
 
-  async entries(): Promise<ModelEntry[]> {
+  async entries(): Promise<FoundEntry[]> {
     const [models, versions] = await this.#asked(Promise.all([this.#client.models(), this.#client.versions()]));
     return models
       .filter((m) => isId(m.name))
@@ -64,7 +66,6 @@ export class MlflowStore implements Store {
         ),
       )
       .filter((e) => e.versions.length > 0)
-      .map(({ id, versions, aliases }) => ({ id, versions, aliases }))
       .sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
@@ -127,6 +128,18 @@ export class MlflowStore implements Store {
     await this.#asked(this.#client.setAlias(id, alias, to));
     await this.#record(id, 1, move);
     return move;
+  }
+
+  /** MLflow lets anybody edit any tag, and nothing there is written on a condition: a journal could not be a chain. */
+  async states(): Promise<StateEntry[]> {
+    return [];
+  }
+
+  async setState(): Promise<never> {
+    throw new SluiceError(
+      'usage',
+      `${this.name} keeps no states of versions: approve, retire and remove them in MLflow`,
+    );
   }
 
   async history(id: string): Promise<AliasMove[]> {
@@ -247,6 +260,7 @@ function entryOf(model: MlflowModel, versions: readonly MlflowVersion[]): Stored
     versions: whole.map((v) => v.version).sort(byVersion),
     aliases: Object.fromEntries((model.aliases ?? []).map((a) => [a.alias, a.version])),
     stamps,
+    journal: [],
   };
 }
 

@@ -10,6 +10,7 @@ import { MlflowStore } from './mlflow.ts';
 import type { Registry } from './registry.ts';
 import { RemoteRegistry, type Store } from './remote.ts';
 import { S3Store } from './s3.ts';
+import type { Approvals } from './state-journal.ts';
 
 export interface OpenRemoteOptions {
   options: RegistryOptions;
@@ -17,18 +18,25 @@ export interface OpenRemoteOptions {
   /** Serves ids the remote registry does not have. */
   behind?: Registry;
   log?: Log;
+  approvals?: Approvals | null;
+  onRetired?: (ref: string) => void;
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
 
 /** Does not touch the network yet. @throws SluiceError usage */
 export function openRemote(address: string, open: OpenRemoteOptions): RemoteRegistry {
   const { options, env } = open;
+  if (open.approvals && address.startsWith('mlflow')) {
+    throw new SluiceError('usage', `${address} keeps no approvals: require_approval needs a folder or object storage`);
+  }
   return new RemoteRegistry(openStore(address, options, env), {
     cacheFolder: options.cache_folder ?? cacheFolder(env),
     cacheMaxBytes: options.cache_max_bytes,
     refreshMs: options.refresh_ms,
     ...(open.behind ? { behind: open.behind } : {}),
     ...(open.log ? { log: open.log } : {}),
+    ...(open.approvals ? { approvals: open.approvals } : {}),
+    ...(open.onRetired ? { onRetired: open.onRetired } : {}),
     ...(open.onLookup ? { onLookup: open.onLookup } : {}),
   });
 }

@@ -1,8 +1,9 @@
 // The interface of every model registry, and how references resolve in it.
-import type { KeyObject } from 'node:crypto';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
+import type { JournalEntry, Mover } from './journal.ts';
+import type { StateEntry, VersionState } from './state-journal.ts';
 
 export interface Reference {
   id: string;
@@ -28,6 +29,14 @@ export interface ModelEntry {
   /** Oldest first, numbers in numeric order. */
   versions: string[];
   aliases: Record<string, string>;
+  /** Of each version, and of those that were removed. */
+  states: Record<string, VersionState>;
+}
+
+/** A model as references are resolved in it. */
+export interface ResolvableEntry extends ModelEntry {
+  /** Version → hash of the package that was approved; null: approvals are not asked for. */
+  approved: Record<string, string> | null;
 }
 
 const PLAIN_NUMBER = /^[1-9][0-9]{0,14}$/;
@@ -42,30 +51,16 @@ export function byVersion(a: string, b: string): number {
 }
 
 /** One move of an alias. */
-export interface AliasMove {
-  /** ISO time. */
-  at: string;
-  who: string;
+export interface AliasMove extends JournalEntry {
   alias: string;
   /** null: the alias was not there. */
   from: string | null;
   /** null: the alias was removed. */
   to: string | null;
-  /** The reason that was given. */
-  why?: string;
-  /** Package hash of the version it means from then on. */
-  package_sha256?: string | null;
-  /** Hash of the entry before; null: there was none. Absent in entries of older releases. */
-  previous?: string | null;
-  signature?: { keyid: string; sig: string };
 }
 
-/** Who moves an alias, why, and the key (Ed25519 or P-256) that signs the entry. */
-export interface Mover {
-  who: string;
-  why?: string;
-  key?: KeyObject;
-}
+/** What becomes of a version that is there. */
+export type StateChange = 'approved' | 'retired' | 'removed';
 
 export interface Registry {
   /** Every model, sorted by id. @throws SluiceError registry_unavailable */
@@ -81,32 +76,41 @@ export interface Registry {
   /** Moves of the aliases of a model, oldest first. */
   history(id: string): Promise<AliasMove[]>;
   /**
-   * Adds a version from a folder with a complete package; it appears atomically and never changes again.
+   * Adds a version from a folder with a complete package; it appears atomically and never changes again. `by` proposes it.
    * Returns the version it has: it differs from the one wanted only where the registry numbers versions itself.
    * @throws SluiceError version_exists | registry_unavailable | usage
    */
-  add(id: string, version: string, folder: string): Promise<string>;
+  add(id: string, version: string, folder: string, by?: string | Mover): Promise<string>;
+  /** What became of the versions of a model, oldest first; empty where there is no such model. */
+  states(id: string): Promise<StateEntry[]>;
+  /**
+   * Approves, retires or removes a version. `force`: also while something means or holds it.
+   * @throws SluiceError model_not_found | model_retired | model_in_use | approval_refused | registry_unavailable | usage
+   */
+  setState(id: string, version: string, to: StateChange, by: Mover, force?: boolean): Promise<StateEntry>;
 }
 
 /** The next whole number after the existing versions. */
 export const nextVersion = (versions: readonly string[]): number =>
   Math.max(0, ...versions.map(Number).filter((n) => Number.isInteger(n) && n > 0)) + 1;
 
-/** The version a reference resolves to. @throws SluiceError model_not_found */
-export function pickVersion(entry: ModelEntry, ref: Reference): string {
+/**
+ * The version a reference resolves to.
+ * @throws SluiceError model_not_found | model_retired: an alias means it, or there is no other | approval_missing
+ */
+export function pickVersion(entry: ResolvableEntry, ref: Reference): string {
   if (ref.version !== undefined) {
-    if (entry.versions.includes(ref.version)) return ref.version;
-    throw new SluiceError(
-      'model_not_found',
-      `${ref.id} has no version ${ref.version} (it has ${entry.versions.join(', ')})`,
-    );
+    if (!entry.versions.includes(ref.version)) throw noVersion(entry, ref.version);
+    return approvedOnly(entry, ref.version);
   }
   const aliases = entry.aliases;
   const alias = ref.alias ?? 'champion';
   if (Object.hasOwn(aliases, alias)) {
     const version = aliases[alias]!;
-    if (entry.versions.includes(version)) return version;
-    throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which is not there`);
+    if (!entry.versions.includes(version)) {
+      throw new SluiceError('model_invalid', `${ref.id}@${alias} points to version ${version}, which is not there`);
+    }
+    return assertTarget(entry, version);
   }
   if (ref.alias !== undefined) {
     throw new SluiceError(
@@ -114,5 +118,45 @@ export function pickVersion(entry: ModelEntry, ref: Reference): string {
       `${ref.id} has no alias ${ref.alias}${didYouMean(ref.alias, Object.keys(aliases))}`,
     );
   }
-  return entry.versions.at(-1)!;
+  return newest(entry);
 }
+
+/** What the bare id means without a champion. */
+function newest({ id, versions, states, approved }: ResolvableEntry): string {
+  const standing = versions.filter((v) => states[v] !== 'retired');
+  if (standing.length === 0) throw new SluiceError('model_retired', `every version of ${id} is retired`);
+  const found = standing.findLast((v) => approved === null || Object.hasOwn(approved, v));
+  if (found !== undefined) return found;
+  throw new SluiceError('approval_missing', `no version of ${id} has an approval that counts`);
+}
+
+/** A version that an alias may mean. @throws SluiceError model_not_found | model_retired | approval_missing */
+export function assertTarget(entry: ResolvableEntry, version: string): string {
+  if (!entry.versions.includes(version)) throw noVersion(entry, version);
+  if (entry.states[version] === 'retired') {
+    throw new SluiceError('model_retired', `${entry.id}:${version} is retired: no alias may mean it`);
+  }
+  return approvedOnly(entry, version);
+}
+
+function approvedOnly({ id, approved }: ResolvableEntry, version: string): string {
+  if (approved === null || Object.hasOwn(approved, version)) return version;
+  throw new SluiceError('approval_missing', `${id}:${version} has no approval that counts`);
+}
+
+/** @throws SluiceError approval_missing: another package was approved */
+export function assertApprovedHash({ approved }: ResolvableEntry, version: string, model: ModelPackage): void {
+  if (approved === null || approved[version] === model.sha256) return;
+  throw new SluiceError(
+    'approval_missing',
+    `${model.ref} is not the package that was approved: its hash is another one`,
+  );
+}
+
+const noVersion = ({ id, versions, states }: ModelEntry, version: string): SluiceError => {
+  const removed = states[version] === 'removed' ? ' any more: it was removed' : '';
+  return new SluiceError(
+    'model_not_found',
+    `${id} has no version ${version}${removed} (it has ${versions.join(', ')})`,
+  );
+};

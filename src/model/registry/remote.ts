@@ -10,28 +10,36 @@ import type { ModelPackage, PackageFile } from '../package/model-package.ts';
 import { sealPackage } from '../package/package-lock.ts';
 import type { PlannedMove } from './alias-journal.ts';
 import { checkModelFile, isPackagePath, PackageCache } from './cache.ts';
+import type { Mover } from './journal.ts';
 import {
   type AliasMove,
+  assertApprovedHash,
+  assertTarget,
   type ModelEntry,
-  type Mover,
   parseReference,
   pickVersion,
   type Reference,
   type Registry,
+  type ResolvableEntry,
+  type StateChange,
 } from './registry.ts';
 import { Resolutions } from './resolutions.ts';
+import { asListed, assertNotSigner, assertUnmeant, type FoundEntry, withStandings } from './standings.ts';
+import type { Approvals, PlannedState, StateEntry } from './state-journal.ts';
 
 /** A model in a store. `stamps`: version → what changes when the version is replaced by another under its name. */
-export interface StoredEntry extends ModelEntry {
+export interface StoredEntry extends FoundEntry {
   stamps: Record<string, string>;
 }
+
+type KnownEntry = ResolvableEntry & Pick<StoredEntry, 'stamps'>;
 
 /** What a kind of remote registry must be able to do; freshness, outages and caching are not its concern. */
 export interface Store {
   /** Its address for messages, without credentials. */
   readonly name: string;
   /** @throws SluiceError registry_unavailable */
-  entries(): Promise<ModelEntry[]>;
+  entries(): Promise<FoundEntry[]>;
   /** The whole versions and the aliases of one model; null when it has none. @throws SluiceError registry_unavailable */
   entry(id: string): Promise<StoredEntry | null>;
   /**
@@ -43,7 +51,10 @@ export interface Store {
   moveAlias(id: string, move: Pick<PlannedMove, 'alias' | 'to' | 'package_sha256' | 'by'>): Promise<AliasMove>;
   history(id: string): Promise<AliasMove[]>;
   /** Returns the version it was added as. @throws SluiceError version_exists | registry_unavailable | usage */
-  add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string>;
+  add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string>;
+  states(id: string): Promise<StateEntry[]>;
+  /** Writes an entry; with `removed`, the files go as well. @throws SluiceError registry_unavailable | usage | as `stateEntryFor` */
+  setState(id: string, planned: PlannedState): Promise<StateEntry>;
   close(): void;
 }
 
@@ -55,6 +66,10 @@ export interface RemoteRegistryOptions {
   behind?: Registry;
   /** Logs outages and damaged packages. */
   log?: Log;
+  /** Only versions with an approval that counts are resolved. */
+  approvals?: Approvals | null;
+  /** Hears of a retired version that was asked for by its number. */
+  onRetired?: (ref: string) => void;
   /** Counts lookups in the store; `stale`: it was down and the last resolution was taken. */
   onLookup?: (outcome: 'ok' | 'stale' | 'failed') => void;
 }
@@ -115,7 +130,8 @@ export class RemoteRegistry implements Registry {
     const entry = await this.#entry(id);
     if (!entry) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
     // An alias never points to a version that cannot be served.
-    const model = to === null ? null : await this.#package(entry, pickVersion(entry, { id, version: to }));
+    const model = to === null ? null : await this.#package(entry, assertTarget(entry, to));
+    if (model) assertApprovedHash(entry, to!, model);
     const move = await this.#store.moveAlias(id, { alias, to, package_sha256: model?.sha256 ?? null, by });
     await this.#changed(id);
     return move;
@@ -128,23 +144,51 @@ export class RemoteRegistry implements Registry {
     throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
   }
 
-  async add(id: string, version: string, folder: string): Promise<string> {
+  async states(id: string): Promise<StateEntry[]> {
+    parseReference(id);
+    const own = await this.#store.states(id);
+    return own.length > 0 || (await this.#entry(id)) ? own : ((await this.#options.behind?.states(id)) ?? []);
+  }
+
+  /** Who has a version loaded is not known here. */
+  async setState(id: string, version: string, to: StateChange, by: Mover, force = false): Promise<StateEntry> {
+    parseReference(`${id}:${version}`);
+    const entry = await this.#entry(id);
+    const last = (await this.#store.states(id)).findLast((e) => e.version === version);
+    const isLeft = to === 'removed' && last?.to === 'removed';
+    if (!entry && !isLeft) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${id}`);
+    let package_sha256: string | null = null;
+    if (entry && !isLeft) {
+      pickVersion({ ...entry, approved: null }, { id, version });
+      if (to !== 'approved' && !force) assertUnmeant(entry, version);
+      const loading = this.#package(entry, version);
+      // What is damaged can be retired and removed.
+      const model = to === 'approved' ? await loading : await loading.catch(() => null);
+      if (to === 'approved') await assertNotSigner(model!, by);
+      package_sha256 = model?.sha256 ?? null;
+    }
+    const written = await this.#store.setState(id, { version, to, package_sha256, by });
+    await this.#changed(id);
+    return written;
+  }
+
+  async add(id: string, version: string, folder: string, by: string | Mover = 'unknown'): Promise<string> {
     parseReference(`${id}:${version}`);
     const model = await loadPackage(folder);
     if (model.ref !== `${id}:${version}`) {
       throw new SluiceError('usage', `${folder} is ${model.ref} and not ${id}:${version}`);
     }
-    return sealed(model, async (sealedFolder) => this.#add(id, version, sealedFolder));
+    return sealed(model, async (sealedFolder) => this.#add(id, version, sealedFolder, by));
   }
 
-  async #add(id: string, version: string, folder: string): Promise<string> {
+  async #add(id: string, version: string, folder: string, by: string | Mover): Promise<string> {
     const model = await loadPackage(folder);
     const { files } = model;
     checkModelFile(model, files);
     const invalid = files.find((f) => !isPackagePath(f.name));
     if (invalid)
       throw new SluiceError('usage', `${folder}: a package cannot hold a file named ${JSON.stringify(invalid.name)}`);
-    const added = await this.#store.add(id, version, folder, [...files]);
+    const added = await this.#store.add(id, version, folder, [...files], by);
     await this.#changed(id);
     return added;
   }
@@ -169,7 +213,8 @@ export class RemoteRegistry implements Registry {
     const now = performance.now();
     if (this.#listed && now - this.#listed.at < this.#options.refreshMs) return this.#listed.entries;
     try {
-      const entries = await this.#store.entries();
+      const found = await this.#store.entries();
+      const entries = found.flatMap((entry) => withStandings(entry, null) ?? []).map(asListed);
       this.#reached(true);
       this.#listed = { at: performance.now(), entries };
       return entries;
@@ -202,7 +247,9 @@ export class RemoteRegistry implements Registry {
       if (!entry) return await this.#findBehind(reference, ref);
       const version = pickVersion(entry, ref);
       const model = await this.#package(entry, version);
-      await this.#resolutions.keep(ref.id, reference, version);
+      assertApprovedHash(entry, version, model);
+      if (entry.states[version] === 'retired') this.#options.onRetired?.(`${ref.id}:${version}`);
+      await this.#resolutions.keep(ref.id, this.#keptAs(reference), version);
       this.#options.onLookup?.('ok');
       return model;
     } catch (error) {
@@ -217,27 +264,33 @@ export class RemoteRegistry implements Registry {
   async #findBehind(reference: string, ref: Reference): Promise<ModelPackage> {
     if (!this.#options.behind) throw new SluiceError('model_not_found', `${this.#store.name} has no model ${ref.id}`);
     const model = await this.#options.behind.resolve(reference);
-    await this.#resolutions.keep(ref.id, reference, null);
+    await this.#resolutions.keep(ref.id, this.#keptAs(reference), null);
     return model;
+  }
+
+  /** What was resolved without asking for approvals is no resolution where they are asked for. */
+  #keptAs(reference: string): string {
+    return this.#options.approvals ? `${reference} approved` : reference;
   }
 
   async #lastResolution(reference: string, ref: Reference): Promise<ModelPackage | null> {
     const last = await this.#resolutions.of(ref.id);
-    const version = ref.version ?? last.references[reference];
+    const known = last.references[this.#keptAs(reference)];
+    const version = this.#options.approvals ? known : (ref.version ?? known);
     if (version === undefined) return null;
-    if (version === null || last.references[reference] === null)
-      return this.#options.behind?.resolve(reference) ?? null;
+    if (version === null || known === null) return this.#options.behind?.resolve(reference) ?? null;
     const kept = last.packages[version];
     return kept ? this.#cache.get(kept.sha256) : null;
   }
 
-  async #entry(id: string): Promise<StoredEntry | null> {
-    const entry = await this.#store.entry(id);
+  async #entry(id: string): Promise<KnownEntry | null> {
+    const found = await this.#store.entry(id);
     this.#reached(true);
-    return entry;
+    const standing = withStandings(found, this.#options.approvals ?? null);
+    return standing && { ...standing, stamps: found!.stamps };
   }
 
-  #package(entry: StoredEntry, version: string): Promise<ModelPackage> {
+  #package(entry: KnownEntry, version: string): Promise<ModelPackage> {
     return this.#once(`package ${entry.id}:${version}`, async () => {
       const stamp = entry.stamps[version]!;
       const kept = (await this.#resolutions.of(entry.id)).packages[version];

@@ -13,11 +13,15 @@ import { packageHash } from '../package/package-hash.ts';
 import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
 import { readAliases } from './aliases.ts';
 import { isPackagePath } from './cache.ts';
-import { type AliasMove, byVersion, type ModelEntry, parseReference } from './registry.ts';
+import type { Mover } from './journal.ts';
+import { type AliasMove, byVersion, parseReference } from './registry.ts';
 import type { Store, StoredEntry } from './remote.ts';
+import type { FoundEntry } from './standings.ts';
+import { type PlannedState, readStates, type StateEntry, stateEntryFor, stateLine } from './state-journal.ts';
 
 const ALIASES = 'aliases.yaml';
 const HISTORY = 'aliases.history.jsonl';
+const STATES = 'states.history.jsonl';
 const MANIFEST = 'model.yaml';
 /** Claims a version for its uploader; names that start with a dot are not part of a package. */
 const CLAIM = '.upload';
@@ -33,6 +37,8 @@ export class S3Store implements Store {
   readonly name: string;
   readonly #client: S3Client;
   readonly #prefix: string;
+  /** Journals of versions by id, as long as their object is the same. */
+  readonly #journals = new Map<string, { etag: string; journal: StateEntry[] }>();
 
   /** `prefix` without slashes at its ends; may be empty. */
   constructor(prefix: string, options: S3ClientOptions) {
@@ -45,15 +51,15 @@ export class S3Store implements Store {
     this.#client.close();
   }
 
-  async entries(): Promise<ModelEntry[]> {
+  async entries(): Promise<FoundEntry[]> {
     const { folders } = await this.#client.list(this.#prefix, '/');
     const ids = folders.map((f) => f.slice(this.#prefix.length, -1)).filter(isId);
-    const entries: ModelEntry[] = [];
+    const entries: FoundEntry[] = [];
     const next = ids.values();
     const worker = async () => {
       for (const id of next) {
         const entry = await this.entry(id).catch(ifInvalid);
-        if (entry) entries.push({ id: entry.id, versions: entry.versions, aliases: entry.aliases });
+        if (entry) entries.push(entry);
       }
     };
     await Promise.all(Array.from({ length: 8 }, worker));
@@ -76,7 +82,38 @@ export class S3Store implements Store {
     if (Object.keys(stamps).length === 0) return null;
     const aliased = objects.some((o) => o.key === `${prefix}${ALIASES}`);
     const { aliases } = aliased ? await this.#aliases(id) : { aliases: {} };
-    return { id, versions: Object.keys(stamps).sort(byVersion), aliases, stamps };
+    const written = objects.find((o) => o.key === `${prefix}${STATES}`);
+    const journal = written ? await this.#journalAt(id, written.etag) : [];
+    return { id, versions: Object.keys(stamps).sort(byVersion), aliases, stamps, journal };
+  }
+
+  async states(id: string): Promise<StateEntry[]> {
+    return (await this.#states(id)).journal;
+  }
+
+  /** A journal only grows under If-Match: of two that write at once one comes after the other. */
+  async setState(id: string, planned: PlannedState): Promise<StateEntry> {
+    for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
+      const { journal, text, etag } = await this.#states(id);
+      const last = journal.findLast((e) => e.version === planned.version);
+      // A removal that was broken off goes on.
+      const isLeft = planned.to === 'removed' && last?.to === 'removed';
+      const package_sha256 = planned.package_sha256 ?? last?.package_sha256 ?? null;
+      const entry = isLeft ? last : stateEntryFor(journal, { ...planned, package_sha256 });
+      const key = `${this.#prefix}${id}/${STATES}`;
+      const condition = etag === null ? { ifNone: true as const } : { ifMatch: etag };
+      const put = isLeft ? 'done' : await this.#client.put(key, Buffer.from(ended(text) + stateLine(entry)), condition);
+      if (
+        put === 'done' ||
+        (put === 'unsure' && (await this.states(id)).some((e) => e.previous === entry.previous && e.at === entry.at))
+      ) {
+        // biome-ignore format: one line
+        if (planned.to === 'removed') await this.#discard(id, planned.version);
+        return entry;
+      }
+      await pause(attempt);
+    }
+    throw unavailable(this.name, `the versions of ${id} are judged by others all the time`);
   }
 
   async fetch(id: string, version: string, folder: string): Promise<{ files: PackageFile[]; sha256?: string }> {
@@ -137,7 +174,7 @@ export class S3Store implements Store {
   }
 
   /** model.yaml comes last: a version exists once its model.yaml does, and then it is complete. */
-  async add(id: string, version: string, folder: string, files: PackageFile[]): Promise<string> {
+  async add(id: string, version: string, folder: string, files: PackageFile[], by: string | Mover): Promise<string> {
     const prefix = `${this.#prefix}${id}/${version}/`;
     const token = await this.#claim(id, version);
     const claim = `${prefix}${CLAIM}`;
@@ -158,6 +195,7 @@ export class S3Store implements Store {
       const body = { ...manifest, file: path.join(folder, MANIFEST) };
       const sha256 = packageHash(files);
       const key = `${prefix}${MANIFEST}`;
+      await this.setState(id, { version, to: 'proposed', package_sha256: sha256, by });
       const put = await this.#client.put(key, body, { ifNone: true }, { [PACKAGE_HASH]: sha256 });
       if (put === 'refused' || (put === 'unsure' && hashOf((await this.#client.get(key))?.text) !== manifest.sha256)) {
         throw exists(id, version);
@@ -194,6 +232,28 @@ export class S3Store implements Store {
     throw unavailable(this.name, 'it does not honour If-None-Match and If-Match on PUT, which a registry needs');
   }
 
+  async #states(id: string): Promise<{ journal: StateEntry[]; text: string; etag: string | null }> {
+    const key = `${this.#prefix}${id}/${STATES}`;
+    const found = await this.#client.get(key);
+    const text = found?.text ?? '';
+    return { journal: readStates(key, text), text, etag: found?.etag ?? null };
+  }
+
+  async #journalAt(id: string, etag: string): Promise<StateEntry[]> {
+    const known = this.#journals.get(id);
+    if (known?.etag === etag) return known.journal;
+    const found = await this.#states(id);
+    if (found.etag !== null) this.#journals.set(id, { etag: found.etag, journal: found.journal });
+    return found.journal;
+  }
+
+  /** model.yaml goes first: what is left is no version. */
+  async #discard(id: string, version: string): Promise<void> {
+    const prefix = `${this.#prefix}${id}/${version}/`;
+    await this.#client.remove(`${prefix}${MANIFEST}`);
+    for (const { key } of (await this.#client.list(prefix)).objects) await this.#client.remove(key);
+  }
+
   async #aliases(
     id: string,
   ): Promise<{ aliases: Record<string, string>; etag: string | null; lastMoves: AliasMove[] }> {
@@ -224,8 +284,7 @@ export class S3Store implements Store {
       const { moves, text, etag } = await this.#history(id);
       const missing = without(added, moves);
       if (missing.length === 0) return;
-      const begun = text === '' || text.endsWith('\n') ? text : `${text}\n`;
-      const body = Buffer.from(begun + missing.map((m) => `${JSON.stringify(m)}\n`).join(''));
+      const body = Buffer.from(ended(text) + missing.map((m) => `${JSON.stringify(m)}\n`).join(''));
       const condition = etag === null ? { ifNone: true as const } : { ifMatch: etag };
       if ((await this.#client.put(`${this.#prefix}${id}/${HISTORY}`, body, condition)) === 'done') return;
       await pause(attempt);
@@ -233,6 +292,8 @@ export class S3Store implements Store {
     throw unavailable(this.name, `the history of ${id} is written by others all the time`);
   }
 }
+
+const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);
 
 /** Grows with the attempts, with jitter. */
 const pause = (attempt: number): Promise<void> => sleep(Math.random() * 50 * Math.min(attempt + 1, 10));

@@ -1,10 +1,13 @@
-// A registry of which only what is trusted comes through: packages with a lock, or signed with a key or certificate that is known.
+// A registry of which only what is trusted comes through: packages with a lock, or signed with a key or certificate that is known; and
+// whose approvals count.
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { LOCK } from '../package/package-hash.ts';
 import type { Registry } from './registry.ts';
+import type { Approvals } from './state-journal.ts';
 
 /** What a package has to have before it is loaded. */
 export interface TrustPolicy {
@@ -12,14 +15,42 @@ export interface TrustPolicy {
   require_lock?: boolean;
   /** A signature: PEM file with the public key, or with the certificates that are trusted. */
   require_signature?: string;
+  /** An approval: PEM file with the public keys of those who may give it, or `any`. */
+  require_approval?: string;
 }
 
 /** What the environment asks for, unless something else is said. */
 export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefined>): TrustPolicy => {
   const signature = said.require_signature ?? env.SLUICE_REQUIRE_SIGNATURE;
   const lock = said.require_lock ?? ['1', 'true'].includes(env.SLUICE_REQUIRE_LOCK ?? '');
-  return { require_lock: lock, ...(signature ? { require_signature: signature } : {}) };
+  const approval = said.require_approval ?? env.SLUICE_REQUIRE_APPROVAL;
+  return {
+    require_lock: lock,
+    ...(signature ? { require_signature: signature } : {}),
+    ...(approval ? { require_approval: approval } : {}),
+  };
 };
+
+/** Whose approvals count; null: none is asked for. @throws SluiceError usage: the file cannot be read, or holds no key */
+export async function approvalsOf({ require_approval: said }: TrustPolicy): Promise<Approvals | null> {
+  if (said === undefined) return null;
+  return said === 'any' ? said : publicKeys(await readFile(said, 'utf8').catch(unreadable(said)), said);
+}
+
+const END = '-----END PUBLIC KEY-----';
+
+/** The public keys of a PEM file, one or more. @throws SluiceError usage */
+export function publicKeys(pem: string, file: string): KeyObject[] {
+  const keys: KeyObject[] = [];
+  try {
+    for (const text of pem.split(END).slice(0, -1))
+      keys.push(createPublicKey(`${text.slice(text.indexOf('-----BEGIN'))}${END}`));
+  } catch (cause) {
+    throw new SluiceError('usage', `${file} holds a damaged public key`, { cause });
+  }
+  if (keys.length > 0) return keys;
+  throw new SluiceError('usage', `${file} holds no public key in PEM`);
+}
 
 /**
  * The registry itself where nothing is asked for. A package is checked once as long as it is held: a change makes another one of it.
@@ -45,7 +76,9 @@ export async function trusting(registry: Registry, policy: TrustPolicy): Promise
       if (to !== null) await resolve(`${id}:${to}`);
       return registry.moveAlias(id, alias, to, ...who);
     },
-    add: (id, version, folder) => registry.add(id, version, folder),
+    add: (id, version, folder, by) => registry.add(id, version, folder, by),
+    states: (id) => registry.states(id),
+    setState: (...change) => registry.setState(...change),
   };
 }
 

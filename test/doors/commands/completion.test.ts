@@ -70,7 +70,7 @@ describe('bash', () => {
     expect(first).toEqual(expect.arrayContaining(['score', 'run', 'model', 'keys', 'dlq', 'completion']));
     expect([group, second]).toEqual([
       ['model'],
-      ['add', 'alias', 'diff', 'history', 'list', 'seal', 'show', 'sign', 'verify', 'verify-signature'],
+      ['add', 'alias', 'approve', 'diff', 'history', 'list', 'new-version', 'remove', 'retire', 'seal', 'show', 'sign', 'verify', 'verify-signature'], // biome-ignore format: one line
     ]);
   });
 
@@ -148,7 +148,7 @@ testNeeding(['fish'], 'fish', () => {
       .split('\n')
       .map((l) => l.split('\t')[0]!);
   expect(offers('sluice sc')).toEqual(['score']);
-  expect(offers('sluice model a')).toEqual(['add', 'alias']);
+  expect(offers('sluice model a')).toEqual(['add', 'alias', 'approve']);
   expect(offers('sluice score a.csv --ev')).toEqual(['--evaluator']);
   expect(offers('sluice score a.csv --evaluator ')).toEqual(['auto', 'native', 'onnxruntime']);
   expect(offers('sluice score a.csv --registry registry -m credit-default')).toEqual([

@@ -104,9 +104,15 @@ describe('aliases', () => {
   test('move with a history of who, when, from and to; a version that is not there does not', async () => {
     const { registry } = twoVersions();
     const service = await startService([], scratch(), { registry });
-    const put = (version: string) =>
-      service.call('PUT', '/api/v1/models/credit/aliases/champion', { body: JSON.stringify({ version }) });
-    expect((await put('1')).json).toMatchObject({ who: 'dev', alias: 'champion', from: null, to: '1' });
+    const put = (version: string, reason?: unknown) =>
+      service.call('PUT', '/api/v1/models/credit/aliases/champion', { body: JSON.stringify({ version, reason }) });
+    expect((await put('1', 'the board agreed')).json).toMatchObject({
+      ...{ who: 'dev', alias: 'champion', from: null, to: '1', why: 'the board agreed' },
+    });
+    expect((await put('2', 7)).json.code).toBe('bad_request');
+    expect((await service.call('GET', '/api/v1/models/credit:1')).json).toMatchObject({
+      ...{ state: 'champion', states: { 1: 'champion', 2: 'proposed' } },
+    });
     expect((await put('2')).json).toMatchObject({ from: '1', to: '2' });
     expect((await put('9')).status).toBe(404);
     expect((await service.call('DELETE', '/api/v1/models/credit/aliases/champion')).json).toMatchObject({
@@ -115,6 +121,7 @@ describe('aliases', () => {
     });
     const { json } = await service.call('GET', '/api/v1/models/credit/aliases');
     expect(json.aliases).toEqual({});
+    expect(json.history[0].why).toBe('the board agreed');
     expect(json.history.map((m: { from: string; to: string }) => [m.from, m.to])).toEqual([
       [null, '1'],
       ['1', '2'],

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
-import type { AliasMove, Mover } from '../../../src/model/registry/registry.ts';
+import type { Mover } from '../../../src/model/registry/journal.ts';
+import type { AliasMove } from '../../../src/model/registry/registry.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { makePackage } from '../../support/registries/packages.ts';
 import { checkTest } from '../../support/tiers.ts';
@@ -28,7 +29,7 @@ async function moved(by: Mover | string = ann): Promise<{ root: string; registry
 
 const checked = (moves: readonly AliasMove[], key = publicKey): unknown => {
   try {
-    return checkJournal(moves, key);
+    return checkJournal(moves, [key]);
   } catch (e) {
     return `${(e as { code: string }).code}: ${(e as Error).message}`;
   }

@@ -47,6 +47,7 @@ await requireServer('the registry in MLflow', installMlflow, (installed) => {
       gate,
       address: `mlflow+${gate.url.href}`,
       env: QUICK,
+      keepsStates: false,
       isLastUpload: ({ method, path: p }) => method === 'PUT' && p.endsWith('/model.yaml'),
       later: async () => {
         vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 2 * 3600_000 });

@@ -54,6 +54,7 @@ function registryIn(start: () => Promise<Server>): void {
       gate,
       address: `s3://models/${prefix}`,
       env: { ...S3_KEYS, ...QUICK, AWS_ENDPOINT_URL: gate.url.href },
+      keepsStates: true,
       isLastUpload: ({ method, path: p }) => method === 'PUT' && p.endsWith('/model.yaml'),
       later: async () => {
         await put('m/2/.upload', Buffer.from(`${new Date(Date.now() - 2 * 3600_000).toISOString()} another\n`));

@@ -9,6 +9,7 @@ import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { openRemote } from '../../../src/model/registry/open.ts';
 import type { RemoteRegistry } from '../../../src/model/registry/remote.ts';
+import { type Approvals, checkStates } from '../../../src/model/registry/state-journal.ts';
 import { scratch } from '../cli.ts';
 import { PATIENCE_MS } from '../patience.ts';
 import type { Gate } from './gate.ts';
@@ -23,6 +24,8 @@ export interface Remote {
   isLastUpload(call: { method: string; path: string }): boolean;
   /** Makes the remains of an upload of m:2 look two hours old; the version that a new one gets. */
   later(): Promise<string>;
+  /** Whether it keeps what becomes of versions. */
+  keepsStates: boolean;
   /** Puts other bytes in place of a file of a version, past the registry. */
   overwrite(id: string, version: string, name: string, bytes: Buffer): Promise<void>;
 }
@@ -34,13 +37,19 @@ export interface Opened {
 }
 
 /** Opens it with small time-outs; `cache`: the folder of an earlier one, to be its successor. */
-export function openTest(remote: Remote, cache = scratch(), env: Record<string, string> = {}): Opened {
+export function openTest(
+  remote: Remote,
+  cache = scratch(),
+  env: Record<string, string> = {},
+  approvals: Approvals | null = null,
+): Opened {
   const told: string[] = [];
   const lookups: string[] = [];
   const registry = openRemote(remote.address, {
     options: { ...registryOptions({ ...remote.env, ...env }), cache_folder: cache },
     env: { ...remote.env, ...env },
     behind: new FolderRegistry([path.resolve('src/bundled')]),
+    approvals,
     log: (_level, _event, says) => told.push(says),
     onLookup: (outcome) => lookups.push(outcome),
   });
@@ -66,7 +75,9 @@ export function conformance(remote: () => Promise<Remote>): void {
 
   test('what is added is listed, resolved and whole', async () => {
     const { registry } = await opened([1, 2]);
-    expect((await registry.list()).find((e) => e.id === 'm')).toEqual({ id: 'm', versions: ['1', '2'], aliases: {} });
+    const states = { 1: 'proposed', 2: 'proposed' };
+    const listed = (await registry.list()).find((e) => e.id === 'm');
+    expect(listed).toEqual({ id: 'm', versions: ['1', '2'], aliases: {}, states });
     const model = await registry.resolve('m:1');
     expect(model.ref).toBe('m:1');
     expect((await readModelBytes(model)).length).toBeGreaterThan(100_000);
@@ -102,12 +113,51 @@ export function conformance(remote: () => Promise<Remote>): void {
       { who: 'b\n"quoted"', alias: 'champion', from: '1', to: '2' },
       { who: 'c', alias: 'champion', from: '2', to: null, package_sha256: null },
     ]);
-    expect(checkJournal(history.slice(0, 1), publicKey).signed).toBe(1);
+    expect(checkJournal(history.slice(0, 1), [publicKey]).signed).toBe(1);
     // Every entry has its place in the chain, or none has: MLflow has nothing to keep two from moving at once.
     expect([0, 3]).toContain(checkJournal(history, null).chained);
     expect(await codeOf(registry.moveAlias('m', 'champion', '7', 'd'))).toBe('model_not_found');
     expect(await codeOf(registry.moveAlias('m', 'gone', null, 'd'))).toBe('model_not_found');
     expect(await codeOf(registry.moveAlias('nobody', 'champion', '1', 'd'))).toBe('model_not_found');
+  });
+
+  test('versions are approved, retired and removed for everybody, or that is refused in words', async () => {
+    const { registry, other, remote: r } = await opened([1, 2, 3]);
+    const [ann, bob] = [generateKeyPairSync('ed25519'), generateKeyPairSync('ed25519')];
+    const by = { who: 'bob', why: 'for a test', key: bob.privateKey };
+    if (!r.keepsStates) {
+      expect(await refOf(registry.setState('m', '1', 'approved', by).then(() => ({ ref: '' })))).toMatch(
+        /^usage: .*keeps no states of versions/,
+      );
+      expect(await registry.states('m')).toEqual([]);
+      expect(() => openTest(r, scratch(), {}, 'any')).toThrow(/keeps no approvals/);
+      return;
+    }
+    await registry.add('m', '4', makePackage('m', 4), { who: 'ann', key: ann.privateKey });
+    expect(await codeOf(registry.setState('m', '4', 'approved', { ...by, key: ann.privateKey }))).toBe(
+      'approval_refused',
+    );
+    const strict = () => openTest(r, scratch(), {}, [bob.publicKey]).registry;
+    expect(await codeOf(strict().resolve('m'))).toBe('approval_missing');
+    await registry.setState('m', '2', 'approved', by);
+    const second = strict();
+    for (const reference of ['m', 'm:2']) expect(await refOf(second.resolve(reference))).toBe('m:2');
+    for (const reference of ['m:4', 'm:1']) expect(await codeOf(second.resolve(reference))).toBe('approval_missing');
+    expect(await codeOf(second.moveAlias('m', 'champion', '4', 'a'))).toBe('approval_missing');
+    expect(await codeOf(registry.setState('m', '4', 'retired', by))).toBe('model_in_use');
+    await registry.setState('m', '4', 'retired', by, true);
+    expect(await refOf(other().registry.resolve('m'))).toBe('m:3');
+    expect(await refOf(other().registry.resolve('m:4'))).toBe('m:4');
+    expect(await codeOf(registry.moveAlias('m', 'champion', '4', 'a'))).toBe('model_retired');
+    // Two at the same time: one comes after the other.
+    await Promise.all([other().registry.setState('m', '1', 'removed', by), registry.setState('m', '4', 'removed', by)]);
+    const third = other().registry;
+    expect((await third.list()).find((e) => e.id === 'm')?.states).toEqual({
+      ...{ 1: 'removed', 2: 'approved', 3: 'proposed', 4: 'removed' },
+    });
+    expect(await refOf(third.resolve('m:4'))).toBe('model_not_found: m has no version 4 any more: it was removed (it has 2, 3)'); // biome-ignore format: one line
+    expect(await codeOf(third.add('m', '1', makePackage('m', 1)))).toBe('version_exists');
+    expect(checkStates(await third.states('m'), [ann.publicKey, bob.publicKey])).toEqual({ chained: 8, signed: 5 });
   });
 
   test('an alias moved elsewhere is followed, and no request waits for it', async () => {

@@ -44,7 +44,10 @@ const ALIAS_BODY = {
   content: jsonContent({
     type: 'object',
     required: ['version'],
-    properties: { version: { type: ['string', 'integer'] } },
+    properties: {
+      version: { type: ['string', 'integer'] },
+      reason: { type: 'string', description: 'Kept in the history, with the name of the API key' },
+    },
   }),
 };
 

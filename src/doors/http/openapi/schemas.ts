@@ -130,12 +130,20 @@ export const PREDICTIONS = {
   },
 } as const;
 
+const STATE = {
+  type: 'string',
+  enum: ['proposed', 'approved', 'champion', 'retired', 'removed'],
+} as const;
+
+const STATES = { type: 'object', additionalProperties: STATE, description: 'Of each version' } as const;
+
 export const MODEL = {
   type: 'object',
-  required: ['id', 'version', 'task', 'columns', 'versions', 'aliases', 'sample'],
+  required: ['id', 'version', 'state', 'task', 'columns', 'versions', 'aliases', 'sample'],
   properties: {
     id: { type: 'string' },
     version: { type: 'string' },
+    state: STATE,
     task: { type: 'string' },
     sha256: { type: 'string', description: 'Of the model file' },
     package_sha256: { type: 'string', description: 'Of the package: over every file of it' },
@@ -157,6 +165,7 @@ export const MODEL = {
     },
     versions: { type: 'array', items: { type: 'string' } },
     aliases: { type: 'object', additionalProperties: { type: 'string' } },
+    states: STATES,
     sample: { type: 'object' },
   },
 } as const;
@@ -170,6 +179,9 @@ const ALIAS_MOVE = {
     alias: { type: 'string' },
     from: { type: ['string', 'null'] },
     to: { type: ['string', 'null'] },
+    why: { type: 'string', description: 'The reason that was given' },
+    package_sha256: { type: ['string', 'null'], description: 'Of the version that is meant from then on' },
+    previous: { type: ['string', 'null'], description: 'Hash of the entry before' },
   },
 } as const;
 
@@ -197,6 +209,7 @@ export const MODELS = {
           id: { type: 'string' },
           versions: { type: 'array', items: { type: 'string' } },
           aliases: { type: 'object', additionalProperties: { type: 'string' } },
+          states: STATES,
         },
       },
     },

@@ -32,13 +32,13 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       const model = await loadPackage(folder);
       assertMayUse(request, model.manifest.id);
       await tryPackage(model);
-      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder);
+      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.apiKey!.name);
       const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
       reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
       // A registry that numbers versions itself writes its own into model.yaml.
       const own = version === versionOf(model.manifest);
       const registered = own ? model : await registry.resolve(`${model.manifest.id}:${version}`);
-      return describeModel(registered, entry?.versions ?? [version], entry?.aliases ?? {});
+      return describeModel(registered, entry);
     } catch (error) {
       throw withoutFolder(error, folder);
     } finally {
@@ -58,9 +58,10 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
     async (request): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
-      const version = await readVersion(request, config);
+      const { version, reason } = await readMove(request, config);
       await tryPackage(await registry.resolve(`${id}:${version}`));
-      return registry.moveAlias(id, alias, version, request.apiKey!.name);
+      const by = { who: request.apiKey!.name, ...(reason === undefined ? {} : { why: reason }) };
+      return registry.moveAlias(id, alias, version, by);
     },
   );
   app.delete<AliasPath>(
@@ -119,7 +120,7 @@ function withoutFolder(error: unknown, folder: string): unknown {
   return new SluiceError(error.code, error.message.replaceAll(`${folder}${path.sep}`, ''), { cause: error });
 }
 
-async function readVersion(request: FastifyRequest, config: ServerConfig): Promise<string> {
+async function readMove(request: FastifyRequest, config: ServerConfig): Promise<{ version: string; reason?: string }> {
   const body = await openBody(request, {
     maxBytes: SMALL_BODY,
     maxExpandedBytes: SMALL_BODY,
@@ -128,15 +129,19 @@ async function readVersion(request: FastifyRequest, config: ServerConfig): Promi
   });
   const chunks: Uint8Array[] = [];
   for await (const chunk of body.chunks()) chunks.push(chunk);
-  let value: unknown;
+  const form = 'the body must be {"version": "…"}, or {"version": "…", "reason": "…"}';
+  let value: { version?: unknown; reason?: unknown } | null;
   try {
-    value = JSON.parse(Buffer.concat(chunks).toString());
+    value = JSON.parse(Buffer.concat(chunks).toString()) as typeof value;
   } catch (cause) {
-    throw new SluiceError('bad_request', 'the body must be {"version": "…"}', { cause });
+    throw new SluiceError('bad_request', form, { cause });
   }
-  const version = (value as { version?: unknown } | null)?.version;
-  if (typeof version !== 'string' && typeof version !== 'number') {
-    throw new SluiceError('bad_request', 'the body must be {"version": "…"}');
+  const { version, reason } = value ?? {};
+  if (
+    (typeof version !== 'string' && typeof version !== 'number') ||
+    !['string', 'undefined'].includes(typeof reason)
+  ) {
+    throw new SluiceError('bad_request', form);
   }
-  return String(version);
+  return { version: String(version), ...(reason === undefined ? {} : { reason: reason as string }) };
 }

@@ -16,7 +16,7 @@ export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: Dri
     assertMayUse(request, request.params.ref);
     const model = await host.registry.resolve(request.params.ref);
     const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
-    return describeModel(model, entry?.versions ?? [], entry?.aliases ?? {});
+    return describeModel(model, entry);
   });
   app.get<{ Params: { ref: string }; Querystring: { window: DriftSpan } }>(
     '/api/v1/models/:ref/drift',

@@ -1,0 +1,55 @@
+// `sluice model show --audit`: one page on a version, as text, JSON, or HTML to print.
+import { writeFile } from 'node:fs/promises';
+import { SluiceError } from '../../core/errors.ts';
+import { fileFault } from '../../core/file-errors.ts';
+import type { Audit, AuditTrust } from '../../onboarding/audit.ts';
+import type { AuditSection } from '../../onboarding/audit-sections.ts';
+import type { ModelShowFlags } from './flag-tables.ts';
+import { readText } from './model-states.ts';
+import { openRegistry } from './open-registry.ts';
+
+export async function showAudit(ref: string, flags: ModelShowFlags): Promise<void> {
+  const [{ auditOf }, { auditSections, auditText }] = await Promise.all([
+    import('../../onboarding/audit.ts'),
+    import('../../onboarding/audit-sections.ts'),
+  ]);
+  const trust = flags.key === undefined ? null : await trustIn(flags.key);
+  const registry = await openRegistry(flags.registry, { inspects: true });
+  const model = await registry.resolve(ref);
+  const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
+  const audit = await auditOf(model, { registry, entry, trust });
+  if (flags.html !== undefined) await leavePage(flags.html, await auditPage(audit, auditSections(audit)));
+  process.stdout.write(flags.json ? `${JSON.stringify(audit)}\n` : `${auditText(audit)}\n`);
+}
+
+/** What signatures are held against: keys for journals and packages, certificates for packages. */
+async function trustIn(file: string): Promise<AuditTrust> {
+  const [{ publicKeys }, { trustOf }] = await Promise.all([
+    import('../../model/registry/trusted.ts'),
+    import('../../model/signing/model-signature.ts'),
+  ]);
+  const pem = await readText(file);
+  if (pem.includes('BEGIN CERTIFICATE')) return { file, keys: [], packages: [trustOf(pem, file)] };
+  const keys = publicKeys(pem, file);
+  return { file, keys, packages: keys.map((key) => ({ kind: 'key', key })) };
+}
+
+async function auditPage(audit: Audit, sections: readonly AuditSection[]): Promise<string> {
+  const [{ escapeText, htmlTable }, { htmlPage }] = await Promise.all([
+    import('../../report/charts.ts'),
+    import('../../report/html-page.ts'),
+  ]);
+  const parts = sections.map(({ title, facts, lines }) => {
+    const table = facts.length === 0 ? '' : htmlTable('', [['', ''], ...facts]);
+    const list = lines.length === 0 ? '' : `<ul>${lines.map((line) => `<li>${escapeText(line)}</li>`).join('')}</ul>`;
+    return `<section class="facts"><h2>${escapeText(title)}</h2>${table}${list}</section>`;
+  });
+  return htmlPage(`Audit of ${audit.model}, ${audit.asked.slice(0, 16).replace('T', ' ')} UTC`, parts);
+}
+
+/** @throws SluiceError usage */
+async function leavePage(file: string, page: string): Promise<void> {
+  await writeFile(file, page).catch((cause: unknown) => {
+    throw new SluiceError('usage', `${file} cannot be written: ${fileFault(cause)}`, { cause });
+  });
+}

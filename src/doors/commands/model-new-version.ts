@@ -1,0 +1,44 @@
+// `sluice model new-version`: other decisions, scorecard and reasons for a model that stays as it is.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { SIGNATURE } from '../../model/package/package-hash.ts';
+import { writeBeside } from '../../model/package/package-lock.ts';
+import { nextVersion, type Registry } from '../../model/registry/registry.ts';
+import type { ModelNewVersionFlags } from './flag-tables.ts';
+import { signatureFor } from './model-seals.ts';
+import { moverOf } from './model-states.ts';
+import { openRegistry } from './open-registry.ts';
+
+/** The number a new version gets. That of one that was removed is not given again. */
+export async function nextNumber(registry: Registry, id: string): Promise<string> {
+  const versions = (await registry.list()).find((m) => m.id === id)?.versions ?? [];
+  return String(nextVersion([...versions, ...(await registry.states(id)).map((e) => e.version)]));
+}
+
+export async function makeNewVersion(flags: ModelNewVersionFlags): Promise<void> {
+  const [{ writeNewVersion }, { readPolicy }] = await Promise.all([
+    import('../../onboarding/new-version.ts'),
+    import('../../onboarding/policy-file.ts'),
+  ]);
+  const { reason } = flags;
+  const policy = await readPolicy(flags.policy);
+  const signed = await signatureFor(flags);
+  const registry = await openRegistry(flags.registry, { inspects: true });
+  const from = await registry.resolve(flags.from);
+  const { id } = from.manifest;
+  const version = flags.asVersion ?? (await nextNumber(registry, id));
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-package-'));
+  try {
+    const made = await writeNewVersion(folder, from, { version, policy, ...(reason === undefined ? {} : { reason }) });
+    for (const { at, from: was, to } of made.differences) process.stderr.write(`${at}: ${was ?? '(none)'} → ${to ?? '(none)'}\n`); // biome-ignore format: one line
+    if (signed) await writeBeside(folder, SIGNATURE, signed.sign(made.model));
+    const { who } = await moverOf(flags.who === undefined ? {} : { who: flags.who });
+    const by = { who, ...(reason === undefined ? {} : { why: reason }), ...(signed ? { key: signed.key } : {}) };
+    const given = flags.dryRun ? null : await registry.add(id, version, folder, by);
+    const told = { model: `${id}:${given ?? version}`, registered: given !== null, from: made.report.from, differences: made.differences }; // biome-ignore format: one line
+    process.stdout.write(flags.json ? `${JSON.stringify(told)}\n` : given === null ? '' : `${told.model}\n`);
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,120 @@
+// `sluice model approve`, `retire`, `remove` and `history`: what becomes of versions, who said so and why.
+import { readFile } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { SluiceError } from '../../core/errors.ts';
+import { isRemote } from '../../model/registry/address.ts';
+import type { Mover } from '../../model/registry/journal.ts';
+import { type AliasMove, parseReference, type Registry, type StateChange } from '../../model/registry/registry.ts';
+import type { StateEntry } from '../../model/registry/state-journal.ts';
+import type { ModelApproveFlags, ModelRetireFlags } from './flag-tables.ts';
+import { openRegistry } from './open-registry.ts';
+
+const out = (text: string): void => {
+  process.stdout.write(`${text}\n`);
+};
+const tell = (text: string): void => {
+  process.stderr.write(`${text}\n`);
+};
+
+export async function approveVersion(ref: string, flags: ModelApproveFlags): Promise<void> {
+  const registry = await openRegistry(flags.registry, { inspects: true });
+  const { key, ...said } = flags;
+  const by = await moverOf({ ...said, ...(key === undefined ? {} : { signKey: key }) });
+  const entry = await change(registry, ref, { to: 'approved', by });
+  const added = (await registry.states(parseReference(ref).id)).findLast((e) => e.version === entry.version && e.to === 'proposed'); // biome-ignore format: one line
+  if (!entry.signature || !added?.signature) {
+    const who = entry.signature ? 'who added it did not sign' : 'the approval is not signed';
+    tell(`${who}: nobody can tell whether the two are different people (model add --sign-key, model approve --key)`);
+  }
+}
+
+export const retireVersion = (ref: string, flags: ModelRetireFlags): Promise<void> => leave(ref, 'retired', flags);
+export const removeVersion = (ref: string, flags: ModelRetireFlags): Promise<void> => leave(ref, 'removed', flags);
+
+async function leave(ref: string, to: 'retired' | 'removed', flags: ModelRetireFlags): Promise<void> {
+  const { force, ...said } = flags;
+  if ((force === undefined) === (said.reason === undefined)) {
+    throw new SluiceError('usage', `say why: --reason TEXT, or --force TEXT against what speaks against it`);
+  }
+  const registry = await openRegistry(flags.registry, { inspects: true });
+  const by = await moverOf({ ...said, ...(force === undefined ? {} : { reason: `by force: ${force}` }) });
+  await change(registry, ref, { to, by, force: force !== undefined });
+  const address = flags.registry ?? process.env.SLUICE_REGISTRY;
+  if (address !== undefined && isRemote(address)) {
+    tell('who has it loaded leaves no word in this registry: services and runs that have it go on with their copy');
+  }
+}
+
+async function change(
+  registry: Registry,
+  ref: string,
+  { to, by, force = false }: { to: StateChange; by: Mover; force?: boolean },
+): Promise<StateEntry> {
+  const { id, version } = parseReference(ref);
+  if (version === undefined) throw new SluiceError('usage', `name the version itself: ${id}:N`);
+  const entry = await registry.setState(id, version, to, by, force);
+  out(`${id}:${version}: ${entry.from ?? '(not written down)'} → ${entry.to}`);
+  return entry;
+}
+
+/** Who does something, why, and with which key. @throws SluiceError input_not_found | usage */
+export async function moverOf(said: { who?: string; reason?: string; signKey?: string }): Promise<Mover> {
+  const { who = whoAmI(), reason, signKey } = said;
+  const mover = { who, ...(reason === undefined ? {} : { why: reason }) };
+  if (signKey === undefined) return mover;
+  const { readKey } = await import('../../proof/envelope.ts');
+  return { ...mover, key: readKey(await readText(signKey), 'private', signKey) };
+}
+
+export async function showHistory(
+  id: string,
+  flags: { key?: string; registry?: string; json?: boolean },
+): Promise<void> {
+  const registry = await openRegistry(flags.registry, { inspects: true });
+  const states = await registry.states(parseReference(id).id);
+  // Of a model whose last version was removed, its journal is left.
+  const history = await registry.history(id).catch((error: SluiceError) => {
+    if (error.code === 'model_not_found' && states.length > 0) return [];
+    throw error;
+  });
+  const [{ checkJournal }, { checkStates }, { publicKeys }] = await Promise.all([
+    import('../../model/registry/alias-journal.ts'),
+    import('../../model/registry/state-journal.ts'),
+    import('../../model/registry/trusted.ts'),
+  ]);
+  const keys = flags.key === undefined ? null : publicKeys(await readText(flags.key), flags.key);
+  if (flags.json) out(JSON.stringify({ history, states }));
+  else {
+    const entries = [...history, ...states].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
+    for (const entry of entries) out(lineOf(entry));
+  }
+  const [aliases, versions] = [checkJournal(history, keys), checkStates(states, keys)];
+  for (const [what, all, { chained, signed }] of [['aliases', history, aliases], ['versions', states, versions]] as const) {
+    tell(`${what}: ${all.length} entries, ${chained} in one chain${keys === null ? '' : `, ${signed} signed with this key`}`);
+  } // biome-ignore format: one line
+}
+
+/** One entry as people read it. */
+export function lineOf(entry: AliasMove | StateEntry): string {
+  const { at, who, why, from, to } = entry;
+  const what = 'alias' in entry ? `${entry.alias} ${from ?? '(none)'} → ${to ?? '(removed)'}` : `version ${entry.version} ${from === null ? '' : `${from} → `}${to}`; // biome-ignore format: one line
+  return `${at} ${who}: ${what}${why === undefined ? '' : ` because ${why}`}`;
+}
+
+/** @throws SluiceError input_not_found */
+export async function readText(file: string): Promise<string> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (cause) {
+    throw new SluiceError('input_not_found', `${file} cannot be opened`, { cause });
+  }
+}
+
+/** The user of this machine. */
+export function whoAmI(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'unknown';
+  }
+}

@@ -1,0 +1,73 @@
+// Word that a process leaves in a registry folder while it has a version loaded, so that nobody removes what runs.
+import { randomUUID } from 'node:crypto';
+import { mkdir, readdir, readFile, rm, rmdir, stat, utimes, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import path from 'node:path';
+import { inBackground } from '../../core/in-background.ts';
+import type { ModelPackage } from '../package/model-package.ts';
+
+/** In the folder of a model; what begins with a dot is no version. */
+const IN_USE = '.in-use';
+/** What is over sooner leaves no word. */
+const LASTS_MS = 1000;
+const BEAT_MS = 30_000;
+/** Who was silent for longer has died. */
+const SILENT_MS = 10 * BEAT_MS;
+
+interface Holder {
+  host: string;
+  pid: number;
+  since: string;
+}
+
+export const inUseFolder = (modelFolder: string): string => path.join(modelFolder, IN_USE);
+
+/**
+ * Says that this process holds a version until what is returned is called. Nothing depends on it: where the folder cannot be written, no
+ * word is left.
+ */
+export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_MS): () => Promise<void> {
+  if (heldIn === undefined) return async () => {};
+  const file = path.join(heldIn, `${manifest.version}@${randomUUID()}.json`);
+  const holder: Holder = { host: hostname(), pid: process.pid, since: new Date().toISOString() };
+  let written: Promise<void> = Promise.resolve();
+  let beat: NodeJS.Timeout | null = null;
+  const write = async () => {
+    const put = async () => {
+      await mkdir(heldIn, { recursive: true });
+      await writeFile(file, `${JSON.stringify(holder)}\n`);
+    };
+    // Whoever was the last may be taking the folder away.
+    await put().catch(put).catch(put);
+    beat = setInterval(() => inBackground('holding a model', () => utimes(file, new Date(), new Date()).catch(() => {})), BEAT_MS); // biome-ignore format: one line
+    beat.unref();
+  };
+  const begin = setTimeout(() => {
+    written = write().catch(() => {});
+  }, lastsMs);
+  begin.unref();
+  return async () => {
+    clearTimeout(begin);
+    await written;
+    if (beat === null) return;
+    clearInterval(beat);
+    await rm(file, { force: true }).catch(() => {});
+    // The last one takes the folder with it.
+    await rmdir(heldIn).catch(() => {});
+  };
+}
+
+/** Who holds a version now, in words. `now`: the time of the file system that the folder is on, ms. */
+export async function holdersOf(modelFolder: string, version: string, now: number): Promise<string[]> {
+  const folder = inUseFolder(modelFolder);
+  const names = await readdir(folder).catch(() => []);
+  const told: string[] = [];
+  for (const name of names.filter((n) => n.startsWith(`${version}@`)).sort()) {
+    const file = path.join(folder, name);
+    const info = await stat(file).catch(() => null);
+    if (info === null || now - info.mtimeMs > SILENT_MS) continue;
+    const holder = await readFile(file, 'utf8').then((text) => JSON.parse(text) as Partial<Holder>, () => ({}) as Partial<Holder>); // biome-ignore format: one line
+    told.push(`process ${holder.pid ?? '?'} of ${holder.host ?? '?'} since ${holder.since ?? '?'}`);
+  }
+  return told;
+}

@@ -1,0 +1,132 @@
+// The journal of the versions of a model: which were proposed, approved, retired and removed, by whom, when and why.
+import type { KeyObject } from 'node:crypto';
+import { SluiceError } from '../../core/errors.ts';
+import { chained, checkChain, isSignedBy, type JournalEntry, journalFields, type Mover, signerId } from './journal.ts';
+
+/** What an entry says of a version. */
+export type RecordedState = 'proposed' | 'approved' | 'retired' | 'removed';
+
+/** The same, and `champion` for what the alias of that name means. */
+export type VersionState = RecordedState | 'champion';
+
+export interface StateEntry extends JournalEntry {
+  version: string;
+  /** null: it was not there, or nobody wrote down that it was added. */
+  from: RecordedState | null;
+  to: RecordedState;
+}
+
+export interface PlannedState {
+  version: string;
+  to: RecordedState;
+  /** null: the package could not be read any more. */
+  package_sha256: string | null;
+  by: string | Mover;
+}
+
+/** Whose approvals count: those signed with one of these keys, or `any` that the journal holds. */
+export type Approvals = readonly KeyObject[] | 'any';
+
+const textOf = ({ at, who, version, from, to, why, package_sha256, previous }: StateEntry): string =>
+  JSON.stringify(['state', at, who, version, from, to, why ?? null, package_sha256 ?? null, previous ?? null]);
+
+const lastOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
+  history.findLast((e) => e.version === version);
+
+/** The entry in which a version was added, if somebody wrote it down. */
+export const proposalOf = (history: readonly StateEntry[], version: string): StateEntry | undefined =>
+  history.findLast((e) => e.version === version && e.to === 'proposed');
+
+/**
+ * The next entry of a journal.
+ * @throws SluiceError version_exists: the number was given before | model_retired: it is retired already | approval_refused: who approves
+ *   is not told apart from who added it
+ */
+export function stateEntryFor(history: readonly StateEntry[], planned: PlannedState): StateEntry {
+  const { version, to, package_sha256, by } = planned;
+  const { who, why, key } = typeof by === 'string' ? { who: by, why: undefined, key: undefined } : by;
+  const from = lastOf(history, version)?.to ?? null;
+  // One that was proposed and never arrived is proposed again.
+  if (to === 'proposed' && from !== null && from !== 'proposed') {
+    throw new SluiceError('version_exists', `version ${version} ${from === 'removed' ? 'was removed, and its number is not given again' : 'is in the journal already'}`); // biome-ignore format: one line
+  }
+  if (to === 'retired' && from === 'retired') throw new SluiceError('model_retired', `${version} is retired already`);
+  if (to === 'approved') assertOther(history, version, key);
+  const at = new Date().toISOString();
+  const entry = { at, who, version, from, to, ...(why === undefined ? {} : { why }), package_sha256 };
+  return chained<StateEntry>(entry, history.at(-1), textOf, key);
+}
+
+/** Four eyes: who signed when a version was added does not approve it. */
+function assertOther(history: readonly StateEntry[], version: string, key: KeyObject | undefined): void {
+  const adder = proposalOf(history, version)?.signature;
+  if (!adder) return;
+  if (!key) {
+    throw new SluiceError('approval_refused', `who added ${version} signed it: whoever approves it signs, too (--key)`);
+  }
+  if (signerId(key) !== adder.keyid) return;
+  throw new SluiceError('approval_refused', `${version} was added with this very key: somebody else has to approve it`);
+}
+
+const STATES: readonly string[] = ['proposed', 'approved', 'retired', 'removed'] satisfies RecordedState[];
+
+/** The entries of a journal as it was kept. @throws SluiceError model_invalid: a line is damaged */
+export function readStates(file: string, text: string): StateEntry[] {
+  return text.split('\n').flatMap((line, i) => {
+    if (line === '') return [];
+    try {
+      const entry = JSON.parse(line) as StateEntry;
+      const { version, from, to } = entry;
+      if (typeof version !== 'string' || !STATES.includes(to)) throw new Error('of another form');
+      return [{ ...journalFields(entry), version, from, to }];
+    } catch (cause) {
+      throw new SluiceError('model_invalid', `${file}:${i + 1}:1 is no entry of a journal of versions`, { cause });
+    }
+  });
+}
+
+export const stateLine = (entry: StateEntry): string => `${JSON.stringify(entry)}\n`;
+
+/** With keys, one of them has to have made every signature. @throws SluiceError signature_invalid, naming the entry */
+export const checkStates = (
+  history: readonly StateEntry[],
+  keys: readonly KeyObject[] | null,
+): { chained: number; signed: number } => checkChain(history, textOf, { keys, asked: () => false });
+
+/** Whether one of the keys signed an entry as it is. */
+export const isStateSignedBy = (entry: StateEntry, keys: readonly KeyObject[]): boolean =>
+  isSignedBy(entry, keys, textOf);
+
+/** What each version of a model is now; what was removed is among them. */
+export function statesOf(
+  { versions, aliases }: { versions: readonly string[]; aliases: Record<string, string> },
+  history: readonly StateEntry[],
+): Record<string, VersionState> {
+  const states: Record<string, VersionState> = Object.create(null);
+  for (const { version, to } of history) if (to === 'removed') states[version] = to;
+  for (const version of versions) {
+    // One that is there although it was removed was put there by hand.
+    const last = lastOf(history, version)?.to ?? 'proposed';
+    const isChampion = last !== 'retired' && Object.hasOwn(aliases, 'champion') && aliases.champion === version;
+    states[version] = isChampion ? 'champion' : last;
+  }
+  return { ...states };
+}
+
+/**
+ * Version → the hash of the package that was approved. What is retired afterwards stays approved, so that what it scored can be repeated.
+ * @throws SluiceError signature_invalid: the journal was changed
+ */
+export function approvedIn(history: readonly StateEntry[], approvals: Approvals): Record<string, string> {
+  checkStates(history, null);
+  const approved: Record<string, string> = Object.create(null);
+  for (const entry of history) {
+    const { version, to, package_sha256 } = entry;
+    if (to === 'removed') delete approved[version];
+    if (to !== 'approved' || !package_sha256) continue;
+    const adder = proposalOf(history, version)?.signature;
+    const isOther = !adder || (entry.signature !== undefined && entry.signature.keyid !== adder.keyid);
+    if (isOther && (approvals === 'any' || isStateSignedBy(entry, approvals))) approved[version] = package_sha256;
+  }
+  return approved;
+}

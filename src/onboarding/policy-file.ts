@@ -1,0 +1,53 @@
+// The `--policy` file: decisions, scorecard and reasons, as they stand in model.yaml, for a version that is made.
+import { readFile } from 'node:fs/promises';
+import { readYaml } from '../config/yaml.ts';
+import { checkYaml } from '../config/yaml-document.ts';
+import { formatProblem, type YamlProblem } from '../config/yaml-problem.ts';
+import { didYouMean } from '../core/did-you-mean.ts';
+import { SluiceError } from '../core/errors.ts';
+import { fileFault } from '../core/file-errors.ts';
+import { type Manifest, type Policy, PolicySchema } from '../model/package/manifest.ts';
+
+export interface PolicyFile {
+  policy: Policy;
+  /** Where something of it stands, and what is wrong with it. */
+  problemAt: (path: readonly string[], message: string) => YamlProblem;
+}
+
+const refused = (problems: readonly YamlProblem[]): SluiceError =>
+  new SluiceError('usage', problems.map(formatProblem).join('\n'));
+
+/** @throws SluiceError usage with every fault found, each as file:line:column */
+export async function readPolicy(file: string): Promise<PolicyFile> {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+    throw new SluiceError('usage', `${file} cannot be read: ${fileFault(cause)}`, { cause });
+  });
+  const read = readYaml(file, text);
+  if (!read.ok) throw refused(read.problems);
+  const checked = checkYaml(read, PolicySchema);
+  if (!checked.ok) throw refused(checked.problems);
+  return { policy: checked.value, problemAt: (path, message) => read.atPath(path, message, true) };
+}
+
+/**
+ * What no schema sees: a model has no decisions of a probability it does not have, and no reasons for columns it does not have.
+ * @throws SluiceError usage with every fault found, each as file:line:column
+ */
+export function assertPolicyFits({ policy, problemAt }: PolicyFile, { task, columns }: Manifest): void {
+  const names = columns.map((c) => c.name);
+  const problems: YamlProblem[] = [];
+  for (const key of ['scorecard', 'decisions'] as const) {
+    if (policy[key] && task !== 'binary') problems.push(problemAt([key], `${key}: the task of the model is ${task}, and not binary`)); // biome-ignore format: one line
+  }
+  const seen = new Set<string>();
+  for (const [i, { name }] of (policy.decisions ?? []).entries()) {
+    if (seen.has(name)) problems.push(problemAt(['decisions', String(i)], `decisions: ${name} is there twice`));
+    seen.add(name);
+  }
+  for (const column of Object.keys(policy.reasons ?? {})) {
+    if (names.includes(column)) continue;
+    const message = `reasons: the model has no column ${column}${didYouMean(column, names)}`;
+    problems.push(problemAt(['reasons', column], message));
+  }
+  if (problems.length > 0) throw refused(problems);
+}
