@@ -5,7 +5,7 @@ import type { Evaluator } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { backgroundRowsOf, evaluationsOfPairs, evaluationsOfSubsets, MOST_EXACT_COLUMNS } from './budget.ts';
 import { type Effects, type Explainer, NotExplainable, type OnExplained, type Space } from './explainer.ts';
-import { Hybrids, modelAnswers } from './hybrids.ts';
+import { Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { differs, Likeness } from './likeness.ts';
 import { answersOf } from './link.ts';
 import type { Background, Place } from './scored-background.ts';
@@ -73,30 +73,35 @@ export function exactExplainer(asking: Asking): Explainer {
         for (let z0 = 0; z0 < background.rows; z0 += atOnce) {
           const z1 = Math.min(background.rows, z0 + atOnce);
           const { count, sets, of, at } = likeness.distinct(inputs, x, z0, z1);
-          const make = (k: number, to: number): void => {
-            hybrids.row(inputs, x, to);
-            const z = of[k]!;
-            for (let rest = sets[k]!; rest !== 0; rest &= rest - 1) {
-              hybrids.column(31 - Math.clz32(rest & -rest), background.inputs, z, to);
-            }
-          };
+          const make = (from: number, n: number): void =>
+            hybrids.mix(inputs, x, background.inputs, { sets, of, from, rows: n });
           const share = (z1 - z0) / background.rows / count;
           await hybrids.evaluate(count, make, answers, (n) => onExplained?.(n * share, n));
           evaluations += count;
           // The first is the row itself: nothing of it is taken from the background.
           margins.set(answers.subarray(0, outputs), i * outputs);
-          for (let set = 0; set < subsets; set++) {
-            for (let k = set * (z1 - z0), end = k + z1 - z0; k < end; k++) {
-              for (let o = 0; o < outputs; o++)
-                values[set * outputs + o]! += answers[at[k]! * outputs + o]! / background.rows;
-            }
-          }
+          addMeans(values, answers, { at, subsets, rows: z1 - z0, outputs, of: background.rows });
         }
         addShapley(values, weights, effects.subarray(i * outputs * columns, (i + 1) * outputs * columns), outputs);
       }
       return { values: effects, margins, errors: null, evaluations };
     },
   };
+}
+
+/** Adds the answers of each subset, a row of the background after the other, to its value: their mean over all `of` rows. */
+function addMeans(
+  values: Float64Array,
+  answers: Float64Array,
+  { at, subsets, rows, outputs, of }: { at: Int32Array; subsets: number; rows: number; outputs: number; of: number },
+): void {
+  for (let set = 0; set < subsets; set++) {
+    for (let o = 0; o < outputs; o++) {
+      let sum = 0;
+      for (let k = set * rows, end = k + rows; k < end; k++) sum += answers[at[k]! * outputs + o]!;
+      values[set * outputs + o]! += sum / of;
+    }
+  }
 }
 
 /** By the size of a subset without the player. */
@@ -163,7 +168,7 @@ export function samplingExplainer(asking: Asking, pairs: number): Explainer {
         });
         const count = orders.reduce((n, { order }) => n + stepsOf(order), 1);
         const told = (n: number) => onExplained(n / count, n);
-        await hybrids.evaluate(1, (_, to) => hybrids.row(inputs, x, to), own, told);
+        await hybrids.evaluate(1, () => hybrids.row(inputs, x, 0), own, told);
         margins.set(own, i * outputs);
         const sums = new PairSums(outputs, columns);
         const atOnce = Math.max(1, Math.floor(MOST_ANSWERS / outputs / (2 * columns)));
@@ -228,7 +233,7 @@ async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x
     for (let k = 0; k < taken; k++) hybrids.column(order[back ? half - k : k]!, inputs, x, to);
     step++;
   };
-  await hybrids.evaluate(count, make, answers, told);
+  await hybrids.evaluate(count, rowByRow(make), answers, told);
   return answers;
 }
 

@@ -7,10 +7,11 @@ import { answersOf } from './link.ts';
 import type { Place } from './scored-background.ts';
 
 /** Rows the model is asked for at once: few while it is not known what one costs. */
-const FIRST_BATCH = 64;
-const LARGEST_BATCH = 2048;
+const FIRST_BATCH = 256;
+const SMALLEST_BATCH = 16;
+const LARGEST_BATCH = 4096;
 /** A batch takes no longer than this, ms, where the model lets it: between two of them a worker says that it has come on. */
-const LONGEST_BATCH_MS = 250;
+const LONGEST_BATCH_MS = 1000;
 
 /** Answers the first `rows` rows of the inputs; what it gives writes those of row `r`, one number per output. */
 export type Answerer = (
@@ -28,6 +29,29 @@ export const modelAnswers =
 
 /** Called after every batch with the evaluations it took; may wait, and ends the work by what it throws. */
 export type OnEvaluated = (evaluations: number) => void | Promise<void>;
+
+/** Which columns rows `from`..`from + rows - 1` of a list take from which row of the others. */
+export interface Mixed {
+  sets: Int32Array;
+  of: Int32Array;
+  from: number;
+  rows: number;
+}
+
+interface Cells<T> {
+  width: number;
+  at: number;
+  /** What stands there where nothing is taken from the others. */
+  own: T;
+  column: number;
+}
+
+/** One row after the other, for `Hybrids.evaluate`. */
+export const rowByRow =
+  (make: (i: number, to: number) => void) =>
+  (from: number, rows: number): void => {
+    for (let r = 0; r < rows; r++) make(from + r, r);
+  };
 
 export class Hybrids {
   readonly outputs: number;
@@ -70,13 +94,30 @@ export class Hybrids {
   }
 
   /**
-   * Makes rows 0..count - 1 (`make(i, to)` puts row i at `to`, by `row` and `column`) and asks for them. The answers are row-major in
-   * `into`: count × outputs.
+   * Makes `rows` rows of row `x` of `inputs`: the k-th takes the columns of the set `sets[from + k]` (a bit each) from row `of[from + k]`
+   * of `others`.
+   */
+  mix(inputs: readonly EncodedInput[], x: number, others: readonly EncodedInput[], mixed: Mixed): void {
+    for (const [column, list] of this.#places.entries()) {
+      for (const { input, at } of list) {
+        const { data, width } = this.#inputs[input]!;
+        const [own, other] = [inputs[input]!.data, others[input]!.data];
+        const cells = { width, at, own: own[x * width + at]!, column };
+        // One function a type of cells, because one that sees several is slower than the model.
+        if (data instanceof Float32Array) mixFloats(data, cells as Cells<number>, other as Float32Array, mixed);
+        else mixCells(data as string[], cells as Cells<string>, other as string[], mixed);
+      }
+    }
+  }
+
+  /**
+   * Makes rows 0..count - 1 (`make(from, rows)` puts rows `from`.. at 0.., by `row`, `column` or `mix`) and asks for them. The answers are
+   * row-major in `into`: count × outputs.
    * @throws SluiceError model_failed
    */
   async evaluate(
     count: number,
-    make: (i: number, to: number) => void,
+    make: (from: number, rows: number) => void,
     into: Float64Array,
     onEvaluated?: OnEvaluated,
   ): Promise<void> {
@@ -85,7 +126,7 @@ export class Hybrids {
     for (let from = 0; from < count; ) {
       this.#grow();
       const rows = Math.min(this.#batch, count - from);
-      for (let r = 0; r < rows; r++) make(from + r, r);
+      make(from, rows);
       for (const i of this.#inputs)
         for (let r = rows; r < paddedRows(rows); r++) copyRow(i.data, 0, i.data, r, i.width);
       const began = performance.now();
@@ -102,14 +143,36 @@ export class Hybrids {
 
   /** The bits of an answer do not depend on how many are asked for at once, so time may decide about that. */
   #fit(rows: number, ms: number): void {
-    if (ms > LONGEST_BATCH_MS) this.#batch = Math.max(FIRST_BATCH / 4, this.#batch >> 1);
-    else if (rows === this.#batch && ms < LONGEST_BATCH_MS / 8) this.#batch = Math.min(LARGEST_BATCH, this.#batch << 1);
+    if (ms > LONGEST_BATCH_MS) this.#batch = Math.max(SMALLEST_BATCH, this.#batch >> 1);
+    else if (rows === this.#batch && ms < LONGEST_BATCH_MS / 4) this.#batch = Math.min(LARGEST_BATCH, this.#batch << 1);
   }
 
   #grow(): void {
     if (this.#batch <= this.#room) return;
     this.#room = this.#batch;
     this.#inputs = this.#inputs.map((i) => ({ ...i, data: emptyLike(i.data, this.#room * i.width) }));
+  }
+}
+
+function mixFloats(
+  to: Float32Array,
+  { width, at, own, column }: Cells<number>,
+  others: Float32Array,
+  { sets, of, from, rows }: Mixed,
+): void {
+  for (let k = 0; k < rows; k++) {
+    to[k * width + at] = (sets[from + k]! >>> column) & 1 ? others[of[from + k]! * width + at]! : own;
+  }
+}
+
+function mixCells(
+  to: string[],
+  { width, at, own, column }: Cells<string>,
+  others: string[],
+  { sets, of, from, rows }: Mixed,
+): void {
+  for (let k = 0; k < rows; k++) {
+    to[k * width + at] = (sets[from + k]! >>> column) & 1 ? others[of[from + k]! * width + at]! : own;
   }
 }
 

@@ -6,7 +6,7 @@ import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
 import { type Effects, type Explainer, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
-import { type Answerer, Hybrids, modelAnswers } from './hybrids.ts';
+import { type Answerer, Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 
@@ -231,7 +231,7 @@ export class Interpretations {
       hybrids.row(inputs, rows[i]!, to);
       hybrids.column(column, this.#typical.inputs, this.#typical.of(column), to);
     };
-    await hybrids.evaluate(asked.length, make, answers);
+    await hybrids.evaluate(asked.length, rowByRow(make), answers);
     return answers;
   }
 }
