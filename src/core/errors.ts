@@ -138,6 +138,10 @@ export const ERRORS = {
   invalid_content: input('The body is encoded or framed wrongly.', 'Check Content-Type and Content-Encoding.'),
   bad_request: input('The request is malformed.', 'See the operation in /docs.'),
   interpretation_unavailable: input('This model has no interpretation.', 'Ask for predictions without it.'),
+  interpretation_over_budget: input(
+    'No method of interpretation takes as few evaluations as max_evaluations allows.',
+    'Raise max_evaluations to the number that the message names, or ask for predictions without interpretation.',
+  ),
   not_found: input('There is nothing under this path.', 'See /docs.', 404),
   method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),

@@ -1,5 +1,7 @@
 // How the work of one pipeline flows: what it waits for, and how much of it is in memory.
 
+import { ExplainedWork } from './explained-work.ts';
+
 /** What a pipeline can wait for. The one that takes most of the time is its bottleneck. */
 export type WaitedFor = 'source' | 'workers' | 'sink';
 
@@ -17,6 +19,8 @@ export interface Held {
  * waiting for its workers while any batch is with them, else for its sink while anything is being committed, else for its source.
  */
 export class Flow {
+  /** Of its interpretations. */
+  readonly explained = new ExplainedWork();
   readonly #ms: Record<WaitedFor, number> = { source: 0, workers: 0, sink: 0 };
   readonly #holders = new Set<() => Held>();
   readonly #busy = { workers: 0, sink: 0 };

@@ -29,6 +29,7 @@ export const LOG_EVENTS = {
   cache_damaged: 'a cached package is damaged and fetched again',
   run_started: 'a run has begun',
   run_repeated: 'this very run had appended its rows to the table before: nothing was changed',
+  interpretation_estimated: 'how long the interpretations of a run take, once, when its first rows were measured',
   run_progress: 'how far it is, every ten seconds',
   run_stopping: 'it was told to stop',
   run_finished: 'it has ended, with its counts',

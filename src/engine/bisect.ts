@@ -1,7 +1,7 @@
 // Finds the poison row of a block that fails: the block is split in two again and again, down to the row that is at fault.
 import { RECORD_OK } from '../core/block.ts';
 import type { SluiceError } from '../core/errors.ts';
-import type { BlockJob, JobBlock, JobQueue } from './job-queue.ts';
+import { type BlockJob, type JobQueue, partOf } from './job-queue.ts';
 
 export interface BisectOptions {
   queue: JobQueue;
@@ -27,13 +27,3 @@ export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: 
   const left = queue.addPart(stream, partOf(block, 0, middle));
   Promise.all([left, right]).then(([a, b]) => job.resolve([...a, ...b]), job.reject);
 }
-
-/** Records `from`..`to - 1` of a block. */
-const partOf = ({ slab, firstByte, firstRow, spans, faults, lines }: JobBlock, from: number, to: number): JobBlock => ({
-  slab,
-  firstByte,
-  firstRow: firstRow + from,
-  spans: spans.slice(from * 2, to * 2),
-  faults: faults.slice(from, to),
-  lines: lines.slice(from, to),
-});

@@ -28,6 +28,8 @@ export interface ColumnRejects {
 export interface Tally extends RunCounts {
   /** Of the rejected rows, those that are so because of a column of the model. Absent: none. */
   rejectedByColumn?: readonly ColumnRejects[];
+  /** Rows the model was asked to score for effects. Absent: none. */
+  evaluations?: number;
   /** Milliseconds of work in the worker; waiting for it is not part of them. */
   workMs: number;
   /** How its scored rows fall into the bins of the model's baseline; null where nothing is measured. */

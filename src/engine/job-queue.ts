@@ -1,6 +1,7 @@
 // Jobs that wait for a worker: each stream has a queue of its own, and streams are served in turn.
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import type { ScoredPart } from './protocol.ts';
 import type { StreamKind } from './stream-kinds.ts';
 
@@ -13,6 +14,8 @@ export interface BlockJob {
   block: JobBlock;
   /** Workers that died while they worked on it. */
   deaths: number;
+  /** Of its effects: what the stream was told. */
+  told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
   reject: (error: unknown) => void;
 }
@@ -23,6 +26,8 @@ export interface JobStream {
   /** Rows that brought workers down, or made the model throw. */
   poisonRows: number;
   closed: boolean;
+  /** Told as effects are done. */
+  onExplained?: ((more: Explained) => void) | undefined;
 }
 
 export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
@@ -71,6 +76,19 @@ export class JobQueue {
     return job;
   }
 
+  /**
+   * Cuts the first `rows` records off a job that was taken. The rest waits in front of its stream, behind the turn of all others.
+   */
+  cut(job: BlockJob, rows: number): BlockJob {
+    const { stream, block, deaths } = job;
+    const [head, rest] = [Promise.withResolvers<ScoredPart[]>(), Promise.withResolvers<ScoredPart[]>()];
+    Promise.all([head.promise, rest.promise]).then(([a, b]) => job.resolve(a.concat(b)), job.reject);
+    const own = ({ resolve, reject }: typeof head) => ({ id: this.#nextId++, stream, deaths, resolve, reject });
+    if (stream.queue.length === 0) this.#turn.push(stream);
+    stream.queue.unshift({ ...own(rest), block: partOf(block, rows, block.faults.length) });
+    return { ...own(head), block: partOf(block, 0, rows) };
+  }
+
   /** Rejects what is queued of a stream. `error` makes the reason: a stack trace costs more than a small request. */
   drop(stream: JobStream, error: () => SluiceError): void {
     if (stream.queue.length === 0) return;
@@ -84,3 +102,17 @@ export class JobQueue {
     for (const stream of this.#turn.splice(0)) for (const job of stream.queue.splice(0)) job.reject(error);
   }
 }
+
+/** Records `from`..`to - 1` of a block. */
+export const partOf = (
+  { slab, firstByte, firstRow, spans, faults, lines }: JobBlock,
+  from: number,
+  to: number,
+): JobBlock => ({
+  slab,
+  firstByte,
+  firstRow: firstRow + from,
+  spans: spans.slice(from * 2, to * 2),
+  faults: faults.slice(from, to),
+  lines: lines.slice(from, to),
+});

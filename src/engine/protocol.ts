@@ -1,6 +1,7 @@
 // Messages between the main thread and the scoring workers.
 import type { Rejection } from '../core/batch.ts';
 import type { ErrorCode } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
 import type { DecoderChoice, DecoderInput } from '../io/decode/choose-decoder.ts';
 import type { OutputSpec } from '../io/format/formatter.ts';
@@ -71,8 +72,8 @@ export type FromWorker =
   | { type: 'ready'; evaluator: string }
   | { type: 'failed'; code: ErrorCode; message: string }
   | { type: 'scored'; job: number; part: ScoredPart }
-  /** It works on the job and has come on: not more often than `PROGRESS_MS`. */
-  | { type: 'progress'; job: number }
+  /** It works on the job and has come on, `explained` from its beginning: not more often than `PROGRESS_MS`. */
+  | { type: 'progress'; job: number; explained: Explained }
   | { type: 'job_failed'; job: number; code: ErrorCode; message: string };
 
 /** What a job comes to. */

@@ -1,8 +1,10 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
+import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
@@ -102,7 +104,7 @@ export interface ScoreChunksOptions {
  */
 export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly<RunCounts>> {
   const { pool, input } = options;
-  if (options.interpretation) assertExplainable(options.model);
+  if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
   // Two blocks a worker in the making, and as many read or waiting to be written.
   // The line kernel sees slabs in one memory only; the reference path does without it.
@@ -113,6 +115,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   options.signal?.addEventListener('abort', onAbort, { once: true });
   if (options.signal?.aborted) onAbort();
   const release = options.account.flow.hold(() => slabs.held);
+  const { explained } = options.account.flow;
   const header = new HeaderTaker(options);
   const blocks = cutBlocks(options.chunks, {
     scanner: scannerFor(options),
@@ -130,7 +133,10 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
-    const stream = pool.open(first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec);
+    const stream = pool.open(
+      first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec,
+      told(options),
+    );
     try {
       return await runStream({
         blocks: async function* (signal) {
@@ -139,6 +145,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
           const next0 = options.goesOn ? await skip(options.goesOn, first, cut, slabs) : first;
           for (let next = next0; !next.done; next = await cut.next()) {
             rows += next.value.faults.length;
+            explained.rowsIn += next.value.faults.length;
             if (rows > (options.limits?.maxRows ?? Infinity)) throw tooMany('rows', options.limits!.maxRows!);
             yield next.value;
           }
@@ -161,6 +168,11 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     release();
     await cut.return();
   }
+}
+
+/** Who hears what of the effects is done. */
+function told({ interpretation, account }: ScoreChunksOptions): ((more: Explained) => void) | undefined {
+  return interpretation ? (more) => account.flow.explained.add(more) : undefined;
 }
 
 type Cut = AsyncGenerator<Block & Leased, void, void>;
@@ -198,7 +210,8 @@ async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promi
   });
   if ((block?.faults.length ?? 0) > (limits?.maxRows ?? Infinity)) throw tooMany('rows', limits!.maxRows!);
   const spec = streamSpec(options, header.fitted);
-  const stream = pool.open(spec);
+  const stream = pool.open(spec, told(options));
+  options.account.flow.explained.rowsIn += block?.faults.length ?? 0;
   try {
     return await runBlock(block, { stream, ...writeOptions(options, spec) });
   } finally {
@@ -256,10 +269,18 @@ function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
   };
 }
 
-/** @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with */
-export function assertExplainable(model: ModelPackage): void {
-  if (model.manifest.explain?.background !== undefined) return;
-  throw new SluiceError('interpretation_unavailable', `${model.ref} has no background sample (explain.background)`);
+/**
+ * @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with |
+ *   interpretation_over_budget when its model has to be asked, and more often than the limits allow
+ */
+export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
+  const { background, method, max_evaluations } = manifest.explain ?? {};
+  if (background === undefined)
+    throw new SluiceError('interpretation_unavailable', `${ref} has no background sample (explain.background)`);
+  const limit = tighter(spec?.maxEvaluations ?? null, max_evaluations ?? null);
+  const least = leastEvaluations(manifest.columns.length);
+  const isAsked = method === 'exact' || method === 'sampling';
+  if (isAsked && limit !== null && limit < least) throw overBudget(limit, least);
 }
 
 /** The error for an exceeded limit, the same in every answer. */

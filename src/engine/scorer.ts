@@ -1,6 +1,7 @@
 // The work of one worker: blocks of records through decode → encode → score → format, a micro-batch at a time.
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import { DRIFT_KERNEL_AFTER, DriftCounter } from '../drift/drift-counter.ts';
 import { columnsToKeep } from '../drift/drift-matrix.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
@@ -54,6 +55,7 @@ class JobRun {
   #rejected = 0;
   #interpreted = 0;
   #inexact = 0;
+  #evaluations = 0;
   /** Rows rejected because of a column of the model, by code and column; null: none. */
   #byColumn: Map<string, ColumnRejects> | null = null;
 
@@ -89,6 +91,7 @@ class JobRun {
     if (interpretation) {
       this.#interpreted += interpretation.explained;
       this.#inexact += interpretation.inexact;
+      this.#evaluations += interpretation.evaluations;
     }
     formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
     for (const r of batch.rejections) {
@@ -131,6 +134,7 @@ class JobRun {
       rejections: this.#rejections,
       interpreted: this.#interpreted,
       inexact: this.#inexact,
+      ...(this.#evaluations === 0 ? {} : { evaluations: this.#evaluations }),
       details: this.#details,
       drift: this.#drift?.end() ?? null,
       workMs: performance.now() - this.#began,
@@ -139,14 +143,16 @@ class JobRun {
   }
 }
 
-/** What a job does before each micro-batch. */
-export type BatchStep = () => void | Promise<void>;
+/** What a job does before each micro-batch, and again and again while effects are computed. */
+export type BatchStep = (explained: Explained) => void | Promise<void>;
 
 /** How ONNX Runtime and the C++ library say that there is no more memory. */
 const OUT_OF_MEMORY = /bad_alloc|alloc|out of memory/i;
 
 /** Rows evaluated for interpretations between two looks at whether the job is still wanted: a second's work at most models. */
 const QUESTIONS_AT_ONCE = 100_000;
+/** Nothing is explained. */
+const PLAIN: Explained = { rows: 0, evaluations: 0 };
 
 const rowsAtOnce = (questions: number, capacity: number): number =>
   Math.max(1, Math.min(capacity, Math.floor(QUESTIONS_AT_ONCE / Math.max(1, questions))));
@@ -246,9 +252,11 @@ export class Scorer {
     const run = this.#begin(job);
     const { batch, interpretation: wanted } = run.kind;
     if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow, step);
+    const done = { rows: 0, evaluations: 0 };
     for (;;) {
-      await step();
+      await step(done);
       if (!run.next(wanted ? this.#explainedRows : undefined)) break;
+      const before = done.rows;
       let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);
       if (scores) this.#drift?.add(batch, scores);
@@ -257,10 +265,15 @@ export class Scorer {
         // Computing effects evaluates the model again, which overwrites its scores.
         scores = { values: scores.values.slice(), width: scores.width };
         const explaining = await this.#explaining();
-        this.#explainedRows = rowsAtOnce(explaining.explainer.questions, this.#capacity);
-        interpretation = await explaining.of(batch, this.#encoder.inputs, scores, wanted);
+        this.#explainedRows = rowsAtOnce(explaining.within(wanted).questions, this.#capacity);
+        interpretation = await explaining.of(batch, this.#encoder.inputs, scores, wanted, (rows, evaluations) => {
+          done.rows += rows;
+          done.evaluations += evaluations;
+          return step(done);
+        });
       }
       run.write(scores, interpretation);
+      done.rows = before + batch.rows;
     }
     return run.end();
   }
@@ -273,7 +286,7 @@ export class Scorer {
   #finish(run: JobRun, scoreNow: NonNullable<Evaluator['scoreNow']>, step: BatchStep = () => {}): ScoredPart {
     const { batch } = run.kind;
     for (;;) {
-      step();
+      step(PLAIN);
       if (!run.next()) break;
       const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
       this.#check(batch, scores);

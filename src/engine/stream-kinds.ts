@@ -7,6 +7,8 @@ export interface StreamKind {
   spec: StreamSpec;
   /** Open streams. */
   users: number;
+  /** What a row takes a worker, ms, as far as it was measured; null: it was not. */
+  rowMs: number | null;
 }
 
 /** Kinds that are remembered before those without open streams are forgotten. */
@@ -26,7 +28,7 @@ export class StreamKinds {
     const known = this.#kinds.find((k) => sameData(k.spec, spec));
     if (known) return known;
     if (this.#kinds.length >= MAX_KINDS) this.#forgetUnused();
-    const kind: StreamKind = { id: this.#nextId++, spec, users: 0 };
+    const kind: StreamKind = { id: this.#nextId++, spec, users: 0, rowMs: null };
     this.#kinds.push(kind);
     return kind;
   }

@@ -2,7 +2,8 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
-import { SluiceError } from '../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
 import type { Word } from '../core/log.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -52,6 +53,17 @@ const DEFAULT_HEAP_MB = 192;
 const HEAP_OF_CATEGORIES = 24;
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
+
+/** A worker gets so much of a block with effects at once, ms, and so many rows while it is not known what one takes. */
+const PIECE_MS = 1000;
+const FIRST_ROWS = 2;
+const NOTHING_EXPLAINED: Explained = { rows: 0, evaluations: 0 };
+/** No row is to blame for them: other rows would fail alike. */
+const OF_ALL_ROWS: ReadonlySet<ErrorCode> = new Set([
+  'interpretation_unavailable',
+  'interpretation_over_budget',
+  'model_hash_mismatch',
+]);
 
 /** A stream of blocks that share a StreamSpec. */
 export interface StreamHandle {
@@ -191,10 +203,11 @@ export class WorkerPool {
     return this.#queue.length;
   }
 
-  open(spec: StreamSpec): StreamHandle {
+  /** `onExplained`: told as effects are done. */
+  open(spec: StreamSpec, onExplained?: (more: Explained) => void): StreamHandle {
     const kind = this.#kinds.of(spec);
     kind.users++;
-    const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false };
+    const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, onExplained };
     return {
       score: (block) => {
         const inline = this.#inline;
@@ -241,8 +254,23 @@ export class WorkerPool {
     while (!this.#queue.empty) {
       const worker = this.#supervisor.idlest();
       if (!worker) return;
-      this.#supervisor.send(worker, this.#queue.take(), this.#free.pop() ?? null);
+      this.#supervisor.send(worker, this.#piece(this.#queue.take()), this.#free.pop() ?? null);
     }
+  }
+
+  /** As much of a job as is work for a while: rows with effects may take a second each, and others wait for their turn. */
+  #piece(job: BlockJob): BlockJob {
+    const { spec, rowMs } = job.stream.kind;
+    if (spec.output.interpretation === null) return job;
+    const rows = rowMs === null ? FIRST_ROWS : Math.max(1, Math.floor(PIECE_MS / rowMs));
+    return job.block.faults.length <= rows ? job : this.#queue.cut(job, rows);
+  }
+
+  /** Tells the stream what is done of the effects of a job, all of it at once: less than before where they have to be done again. */
+  #explained(job: BlockJob, { rows, evaluations }: Explained): void {
+    const told = job.told ?? NOTHING_EXPLAINED;
+    job.told = { rows, evaluations };
+    job.stream.onExplained?.({ rows: rows - told.rows, evaluations: evaluations - told.evaluations });
   }
 
   #workerEvents(onWorkerDeath: PoolEvents['onWorkerDeath']): SupervisorEvents {
@@ -252,6 +280,7 @@ export class WorkerPool {
         this.#dispatch();
       },
       onRefused: (error) => this.#failAll(error),
+      onProgress: (job, explained) => this.#explained(job, explained),
       onAnswer: (job, message) => {
         this.#answered(job, message);
         this.#dispatch();
@@ -266,11 +295,19 @@ export class WorkerPool {
 
   #answered(job: BlockJob, message: JobAnswer): void {
     if (message.type === 'scored') {
-      this.#onWork?.(message.part.workMs);
+      const { rows, evaluations = 0, workMs } = message.part;
+      this.#onWork?.(workMs);
+      this.#explained(job, { rows, evaluations });
+      const { kind } = job.stream;
+      kind.rowMs = kind.rowMs === null ? workMs / rows : (kind.rowMs + workMs / rows) / 2;
       this.#name(message.part);
       job.resolve([message.part]);
-    } else if (job.stream.closed) job.reject(new SluiceError(message.code, message.message));
-    else this.#bisect(job, RECORD_MODEL_FAILED, new SluiceError(message.code as 'model_failed', message.message));
+      return;
+    }
+    this.#explained(job, NOTHING_EXPLAINED);
+    const error = new SluiceError(message.code, message.message);
+    if (job.stream.closed || OF_ALL_ROWS.has(message.code)) job.reject(error);
+    else this.#bisect(job, RECORD_MODEL_FAILED, error);
   }
 
   /** Says by which package the rows of a part were counted; a worker does not send that along. */
@@ -288,6 +325,7 @@ export class WorkerPool {
       return;
     }
     if (!suspect) return;
+    this.#explained(suspect, NOTHING_EXPLAINED);
     suspect.deaths++;
     if (suspect.stream.closed) suspect.reject(streamClosed());
     else if (suspect.deaths < 2) this.#queue.putBack(suspect);

@@ -1,5 +1,6 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
 import { SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
 import { type Word, words } from '../core/log.ts';
 import type { BlockJob, JobStream } from './job-queue.ts';
@@ -39,6 +40,8 @@ export interface SupervisorEvents {
   /** A worker could not load the model. */
   onRefused(error: SluiceError): void;
   onAnswer(job: BlockJob, message: JobAnswer): void;
+  /** A worker has come on with a job: what of its effects is done. */
+  onProgress(job: BlockJob, explained: Explained): void;
   /** `suspect`: the job it worked on; `waiting`: those it had not begun. `final`: a replacement would die, too. */
   onDeath(reason: Word, jobs: { suspect: BlockJob | undefined; waiting: BlockJob[]; final: boolean }): void;
 }
@@ -144,7 +147,10 @@ export class WorkerSupervisor {
           this.#events.onRefused(error);
           reject(error);
         } else if (message.type === 'progress') {
-          if (member.jobs[0]?.id === message.job) this.#watch(member);
+          const [job] = member.jobs;
+          if (job?.id !== message.job) return;
+          this.#watch(member);
+          this.#events.onProgress(job, message.explained);
         } else this.#answered(member, message);
       },
       onExit: (died, refused) => {

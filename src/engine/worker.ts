@@ -4,6 +4,7 @@ import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
+import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
 import { fromMessage } from '../model/package/model-package.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
@@ -78,12 +79,12 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
   /** What a job does between two micro-batches. @throws SluiceError cancelled */
   const stepsOf = (job: number) => {
     let told = performance.now();
-    return () => {
+    return (explained: Explained) => {
       if (cancelled.has(job)) throw new SluiceError('cancelled', 'the job is wanted no more');
       const now = performance.now();
       if (now - told < PROGRESS_MS) return;
       told = now;
-      port.post({ type: 'progress', job });
+      port.post({ type: 'progress', job, explained: { ...explained } });
     };
   };
   const score = async (job: ScoreJob, to: Scorer): Promise<void> => {
@@ -91,7 +92,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
     try {
       const step = stepsOf(job.job);
       // A process hears only between two turns of its event loop.
-      const part = await to.score(job, parentPort ? step : () => turn().then(step));
+      const part = await to.score(job, parentPort ? step : (explained) => turn().then(() => step(explained)));
       port.post({ type: 'scored', job: job.job, part });
     } catch (error) {
       const e = error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error));

@@ -35,6 +35,16 @@ export class Metrics {
     'applications interpreted (explained), or left without because effects did not add up (inexact)',
     ['model', 'outcome'],
   );
+  readonly evaluations = this.#counter(
+    'sluice_interpretation_evaluations_total',
+    'rows that models which cannot be traced were asked to score for effects',
+    ['model'],
+  );
+  readonly explainedShare = this.#gauge(
+    'sluice_interpretation_done_ratio',
+    'of a run over files with interpretation: the share of its work that is done',
+    ['pipeline'],
+  );
   readonly columnRejected = this.#counter(
     'sluice_column_rejected_total',
     'applications rejected because of a column, by error code',

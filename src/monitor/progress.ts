@@ -1,10 +1,13 @@
 // Progress of a run for a person: one live line on a terminal, a plain line every ten seconds elsewhere.
+import type { ExplainedProgress } from '../core/explained-work.ts';
 
 export interface ProgressState {
   rows: number;
   rejected: number;
   bytesRead: number;
   totalBytes: number | null;
+  /** What is done of the effects; absent or null: there are none, or nothing is. */
+  explained?: ExplainedProgress | null | undefined;
 }
 
 const LIVE_MS = 200;
@@ -38,6 +41,7 @@ export class Progress {
 
 /** `1,234,567 rows, 250,000 rows/s, 2 rejected, 41 %, 0:12 left` */
 export function progressLine(s: ProgressState, seconds: number): string {
+  if (s.explained) return explainedLine(s.explained, s.rejected, seconds);
   const rate = seconds > 0 ? s.rows / seconds : 0;
   const parts = [`${count(s.rows)} rows`, `${count(Math.round(rate))} rows/s`];
   if (s.rejected > 0) parts.push(`${count(s.rejected)} rejected`);
@@ -45,6 +49,18 @@ export function progressLine(s: ProgressState, seconds: number): string {
     const part = Math.min(1, s.bytesRead / s.totalBytes);
     parts.push(`${Math.floor(part * 100)} %`, `${clock((seconds / part) * (1 - part))} left`);
   }
+  return parts.join(', ');
+}
+
+/** `1,234 of 5,000 rows explained, 24.5 rows/s, 25,501 evaluations/row, 24 %, 2:33 left` */
+function explainedLine(e: ExplainedProgress, rejected: number, seconds: number): string {
+  const rate = seconds > 0 ? e.rows / seconds : 0;
+  const parts = [`${count(Math.floor(e.rows))} of ${count(e.totalRows)} rows explained`];
+  parts.push(`${rate < 100 ? rate.toFixed(1) : count(Math.round(rate))} rows/s`);
+  if (e.evaluations > 0) parts.push(`${count(Math.round(e.evaluations / Math.max(e.rows, 1e-9)))} evaluations/row`);
+  if (rejected > 0) parts.push(`${count(rejected)} rejected`);
+  parts.push(`${Math.floor(e.share * 100)} %`);
+  if (e.secondsLeft !== null) parts.push(`${clock(e.secondsLeft)} left`);
   return parts.join(', ');
 }
 

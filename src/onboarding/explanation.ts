@@ -1,8 +1,8 @@
 // Picks the method of interpretation of a draft by building it: what works here works in the service.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
+import { DEFAULT_PAIRS } from '../inference/explain/budget.ts';
 import { createExplainer } from '../inference/explain/choose-explainer.ts';
-import { DEFAULT_PAIRS } from '../inference/explain/coalitions.ts';
 import { type Explainer, NotExplainable } from '../inference/explain/explainer.ts';
 import type { Covers } from '../inference/explain/trees.ts';
 import { probeEvaluator } from '../inference/sandbox/sample-scorer.ts';

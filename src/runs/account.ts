@@ -118,6 +118,7 @@ export class RunAccount {
     }
     if (tally.workMs > 0) metrics.scoring.observe({ model }, tally.workMs / 1000);
     if (tally.interpreted > 0) metrics.interpreted.inc({ model, outcome: 'explained' }, tally.interpreted);
+    if (tally.evaluations !== undefined) metrics.evaluations.inc({ model }, tally.evaluations);
     if (tally.inexact > 0) metrics.interpreted.inc({ model, outcome: 'inexact' }, tally.inexact);
   }
 }

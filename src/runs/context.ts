@@ -1,4 +1,5 @@
 // The context and the result of every kind of run.
+import type { ExplainedProgress } from '../core/explained-work.ts';
 import type { Log } from '../core/log.ts';
 import type { Tracer } from '../core/tracing.ts';
 import type { RunCounts } from '../engine/counts.ts';
@@ -44,6 +45,8 @@ export interface RunProgress {
   totalBytes: number | null;
   /** Records not yet committed; null for inputs that end. */
   lag: number | null;
+  /** What is done of the effects; absent or null: none are asked for, or nothing is known yet. */
+  explained?: ExplainedProgress | null;
 }
 
 export interface RunningPipeline {

@@ -150,17 +150,22 @@ class FileRun {
     metrics?.onScrape(() => {
       metrics.workers.set(this.#scorer.ready);
       metrics.modelsLoaded.set(this.#scorer.ready > 0 ? 1 : 0);
+      const { explained } = this.progress();
+      if (explained) metrics.explainedShare.set({ pipeline: this.#parts.context.name }, explained.share);
     });
   }
 
   progress(): RunProgress {
     const several = this.#parts.steps.length > 1;
-    const { totalBytes } = this.#parts;
+    const totalBytes = several ? this.#parts.totalBytes : (this.#source?.totalBytes ?? null);
+    const bytesRead = this.#readBefore + (this.#source?.bytesRead() ?? 0);
+    const read = totalBytes === null ? null : totalBytes === 0 ? 1 : bytesRead / totalBytes;
     return {
       counts: this.#parts.context.account.progress,
-      bytesRead: this.#readBefore + (this.#source?.bytesRead() ?? 0),
-      totalBytes: several ? totalBytes : (this.#source?.totalBytes ?? null),
+      bytesRead,
+      totalBytes,
       lag: null,
+      explained: this.#parts.context.account.flow().explained.progress(read),
     };
   }
 

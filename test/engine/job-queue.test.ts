@@ -7,7 +7,7 @@ import { type BlockJob, type JobBlock, JobQueue, type JobStream } from '../../sr
 import type { ScoredPart, StreamSpec } from '../../src/engine/protocol.ts';
 
 const stream = (id: number): JobStream => ({
-  kind: { id, spec: {} as StreamSpec, users: 1 },
+  kind: { id, spec: {} as StreamSpec, users: 1, rowMs: null },
   queue: [],
   poisonRows: 0,
   closed: false,
@@ -80,4 +80,37 @@ test('a block is split down to its poison rows; the parts cover it in order', as
 
 test('a stream with too many poison rows is given up', async () => {
   await expect(poisoned(20, () => true, 3)).rejects.toMatchObject({ code: 'worker_failed' });
+});
+
+test('a job is cut as it is served: pieces in order, all rows once, other streams in between', async () => {
+  const queue = new JobQueue();
+  const [a, b] = [stream(1), stream(2)];
+  const long = queue.add(a, block(10, 1));
+  const short = [queue.add(b, block(1, 100)), queue.add(b, block(1, 101))];
+  const served: [number, number][] = [];
+  while (!queue.empty) {
+    const taken = queue.take();
+    const job = taken.block.faults.length > 4 ? queue.cut(taken, 4) : taken;
+    const { firstRow, faults, spans, lines } = job.block;
+    served.push([firstRow, faults.length]);
+    if (job.stream === a) expect([spans[0], lines[0]]).toEqual([(firstRow - 1) * 2, firstRow + 1]);
+    job.resolve([part(faults.length)]);
+  }
+  expect(served).toEqual([
+    [1, 4],
+    [100, 1],
+    [5, 4],
+    [101, 1],
+    [9, 2],
+  ]);
+  expect((await long).map((p) => p.rows)).toEqual([4, 4, 2]);
+  expect((await Promise.all(short)).flat()).toHaveLength(2);
+});
+
+test('a piece that fails fails the whole', async () => {
+  const queue = new JobQueue();
+  const whole = queue.add(stream(1), block(4));
+  const piece = queue.cut(queue.take(), 1);
+  piece.reject(new SluiceError('model_failed', 'no'));
+  await expect(whole).rejects.toMatchObject({ code: 'model_failed' });
 });

@@ -64,6 +64,7 @@ export const SCORE_COMMANDS = {
       interpretation: switchFlag('effects of every column and reasons beside each prediction'),
       top: { schema: SCORING.top_effects() },
       interpret_below: { schema: SCORING.interpret_below(), value: 'p' },
+      max_evaluations: { schema: SCORING.max_evaluations() },
       on_invalid: { schema: SCORING.on_invalid({ default: 'report' }), value: 'what' },
       allow_empty: { schema: SCORING.allow_empty() },
       registry: registryFlag,

@@ -5,6 +5,9 @@ import { at, choice, type Door, MIB, text, whole } from './describe-option.ts';
 
 export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 
+/** Of an interpretation, a row. */
+const MOST_EVALUATIONS = 100_000_000;
+
 const PASSTHROUGH = 'columns outside the model to copy to the output';
 
 export const SCORING = {
@@ -17,6 +20,11 @@ export const SCORING = {
     ),
   interpret_below: () =>
     Type.Number({ description: 'interpret only applications whose probability (or value) is below this' }),
+  max_evaluations: () =>
+    whole('evaluations that the interpretation of one application may take, where the model has to be asked', [
+      1,
+      MOST_EVALUATIONS,
+    ]),
   top_effects: () => whole('only so many effects, the largest', [1, 2000]),
   passthrough_list: () => Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], { description: PASSTHROUGH }),
   passthrough_text: () => Type.String({ description: `${PASSTHROUGH}: a,b or *` }),

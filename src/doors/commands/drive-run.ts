@@ -24,6 +24,7 @@ import type { leaveReport } from './leave-report.ts';
 import { openRegistry } from './open-registry.ts';
 import { type RunLog, runLog } from './run-log.ts';
 import { endWithin, signalled } from './signals.ts';
+import { tellEstimate } from './tell-estimate.ts';
 
 export interface DriveOptions {
   /** Of the pipeline; a label of metrics. */
@@ -153,6 +154,10 @@ async function finished(
   signal.addEventListener('abort', stop, { once: true });
   if (signal.aborted) stop();
   const told = options.quiet ? null : topic || lines.json ? lines.progress(running, seconds) : fileProgress(running);
+  const long = spec.score.interpretation !== 'none' && !topic && !options.quiet;
+  const estimate = long
+    ? tellEstimate(running, lines.json ? { out: null, log: lines.log } : { out: process.stderr, log: null })
+    : null;
   try {
     return await running.done;
   } catch (error) {
@@ -160,14 +165,15 @@ async function finished(
     if (!topic) throw signal.reason;
     return null;
   } finally {
+    estimate?.stop();
     told?.stop();
   }
 }
 
 function fileProgress(running: RunningPipeline): { stop(): void } {
   return new Progress(process.stderr, () => {
-    const { counts, bytesRead, totalBytes } = running.progress();
-    return { rows: counts.rows, rejected: counts.rejected, bytesRead, totalBytes };
+    const { counts, bytesRead, totalBytes, explained } = running.progress();
+    return { rows: counts.rows, rejected: counts.rejected, bytesRead, totalBytes, explained };
   });
 }
 

@@ -34,6 +34,7 @@ export const COMMAND_TABLES = {
       {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
       {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
       {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
+      {"name":"max-evaluations","value":"n","description":"evaluations that the interpretation of one application may take, where the model has to be asked","number":{"whole":true,"min":1,"max":100000000}},
       {"name":"on-invalid","value":"what","description":"invalid applications: report lists them and goes on, fail ends the run","choices":["report","fail"],"default":"report"},
       {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
@@ -574,6 +575,7 @@ export interface ScoreFlags {
   interpretation?: boolean;
   top?: number;
   interpretBelow?: number;
+  maxEvaluations?: number;
   onInvalid: 'report' | 'fail';
   allowEmpty?: boolean;
   registry?: string;

@@ -156,8 +156,8 @@ function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
 
 function interpretationFlags(options: ScoreOptions) {
   if (!options.interpretation) {
-    if (options.top !== undefined || options.interpretBelow !== undefined) {
-      throw new SluiceError('usage', '--top and --interpret-below need --interpretation');
+    if ([options.top, options.interpretBelow, options.maxEvaluations].some((given) => given !== undefined)) {
+      throw new SluiceError('usage', '--top, --interpret-below and --max-evaluations need --interpretation');
     }
     return {};
   }
@@ -165,6 +165,7 @@ function interpretationFlags(options: ScoreOptions) {
     interpretation: 'effects' as const,
     ...(options.top === undefined ? {} : { top_effects: options.top }),
     ...(options.interpretBelow === undefined ? {} : { interpret_below: options.interpretBelow }),
+    ...(options.maxEvaluations === undefined ? {} : { max_evaluations: options.maxEvaluations }),
   };
 }
 

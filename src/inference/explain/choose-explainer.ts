@@ -8,7 +8,8 @@ import { readOnnx } from '../onnx/graph.ts';
 import { type TracedHeads, traceHeads } from '../onnx/heads.ts';
 import type { Trace } from '../onnx/traced-model.ts';
 import { Unsupported } from '../trees/unsupported.ts';
-import { EXACT_COLUMNS, exactExplainer, samplingExplainer } from './coalitions.ts';
+import { DEFAULT_PAIRS, EXACT_COLUMNS, pairsWithin, tighter, wholeRounds } from './budget.ts';
+import { type Asking, exactExplainer, hybridsOf, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';
 import { placesOf, scoreBackground } from './scored-background.ts';
@@ -28,12 +29,19 @@ export interface ChosenExplainer {
   explainer: Explainer;
   /** Why better methods were not taken, in words. */
   reasons: string[];
+  /**
+   * The same within a limit of evaluations a row, besides that of the package; null: that of the package. A model that has to be asked
+   * is asked for fewer pairs then.
+   * @throws SluiceError interpretation_over_budget
+   */
+  within(limit: number | null): Explainer;
 }
 
 /**
  * The method the manifest names (`explain.method`), or the best that works: trees against the background (or against
  * covers if only they are asked for), linear, all subsets up to 12 columns, sampling.
  * @throws NotExplainable when the method named cannot be used
+ * @throws SluiceError interpretation_over_budget when nothing fits the limit of the package
  */
 export async function createExplainer(options: ExplainerOptions): Promise<ChosenExplainer> {
   const { manifest, evaluator, covers } = options;
@@ -104,10 +112,36 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
     attempt('linear', () =>
       several() ? average('linear') : linearExplainer(trace(), shapes, places, interpreter, background),
     );
-  if (explainer) return { explainer, reasons };
-  const asking = { evaluator, interpreter, places, background };
-  if (named === 'exact' || (named === undefined && places.length <= EXACT_COLUMNS)) {
-    return { explainer: exactExplainer(asking), reasons };
-  }
-  return { explainer: samplingExplainer(asking, manifest.explain?.pairs), reasons };
+  if (explainer) return { explainer, reasons, within: () => explainer };
+  const within = askedWithin({ evaluator, interpreter, places, background }, manifest, named);
+  return { explainer: within(null), reasons, within };
+}
+
+/** Explainers of a model that has to be asked, by the limit of evaluations a row. */
+function askedWithin(
+  own: Asking,
+  { explain }: Manifest,
+  named: Method | undefined,
+): (limit: number | null) => Explainer {
+  const asking = { ...own, hybrids: hybridsOf(own) };
+  const columns = asking.places.length;
+  const { rows } = asking.background;
+  const mayBeExact = named === 'exact' || (named === undefined && columns <= EXACT_COLUMNS);
+  let exact: Explainer | null = null;
+  const sampled = new Map<number, Explainer>();
+  const most = wholeRounds(explain?.pairs ?? DEFAULT_PAIRS, rows);
+  return (asked) => {
+    const limit = tighter(asked, explain?.max_evaluations ?? null);
+    if (mayBeExact) {
+      exact ??= exactExplainer(asking);
+      if (limit === null || limit >= exact.questions) return exact;
+    }
+    const pairs = limit === null ? most : pairsWithin(limit, columns, mayBeExact ? Infinity : most, rows);
+    let explainer = sampled.get(pairs);
+    if (!explainer) {
+      explainer = samplingExplainer(asking, pairs);
+      sampled.set(pairs, explainer);
+    }
+    return explainer;
+  };
 }

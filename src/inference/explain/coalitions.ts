@@ -1,115 +1,28 @@
-// Effects of any model by querying it: all subsets of the columns where they are few, else antithetic permutations.
+// Effects of any model by asking it: all subsets of the columns where they are few, else antithetic permutations.
 import { Random } from '../../core/random.ts';
-import type { EncodedInput, InputArray } from '../encode/encoder.ts';
-import { paddedRows } from '../encode/encoder.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
-import type { Effects, Explainer, Space } from './explainer.ts';
+import { backgroundRowsOf, evaluationsOfPairs, evaluationsOfSubsets, MOST_EXACT_COLUMNS } from './budget.ts';
+import { type Effects, type Explainer, NotExplainable, type OnExplained, type Space } from './explainer.ts';
+import { Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
+import { differs, Likeness } from './likeness.ts';
 import { answersOf } from './link.ts';
 import type { Background, Place } from './scored-background.ts';
 
-/** With more columns than this, scoring all subsets is too expensive. */
-export const EXACT_COLUMNS = 12;
-/** Rows scored at once. */
-const BATCH = 512;
-/** Least number of pairs of permutations. */
-export const DEFAULT_PAIRS = 400;
+/** Answers held at once while subsets or pairs are asked for, in rows. */
+const MOST_ANSWERS = 1 << 17;
 
-/** Answers the first `rows` rows of the inputs; what it gives writes those of row `r`, one number per output. */
-export type Answerer = (
-  inputs: readonly EncodedInput[],
-  rows: number,
-) => Promise<(r: number, out: Float64Array) => void>;
-
-/** As the model answers. */
-export const modelAnswers =
-  (evaluator: Evaluator, interpreter: Interpreter): Answerer =>
-  async (inputs, rows) => {
-    const scores = await evaluator.score(inputs, rows);
-    return (r, out) => answersOf(interpreter, scores, r, out);
-  };
-
-interface Asking {
+export interface Asking {
   evaluator: Evaluator;
   interpreter: Interpreter;
   places: readonly (readonly Place[])[];
   background: Background;
+  /** What explainers of one model share; default: one of its own. */
+  hybrids?: Hybrids;
 }
 
-/** Collects hybrid rows, scores them in batches and hands each answer back to whoever asked. */
-export class Hybrids {
-  readonly outputs: number;
-  readonly #answerer: Answerer;
-  readonly #places: readonly (readonly Place[])[];
-  readonly #others: readonly EncodedInput[];
-  readonly #inputs: EncodedInput[];
-  readonly #waiting: ((answer: Float64Array) => void)[] = [];
-  readonly #answer: Float64Array;
-
-  /** `others`: the rows that cells are taken from where a row's own are not. */
-  constructor(
-    answerer: Answerer,
-    outputs: number,
-    places: readonly (readonly Place[])[],
-    others: readonly EncodedInput[],
-  ) {
-    this.#answerer = answerer;
-    this.#places = places;
-    this.#others = others;
-    this.outputs = outputs;
-    this.#answer = new Float64Array(this.outputs);
-    this.#inputs = others.map((i) => ({ ...i, data: emptyLike(i.data, paddedRows(BATCH) * i.width) }));
-  }
-
-  /**
-   * The row that takes the columns with `takes(column)` from row `x` of `inputs`, the others from row `z` of the others. What it
-   * returns must be awaited, if anything: a promise for every question would cost more than the model.
-   */
-  ask(
-    inputs: readonly EncodedInput[],
-    x: number,
-    z: number,
-    takes: (column: number) => boolean,
-    then: (answer: Float64Array) => void,
-  ): Promise<void> | undefined {
-    const to = this.#waiting.length;
-    for (const [i, own] of this.#inputs.entries()) copyRow(this.#others[i]!.data, z, own.data, to, own.width);
-    for (let column = 0; column < this.#places.length; column++) {
-      if (!takes(column)) continue;
-      for (const { input, at } of this.#places[column]!)
-        copyCell(inputs[input]!.data, x, this.#inputs[input]!.data, to, inputs[input]!.width, at);
-    }
-    this.#waiting.push(then);
-    return this.#waiting.length === BATCH ? this.flush() : undefined;
-  }
-
-  async flush(): Promise<void> {
-    const n = this.#waiting.length;
-    if (n === 0) return;
-    for (const i of this.#inputs) for (let r = n; r < paddedRows(n); r++) copyRow(i.data, 0, i.data, r, i.width);
-    const answer = await this.#answerer(this.#inputs, n);
-    for (let r = 0; r < n; r++) {
-      answer(r, this.#answer);
-      this.#waiting[r]!(this.#answer);
-    }
-    this.#waiting.length = 0;
-  }
-}
-
-function emptyLike(data: InputArray, length: number): InputArray {
-  if (Array.isArray(data)) return new Array<string>(length).fill('');
-  return new (data.constructor as new (n: number) => Exclude<InputArray, string[]>)(length);
-}
-
-function copyRow(from: InputArray, row: number, to: InputArray, target: number, width: number): void {
-  for (let k = 0; k < width; k++) (to as string[])[target * width + k] = (from as string[])[row * width + k]!;
-}
-
-function copyCell(from: InputArray, row: number, to: InputArray, target: number, width: number, at: number): void {
-  (to as string[])[target * width + at] = (from as string[])[row * width + at]!;
-}
-
-function hybridsOf({ evaluator, interpreter, places, background }: Asking): Hybrids {
+export function hybridsOf({ evaluator, interpreter, places, background }: Asking): Hybrids {
   const outputs = interpreter.task === 'multiclass' ? interpreter.classes.length : 1;
   return new Hybrids(modelAnswers(evaluator, interpreter), outputs, places, background.inputs);
 }
@@ -117,92 +30,102 @@ function hybridsOf({ evaluator, interpreter, places, background }: Asking): Hybr
 const spaceOf = (interpreter: Interpreter): Space =>
   interpreter.task === 'binary' || interpreter.task === 'multiclass' ? 'probability' : 'value';
 
-function baseOf({ interpreter, background }: Asking, outputs: number): Float64Array {
+/** The mean of what the model answers on these rows of the background. */
+function baseOf({ interpreter, background }: Asking, outputs: number, rows: Int32Array): Float64Array {
   const base = new Float64Array(outputs);
   const answer = new Float64Array(outputs);
-  for (let r = 0; r < background.rows; r++) {
+  for (const r of rows) {
     answersOf(interpreter, background.scores, r, answer);
-    for (let o = 0; o < outputs; o++) base[o]! += answer[o]! / background.rows;
+    for (let o = 0; o < outputs; o++) base[o]! += answer[o]! / rows.length;
   }
   return base;
 }
 
-/** Columns in which row x and background row z differ; the others change nothing. */
-function differing(asking: Asking, inputs: readonly EncodedInput[], x: number, z: number): number[] {
-  return asking.places.flatMap((list, column) =>
-    list.some(({ input, at }) => {
-      const { data, width } = inputs[input]!;
-      return !Object.is(data[x * width + at], asking.background.inputs[input]!.data[z * width + at]);
-    })
-      ? [column]
-      : [],
-  );
-}
-
 /**
- * Exact interventional Shapley values by the definition: for each background row all subsets of the columns that differ.
- * 2^columns questions a background row, so for few columns only.
+ * Exact interventional Shapley values by the definition: for each background row all subsets of the columns that differ. Rows that
+ * come out alike are asked for once. Up to 2^columns questions a background row, so for few columns only.
+ * @throws NotExplainable
  */
 export function exactExplainer(asking: Asking): Explainer {
-  const hybrids = hybridsOf(asking);
+  const hybrids = asking.hybrids ?? hybridsOf(asking);
   const { outputs } = hybrids;
-  const columns = asking.places.length;
-  const { rows: backgroundRows } = asking.background;
-  const factorial = Float64Array.from({ length: columns + 1 }, (_, n) => {
-    let f = 1;
-    for (let i = 2; i <= n; i++) f *= i;
-    return f;
-  });
+  const { places, background } = asking;
+  const columns = places.length;
+  if (columns > MOST_EXACT_COLUMNS) throw new NotExplainable(`more than ${MOST_EXACT_COLUMNS} columns`);
+  const subsets = 2 ** columns;
+  const atOnce = Math.max(1, Math.floor(MOST_ANSWERS / subsets / hybrids.outputs));
+  const weights = shapleyWeights(columns);
+  const likeness = new Likeness(background, places, atOnce);
+  const answers = new Float64Array(atOnce * subsets * outputs);
+  const values = new Float64Array(subsets * outputs);
   return {
     method: 'exact',
     space: spaceOf(asking.interpreter),
     outputs,
-    questions: backgroundRows * 2 ** columns,
-    base: baseOf(asking, outputs),
-    async explain(inputs, rows): Promise<Effects> {
-      const values = new Float64Array(rows.length * outputs * columns);
+    questions: evaluationsOfSubsets(background.rows, columns),
+    base: baseOf(asking, outputs, backgroundRowsOf(background.rows, background.rows)),
+    async explain(inputs, rows, onExplained): Promise<Effects> {
+      const effects = new Float64Array(rows.length * outputs * columns);
       const margins = new Float64Array(rows.length * outputs);
+      let evaluations = 0;
       for (const [i, x] of rows.entries()) {
-        for (let z = 0; z < backgroundRows; z++) {
-          const players = differing(asking, inputs, x, z);
-          const k = players.length;
-          const answers = new Float64Array(2 ** k * outputs);
-          const bit = new Int32Array(columns).fill(31);
-          players.forEach((c, j) => {
-            bit[c] = j;
-          });
-          for (let set = 0; set < 2 ** k; set++) {
-            const full = hybrids.ask(
-              inputs,
-              x,
-              z,
-              (c) => ((set >>> bit[c]!) & 1) === 1,
-              (answer) => answers.set(answer, set * outputs),
-            );
-            if (full) await full;
-          }
-          await hybrids.flush();
-          const weights = Float64Array.from(
-            { length: k },
-            (_, size) => (factorial[size]! * factorial[k - size - 1]!) / factorial[k]!,
-          );
-          for (let o = 0; o < outputs; o++) {
-            if (z === 0) margins[i * outputs + o] = answers[(2 ** k - 1) * outputs + o]!;
-            for (let j = 0; j < k; j++) {
-              let sum = 0;
-              for (let set = 0; set < 2 ** k; set++) {
-                if ((set >>> j) & 1) continue;
-                const weight = weights[bitCount(set)]!;
-                sum += weight * (answers[(set | (1 << j)) * outputs + o]! - answers[set * outputs + o]!);
-              }
-              values[(i * outputs + o) * columns + players[j]!]! += sum / backgroundRows;
-            }
-          }
+        values.fill(0);
+        for (let z0 = 0; z0 < background.rows; z0 += atOnce) {
+          const z1 = Math.min(background.rows, z0 + atOnce);
+          const { count, sets, of, at } = likeness.distinct(inputs, x, z0, z1);
+          const make = (from: number, n: number): void =>
+            hybrids.mix(inputs, x, background.inputs, { sets, of, from, rows: n });
+          const share = (z1 - z0) / background.rows / count;
+          await hybrids.evaluate(count, make, answers, (n) => onExplained?.(n * share, n));
+          evaluations += count;
+          // The first is the row itself: nothing of it is taken from the background.
+          margins.set(answers.subarray(0, outputs), i * outputs);
+          addMeans(values, answers, { at, subsets, rows: z1 - z0, outputs, of: background.rows });
         }
+        addShapley(values, weights, effects.subarray(i * outputs * columns, (i + 1) * outputs * columns), outputs);
       }
-      return { values, margins, errors: null };
+      return { values: effects, margins, errors: null, evaluations };
     },
   };
+}
+
+/** Adds the answers of each subset, a row of the background after the other, to its value: their mean over all `of` rows. */
+function addMeans(
+  values: Float64Array,
+  answers: Float64Array,
+  { at, subsets, rows, outputs, of }: { at: Int32Array; subsets: number; rows: number; outputs: number; of: number },
+): void {
+  for (let set = 0; set < subsets; set++) {
+    for (let o = 0; o < outputs; o++) {
+      let sum = 0;
+      for (let k = set * rows, end = k + rows; k < end; k++) sum += answers[at[k]! * outputs + o]!;
+      values[set * outputs + o]! += sum / of;
+    }
+  }
+}
+
+/** By the size of a subset without the player. */
+function shapleyWeights(columns: number): Float64Array {
+  const factorial = [1];
+  for (let n = 1; n <= columns; n++) factorial.push(factorial[n - 1]! * n);
+  return Float64Array.from(
+    { length: columns },
+    (_, size) => (factorial[size]! * factorial[columns - size - 1]!) / factorial[columns]!,
+  );
+}
+
+/** Shapley values of a game given by the values of all subsets, row-major: subsets × outputs; `into` is outputs × players. */
+function addShapley(values: Float64Array, weights: Float64Array, into: Float64Array, outputs: number): void {
+  const players = weights.length;
+  for (let set = 0; set < 2 ** players; set++) {
+    const size = bitCount(set);
+    for (let j = 0; j < players; j++) {
+      if ((set >>> j) & 1) continue;
+      const more = (set | (1 << j)) * outputs;
+      for (let o = 0; o < outputs; o++)
+        into[o * players + j]! += weights[size]! * (values[more + o]! - values[set * outputs + o]!);
+    }
+  }
 }
 
 function bitCount(n: number): number {
@@ -213,81 +136,159 @@ function bitCount(n: number): number {
 
 /**
  * Permutation sampling with antithetic pairs (each order and its reverse; Mitchell et al., "Sampling permutations for
- * Shapley value estimation", JMLR 2022). Every background row is used equally often, so base and effects add up. The orders
- * depend on the row alone: its effects have the same bits whatever stands beside it.
+ * Shapley value estimation", JMLR 2022). Every background row that is used is used equally often, so base and effects add up; fewer
+ * pairs than rows use so many rows, evenly spaced. The orders depend on the row alone: its effects have the same bits whatever
+ * stands beside it.
  */
-export function samplingExplainer(asking: Asking, pairs = DEFAULT_PAIRS): Explainer {
-  const hybrids = hybridsOf(asking);
+export function samplingExplainer(asking: Asking, pairs: number): Explainer {
+  const hybrids = asking.hybrids ?? hybridsOf(asking);
   const { outputs } = hybrids;
-  const columns = asking.places.length;
-  const { rows: backgroundRows } = asking.background;
-  const rounds = Math.max(1, Math.ceil(pairs / backgroundRows));
+  const { background, interpreter, places } = asking;
+  const columns = places.length;
+  const used = backgroundRowsOf(pairs, background.rows);
   const random = new Random();
+  const own = new Float64Array(outputs);
   return {
     method: 'sampling',
-    space: spaceOf(asking.interpreter),
+    space: spaceOf(interpreter),
     outputs,
-    questions: rounds * backgroundRows * 2 * (columns + 1),
-    base: baseOf(asking, outputs),
-    async explain(inputs, rows): Promise<Effects> {
+    questions: evaluationsOfPairs(pairs, columns),
+    base: baseOf(asking, outputs, used),
+    async explain(inputs, rows, onExplained: OnExplained = () => {}): Promise<Effects> {
       const values = new Float64Array(rows.length * outputs * columns);
       const margins = new Float64Array(rows.length * outputs);
       const errors = new Float64Array(rows.length);
+      let evaluations = 0;
       for (const [i, x] of rows.entries()) {
-        const at = i * outputs * columns;
-        const squares = new Float64Array(outputs * columns);
         const seed = hashRow(inputs, x);
-        const drawn: Float64Array[] = [];
-        for (let round = 0; round < rounds; round++) {
-          for (let z = 0; z < backgroundRows; z++) {
-            random.seed(seed, round * backgroundRows + z);
-            const order = shuffled(differing(asking, inputs, x, z), random);
-            const pair = new Float64Array(outputs * columns);
-            drawn.push(pair);
-            for (const sequence of [order, order.toReversed()]) {
-              const place = new Int32Array(columns).fill(columns);
-              sequence.forEach((c, k) => {
-                place[c] = k;
-              });
-              const before = new Float64Array(outputs);
-              for (let step = 0; step <= sequence.length; step++) {
-                const player = sequence[step - 1];
-                const full = hybrids.ask(
-                  inputs,
-                  x,
-                  z,
-                  (c) => place[c]! < step,
-                  (answer) => {
-                    for (let o = 0; o < outputs; o++) {
-                      if (player !== undefined) pair[o * columns + player]! += (answer[o]! - before[o]!) / 2;
-                      before[o] = answer[o]!;
-                      if (step === sequence.length) margins[i * outputs + o] = answer[o]!;
-                    }
-                  },
-                );
-                if (full) await full;
-              }
-            }
+        const orders = Array.from({ length: pairs }, (_, p) => {
+          random.seed(seed, p);
+          const z = used[p % used.length]!;
+          return { z, order: shuffled(differing(places, inputs, x, background, z), random) };
+        });
+        const count = orders.reduce((n, { order }) => n + stepsOf(order), 1);
+        const told = (n: number) => onExplained(n / count, n);
+        await hybrids.evaluate(1, () => hybrids.row(inputs, x, 0), own, told);
+        margins.set(own, i * outputs);
+        const sums = new PairSums(outputs, columns);
+        const atOnce = Math.max(1, Math.floor(MOST_ANSWERS / outputs / (2 * columns)));
+        for (let from = 0; from < pairs; from += atOnce) {
+          const some = orders.slice(from, from + atOnce);
+          const answers = await askOrders(hybrids, some, { inputs, x, background, told });
+          let at = 0;
+          for (const { z, order } of some) {
+            answersOf(interpreter, background.scores, z, sums.other);
+            sums.add(order, answers, at, own);
+            at += stepsOf(order) * outputs;
           }
         }
-        await hybrids.flush();
-        for (const pair of drawn) {
-          for (let k = 0; k < pair.length; k++) {
-            values[at + k]! += pair[k]!;
-            squares[k]! += pair[k]! ** 2;
-          }
-        }
-        const n = rounds * backgroundRows;
-        for (let k = 0; k < squares.length; k++) {
-          const mean = values[at + k]! / n;
-          values[at + k] = mean;
-          const variance = n > 1 ? Math.max(0, squares[k]! / n - mean * mean) / (n - 1) : 0;
-          errors[i] = Math.max(errors[i]!, Math.sqrt(variance));
-        }
+        evaluations += count;
+        errors[i] = sums.mean(pairs, values, i * outputs * columns);
       }
-      return { values, margins, errors };
+      return { values, margins, errors, evaluations };
     },
   };
+}
+
+/** One pair: an order of the columns in which a row and a row of the background differ, and its reverse. */
+interface Order {
+  z: number;
+  order: number[];
+}
+
+/** Rows asked for in a pair: those between the row of the background and the application, both ways. */
+const stepsOf = (order: readonly number[]): number => 2 * Math.max(0, order.length - 1);
+
+const differing = (
+  places: readonly (readonly Place[])[],
+  inputs: readonly EncodedInput[],
+  x: number,
+  background: Background,
+  z: number,
+): number[] => places.flatMap((list, column) => (differs(list, inputs, x, background, z) ? [column] : []));
+
+interface AskedRow {
+  inputs: readonly EncodedInput[];
+  x: number;
+  background: Background;
+  told: (evaluations: number) => void | Promise<void>;
+}
+
+/** What the model answers on the way of each pair: first along its order, then along the reverse. */
+async function askOrders(hybrids: Hybrids, orders: readonly Order[], { inputs, x, background, told }: AskedRow) {
+  const count = orders.reduce((n, { order }) => n + stepsOf(order), 0);
+  const answers = new Float64Array(count * hybrids.outputs);
+  let at = 0;
+  let step = 0;
+  const make = (_: number, to: number): void => {
+    while (step === stepsOf(orders[at]!.order)) {
+      at++;
+      step = 0;
+    }
+    const { z, order } = orders[at]!;
+    const half = order.length - 1;
+    const back = step >= half;
+    const taken = (back ? step - half : step) + 1;
+    hybrids.row(background.inputs, z, to);
+    for (let k = 0; k < taken; k++) hybrids.column(order[back ? half - k : k]!, inputs, x, to);
+    step++;
+  };
+  await hybrids.evaluate(count, rowByRow(make), answers, told);
+  return answers;
+}
+
+/** Sums of what pairs give, and of their squares. */
+class PairSums {
+  /** What the model answers on the row of the background of the pair to be added. */
+  readonly other: Float64Array;
+  readonly #sums: Float64Array;
+  readonly #squares: Float64Array;
+  readonly #pair: Float64Array;
+  readonly #outputs: number;
+  readonly #columns: number;
+
+  constructor(outputs: number, columns: number) {
+    this.#outputs = outputs;
+    this.#columns = columns;
+    this.other = new Float64Array(outputs);
+    this.#sums = new Float64Array(outputs * columns);
+    this.#squares = new Float64Array(outputs * columns);
+    this.#pair = new Float64Array(outputs * columns);
+  }
+
+  /** `answers` from `at` on: those of the pair; `own`: the answer to the application. */
+  add(order: readonly number[], answers: Float64Array, at: number, own: Float64Array): void {
+    const outputs = this.#outputs;
+    const last = order.length - 1;
+    const pair = this.#pair.fill(0);
+    for (const back of [false, true]) {
+      const from = at + (back ? last * outputs : 0);
+      for (let o = 0; o < outputs; o++) {
+        let before = this.other[o]!;
+        for (let k = 0; k <= last; k++) {
+          const answer = k === last ? own[o]! : answers[from + k * outputs + o]!;
+          pair[o * this.#columns + order[back ? last - k : k]!]! += (answer - before) / 2;
+          before = answer;
+        }
+      }
+    }
+    for (let k = 0; k < pair.length; k++) {
+      this.#sums[k]! += pair[k]!;
+      this.#squares[k]! += pair[k]! ** 2;
+    }
+  }
+
+  /** Writes the means over n pairs; returns the largest standard error. */
+  mean(n: number, into: Float64Array, at: number): number {
+    let worst = 0;
+    for (let k = 0; k < this.#sums.length; k++) {
+      const mean = this.#sums[k]! / n;
+      into[at + k] = mean;
+      const variance = n > 1 ? Math.max(0, this.#squares[k]! / n - mean * mean) / (n - 1) : 0;
+      worst = Math.max(worst, Math.sqrt(variance));
+    }
+    return worst;
+  }
 }
 
 function shuffled(items: number[], random: Random): number[] {

@@ -17,13 +17,21 @@ export interface Effects {
   readonly margins: Float64Array;
   /** Largest standard error of a row's effects; null: the method is exact. */
   readonly errors: Float64Array | null;
+  /** Rows the model was asked to score for them. */
+  readonly evaluations: number;
 }
+
+/**
+ * Called again and again while effects are computed, never later than a batch of questions takes: what was done since, in rows
+ * (parts of one, too) and evaluations. May wait, and ends the work by what it throws.
+ */
+export type OnExplained = (rows: number, evaluations: number) => void | Promise<void>;
 
 export interface Explainer {
   readonly method: Method;
   readonly space: Space;
   readonly outputs: number;
-  /** Rows the model is asked to score for one explanation; 0: it is not asked. */
+  /** The most rows the model is asked to score for one explanation; 0: it is not asked. */
   readonly questions: number;
   /** One an output. */
   readonly base: Float64Array;
@@ -31,7 +39,7 @@ export interface Explainer {
    * Effects of the rows named by `rows` (positions in the inputs). What it returns is overwritten by the next call.
    * @throws SluiceError model_failed
    */
-  explain(inputs: readonly EncodedInput[], rows: readonly number[]): Promise<Effects>;
+  explain(inputs: readonly EncodedInput[], rows: readonly number[], onExplained?: OnExplained): Promise<Effects>;
 }
 
 /** Why a method cannot be used for a model; the next one is tried. */

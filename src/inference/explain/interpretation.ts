@@ -1,12 +1,12 @@
 // The interpretation of a micro-batch: effects where they are wanted, checked against the model, with reasons in words.
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
-import { type EncodedInput, type InputArray, paddedRows } from '../encode/encoder.ts';
+import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
-import { type Answerer, Hybrids, modelAnswers } from './coalitions.ts';
-import { type Effects, type Explainer, INEXACT, NOT_ASKED } from './explainer.ts';
+import { type Effects, type Explainer, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
+import { type Answerer, Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
 
@@ -20,6 +20,8 @@ export interface InterpretationSpec {
   reasons: boolean;
   /** Only rows whose probability (or value) is below this; null: all. */
   below: number | null;
+  /** Evaluations of the model that a row may take, besides the limit of the package; absent or null: that of the package alone. */
+  maxEvaluations?: number | null;
 }
 
 export interface Reason {
@@ -41,6 +43,8 @@ export interface BatchInterpretation {
   readonly reasons: readonly (readonly Reason[])[];
   readonly explained: number;
   readonly inexact: number;
+  /** Rows the model was asked to score for the effects. */
+  readonly evaluations: number;
 }
 
 const DEFAULT_REASONS = 4;
@@ -48,10 +52,11 @@ const DEFAULT_REASONS = 4;
 const SPARE = 4;
 
 export class Interpretations {
-  readonly explainer: Explainer;
+  readonly #chosen: ChosenExplainer;
   readonly #manifest: Manifest;
   readonly #interpreter: Interpreter;
   readonly #places: readonly (readonly Place[])[];
+  readonly #typical: TypicalRow;
   readonly #hybrids: Hybrids;
   /** Asked where a probability is so near 0 or 1 that the model's answer does not move; null: there are no margins. */
   readonly #margins: Hybrids | null;
@@ -62,15 +67,21 @@ export class Interpretations {
     evaluator: Evaluator,
     background: { inputs: readonly EncodedInput[]; rows: number },
   ) {
-    this.explainer = chosen.explainer;
+    this.#chosen = chosen;
     this.#manifest = manifest;
     this.#interpreter = new Interpreter(manifest);
     this.#places = placesOf(manifest.columns, manifest.inputs);
-    const typical = typicalRow(background);
+    this.#typical = new TypicalRow(background, this.#places);
+    const { inputs } = background;
     const { explainer } = chosen;
-    this.#hybrids = new Hybrids(modelAnswers(evaluator, this.#interpreter), explainer.outputs, this.#places, typical);
+    this.#hybrids = new Hybrids(modelAnswers(evaluator, this.#interpreter), explainer.outputs, this.#places, inputs);
     const inMargins = explainer.space === 'log_odds' && explainer.questions === 0;
-    this.#margins = inMargins ? new Hybrids(marginsOfRows(explainer), explainer.outputs, this.#places, typical) : null;
+    this.#margins = inMargins ? new Hybrids(marginsOfRows(explainer), explainer.outputs, this.#places, inputs) : null;
+  }
+
+  /** The explainer of what a stream asks for. @throws SluiceError interpretation_over_budget */
+  within({ maxEvaluations }: InterpretationSpec): Explainer {
+    return this.#chosen.within(maxEvaluations ?? null);
   }
 
   /** `scores` must stay as they are while this runs: the model is asked again. */
@@ -79,10 +90,12 @@ export class Interpretations {
     inputs: readonly EncodedInput[],
     scores: Scores,
     spec: InterpretationSpec,
+    onExplained?: OnExplained,
   ): Promise<BatchInterpretation> {
+    const explainer = this.within(spec);
     const at = new Int32Array(batch.rows).fill(NOT_ASKED);
     const rows: number[] = [];
-    const answer = new Float64Array(this.explainer.outputs);
+    const answer = new Float64Array(explainer.outputs);
     for (let r = 0; r < batch.rows; r++) {
       if (batch.rejected[r] === 1) continue;
       if (spec.below !== null) {
@@ -94,7 +107,7 @@ export class Interpretations {
     }
     if (rows.length === 0) {
       return {
-        explainer: this.explainer,
+        explainer,
         spec,
         at,
         effects: new Float64Array(0),
@@ -102,22 +115,23 @@ export class Interpretations {
         reasons: [],
         explained: 0,
         inexact: 0,
+        evaluations: 0,
       };
     }
     const wantsReasons = spec.reasons && this.#interpreter.task === 'binary';
-    const explained = await this.explainer.explain(inputs, rows);
+    const explained = await explainer.explain(inputs, rows, onExplained);
     // Reasons may ask the explainer once more, which overwrites what it gave.
-    const { values, margins, errors } =
-      wantsReasons && this.#margins ? copyOf(explained, rows.length, this.explainer) : explained;
+    const { values, margins, errors, evaluations } =
+      wantsReasons && this.#margins ? copyOf(explained, rows.length, explainer) : explained;
     let inexact = 0;
     for (const [i, r] of rows.entries()) {
-      if (this.#addsUp(scores, r, values, margins, i)) continue;
+      if (this.#addsUp(explainer, scores, r, { values, margins }, i)) continue;
       at[r] = INEXACT;
       inexact++;
     }
     const reasons = wantsReasons ? await this.#reasons(inputs, scores, rows, at, { values, margins }) : [];
     return {
-      explainer: this.explainer,
+      explainer,
       spec,
       at,
       effects: values,
@@ -125,12 +139,18 @@ export class Interpretations {
       reasons,
       explained: rows.length - inexact,
       inexact,
+      evaluations,
     };
   }
 
   /** base + effects = the sum inside the model, and that sum is what the model answers. */
-  #addsUp(scores: Scores, r: number, values: Float64Array, margins: Float64Array, i: number): boolean {
-    const { outputs, base, space } = this.explainer;
+  #addsUp(
+    { outputs, base, space }: Explainer,
+    scores: Scores,
+    r: number,
+    { values, margins }: Pick<Effects, 'values' | 'margins'>,
+    i: number,
+  ): boolean {
     const columns = this.#places.length;
     const totals = new Float64Array(outputs);
     for (let o = 0; o < outputs; o++) {
@@ -173,35 +193,17 @@ export class Interpretations {
         .slice(0, max + SPARE);
     });
     const holds = candidates.map((list) => list.map(() => false));
-    const still: [i: number, k: number, column: number][] = [];
-    for (const [i, r] of rows.entries()) {
-      const own = this.#interpreter.probability(scores, r);
-      for (const [k, column] of candidates[i]!.entries()) {
-        await this.#hybrids.ask(
-          inputs,
-          r,
-          0,
-          (c) => c !== column,
-          (answer) => {
-            holds[i]![k] = answer[0]! > own;
-            if (answer[0] === own) still.push([i, k, column]);
-          },
-        );
-      }
+    const asked = candidates.flatMap((list, i) => list.map((column, k) => ({ i, k, column })));
+    const answers = await this.#withTypical(this.#hybrids, inputs, rows, asked);
+    const still = asked.filter(({ i, k }, n) => {
+      const own = this.#interpreter.probability(scores, rows[i]!);
+      holds[i]![k] = answers[n]! > own;
+      return answers[n] === own;
+    });
+    if (this.#margins && still.length > 0) {
+      const moved = await this.#withTypical(this.#margins, inputs, rows, still);
+      for (const [n, { i, k }] of still.entries()) holds[i]![k] = moved[n]! > margins[i]!;
     }
-    await this.#hybrids.flush();
-    for (const [i, k, column] of this.#margins ? still : []) {
-      await this.#margins!.ask(
-        inputs,
-        rows[i]!,
-        0,
-        (c) => c !== column,
-        (margin) => {
-          holds[i]![k] = margin[0]! > margins[i]!;
-        },
-      );
-    }
-    await this.#margins?.flush();
     return candidates.map((list, i) =>
       list
         .filter((_, k) => holds[i]![k])
@@ -214,6 +216,23 @@ export class Interpretations {
             : { code: name, column: name, text: name };
         }),
     );
+  }
+
+  /** What is answered to each row with its column at the typical value. */
+  async #withTypical(
+    hybrids: Hybrids,
+    inputs: readonly EncodedInput[],
+    rows: readonly number[],
+    asked: readonly { i: number; column: number }[],
+  ): Promise<Float64Array> {
+    const answers = new Float64Array(asked.length * hybrids.outputs);
+    const make = (n: number, to: number): void => {
+      const { i, column } = asked[n]!;
+      hybrids.row(inputs, rows[i]!, to);
+      hybrids.column(column, this.#typical.inputs, this.#typical.of(column), to);
+    };
+    await hybrids.evaluate(asked.length, rowByRow(make), answers);
+    return answers;
   }
 }
 
@@ -228,32 +247,54 @@ const marginsOfRows =
     return (r, out) => out.set(margins.subarray(r * out.length, (r + 1) * out.length));
   };
 
-function copyOf({ values, margins, errors }: Effects, rows: number, { outputs }: Explainer): Effects {
+function copyOf({ values, margins, errors, evaluations }: Effects, rows: number, { outputs }: Explainer): Effects {
   const columns = values.length / margins.length;
-  return { values: values.slice(0, rows * outputs * columns), margins: margins.slice(0, rows * outputs), errors };
+  return {
+    values: values.slice(0, rows * outputs * columns),
+    margins: margins.slice(0, rows * outputs),
+    errors,
+    evaluations,
+  };
 }
 
-/** One row of typical cells of the background: medians of numbers, most frequent values of the others. */
-function typicalRow(background: { inputs: readonly EncodedInput[]; rows: number }): readonly EncodedInput[] {
-  return background.inputs.map((input) => {
-    const { data, width } = input;
-    const cells = Array.from({ length: width }, (_, k) => {
-      const all = Array.from({ length: background.rows }, (_, r) => data[r * width + k]!);
-      const counts = new Map<unknown, number>();
-      for (const cell of all) counts.set(cell, (counts.get(cell) ?? 0) + 1);
-      const numbers = all.filter((v): v is number => typeof v === 'number' && !Number.isNaN(v));
-      // Few distinct values are codes or flags: their middle would be a value nobody has.
-      if (numbers.length > 0 && counts.size > background.rows / 5) {
-        return numbers.sort((a, b) => a - b)[(numbers.length - 1) >> 1]!;
-      }
-      return [...counts].reduce((best, entry) => (entry[1] > best[1] ? entry : best))[0];
-    });
-    if (Array.isArray(data)) return { ...input, data: cells as string[] };
-    const Kind = data.constructor as new (n: number) => Exclude<InputArray, string[]>;
-    const copy = new Kind(width * paddedRows(1));
-    for (let k = 0; k < width; k++) (copy as Float32Array)[k] = cells[k] as number;
-    return { ...input, data: copy };
-  });
+/**
+ * The typical value of each column, as a row of the background that has it: the median of numbers, the most frequent one of other values.
+ * One row for all cells of a column, because cells of different rows may be a value that nobody has.
+ */
+class TypicalRow {
+  readonly inputs: readonly EncodedInput[];
+  readonly #rows: readonly number[];
+
+  constructor(background: { inputs: readonly EncodedInput[]; rows: number }, places: readonly (readonly Place[])[]) {
+    this.inputs = background.inputs;
+    this.#rows = places.map((list) => (list.length === 0 ? 0 : typicalOf(background, list)));
+  }
+
+  /** The row that column `column` is taken from. */
+  of(column: number): number {
+    return this.#rows[column]!;
+  }
+}
+
+function typicalOf(
+  { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
+  places: readonly Place[],
+): number {
+  const cellsOf = (row: number) => places.map(({ input, at }) => inputs[input]!.data[row * inputs[input]!.width + at]!);
+  const all = Array.from({ length: rows }, (_, r) => cellsOf(r));
+  const first = new Map<string, { row: number; count: number }>();
+  for (const [row, cells] of all.entries()) {
+    const known = first.get(cells.join('\0'));
+    if (known) known.count++;
+    else first.set(cells.join('\0'), { row, count: 1 });
+  }
+  const missing = (cell: unknown): boolean => typeof cell === 'number' && Number.isNaN(cell);
+  const numbers = all.flatMap(([cell], row) => (typeof cell === 'number' && !missing(cell) ? [{ cell, row }] : []));
+  // Few distinct values are codes or flags, whose middle says nothing; where most have none, having none is typical.
+  if (numbers.length * 2 > rows && first.size > rows / 5) {
+    return numbers.sort((a, b) => a.cell - b.cell || a.row - b.row)[(numbers.length - 1) >> 1]!.row;
+  }
+  return [...first.values()].reduce((best, one) => (one.count > best.count ? one : best)).row;
 }
 
 /** Columns the lender has given no reason for: their own names would stand in a letter. */

@@ -69,7 +69,7 @@ export function linearExplainer(
           }
         }
       }
-      return { values, margins, errors: null };
+      return { values, margins, errors: null, evaluations: 0 };
     },
   };
 }

@@ -74,7 +74,7 @@ export function sumExplainer(
         for (let k = 0; k < values.length; k++) values[k]! += weight * own.values[k]!;
         for (let k = 0; k < margins.length; k++) margins[k]! += weight * own.margins[k]!;
       }
-      return { values, margins, errors: null };
+      return { values, margins, errors: null, evaluations: 0 };
     },
   };
 }

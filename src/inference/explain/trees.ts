@@ -178,7 +178,7 @@ function explainRows({ games, states, slots, targets, columns, start }: TreeMode
         if (!direct) mix(link, perTarget, i * targets * columns, values, (from + i) * outputs * columns, columns);
       }
     }
-    return { values, margins, errors: null };
+    return { values, margins, errors: null, evaluations: 0 };
   };
 }
 

@@ -124,6 +124,13 @@ export const ManifestSchema = Type.Object(
           pairs: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 100_000, description: 'sampling: pairs of permutations a row' }),
           ),
+          max_evaluations: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              maximum: 100_000_000,
+              description: 'models that have to be asked: evaluations an interpretation of one row may take',
+            }),
+          ),
           background: Type.Optional(Type.String()),
           covers: Type.Optional(Type.String()),
         },

@@ -162,7 +162,12 @@ describe('answers', () => {
       },
     };
     const background = x.encode(readRows('data/background.csv'));
-    const all = new Interpretations({ explainer: wrong, reasons: [] }, x.manifest, x.evaluator, background);
+    const all = new Interpretations(
+      { explainer: wrong, reasons: [], within: () => wrong },
+      x.manifest,
+      x.evaluator,
+      background,
+    );
     const batch = { ...newBatch([], 4), rows: 4 };
     const got = await all.of(
       batch,

@@ -16,6 +16,7 @@ export const PREDICT_QUERY = {
     on_invalid: words(SCORING.on_invalid({ otherwise: 'report' })),
     interpret_below: SCORING.interpret_below(),
     top_effects: SCORING.top_effects(),
+    max_evaluations: SCORING.max_evaluations(),
   },
 } as const;
 

@@ -46,6 +46,7 @@ export interface PredictQuery {
   on_invalid?: 'report' | 'fail';
   top_effects?: number;
   interpret_below?: number;
+  max_evaluations?: number;
   /** Set by the operation, never by the caller. */
   interpretation?: boolean;
 }
@@ -81,7 +82,13 @@ export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: Ser
     scoring: {
       passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
       interpretation: query.interpretation
-        ? { effects: true, reasons: true, top: query.top_effects ?? null, below: query.interpret_below ?? null }
+        ? {
+            effects: true,
+            reasons: true,
+            top: query.top_effects ?? null,
+            below: query.interpret_below ?? null,
+            maxEvaluations: query.max_evaluations ?? null,
+          }
         : null,
       limits: streamLimits(limits),
       failOnInvalid: query.on_invalid === 'fail',

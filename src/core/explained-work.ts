@@ -1,0 +1,59 @@
+// How far the work of interpretations has come, and how long the rest takes: measured, because only the evaluations are known beforehand.
+
+/** Rows whose effects are done (parts of rows, too), and the evaluations of the model they took. */
+export interface Explained {
+  rows: number;
+  evaluations: number;
+}
+
+export interface ExplainedProgress extends Explained {
+  /** Rows of the whole input, as far as it was read; estimated until its end. */
+  totalRows: number;
+  /** Of the work, 0 to 1. */
+  share: number;
+  /** From the first rows to the end; null: too little was done to say. */
+  seconds: number | null;
+  secondsLeft: number | null;
+}
+
+/** What is done in less time says little about the rest: code is not optimised yet, and not all workers are at work. */
+const MEASURED_MS = 3000;
+
+export class ExplainedWork {
+  /** Rows that workers were given. */
+  rowsIn = 0;
+  #done: Explained = { rows: 0, evaluations: 0 };
+  /** When the first were done, and how many these were. */
+  #first: { at: number; rows: number } | null = null;
+  #last = 0;
+
+  /** More is done; less, where a worker died and its work is done again. */
+  add({ rows, evaluations }: Explained, now = performance.now()): void {
+    this.#done.rows += rows;
+    this.#done.evaluations += evaluations;
+    this.#first ??= { at: now, rows: this.#done.rows };
+    this.#last = now;
+  }
+
+  get done(): Readonly<Explained> {
+    return this.#done;
+  }
+
+  /** `read`: the share of the input that `rowsIn` are, 0 to 1. null: nothing is interpreted, or nothing is known of the input. */
+  progress(read: number | null): ExplainedProgress | null {
+    if (this.#first === null || read === null || !(read > 0)) return null;
+    const { rows, evaluations } = this.#done;
+    const totalRows = Math.max(this.rowsIn / Math.min(1, read), rows);
+    const ms = this.#last - this.#first.at;
+    const measured = rows - this.#first.rows;
+    const rowMs = ms >= MEASURED_MS && measured > 0 ? ms / measured : null;
+    return {
+      rows,
+      evaluations,
+      totalRows: Math.round(totalRows),
+      share: totalRows > 0 ? Math.min(1, rows / totalRows) : 0,
+      seconds: rowMs === null ? null : (rowMs * totalRows) / 1000,
+      secondsLeft: rowMs === null ? null : (rowMs * (totalRows - rows)) / 1000,
+    };
+  }
+}
