@@ -142,16 +142,24 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
   const regular = source.totalBytes !== null;
   const read = { bytes: 0, text: 0 };
   let chunks: Chunks;
+  let close = source.close;
   let totals: ControlTotals | null = null;
   try {
     totals = from.totals ? await openTotals(from.totals, from) : null;
     const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, stored);
-    chunks = format === 'parquet' ? await parquetOf(from, source, read) : await plainOf(bytes, compression);
+    if (format === 'parquet') {
+      const lines = await parquetOf(from, source, read);
+      chunks = lines.chunks;
+      close = async () => {
+        await lines.close();
+        await source.close();
+      };
+    } else chunks = await plainOf(bytes, compression);
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
   } catch (error) {
-    await source.close();
+    await close();
     throw error;
   }
   const place = planned ? (await import('./shard-source.ts')).placeOfPiece(planned) : null;
@@ -164,7 +172,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     ...(place ? { place } : {}),
     repeatable: regular,
     ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
-    close: source.close,
+    close,
   };
 }
 
@@ -211,26 +219,52 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf(
-  { name, compression, planned }: Endpoint,
+  { name, compression, planned, declared }: Endpoint,
   source: ByteSource,
   read: { bytes: number; text: number },
-): Promise<Chunks> {
+): Promise<{ chunks: Chunks; close(): Promise<void> }> {
   const { totalBytes, slice } = source;
   if (totalBytes === null)
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
-  const { parquetLines } = await import('../io/source/parquet-lines.ts');
+  const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
+  const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const onRead = (bytes: number) => {
     read.bytes += bytes;
   };
-  const file = slice ? { name, byteLength: totalBytes, slice } : name;
-  const lines = parquetLines(file, { groups: planned?.piece.groups, onRead });
-  return (async function* () {
+  const file = slice ? { name, byteLength: totalBytes, read: readBySlices(slice) } : await openRandomAccess(name);
+  const ignored = ignoredBy(declared);
+  let closed = false;
+  const close = async () => {
+    if (!closed && 'close' in file) await file.close();
+    closed = true;
+  };
+  const table = await openParquet(file, { groups: planned?.piece.groups, onRead, ignored }, slice !== undefined).catch(
+    async (error: unknown) => {
+      await close();
+      throw error;
+    },
+  );
+  const lines = new ColumnLines(table);
+  async function* chunks() {
     for await (const chunk of lines) {
       read.text += chunk.length;
       yield chunk;
     }
-  })();
+  }
+  return { chunks: { columns: lines, [Symbol.asyncIterator]: chunks }, close };
+}
+
+const readBySlices =
+  (slice: NonNullable<ByteSource['slice']>) =>
+  async (target: Uint8Array, position: number): Promise<void> => {
+    target.set(await slice(position, position + target.length));
+  };
+
+/** Whether nobody looks at a column of this name. */
+function ignoredBy(declared: InputDeclaration | undefined): (name: string) => boolean {
+  const ignore = declared?.columns?.ignore ?? [];
+  return (name) => ignore === '*' || ignore.includes(name);
 }
 
 export interface SinkOptions {

@@ -184,7 +184,7 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../io/source/parquet-lines.ts');
+  const { rowGroups } = await import('../io/columns/parquet-file.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
   for (const [group, { rows, byte }] of (await rowGroups(name)).entries()) {
