@@ -252,7 +252,14 @@ async function parquetOf(
       yield chunk;
     }
   }
-  return { chunks: { columns: lines, [Symbol.asyncIterator]: chunks }, close };
+  const readInto = async (target: Uint8Array) => {
+    const n = await lines.readInto(target);
+    read.text += n;
+    return n;
+  };
+  // A read of an object has to be waited for.
+  const near = slice === undefined ? { readInto } : {};
+  return { chunks: { columns: lines, ...near, [Symbol.asyncIterator]: chunks }, close };
 }
 
 const readBySlices =

@@ -1,19 +1,37 @@
 // A table of columns as chunks of lines of JSON, and the columns themselves for whoever cuts the lines into blocks.
-import type { BlockColumns, CellRun, ColumnFeed, ColumnRun } from '../../core/block-columns.ts';
+import {
+  type BlockColumns,
+  blockColumns,
+  type CellRun,
+  type ColumnFeed,
+  type ColumnRun,
+  type WordBook,
+  type WordList,
+  wordBook,
+} from '../../core/block-columns.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
-import { longestLine, writeLines } from './line-writer.ts';
+import { LineWriter } from './line-writer.ts';
 
 const CHUNK_BYTES = 256 * 1024;
+
+const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
+  Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);
 
 /** Chunks are valid until the next one is asked for. */
 export class ColumnLines implements AsyncIterable<Uint8Array>, ColumnFeed {
   readonly #source: ColumnSource;
+  /** What is being written: a batch, and of a line that did not fit what is left. */
+  #batch: LineBatch | null = null;
+  #lines: LineWriter | null = null;
+  #apart: Buffer = Buffer.alloc(0);
+  #rest: Buffer = Buffer.alloc(0);
   readonly #free: LineBatch[] = [];
   /** Batches of which rows may still be taken, in order. */
   readonly #held: LineBatch[] = [];
   /** Rows of the first one that were. */
   #taken = 0;
   #keeps = false;
+  #book: { ids: string; book: WordBook } | null = null;
   readonly #beside = new WeakMap<object, SharedArrayBuffer>();
 
   constructor(source: ColumnSource) {
@@ -25,20 +43,35 @@ export class ColumnLines implements AsyncIterable<Uint8Array>, ColumnFeed {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
-    let chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);
-    for (;;) {
-      const batch = this.#free.pop() ?? new LineBatch(this.#source.names);
-      if (!(await this.#source.next(batch))) return;
-      if (this.#keeps) this.#held.push(batch);
-      const longest = longestLine(batch);
-      if (longest > chunk.length) chunk = Buffer.allocUnsafeSlow(longest * 2);
-      for (let from = 0; from < batch.rows; ) {
-        const { row, length } = writeLines(batch, from, chunk, longest);
-        from = row;
-        yield chunk.subarray(0, length);
-      }
-      if (!this.#keeps) this.#free.push(batch);
+    const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+    for (let n = await this.readInto(chunk); n > 0; n = await this.readInto(chunk)) yield chunk.subarray(0, n);
+  }
+
+  /** Reads the next bytes to where they are wanted; gives how many, 0 at the end. */
+  async readInto(target: Uint8Array): Promise<number> {
+    if (this.#rest.length === 0) {
+      if (!this.#lines?.left && !(await this.#next())) return 0;
+      const lines = this.#lines!;
+      if (target.length >= lines.longest) return lines.write(bufferOf(target));
+      if (this.#apart.length < lines.longest) this.#apart = Buffer.allocUnsafeSlow(lines.longest);
+      this.#rest = this.#apart.subarray(0, lines.write(this.#apart.subarray(0, lines.longest)));
     }
+    const n = Math.min(target.length, this.#rest.length);
+    target.set(this.#rest.subarray(0, n));
+    this.#rest = this.#rest.subarray(n);
+    return n;
+  }
+
+  /** Goes on with the next batch; false: there is none. */
+  async #next(): Promise<boolean> {
+    if (this.#batch && !this.#keeps) this.#free.push(this.#batch);
+    this.#batch = null;
+    const batch = this.#free.pop() ?? new LineBatch(this.#source.names);
+    if (!(await this.#source.next(batch))) return false;
+    this.#batch = batch;
+    this.#lines = new LineWriter(batch);
+    if (this.#keeps) this.#held.push(batch);
+    return true;
   }
 
   take(rows: number, lease: object): BlockColumns {
@@ -55,12 +88,17 @@ export class ColumnLines implements AsyncIterable<Uint8Array>, ColumnFeed {
         this.#taken = 0;
       }
     }
-    const memory = new Room(this.#memory(lease, pieces));
     const runs = pieces.map(({ batch, from, to }): ColumnRun => {
-      const cells = batch.columns.map((column) => cellsOf(column, from, to, memory));
-      return { rows: to - from, cells };
+      return { rows: to - from, cells: batch.columns.map((column) => cellsOf(column, from, to)) };
     });
-    return { names: this.#source.names, runs };
+    return blockColumns(this.#source.names, runs, this.#memory(lease, pieces), (lists) => this.#bookOf(lists));
+  }
+
+  /** The lists of a block usually are those of the block before. */
+  #bookOf(lists: readonly WordList[]): WordBook {
+    const ids = lists.map(({ id }) => id).join();
+    if (this.#book?.ids !== ids) this.#book = { ids, book: wordBook(lists) };
+    return this.#book.book;
   }
 
   #memory(lease: object, pieces: readonly { batch: LineBatch; from: number; to: number }[]): SharedArrayBuffer {
@@ -73,33 +111,8 @@ export class ColumnLines implements AsyncIterable<Uint8Array>, ColumnFeed {
   }
 }
 
-/** Arrays one behind the other. */
-class Room {
-  readonly #buffer: SharedArrayBuffer;
-  #at = 0;
-
-  constructor(buffer: SharedArrayBuffer) {
-    this.#buffer = buffer;
-  }
-
-  numbers(values: Float64Array): Float64Array {
-    const out = new Float64Array(this.#buffer, this.#at, values.length);
-    this.#at += out.byteLength;
-    out.set(values);
-    return out;
-  }
-
-  integers(values: Int32Array): Int32Array {
-    const out = new Int32Array(this.#buffer, this.#at, values.length);
-    this.#at += (out.byteLength + 7) & ~7;
-    out.set(values);
-    return out;
-  }
-}
-
-function cellsOf(column: BatchColumn, from: number, to: number, room: Room): CellRun {
-  const { kind, values, codes, fragments, places } = column;
-  if (kind === 'numbers') return { kind, values: room.numbers(values.subarray(from, to)) };
-  if (kind === 'tokens') return { kind, places: room.integers(places.subarray(from * 2, to * 2)) };
-  return { kind, codes: room.integers(codes.subarray(from, to)), words: fragments!.list };
+function cellsOf({ kind, values, codes, fragments, places }: BatchColumn, from: number, to: number): CellRun {
+  if (kind === 'numbers') return { kind, values: values.subarray(from, to) };
+  if (kind === 'tokens') return { kind, places: places.subarray(from * 2, to * 2) };
+  return { kind, codes: codes.subarray(from, to), words: fragments!.list };
 }

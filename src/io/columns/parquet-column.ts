@@ -11,6 +11,9 @@ import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
 
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 
+/** More numbers than that are written anew each time: looking for their texts would miss the cache. */
+const MOST_NUMBER_TEXTS = 4096;
+
 /** What holds the values of the page at hand. */
 type Values = 'plain' | 'codes';
 
@@ -33,6 +36,9 @@ export class ParquetColumn {
   #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
   /** Where the next plain value begins. */
   #at = 0;
+  /** -1: there is no dictionary. */
+  #words = -1;
+  /** null: there is none, or its words are numbers and too many to keep their texts near. */
   #dictionary: Fragments | null = null;
   /** Of a dictionary of numbers that doubles hold. */
   #numbers: Float64Array | null = null;
@@ -47,14 +53,18 @@ export class ParquetColumn {
     this.#optional = element.repetition_type !== 'REQUIRED';
     this.#key = key;
     this.#pages = pages;
-    if (this.#meaning.kind === 'booleans') this.#dictionary = this.#words(['false', 'true']);
+    if (this.#meaning.kind !== 'booleans') return;
+    this.#dictionary = wordsOf(key, ['false', 'true']);
+    this.#words = 2;
   }
 
   /** A row group begins. */
   begin(place: ChunkPlace): void {
     this.#pages.begin(place);
     this.left = 0;
-    if (this.#meaning.kind !== 'booleans') this.#dictionary = this.#numbers = null;
+    if (this.#meaning.kind === 'booleans') return;
+    this.#dictionary = this.#numbers = null;
+    this.#words = -1;
   }
 
   /** Reads the next page with rows; gives the bytes it has in the file. @throws Error */
@@ -87,14 +97,13 @@ export class ParquetColumn {
 
   #takeCodes(out: BatchColumn, rows: number, present: number, level: Int32Array | null): void {
     const { codes, values } = out;
-    const words = this.#dictionary;
-    if (!words) throw new Error('a page has codes, and its column no dictionary');
-    const none = words.count - 1;
+    const none = this.#words;
+    if (none < 0) throw new Error('a page has codes, and its column no dictionary');
     const found = level ? this.#code : codes;
     this.#codes.fill(found, present);
     for (let i = 0; i < present; i++) if (found[i]! >>> 0 >= none) throw new Error('a code is not in its dictionary');
     if (level) for (let i = 0, next = 0; i < rows; i++) codes[i] = level[i] === 1 ? found[next++]! : none;
-    out.fragments = words;
+    out.fragments = this.#dictionary;
     const numbers = this.#numbers;
     out.kind = numbers ? 'numbers' : 'coded';
     if (numbers) for (let i = 0; i < rows; i++) values[i] = numbers[codes[i]!]!;
@@ -156,29 +165,28 @@ export class ParquetColumn {
   #takeDictionary(bytes: Uint8Array, count: number): void {
     if (!(count >= 0 && count <= bytes.length)) throw new Error('a dictionary has no size that can be');
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#words = count;
+    this.#numbers = this.#meaning.kind === 'numbers' ? this.#exactNumbers(view, count, this.#meaning) : null;
+    this.#dictionary = null;
+    if (this.#numbers && count > MOST_NUMBER_TEXTS) return;
     const tokens = new TokenArena(bytes.length + NUMBER_BYTES);
     const ends = new Int32Array(count);
-    let exact = true;
-    const numbers = this.#meaning.kind === 'numbers' ? new Float64Array(count + 1).fill(Number.NaN) : null;
     for (let i = 0, at = 0; i < count; i++) {
-      if (numbers && this.#meaning.kind === 'numbers') {
-        numbers[i] = plainNumber(this.#meaning.read(view, at));
-        exact &&= this.#meaning.digits === null || Math.abs(numbers[i]!) <= Number.MAX_SAFE_INTEGER;
-      }
       at = this.#writeToken(tokens, view, bytes, at);
       ends[i] = tokens.length;
     }
-    this.#numbers = exact ? numbers : null;
     this.#dictionary = new Fragments(this.#key, tokens, ends);
   }
 
-  #words(words: readonly string[]): Fragments {
-    const tokens = new TokenArena();
-    const ends = words.map((word) => {
-      tokens.ascii(word);
-      return tokens.length;
-    });
-    return new Fragments(this.#key, tokens, Int32Array.from(ends));
+  /** The numbers of a dictionary, and none behind them; null: one of them is beyond what doubles hold. */
+  #exactNumbers(view: DataView, count: number, { read, digits }: NumbersMeaning): Float64Array | null {
+    const numbers = new Float64Array(count + 1).fill(Number.NaN);
+    for (let i = 0; i < count; i++) {
+      const value = plainNumber(read(view, i * this.#width));
+      if (digits && Math.abs(value) > Number.MAX_SAFE_INTEGER) return null;
+      numbers[i] = value;
+    }
+    return numbers;
   }
 
   #takePage1({ bytes }: Page, { num_values: rows, encoding, definition_level_encoding: how }: DataPageHeader): void {
@@ -236,6 +244,15 @@ export class ParquetColumn {
       this.#view = new DataView(this.#plain.buffer, this.#plain.byteOffset, this.#plain.byteLength);
     }
   }
+}
+
+function wordsOf(key: Uint8Array, words: readonly string[]): Fragments {
+  const tokens = new TokenArena();
+  const ends = words.map((word) => {
+    tokens.ascii(word);
+    return tokens.length;
+  });
+  return new Fragments(key, tokens, Int32Array.from(ends));
 }
 
 type NumbersMeaning = Extract<Meaning, { kind: 'numbers' }>;
