@@ -2,7 +2,7 @@
 import { glob, stat } from 'node:fs/promises';
 import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
+import { type Compression, type FileFormat, isArrowFile, isColumnar, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
@@ -154,7 +154,10 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
         await lines.close();
         await source.close();
       };
-    } else chunks = await plainOf(bytes, compression);
+    } else {
+      chunks = await plainOf(bytes, compression);
+      if (format === 'arrow') chunks = await arrowOf(chunks, declared, read);
+    }
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
@@ -168,7 +171,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     input: inputFormatOf(from),
     totalBytes: source.totalBytes,
     bytesRead: format === 'parquet' ? () => read.bytes : source.bytesRead,
-    ...(format === 'parquet' ? { textBytes: () => read.text } : {}),
+    ...(isColumnar(format) ? { textBytes: () => read.text } : {}),
     ...(place ? { place } : {}),
     repeatable: regular,
     ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
@@ -262,6 +265,22 @@ async function parquetOf(
   return { chunks: { columns: lines, ...near, [Symbol.asyncIterator]: chunks }, close };
 }
 
+/** An Arrow stream or file, as it comes; its schema is read at once. */
+async function arrowOf(chunks: Chunks, declared: InputDeclaration | undefined, read: { text: number }): Promise<Chunks> {
+  const { openArrow } = await import('../io/columns/arrow-table.ts');
+  const { ColumnLines } = await import('../io/columns/column-lines.ts');
+  const lines = new ColumnLines(await openArrow(chunks, { ignored: ignoredBy(declared) }));
+  return {
+    columns: lines,
+    async *[Symbol.asyncIterator]() {
+      for await (const chunk of lines) {
+        read.text += chunk.length;
+        yield chunk;
+      }
+    },
+  };
+}
+
 const readBySlices =
   (slice: NonNullable<ByteSource['slice']>) =>
   async (target: Uint8Array, position: number): Promise<void> => {
@@ -291,10 +310,10 @@ export interface SinkOptions {
 /** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
-  if (format === 'parquet') {
-    refusePacked(name, compression);
+  if (isColumnar(format)) {
+    if (format === 'parquet') refusePacked(name, compression);
     if (options.passthrough === '*') {
-      throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
+      throw new SluiceError('usage', `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs the names of its columns: name those passed through`);
     }
   }
   const end =
@@ -304,10 +323,14 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   if (end.earlier) await options.goOn?.(end.earlier());
   const bytes = options.stored ? seenSink(end, options.stored) : end;
   const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
-  if (format !== 'parquet') return withOutput(packed, { format, delimiter }, options.from?.written);
+  if (!isColumnar(format)) return withOutput(packed, { format, delimiter }, options.from?.written);
+  const table = { ...options, passthrough: options.passthrough as readonly string[] };
+  if (format === 'arrow') {
+    const { arrowSink } = await import('../io/sink/arrow-sink.ts');
+    return withOutput(arrowSink(packed, table, isArrowFile(name)), { format: 'ndjson', delimiter });
+  }
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
-  const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });
-  return withOutput(sink, { format: 'ndjson', delimiter });
+  return withOutput(parquetSink(bytes, table), { format: 'ndjson', delimiter });
 }
 
 /** The same sink, with the format it takes. `before`: bytes that were written to it earlier. */

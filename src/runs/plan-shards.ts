@@ -152,6 +152,7 @@ async function cutFile(
   { recordBytes, blockBytes }: { recordBytes: number; blockBytes: number },
 ): Promise<CutFile> {
   if (isWhole(input)) return cutWholeFile(input, bytes, bounds);
+  if (input.format === 'arrow') throw new SluiceError('usage', `${input.name}: Arrow is not divided; write Parquet`);
   if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
   const { name } = input;
   const found = await findMarks(name, {

@@ -32,6 +32,7 @@ const PACKAGES: Record<string, string[]> = {
   selfsigned: ['doors/http'],
   avsc: ['kafka/schemas'],
   protobufjs: ['kafka/schemas'],
+  '@uwdata/flechette': ['io/columns', 'io/sink'],
   hyparquet: ['io/columns'],
   'hyparquet-compressors': ['io/columns'],
   'hyparquet-writer': ['io/sink'],
