@@ -29,6 +29,7 @@ export function declaredContradictions(
   if (source.type !== 'kafka') {
     judgeHeader(source, format, say);
     if (format === 'parquet' && source.encoding !== undefined) say('encoding', 'a Parquet file is no text');
+    if (format === 'arrow' && source.encoding !== undefined) say('encoding', 'Arrow is no text');
   }
   judgeNames(source, passthrough, say);
   return found;

@@ -105,8 +105,10 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
   if (source.type === 'kafka') {
     const format = sink.format ?? namedFormat(sink.path).format ?? 'ndjson';
     if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
-  } else if (formatOf(sink) === 'parquet') {
-    if (score.passthrough === '*') say('score', 'passthrough: a Parquet file needs the names of its columns');
+  } else if (score.passthrough === '*') {
+    const format = formatOf(sink);
+    if (format === 'parquet') say('score', 'passthrough: a Parquet file needs the names of its columns');
+    if (format === 'arrow') say('score', 'passthrough: Arrow needs the names of its columns');
   }
 }
 

@@ -1,4 +1,5 @@
 // A block: many whole records as bytes with their position; the unit of work, of backpressure and of ordering.
+import type { BlockColumns } from './block-columns.ts';
 
 /** Why the cutter already knows that a record is bad (0: it does not). */
 export const RECORD_OK = 0;
@@ -34,6 +35,8 @@ export interface Block {
   readonly length: number;
   /** Offset in the input at which the next block begins: all before it has been consumed. */
   readonly inputEnd: number;
+  /** The cells of the records, where they came as columns. */
+  readonly columns?: BlockColumns;
 }
 
 /** Number of records in a block. */

@@ -4,8 +4,15 @@
 export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 export type TextFormat = (typeof TEXT_FORMATS)[number];
 
-export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet'] as const;
+export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet', 'arrow'] as const;
 export type FileFormat = (typeof FILE_FORMATS)[number];
+
+/** Whether a format holds columns instead of records. */
+export const isColumnar = (format: FileFormat): format is 'parquet' | 'arrow' =>
+  format === 'parquet' || format === 'arrow';
+
+/** Endings of Arrow files that have a table of contents at their end; others are streams. */
+const ARROW_FILE_ENDINGS = new Set(['.arrow', '.feather']);
 
 export const COMPRESSIONS = ['none', 'gzip', 'zstd'] as const;
 export type Compression = (typeof COMPRESSIONS)[number];
@@ -20,6 +27,9 @@ const FORMAT_ENDINGS = new Map<string, FileFormat>([
   ['.jsonl', 'ndjson'],
   ['.json', 'json'],
   ['.parquet', 'parquet'],
+  ['.arrow', 'arrow'],
+  ['.arrows', 'arrow'],
+  ['.feather', 'arrow'],
 ]);
 const COMPRESSION_ENDINGS = new Map<string, Compression>([
   ['.gz', 'gzip'],
@@ -38,6 +48,9 @@ export interface NamedFormat {
   /** File name without folder and endings. */
   stem: string;
 }
+
+/** Whether an Arrow output of this name is a file, which can be read from anywhere, and no stream. */
+export const isArrowFile = (name: string): boolean => ARROW_FILE_ENDINGS.has(namedFormat(name).ending.toLowerCase());
 
 /** What the name of a file says; endings in any case. */
 export function namedFormat(file: string): NamedFormat {

@@ -8,6 +8,7 @@ interface ForeignContent {
   advice: string;
 }
 
+const GIVE_ARROW = 'give it with the ending .arrow or `format: arrow`';
 const UNPACK = 'unpack it first';
 const SAVE_AS = 'save it as CSV in UTF-8';
 const packed = (name: string): string => `say so: the ending .${name}, \`compression\`, or Content-Encoding`;
@@ -30,8 +31,8 @@ const SIGNATURES: readonly [bytes: readonly number[], name: string, advice: stri
   [ascii('PK\x03\x04'), 'a ZIP archive or an Excel workbook (.xlsx)', 'unpack it, or save the sheet as CSV in UTF-8'],
   [[0xd0, 0xcf, 0x11, 0xe0], 'an Excel workbook (.xls)', SAVE_AS],
   [ascii('PAR1\x15'), 'a Parquet file', 'give it with the ending .parquet or `format: parquet`'],
-  [ascii('ARROW1\0'), 'an Arrow file', 'save it as Parquet or CSV'],
-  [[0xff, 0xff, 0xff, 0xff], 'an Arrow stream', 'save it as Parquet or CSV'],
+  [ascii('ARROW1\0'), 'an Arrow file', GIVE_ARROW],
+  [[0xff, 0xff, 0xff, 0xff], 'an Arrow stream', GIVE_ARROW],
   [ascii('FEA1\0'), 'a Feather file', 'save it as Parquet or CSV'],
   [ascii('ORC\x0a'), 'an ORC file', 'save it as Parquet or CSV'],
   [ascii('Obj\x01'), 'an Avro file', 'save it as NDJSON, Parquet or CSV'],

@@ -6,7 +6,7 @@ import type { ScoredPart } from './protocol.ts';
 import type { StreamKind } from './stream-kinds.ts';
 
 /** What a worker needs of a block. */
-export type JobBlock = Pick<Block, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte'>;
+export type JobBlock = Pick<Block, 'slab' | 'spans' | 'faults' | 'lines' | 'firstRow' | 'firstByte' | 'columns'>;
 
 export interface BlockJob {
   id: number;

@@ -2,11 +2,11 @@
 import type { FromWorker, ScoreJob } from './protocol.ts';
 
 /** A job as it goes over the channel: the bytes of its records and nothing else of the slab. */
-export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled'> {
+export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled' | 'columns'> {
   slab: Uint8Array;
 }
 
-export function packed({ recycled: _, ...job }: ScoreJob): PackedJob {
+export function packed({ recycled: _, columns: __, ...job }: ScoreJob): PackedJob {
   const { spans } = job;
   const first = spans[0] ?? 0;
   const last = spans.at(-1) ?? 0;

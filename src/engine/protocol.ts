@@ -1,5 +1,6 @@
 // Messages between the main thread and the scoring workers.
 import type { Rejection } from '../core/batch.ts';
+import type { BlockColumns } from '../core/block-columns.ts';
 import type { ErrorCode } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
@@ -47,6 +48,8 @@ export interface ScoreJob {
   lines: Int32Array;
   firstRow: number;
   firstByte: number;
+  /** The cells of the records, where they came as columns; not to a process. */
+  columns?: BlockColumns;
   /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }

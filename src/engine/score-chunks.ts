@@ -12,6 +12,7 @@ import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/d
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
+import { besideColumns } from '../io/source/beside-columns.ts';
 import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
@@ -128,7 +129,9 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
       : { middle: options.place !== undefined }),
     ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
   });
-  const cut = options.place ? movedBlocks(blocks, options.place) : blocks;
+  const feed = decoderOverride() === null ? options.chunks.columns : undefined;
+  const whole = feed ? besideColumns(blocks, feed) : blocks;
+  const cut = options.place ? movedBlocks(whole, options.place) : whole;
   try {
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();

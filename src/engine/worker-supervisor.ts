@@ -189,7 +189,7 @@ export class WorkerSupervisor {
   /** `recycled`: a buffer for the answer to be written to. */
   send(member: SupervisedWorker, job: BlockJob, recycled: ArrayBuffer | null): void {
     const { kind } = job.stream;
-    const { slab, spans, faults, lines, firstRow, firstByte } = job.block;
+    const { slab, spans, faults, lines, firstRow, firstByte, columns } = job.block;
     const spec = member.kinds.has(kind.id) ? null : kind.spec;
     const message: ScoreJob = {
       type: 'score',
@@ -203,6 +203,7 @@ export class WorkerSupervisor {
       firstRow,
       firstByte,
       recycled,
+      ...(columns ? { columns } : {}),
     };
     member.kinds.add(kind.id);
     member.jobs.push(job);

@@ -32,6 +32,7 @@ export function declarationOf(source: DeclaringSource): InputDeclaration | null 
 /** Of a pattern only the name of a file tells its format. @throws SluiceError usage: what was declared is not for this one */
 export function refuseUnfit({ encoding, columns }: InputDeclaration, format: FileFormat): void {
   if (encoding !== null && format === 'parquet') throw new SluiceError('usage', 'encoding: a Parquet file is no text');
+  if (encoding !== null && format === 'arrow') throw new SluiceError('usage', 'encoding: Arrow is no text');
   if (columns?.names && format !== 'csv' && format !== 'tsv') {
     throw new SluiceError('usage', 'columns: names are for csv and tsv, where there may be no header row');
   }

@@ -2,7 +2,7 @@
 import { glob, stat } from 'node:fs/promises';
 import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import { type Compression, type FileFormat, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
+import { type Compression, type FileFormat, isArrowFile, isColumnar, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
@@ -142,16 +142,27 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
   const regular = source.totalBytes !== null;
   const read = { bytes: 0, text: 0 };
   let chunks: Chunks;
+  let close = source.close;
   let totals: ControlTotals | null = null;
   try {
     totals = from.totals ? await openTotals(from.totals, from) : null;
     const bytes = seen(totals?.stored(source.chunks) ?? source.chunks, stored);
-    chunks = format === 'parquet' ? await parquetOf(from, source, read) : await plainOf(bytes, compression);
+    if (format === 'parquet') {
+      const lines = await parquetOf(from, source, read);
+      chunks = lines.chunks;
+      close = async () => {
+        await lines.close();
+        await source.close();
+      };
+    } else {
+      chunks = await plainOf(bytes, compression);
+      if (format === 'arrow') chunks = await arrowOf(chunks, declared, read);
+    }
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
   } catch (error) {
-    await source.close();
+    await close();
     throw error;
   }
   const place = planned ? (await import('./shard-source.ts')).placeOfPiece(planned) : null;
@@ -160,11 +171,11 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     input: inputFormatOf(from),
     totalBytes: source.totalBytes,
     bytesRead: format === 'parquet' ? () => read.bytes : source.bytesRead,
-    ...(format === 'parquet' ? { textBytes: () => read.text } : {}),
+    ...(isColumnar(format) ? { textBytes: () => read.text } : {}),
     ...(place ? { place } : {}),
     repeatable: regular,
     ...(totals ? { checkTotals: (rows: number) => totals.check(rows) } : {}),
-    close: source.close,
+    close,
   };
 }
 
@@ -211,26 +222,75 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf(
-  { name, compression, planned }: Endpoint,
+  { name, compression, planned, declared }: Endpoint,
   source: ByteSource,
   read: { bytes: number; text: number },
-): Promise<Chunks> {
+): Promise<{ chunks: Chunks; close(): Promise<void> }> {
   const { totalBytes, slice } = source;
   if (totalBytes === null)
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
-  const { parquetLines } = await import('../io/source/parquet-lines.ts');
+  const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
+  const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const onRead = (bytes: number) => {
     read.bytes += bytes;
   };
-  const file = slice ? { name, byteLength: totalBytes, slice } : name;
-  const lines = parquetLines(file, { groups: planned?.piece.groups, onRead });
-  return (async function* () {
+  const file = slice ? { name, byteLength: totalBytes, read: readBySlices(slice) } : await openRandomAccess(name);
+  const ignored = ignoredBy(declared);
+  let closed = false;
+  const close = async () => {
+    if (!closed && 'close' in file) await file.close();
+    closed = true;
+  };
+  const table = await openParquet(file, { groups: planned?.piece.groups, onRead, ignored }, slice !== undefined).catch(
+    async (error: unknown) => {
+      await close();
+      throw error;
+    },
+  );
+  const lines = new ColumnLines(table);
+  async function* chunks() {
     for await (const chunk of lines) {
       read.text += chunk.length;
       yield chunk;
     }
-  })();
+  }
+  const readInto = async (target: Uint8Array) => {
+    const n = await lines.readInto(target);
+    read.text += n;
+    return n;
+  };
+  // A read of an object has to be waited for.
+  const near = slice === undefined ? { readInto } : {};
+  return { chunks: { columns: lines, ...near, [Symbol.asyncIterator]: chunks }, close };
+}
+
+/** An Arrow stream or file, as it comes; its schema is read at once. */
+async function arrowOf(chunks: Chunks, declared: InputDeclaration | undefined, read: { text: number }): Promise<Chunks> {
+  const { openArrow } = await import('../io/columns/arrow-table.ts');
+  const { ColumnLines } = await import('../io/columns/column-lines.ts');
+  const lines = new ColumnLines(await openArrow(chunks, { ignored: ignoredBy(declared) }));
+  return {
+    columns: lines,
+    async *[Symbol.asyncIterator]() {
+      for await (const chunk of lines) {
+        read.text += chunk.length;
+        yield chunk;
+      }
+    },
+  };
+}
+
+const readBySlices =
+  (slice: NonNullable<ByteSource['slice']>) =>
+  async (target: Uint8Array, position: number): Promise<void> => {
+    target.set(await slice(position, position + target.length));
+  };
+
+/** Whether nobody looks at a column of this name. */
+function ignoredBy(declared: InputDeclaration | undefined): (name: string) => boolean {
+  const ignore = declared?.columns?.ignore ?? [];
+  return (name) => ignore === '*' || ignore.includes(name);
 }
 
 export interface SinkOptions {
@@ -250,10 +310,10 @@ export interface SinkOptions {
 /** Opens an output. Of a file, `commit` says that it is whole: it becomes final with its set. @throws SluiceError output_unwritable | output_exists_as_folder | usage */
 export async function openSink(to: Endpoint, options: SinkOptions): Promise<OpenSink> {
   const { name, format, compression, delimiter } = to;
-  if (format === 'parquet') {
-    refusePacked(name, compression);
+  if (isColumnar(format)) {
+    if (format === 'parquet') refusePacked(name, compression);
     if (options.passthrough === '*') {
-      throw new SluiceError('usage', 'a Parquet file needs the names of its columns: name those passed through');
+      throw new SluiceError('usage', `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs the names of its columns: name those passed through`);
     }
   }
   const end =
@@ -263,10 +323,14 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   if (end.earlier) await options.goOn?.(end.earlier());
   const bytes = options.stored ? seenSink(end, options.stored) : end;
   const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
-  if (format !== 'parquet') return withOutput(packed, { format, delimiter }, options.from?.written);
+  if (!isColumnar(format)) return withOutput(packed, { format, delimiter }, options.from?.written);
+  const table = { ...options, passthrough: options.passthrough as readonly string[] };
+  if (format === 'arrow') {
+    const { arrowSink } = await import('../io/sink/arrow-sink.ts');
+    return withOutput(arrowSink(packed, table, isArrowFile(name)), { format: 'ndjson', delimiter });
+  }
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
-  const sink = parquetSink(bytes, { ...options, passthrough: options.passthrough as readonly string[] });
-  return withOutput(sink, { format: 'ndjson', delimiter });
+  return withOutput(parquetSink(bytes, table), { format: 'ndjson', delimiter });
 }
 
 /** The same sink, with the format it takes. `before`: bytes that were written to it earlier. */

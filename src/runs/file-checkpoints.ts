@@ -1,5 +1,6 @@
 // Checkpoints of one input on its way into a file: every few seconds, what is written so far is brought to the disk, and then a
 // journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
+import { isColumnar } from '../core/file-format.ts';
 import { stat } from 'node:fs/promises';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { isFull } from '../core/file-errors.ts';
@@ -89,7 +90,10 @@ async function obstacleOf({ input, output, list, shared }: CheckpointOptions) {
   }
   if (output === null) return { refused: true, why: 'only what goes into files can be gone on with' };
   if (output.name === STDIO) return { refused: true, why: 'standard output cannot be gone on with' };
-  if (output.format === 'parquet') return { refused: false, why: 'a Parquet file is written from its beginning' };
+  if (isColumnar(output.format)) {
+    const what = output.format === 'parquet' ? 'a Parquet file' : 'an Arrow table';
+    return { refused: false, why: `${what} is written from its beginning` };
+  }
   if (shared) {
     return { refused: false, why: 'one list of rejected rows is that of several inputs; put {name} into its path' };
   }

@@ -152,6 +152,7 @@ async function cutFile(
   { recordBytes, blockBytes }: { recordBytes: number; blockBytes: number },
 ): Promise<CutFile> {
   if (isWhole(input)) return cutWholeFile(input, bytes, bounds);
+  if (input.format === 'arrow') throw new SluiceError('usage', `${input.name}: Arrow is not divided; write Parquet`);
   if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
   const { name } = input;
   const found = await findMarks(name, {
@@ -184,7 +185,7 @@ async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly 
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
-  const { rowGroups } = await import('../io/source/parquet-lines.ts');
+  const { rowGroups } = await import('../io/columns/parquet-file.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
   for (const [group, { rows, byte }] of (await rowGroups(name)).entries()) {

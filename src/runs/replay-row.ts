@@ -1,4 +1,5 @@
 // One row of an output scored again, with the package that its manifest names: the bits have to be those that were written.
+import { isColumnar } from '../core/file-format.ts';
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
@@ -37,7 +38,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
     throw new SluiceError('verification_failed', `${named}, and that of ${model.ref} is ${model.sha256}`);
   }
   const to = outputEnd(predicate, output);
-  if (to.format === 'json' || to.format === 'parquet') {
+  if (to.format === 'json' || isColumnar(to.format)) {
     throw new SluiceError('usage', `answers in ${to.format} are no lines: replay reads csv, tsv and ndjson`);
   }
   const from = inputEnd(predicate, input ?? besideStored(output, predicate.input.name));

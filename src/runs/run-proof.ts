@@ -1,5 +1,6 @@
 // What a run from a file into a file leaves as proof: it sees both ends and the list while they pass, and writes the manifest.
 
+import { isColumnar } from '../core/file-format.ts';
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
@@ -72,12 +73,12 @@ export class RunProof {
     this.#blocks = [...(of.earlier ?? [])];
     this.#taken = this.#blocks.length;
     const { format, compression, declared, totals, planned } = of.input;
-    const asStored = compression === 'none' && !declared?.encoding && !totals?.trailer;
+    const asStored = compression === 'none' && format !== 'arrow' && !declared?.encoding && !totals?.trailer;
     this.#before = planned && planned.piece.from > 0 ? planned.file.head.bytes : 0;
     // A plan has hashed what is stored.
     this.#inputStored = asStored || planned ? null : new ByteDigest();
-    this.#input = format === 'parquet' || (planned && asStored) ? new LineWitness() : new ByteWitness();
-    this.#output = of.output.format === 'parquet' ? null : new ByteWitness();
+    this.#input = isColumnar(format) || (planned && asStored) ? new LineWitness() : new ByteWitness();
+    this.#output = isColumnar(of.output.format) ? null : new ByteWitness();
     this.#outputStored = of.output.compression === 'none' && this.#output ? null : new ByteDigest();
   }
 

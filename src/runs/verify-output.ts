@@ -1,5 +1,6 @@
 // Checks an output against its manifest, offline: the manifest itself, the output, its list of rejected rows, and what else is at hand.
 
+import { isColumnar } from '../core/file-format.ts';
 import type { KeyObject } from 'node:crypto';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
@@ -179,7 +180,7 @@ function rowIn(record: string, delimiter: string, column: number): number | null
 
 function inputRecords(predicate: Predicate): Records {
   const { format, delimiter } = inputEnd(predicate, '');
-  if (format === 'ndjson' || format === 'parquet') return { delimiter: null, header: false, rowOf: null };
+  if (format === 'ndjson' || isColumnar(format)) return { delimiter: null, header: false, rowOf: null };
   if (format === 'json') return { delimiter: 'none', header: false, rowOf: null };
   const said = predicate.options.source as { header?: boolean };
   return { delimiter, header: said.header !== false, rowOf: null };

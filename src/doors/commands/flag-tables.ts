@@ -13,7 +13,7 @@ export const COMMAND_TABLES = {
       {"name":"shard","value":"n","description":"which shard of the plan, from 0; default: $JOB_COMPLETION_INDEX","number":{"whole":true,"min":0,"max":99999}},
       {"name":"output","short":"o","value":"file","description":"where predictions go; - for standard output","default":"-","complete":"file"},
       {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name; nowhere for standard output","complete":"file"},
-      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
       {"name":"columns","value":"names","description":"the input has no header row; its fields in their order: a,b,c"},
@@ -28,7 +28,7 @@ export const COMMAND_TABLES = {
       {"name":"expect-rows","value":"n","description":"applications that the input has to have","number":{"whole":true,"min":0,"max":1000000000000}},
       {"name":"expect-sha256","value":"hex","description":"SHA-256 that the input as it is stored has to have, hexadecimal"},
       {"name":"control-file","value":"file","description":"file that says rows=N and sha256=HEX of the input, in lines or separated by semicolons; {path}: that of the input","complete":"file"},
-      {"name":"format","value":"name","description":"format of the output; default: by the name of the output, else delimited like the input","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"format","value":"name","description":"format of the output; default: by the name of the output, else delimited like the input","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"compression","value":"name","description":"compression of the output; default: by the name of the output","choices":["none","gzip","zstd"]},
       {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
       {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
@@ -74,7 +74,7 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"shards","value":"n","description":"how many; default: as many as --by needs","number":{"whole":true,"min":1,"max":100000}},
       {"name":"output","short":"o","value":"file","description":"where the plan goes; - for standard output","default":"plan.json","complete":"file"},
-      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
@@ -118,7 +118,7 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"row","value":"n","description":"data row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
-      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
       {"name":"columns","value":"names","description":"the input has no header row; its fields in their order: a,b,c"},
       {"name":"rename","value":"pairs","description":"columns that the input calls otherwise: column=name there, …"},
@@ -484,9 +484,9 @@ export const COMMAND_TABLES = {
       {"name":"model-column","value":"column","description":"column of the predictions that holds id:version"},
       {"name":"probability","value":"column","description":"column with the probability of the positive class","default":"probability"},
       {"name":"on-duplicate","value":"what","description":"a key that is there twice ends the command, or the last row counts; default: refuse for files, last for topics","choices":["refuse","last"]},
-      {"name":"format","value":"name","description":"format of the predictions; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"format","value":"name","description":"format of the predictions; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
-      {"name":"labels-format","value":"name","description":"format of the labels; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet"]},
+      {"name":"labels-format","value":"name","description":"format of the labels; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
       {"name":"labels-delimiter","value":"name","description":"delimiter of CSV; default: tab for .tsv and .tab, else comma","choices":["tab","comma","semicolon","pipe"]},
       {"name":"output","short":"o","value":"file","description":"where the report goes as JSON","complete":"file"},
       {"name":"metrics-file","value":"file","description":"leave the metrics there, for a collector of text files","complete":"file"},
@@ -554,7 +554,7 @@ export interface ScoreFlags {
   shard?: number;
   output: string;
   rejects?: string;
-  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   inputCompression?: 'none' | 'gzip' | 'zstd';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   columns?: string;
@@ -569,7 +569,7 @@ export interface ScoreFlags {
   expectRows?: number;
   expectSha256?: string;
   controlFile?: string;
-  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   compression?: 'none' | 'gzip' | 'zstd';
   passthrough?: string;
   interpretation?: boolean;
@@ -612,7 +612,7 @@ export interface ScoreFlags {
 export interface PlanFlags {
   shards?: number;
   output: string;
-  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   inputCompression?: 'none' | 'gzip' | 'zstd';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   maxRowBytes?: number;
@@ -650,7 +650,7 @@ export interface MergeFlags {
 export interface ExplainFlags {
   row: number;
   model: string;
-  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   columns?: string;
   rename?: string;
@@ -935,9 +935,9 @@ export interface OutcomesFlags {
   modelColumn?: string;
   probability: string;
   onDuplicate?: 'refuse' | 'last';
-  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  format?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
-  labelsFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet';
+  labelsFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
   labelsDelimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
   output?: string;
   metricsFile?: string;

@@ -1,4 +1,5 @@
 // `sluice score --plan`: the run of one shard, of flags and plan. What decides where records end is said by the plan alone.
+import { isColumnar } from '../../core/file-format.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
@@ -59,7 +60,7 @@ export async function specOfShard(
   const delimiter = Object.entries(DELIMITERS).find(([, mark]) => mark === first.delimiter)![0] as DelimiterName;
   const said = { ...options, output, inputFormat: first.format, inputCompression: first.compression, delimiter };
   const spec = specOf(first.name, { ...said, maxRowBytes: plan.record_bytes, blockBytes: plan.block_bytes });
-  if (spec.sink.type === 'file' && (spec.sink.format === 'json' || spec.sink.format === 'parquet')) {
+  if (spec.sink.type === 'file' && (spec.sink.format === 'json' || isColumnar(spec.sink.format ?? 'csv'))) {
     throw new SluiceError('usage', `parts of ${spec.sink.format} cannot be joined: write csv, tsv or ndjson`);
   }
   // Whether anything was scored is asked of all shards together, when they are merged.

@@ -150,6 +150,7 @@ function endpointSaid(flag: string, name: string, { format, delimiter, otherwise
 /** What goes to standard output, or to a name without an ending, is like what came in. */
 function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
   if (format === 'parquet') return 'ndjson';
+  if (format === 'arrow') return 'arrow';
   if (format === 'json' || format === 'ndjson') return format;
   return delimiter === 'tab' ? 'tsv' : 'csv';
 }

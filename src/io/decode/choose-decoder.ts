@@ -2,6 +2,7 @@
 import type { DeclaredColumns, TextRules } from '../../core/input-declaration.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
+import { ColumnsDecoder } from './columns-decoder.ts';
 import { ConstantColumns } from './constant-columns.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
@@ -46,9 +47,11 @@ function decoderOf(
   direct: DirectEncoding | null,
 ): Decoder {
   if (input.format === 'json') {
-    return choice !== 'reference' && JsonBytesDecoder.serves(readers, input.layout)
+    if (choice === 'reference') return new JsonDecoder(readers, input.layout);
+    const records = JsonBytesDecoder.serves(readers, input.layout)
       ? new JsonBytesDecoder(readers, input.layout)
       : new JsonDecoder(readers, input.layout);
+    return new ColumnsDecoder(readers, input.layout, records);
   }
   return choice !== 'reference' && DelimitedDecoder.serves(input.layout)
     ? new DelimitedDecoder(

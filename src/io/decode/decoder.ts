@@ -13,7 +13,7 @@ import {
 import type { ErrorCode } from '../../core/errors.ts';
 
 /** What a decoder needs of a block; sub-blocks share the slab with the block they are part of. */
-export type RecordSlice = Pick<Block, 'slab' | 'spans' | 'faults'>;
+export type RecordSlice = Pick<Block, 'slab' | 'spans' | 'faults' | 'columns'>;
 
 export interface Decoder {
   /**

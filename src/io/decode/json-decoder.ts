@@ -103,6 +103,11 @@ export class JsonDecoder implements Decoder {
     return null;
   }
 
+  /** Whether an object of these keys would be rejected for one that it has. */
+  refusesKeys(keys: readonly string[]): boolean {
+    return keys.length > this.#layout.maxColumns || this.#wrongKey(keys.map((key) => ({ key, token: '' }))) !== null;
+  }
+
   #wrongKey(members: readonly Member[]): RecordFault | null {
     const { passthrough, reserved, outcome } = this.#layout;
     const seen = new Set<string>();

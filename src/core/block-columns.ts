@@ -1,0 +1,140 @@
+// The columns of a block beside the bytes of its records: values and dictionary codes that need not be read from text again.
+
+/** Tokens of JSON that codes stand for, one behind the other; the last one is `null`. */
+export interface WordList {
+  /** No other list of the process has it. */
+  readonly id: number;
+  readonly bytes: Uint8Array;
+  /** One past the last byte of each token. */
+  readonly ends: Int32Array;
+}
+
+/**
+ * The cells of one column in a run of rows. numbers: NaN is null. coded: the code of a word. tokens: first byte and one past the
+ * last byte of a token of JSON, counted from the first byte of its record.
+ */
+export type CellRun =
+  | { readonly kind: 'numbers'; readonly values: Float64Array }
+  | { readonly kind: 'coded'; readonly codes: Int32Array; readonly words: WordList }
+  | { readonly kind: 'tokens'; readonly places: Int32Array };
+
+/** Rows whose cells are held in the same way. */
+export interface ColumnRun {
+  readonly rows: number;
+  /** In the order of the names. */
+  readonly cells: readonly CellRun[];
+}
+
+/**
+ * What the records of a block say, a second time: whoever has no use for it reads the records. Few objects, because each one costs
+ * a message to a worker more than its bytes do: `runsOf` makes the runs of them.
+ */
+export interface BlockColumns {
+  readonly names: readonly string[];
+  /** Per run: rows, and per column its kind, where its cells begin in `memory`, and which word list they are coded by. */
+  readonly shape: Int32Array;
+  readonly memory: SharedArrayBuffer;
+  /** All word lists, in shared memory. */
+  readonly words: WordBook | null;
+}
+
+export interface WordBook {
+  /** Per list: its id, words, and where its ends and its bytes begin and how many these are. */
+  readonly shape: Int32Array;
+  readonly memory: SharedArrayBuffer;
+}
+
+const NUMBERS = 0;
+const CODED = 1;
+const TOKENS = 2;
+/** Numbers that a shape has per column of a run, and per list. */
+const PER_COLUMN = 3;
+const PER_LIST = 5;
+
+const aligned = (bytes: number): number => (bytes + 7) & ~7;
+
+/** Runs in memory that was given for them, of at least 8 bytes a cell. */
+export function blockColumns(
+  names: readonly string[],
+  runs: readonly ColumnRun[],
+  memory: SharedArrayBuffer,
+  bookOf: (lists: readonly WordList[]) => WordBook,
+): BlockColumns {
+  const shape: number[] = [];
+  const lists = new Map<number, WordList>();
+  const places = new Map<number, number>();
+  let at = 0;
+  const put = (values: Float64Array | Int32Array): number => {
+    const from = at;
+    if (values instanceof Float64Array) new Float64Array(memory, from, values.length).set(values);
+    else new Int32Array(memory, from, values.length).set(values);
+    at = aligned(at + values.byteLength);
+    return from;
+  };
+  for (const { rows, cells } of runs) {
+    shape.push(rows);
+    for (const cell of cells) {
+      if (cell.kind === 'numbers') shape.push(NUMBERS, put(cell.values), 0);
+      else if (cell.kind === 'tokens') shape.push(TOKENS, put(cell.places), 0);
+      else {
+        const { id } = cell.words;
+        if (!places.has(id)) places.set(id, places.size);
+        lists.set(id, cell.words);
+        shape.push(CODED, put(cell.codes), places.get(id)!);
+      }
+    }
+  }
+  const words = lists.size === 0 ? null : bookOf([...lists.values()]);
+  return { names, shape: Int32Array.from(shape), memory, words };
+}
+
+export function wordBook(lists: readonly WordList[]): WordBook {
+  const bytes = lists.reduce((sum, list) => sum + aligned(list.bytes.length) + aligned(list.ends.byteLength), 0);
+  const memory = new SharedArrayBuffer(bytes);
+  let at = 0;
+  const shape = lists.flatMap(({ id, bytes, ends }) => {
+    const from = at;
+    new Int32Array(memory, from, ends.length).set(ends);
+    at += aligned(ends.byteLength);
+    const text = at;
+    new Uint8Array(memory, text, bytes.length).set(bytes);
+    at += aligned(bytes.length);
+    return [id, ends.length, from, text, bytes.length];
+  });
+  return { shape: Int32Array.from(shape), memory };
+}
+
+function listsOf({ shape, memory }: WordBook): WordList[] {
+  const lists: WordList[] = [];
+  for (let i = 0; i < shape.length; i += PER_LIST) {
+    const [id, count, ends, text, length] = shape.subarray(i, i + PER_LIST);
+    lists.push({ id: id!, ends: new Int32Array(memory, ends!, count!), bytes: new Uint8Array(memory, text!, length!) });
+  }
+  return lists;
+}
+
+/** The runs of a block; together they have its rows, in order. */
+export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun[] {
+  const lists = words ? listsOf(words) : [];
+  const runs: ColumnRun[] = [];
+  for (let i = 0; i < shape.length; ) {
+    const rows = shape[i++]!;
+    const cells = names.map((): CellRun => {
+      const [kind, from, list] = shape.subarray(i, i + PER_COLUMN);
+      i += PER_COLUMN;
+      if (kind === NUMBERS) return { kind: 'numbers', values: new Float64Array(memory, from!, rows) };
+      if (kind === TOKENS) return { kind: 'tokens', places: new Int32Array(memory, from!, rows * 2) };
+      return { kind: 'coded', codes: new Int32Array(memory, from!, rows), words: lists[list!]! };
+    });
+    runs.push({ rows, cells });
+  }
+  return runs;
+}
+
+/** Gives the columns of lines that were read, once it has been asked to keep them. */
+export interface ColumnFeed {
+  /** From now on the columns of all lines are kept until they are taken. */
+  keep(): void;
+  /** The columns of the next `rows` lines. They lie in memory that belongs to the lease: they are valid as long as it is held. */
+  take(rows: number, lease: object): BlockColumns;
+}

@@ -1,0 +1,219 @@
+// One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
+import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
+import { Fragments, TokenArena } from './fragments.ts';
+import type { BatchColumn } from './line-batch.ts';
+import { NUMBER_BYTES, writeNumber } from './number-text.ts';
+import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
+
+const NESTED = new Set<number>([
+  Type.List,
+  Type.Struct,
+  Type.Union,
+  Type.FixedSizeList,
+  Type.Map,
+  Type.LargeList,
+  Type.ListView,
+  Type.LargeListView,
+  Type.Interval,
+]);
+
+/** Whether a column has one value a row. */
+export function isFlat(type: DataType): boolean {
+  if (type.typeId === Type.Dictionary) return isFlat(type.dictionary);
+  return !NESTED.has(type.typeId) && !(type.typeId === Type.RunEndEncoded && !isFlat(type.children[1]!.type));
+}
+
+const DAY_MS = 86_400_000;
+/** Units of Arrow: second, millisecond, microsecond, nanosecond. */
+const PER_MS = [0.001, 1, 1000, 1_000_000] as const;
+
+/** Writes the value of a row as a token. */
+type WriteToken = (to: TokenArena, row: number) => void;
+
+export class ArrowColumn {
+  readonly #key: Uint8Array;
+  #type: DataType | null = null;
+  #batch: Batch<unknown> | null = null;
+  #row = 0;
+  #fragments: Fragments | null = null;
+  /** Of which edition the fragments are. */
+  #edition = -1;
+  #token: WriteToken = () => {};
+
+  constructor(key: Uint8Array) {
+    this.#key = key;
+  }
+
+  /** A record batch begins; `edition`: other than before where a dictionary may have changed. */
+  begin(batch: Batch<unknown>, type: DataType, edition: number): void {
+    this.#batch = batch;
+    this.#type = type;
+    this.#row = 0;
+    if (type.typeId === Type.Dictionary) {
+      if (edition !== this.#edition) this.#fragments = wordsOf(this.#key, dictionaryOf(batch));
+      this.#edition = edition;
+    } else if (type.typeId === Type.Bool) {
+      this.#fragments ??= fragmentsOf(this.#key, 2, (to, i) => to.ascii(i === 0 ? 'false' : 'true'));
+    } else this.#token = tokenWriter(batch, type);
+  }
+
+  take(out: BatchColumn, rows: number): void {
+    const [batch, type, from] = [this.#batch!, this.#type!, this.#row];
+    this.#row += rows;
+    out.fragments = null;
+    if (type.typeId === Type.Dictionary) this.#takeCodes(out, batch, from, rows);
+    else if (type.typeId === Type.Bool) this.#takeBooleans(out, batch, from, rows);
+    else if (!takeNumbers(out, batch, type, from, rows)) this.#takeTokens(out, batch, from, rows);
+  }
+
+  #takeCodes(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
+    const words = this.#fragments!;
+    const none = words.count - 1;
+    const keys = batch.values as Int32Array;
+    for (let i = 0; i < rows; i++) {
+      const code = isValid(batch, from + i) ? Number(keys[from + i]) : none;
+      if (!(code >= 0 && code <= none)) throw new Error('a code is not in its dictionary');
+      out.codes[i] = code;
+    }
+    out.kind = 'coded';
+    out.fragments = words;
+  }
+
+  #takeBooleans(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
+    const bits = batch.values as Uint8Array;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      out.codes[i] = isValid(batch, row) ? (bits[row >> 3]! >> (row & 7)) & 1 : 2;
+    }
+    out.kind = 'coded';
+    out.fragments = this.#fragments;
+  }
+
+  #takeTokens(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
+    const { tokens, ends } = out;
+    tokens.length = 0;
+    for (let i = 0; i < rows; i++) {
+      if (isValid(batch, from + i)) this.#token(tokens, from + i);
+      else tokens.ascii('null');
+      ends[i] = tokens.length;
+    }
+    out.kind = 'tokens';
+  }
+}
+
+const isValid = ({ nullCount, validity }: Batch<unknown>, row: number): boolean =>
+  !nullCount || !validity || ((validity as Uint8Array)[row >> 3]! & (1 << (row & 7))) !== 0;
+
+/** false: they are no numbers that doubles hold. */
+function takeNumbers(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
+  const { values } = out;
+  const source = batch.values as ArrayLike<number | bigint>;
+  const isNumber =
+    type.typeId === Type.Int ||
+    type.typeId === Type.Time ||
+    type.typeId === Type.Duration ||
+    (type.typeId === Type.Float && type.precision !== 0);
+  const isDecimal = type.typeId === Type.Decimal;
+  if (!isNumber && !isDecimal && type.typeId !== Type.Float) return false;
+  const read = isNumber ? (row: number) => Number(source[row]) : (row: number) => numberOf(batch.at(row), type);
+  const isWide = isNumber && !isDecimal && type.typeId !== Type.Float;
+  for (let i = 0, row = from; i < rows; i++, row++) {
+    const value = isValid(batch, row) ? read(row) : Number.NaN;
+    if (isWide && Math.abs(value) > Number.MAX_SAFE_INTEGER) return false;
+    values[i] = Number.isFinite(value) ? value + 0 : Number.NaN;
+  }
+  out.kind = 'numbers';
+  return true;
+}
+
+/** Powers of ten that are exact. */
+const EXACT_POWERS = 22;
+
+/** Of a decimal the nearest number: an unscaled integer comes in. */
+function numberOf(value: unknown, type: DataType): number {
+  if (type.typeId !== Type.Decimal) return Number(value);
+  const { scale } = type;
+  const unscaled = BigInt(value as bigint | number);
+  const exact = Number(unscaled);
+  if (Number.isSafeInteger(exact) && scale >= 0 && scale <= EXACT_POWERS) return exact / 10 ** scale;
+  return Number(`${unscaled}e${-scale}`);
+}
+
+function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
+  switch (type.typeId) {
+    case Type.Utf8:
+    case Type.LargeUtf8:
+    case Type.Binary:
+    case Type.LargeBinary: {
+      const [bytes, offsets] = [batch.values as Uint8Array, batch.offsets as ArrayLike<number | bigint>];
+      return (to, row) => writeText(to, bytes, Number(offsets[row]), Number(offsets[row + 1]));
+    }
+    case Type.Date: {
+      // Days, or milliseconds.
+      const values = batch.values as ArrayLike<number | bigint>;
+      const unit = type.unit === 0 ? DAY_MS : 1;
+      return (to, row) => to.ascii(JSON.stringify(new Date(Number(values[row]) * unit)));
+    }
+    case Type.Timestamp: {
+      const values = batch.values as BigInt64Array;
+      const unit = PER_MS[type.unit]!;
+      const ms = (value: bigint) => (unit < 1 ? Number(value) * 1000 : Number(value / BigInt(unit)));
+      return (to, row) => to.ascii(JSON.stringify(new Date(ms(values[row]!))));
+    }
+    default:
+      return (to, row) => writeValue(to, batch.at(row), type);
+  }
+}
+
+function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number): void {
+  if (!(start >= 0 && start <= end && end <= bytes.length)) throw new Error('a text lies outside its column');
+  const room = to.room((end - start) * ESCAPED_BYTES + QUOTE_BYTES);
+  to.length = writeTextToken(room, to.length, bytes, start, end);
+}
+
+/** A value as flechette gives it. */
+function writeValue(to: TokenArena, value: unknown, type: DataType): void {
+  if (value === null || value === undefined) return to.ascii('null');
+  if (value instanceof Uint8Array) return writeText(to, value, 0, value.length);
+  if (type.typeId === Type.Date || type.typeId === Type.Timestamp) {
+    return to.ascii(JSON.stringify(new Date(Number(value))));
+  }
+  if (type.typeId === Type.Decimal) return writeNumberToken(to, numberOf(value, type));
+  if (typeof value === 'bigint') {
+    if (Number.isSafeInteger(Number(value))) return writeNumberToken(to, Number(value));
+    return to.ascii(`"${value}"`);
+  }
+  if (typeof value === 'number') return writeNumberToken(to, value + 0);
+  to.utf8(JSON.stringify(value) ?? 'null');
+}
+
+function writeNumberToken(to: TokenArena, value: number): void {
+  to.length = writeNumber(to.room(NUMBER_BYTES), to.length, value);
+}
+
+const dictionaryOf = (batch: Batch<unknown>): Column<unknown> =>
+  (batch as unknown as { dictionary: Column<unknown> }).dictionary;
+
+/** The words of a dictionary, which may have come in several pieces. */
+function wordsOf(key: Uint8Array, dictionary: Column<unknown>): Fragments {
+  const type = dictionary.type as DataType;
+  const pieces = dictionary.data as readonly Batch<unknown>[];
+  const words = pieces.flatMap((piece): [Batch<unknown>, WriteToken, number][] => {
+    const write = tokenWriter(piece, type);
+    return Array.from({ length: piece.length }, (_, row) => [piece, write, row]);
+  });
+  return fragmentsOf(key, words.length, (to, i) => {
+    const [piece, write, row] = words[i]!;
+    if (isValid(piece, row)) write(to, row);
+    else to.ascii('null');
+  });
+}
+
+function fragmentsOf(key: Uint8Array, count: number, write: (to: TokenArena, i: number) => void): Fragments {
+  const tokens = new TokenArena();
+  const ends = new Int32Array(count);
+  for (let i = 0; i < count; i++) {
+    write(tokens, i);
+    ends[i] = tokens.length;
+  }
+  return new Fragments(key, tokens, ends);
+}

@@ -1,0 +1,144 @@
+// The messages of an Arrow IPC stream, one at a time; a file is a stream with a name in front and a table of contents behind.
+import { SluiceError } from '../../core/errors.ts';
+
+const SCHEMA = 1;
+const DICTIONARY = 2;
+const BATCH = 3;
+
+/** A whole message in memory of its own, as decoders want it. */
+export interface ArrowMessage {
+  kind: 'schema' | 'dictionary' | 'batch';
+  bytes: Uint8Array;
+  /** Of a dictionary: which one, and whether it goes behind what was there. */
+  id: bigint;
+  isDelta: boolean;
+}
+
+const MAGIC = Buffer.from('ARROW1\0\0');
+const CONTINUATION = -1;
+/** Most bytes of what describes a message, and of its columns. */
+const MOST_HEAD = 64 * 1024 * 1024;
+const MOST_BODY = 2 ** 31;
+
+/** @throws SluiceError truncated_input: it ends inside a message, or is no Arrow stream; what the chunks throw */
+export async function* arrowMessages(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ArrowMessage> {
+  const bytes = new ByteQueue(chunks);
+  if (!(await bytes.has(8))) {
+    if (bytes.length === 0) throw new SluiceError('empty_input', 'the input is empty: an Arrow stream has a schema');
+    throw cut();
+  }
+  if (MAGIC.equals(bytes.peek(8))) bytes.take(8);
+  while (await bytes.has(4)) {
+    const first = bytes.peek(4).readInt32LE(0);
+    const prefix = first === CONTINUATION ? 8 : 4;
+    if (!(await bytes.has(prefix))) throw cut();
+    const head = bytes.peek(prefix).readInt32LE(prefix - 4);
+    if (head === 0) return await bytes.drain();
+    if (head < 0 || head > MOST_HEAD) throw new SluiceError('truncated_input', 'the input is no Arrow stream');
+    if (!(await bytes.has(prefix + head))) throw cut();
+    const { kind, body, id, isDelta } = readHead(bytes.peek(prefix + head).subarray(prefix));
+    if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has no size that can be');
+    if (!(await bytes.has(prefix + head + body))) throw cut();
+    const own = new Uint8Array(prefix + head + body);
+    own.set(bytes.take(own.length));
+    if (kind !== null) yield { kind, bytes: own, id, isDelta };
+  }
+  if (bytes.length > 0) throw cut();
+}
+
+const cut = (): SluiceError => new SluiceError('truncated_input', 'the input ends in the middle of an Arrow message');
+
+const KINDS = new Map<number, ArrowMessage['kind']>([
+  [SCHEMA, 'schema'],
+  [DICTIONARY, 'dictionary'],
+  [BATCH, 'batch'],
+]);
+
+/** What of the flatbuffer of a message has to be known before it is decoded. */
+function readHead(head: Buffer): { kind: ArrowMessage['kind'] | null; body: number; id: bigint; isDelta: boolean } {
+  try {
+    const message = new FlatTable(head, head.readInt32LE(0));
+    const kind = KINDS.get(message.at(1, (at) => head.readUInt8(at)) ?? 0) ?? null;
+    const body = Number(message.at(3, (at) => head.readBigInt64LE(at)) ?? 0n);
+    const content = message.at(2, (at) => new FlatTable(head, at + head.readInt32LE(at)));
+    const id = kind === 'dictionary' ? content?.at(0, (at) => head.readBigInt64LE(at)) : undefined;
+    const isDelta = kind === 'dictionary' && content?.at(2, (at) => head.readUInt8(at)) === 1;
+    return { kind, body, id: id ?? 0n, isDelta };
+  } catch (cause) {
+    throw new SluiceError('truncated_input', 'the input is no Arrow stream', { cause });
+  }
+}
+
+/** A table of a flatbuffer: its fields by number. */
+class FlatTable {
+  readonly #bytes: Buffer;
+  readonly #at: number;
+  readonly #fields: number;
+  readonly #size: number;
+
+  constructor(bytes: Buffer, at: number) {
+    this.#bytes = bytes;
+    this.#at = at;
+    this.#fields = at - bytes.readInt32LE(at);
+    this.#size = bytes.readUInt16LE(this.#fields);
+  }
+
+  /** undefined: the field is not there. */
+  at<T>(field: number, read: (at: number) => T): T | undefined {
+    const entry = 4 + 2 * field;
+    const offset = entry < this.#size ? this.#bytes.readUInt16LE(this.#fields + entry) : 0;
+    return offset === 0 ? undefined : read(this.#at + offset);
+  }
+}
+
+/** Bytes that came and were not taken. */
+class ByteQueue {
+  length = 0;
+  #bytes = Buffer.alloc(64 * 1024);
+  #from = 0;
+  readonly #chunks: AsyncIterator<Uint8Array>;
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.asyncIterator]();
+  }
+
+  /** Whether there are so many bytes; reads until there are. */
+  async has(count: number): Promise<boolean> {
+    while (this.length < count) {
+      const { value, done } = await this.#chunks.next();
+      if (done) return false;
+      this.#add(value, count);
+    }
+    return true;
+  }
+
+  peek(count: number): Buffer {
+    return this.#bytes.subarray(this.#from, this.#from + count);
+  }
+
+  take(count: number): Buffer {
+    const taken = this.peek(count);
+    this.#from += count;
+    this.length -= count;
+    return taken;
+  }
+
+  /** Reads what follows and looks at none of it, so that whoever counts the bytes of an input has counted all. */
+  async drain(): Promise<void> {
+    this.length = 0;
+    while (!(await this.#chunks.next()).done);
+  }
+
+  #add(chunk: Uint8Array, wanted: number): void {
+    const end = this.#from + this.length;
+    if (end + chunk.length > this.#bytes.length) {
+      const size = Math.max(wanted + chunk.length, this.length + chunk.length, 64 * 1024);
+      const into = size > this.#bytes.length ? Buffer.allocUnsafeSlow(size) : this.#bytes;
+      this.#bytes.copy(into, 0, this.#from, end);
+      this.#bytes = into;
+      this.#from = 0;
+    }
+    this.#bytes.set(chunk, this.#from + this.length);
+    this.length += chunk.length;
+  }
+}

@@ -1,0 +1,111 @@
+// An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
+import { zstdDecompressSync } from 'node:zlib';
+import { type Batch, CompressionType, type Field, setCompressionCodec, tableFromIPC } from '@uwdata/flechette';
+import { SluiceError } from '../../core/errors.ts';
+import { ArrowColumn, isFlat } from './arrow-column.ts';
+import { type ArrowMessage, arrowMessages } from './arrow-messages.ts';
+import { type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
+import { decodeLz4Frame } from './lz4-frame.ts';
+
+const writesNothing = (): never => {
+  throw new Error('bodies are not packed here');
+};
+setCompressionCodec(CompressionType.ZSTD, {
+  decode: (bytes, length) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length ?? 1) }),
+  encode: writesNothing,
+});
+setCompressionCodec(CompressionType.LZ4_FRAME, {
+  decode: (bytes, length) => decodeLz4Frame(bytes, length ?? 0),
+  encode: writesNothing,
+});
+
+export interface ArrowOptions {
+  /** Columns that nobody looks at: they may be nested. */
+  ignored?: (name: string) => boolean;
+}
+
+/** Reads the schema. @throws SluiceError truncated_input | empty_input | header_mismatch: a column is nested */
+export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
+  const messages = arrowMessages(chunks);
+  const { value: schema } = await messages.next();
+  if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream begins with its schema');
+  return new ArrowTable(schema, messages, options);
+}
+
+export class ArrowTable implements ColumnSource {
+  readonly names: readonly string[];
+  readonly #schema: ArrowMessage;
+  readonly #messages: AsyncIterator<ArrowMessage>;
+  /** Per column that is read: its place among all. */
+  readonly #places: readonly number[];
+  readonly #columns: readonly ArrowColumn[];
+  /** By id: the messages that make it, the first one first. */
+  readonly #dictionaries = new Map<bigint, Uint8Array[]>();
+  /** Changes with every message of a dictionary. */
+  #edition = 0;
+  #left = 0;
+
+  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, { ignored }: ArrowOptions) {
+    this.#schema = schema;
+    this.#messages = messages;
+    const fields = this.#decoded([schema.bytes]).schema.fields as Field[];
+    this.#places = fields.flatMap(({ name, type }, i) => (isFlat(type) || !ignored?.(name) ? [i] : []));
+    const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
+    if (nested !== undefined) throw nestedColumn(nested, fields[nested]!.name);
+    this.names = this.#places.map((i) => fields[i]!.name);
+    this.#columns = keysOf(this.names).map((key) => new ArrowColumn(key));
+  }
+
+  async next(batch: LineBatch): Promise<boolean> {
+    while (this.#left === 0) if (!(await this.#load())) return false;
+    const rows = Math.min(batch.capacity, this.#left);
+    try {
+      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows);
+    } catch (cause) {
+      throw broken(cause);
+    }
+    batch.rows = rows;
+    this.#left -= rows;
+    return true;
+  }
+
+  /** Takes the next record batch; false: there is none. */
+  async #load(): Promise<boolean> {
+    const { value: message, done } = await this.#messages.next();
+    if (done) return false;
+    if (message.kind === 'schema') throw new SluiceError('truncated_input', 'an Arrow stream has a second schema');
+    if (message.kind === 'dictionary') {
+      const before = message.isDelta ? (this.#dictionaries.get(message.id) ?? []) : [];
+      this.#dictionaries.set(message.id, [...before, message.bytes]);
+      this.#edition++;
+      return true;
+    }
+    const table = this.#decoded([this.#schema.bytes, ...[...this.#dictionaries.values()].flat(), message.bytes]);
+    this.#left = table.numRows;
+    this.#places.forEach((at, c) => {
+      const column = table.getChildAt(at);
+      this.#columns[c]!.begin(column.data[0] as Batch<unknown>, column.type, this.#edition);
+    });
+    return true;
+  }
+
+  #decoded(messages: Uint8Array[]): ReturnType<typeof tableFromIPC> {
+    try {
+      return tableFromIPC(messages, { useBigInt: true, useDecimalInt: true });
+    } catch (cause) {
+      throw broken(cause);
+    }
+  }
+}
+
+function broken(cause: unknown): SluiceError {
+  if (cause instanceof SluiceError) return cause;
+  return new SluiceError('truncated_input', 'an Arrow message is damaged, or of a kind that is not read', { cause });
+}
+
+/** Its name comes from outside, where nobody may expect it to be repeated: the place stands for it. */
+const nestedColumn = (at: number, name: string): SluiceError =>
+  new SluiceError(
+    'header_mismatch',
+    `column ${at + 1}${/^[A-Za-z_][A-Za-z0-9_]*$/.test(name) ? ` (${name})` : ''} is nested; flatten it, or declare it as ignored`,
+  );

@@ -1,0 +1,62 @@
+// Numbers as JSON.stringify writes them, without a string where the number is whole or has few decimals.
+
+/** Numbers of up to so many digits have one shortest decimal. */
+const MOST = 1e15;
+const CENTS = 100;
+const HALF = 1e8;
+
+/** Longest text of a number. */
+export const NUMBER_BYTES = 26;
+
+/** Writes a number, or null for what is none; one past the last byte. There has to be room for NUMBER_BYTES. */
+export function writeNumber(to: Uint8Array, at: number, value: number): number {
+  if (Number.isInteger(value) && value < MOST && value > -MOST) return writeSigned(to, at, value);
+  const cents = Math.round(value * CENTS);
+  if (cents / CENTS === value && cents < MOST && cents > -MOST) return writeCents(to, at, cents);
+  const text = Number.isFinite(value) ? String(value) : 'null';
+  for (let i = 0; i < text.length; i++) to[at++] = text.charCodeAt(i);
+  return at;
+}
+
+function writeSigned(to: Uint8Array, at: number, value: number): number {
+  if (value >= 0) return writeDigits(to, at, value);
+  to[at] = 45;
+  return writeDigits(to, at + 1, -value);
+}
+
+/** A number that is no whole one, as a hundred times what it is. */
+function writeCents(to: Uint8Array, at: number, cents: number): number {
+  const size = Math.abs(cents);
+  if (cents < 0) to[at++] = 45;
+  const whole = Math.floor(size / CENTS);
+  const end = writeDigits(to, at, whole);
+  const rest = size - whole * CENTS;
+  to[end] = 46;
+  const tens = (rest / 10) | 0;
+  to[end + 1] = 48 + tens;
+  if (rest === tens * 10) return end + 2;
+  to[end + 2] = 48 + rest - tens * 10;
+  return end + 3;
+}
+
+/** A whole number from 0 to below MOST. */
+function writeDigits(to: Uint8Array, at: number, value: number): number {
+  if (value >= HALF) {
+    const high = Math.floor(value / HALF);
+    const end = writeDigits(to, at, high);
+    return digits(to, end, value - high * HALF, 8);
+  }
+  let count = 1;
+  for (let limit = 10; value >= limit; limit *= 10) count++;
+  return digits(to, at, value, count);
+}
+
+function digits(to: Uint8Array, at: number, value: number, count: number): number {
+  let rest = value | 0;
+  for (let o = at + count - 1; o >= at; o--) {
+    const q = (rest / 10) | 0;
+    to[o] = 48 + rest - q * 10;
+    rest = q;
+  }
+  return at + count;
+}

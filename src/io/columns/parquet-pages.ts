@@ -1,0 +1,238 @@
+// The pages of one column of a Parquet file, one at a time: found, unpacked, and their values laid out in the plain encoding.
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import type { PageHeader } from 'hyparquet';
+import { parquetHeader } from 'hyparquet/src/column.js';
+import { deltaBinaryUnpack } from 'hyparquet/src/delta.js';
+import { snappyUncompress } from 'hyparquet/src/snappy.js';
+
+/** A file of which any part can be read. */
+export interface RandomAccess {
+  name: string;
+  byteLength: number;
+  /** Fills `target` with the bytes from `position` on. @throws SluiceError */
+  read(target: Uint8Array, position: number): Promise<void>;
+}
+
+/** Unpacks what neither Node nor hyparquet itself does. */
+export type Decompressors = Record<string, ((input: Uint8Array, length: number) => Uint8Array) | undefined>;
+
+/** Bytes of a header that usually are enough, statistics included. */
+const HEADER_BYTES = 512;
+/** Bytes behind an unpacked page that may be looked at. */
+const SLACK = 8;
+/** Larger pages are refused, because they are held as a whole: writers make pages of a megabyte. */
+const MOST_PAGE_BYTES = 2 ** 30;
+
+/** What of the metadata of a column chunk tells where its pages are. */
+export interface ChunkPlace {
+  codec: string;
+  from: number;
+  to: number;
+}
+
+export interface Page {
+  header: PageHeader;
+  /** Unpacked; valid until the next page. Of version 2 the levels stand in front as they are. */
+  bytes: Uint8Array;
+  /** First byte behind the levels of version 2; else 0. */
+  levels: number;
+}
+
+/** Walks through the pages of one column chunk after the other. */
+export class PageReader {
+  readonly #file: RandomAccess;
+  readonly #decompressors: Decompressors;
+  readonly #windowBytes: number;
+  /** Bytes `#from`..`#to - 1` of the file. */
+  #window = Buffer.alloc(0);
+  #from = 0;
+  #to = 0;
+  #at = 0;
+  #end = 0;
+  #codec = '';
+  #unpacked = new Uint8Array(0);
+
+  /** `windowBytes`: read at once. */
+  constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number) {
+    this.#file = file;
+    this.#decompressors = decompressors;
+    this.#windowBytes = windowBytes;
+  }
+
+  begin({ codec, from, to }: ChunkPlace): void {
+    if (!(from >= 0 && to >= from && to <= this.#file.byteLength)) throw new Error('a column lies outside the file');
+    this.#codec = codec;
+    this.#at = from;
+    this.#end = to;
+    this.#from = this.#to = from;
+  }
+
+  /** Bytes of the chunk read so far, of a page whole. @throws Error: no page is left, or it is no page */
+  async next(): Promise<Page & { stored: number }> {
+    const began = this.#at;
+    const header = await this.#header();
+    const { compressed_page_size: stored, uncompressed_page_size: size } = header;
+    if (!(stored >= 0 && size >= 0 && size <= MOST_PAGE_BYTES)) throw new Error('a page has no size that can be');
+    const packed = await this.#bytes(stored);
+    this.#at += stored;
+    return { header, ...this.#unpack(header, packed, size), stored: this.#at - began };
+  }
+
+  async #header(): Promise<PageHeader> {
+    for (let bytes = HEADER_BYTES; ; bytes *= 8) {
+      const n = Math.min(bytes, this.#end - this.#at);
+      if (n <= 0) throw new Error('a column has fewer rows than its group');
+      const found = await this.#bytes(n);
+      const reader = { view: new DataView(found.buffer, found.byteOffset, n), offset: 0 };
+      try {
+        const header = parquetHeader(reader);
+        this.#at += reader.offset;
+        return header;
+      } catch (error) {
+        // The header is longer than what was looked at.
+        if (!(error instanceof RangeError) || n === this.#end - this.#at) throw error;
+      }
+    }
+  }
+
+  /** The next bytes of the chunk, valid until the next call. */
+  async #bytes(count: number): Promise<Uint8Array> {
+    const end = this.#at + count;
+    if (end > this.#end) throw new Error('a page goes on behind its column');
+    if (this.#at < this.#from || end > this.#to) {
+      const wanted = Math.min(this.#end - this.#at, Math.max(this.#windowBytes, count));
+      if (wanted > this.#window.length) this.#window = Buffer.allocUnsafeSlow(wanted);
+      await this.#file.read(this.#window.subarray(0, wanted), this.#at);
+      this.#from = this.#at;
+      this.#to = this.#at + wanted;
+    }
+    const start = this.#at - this.#from;
+    return this.#window.subarray(start, start + count);
+  }
+
+  #unpack({ data_page_header_v2: v2 }: PageHeader, packed: Uint8Array, size: number): Pick<Page, 'bytes' | 'levels'> {
+    const levels = v2 ? v2.definition_levels_byte_length + v2.repetition_levels_byte_length : 0;
+    if (!(levels >= 0 && levels <= packed.length && levels <= size)) throw new Error('the levels of a page are cut');
+    if (this.#unpacked.length < size + SLACK) this.#unpacked = new Uint8Array(size + SLACK);
+    const out = this.#unpacked.subarray(0, size);
+    out.set(packed.subarray(0, levels));
+    const values = packed.subarray(levels);
+    const plain = v2?.is_compressed === false ? values : this.#decompressed(values, out.subarray(levels));
+    if (plain.length !== size - levels) throw new Error('a page has another size than its header says');
+    if (plain.buffer !== out.buffer) out.set(plain, levels);
+    return { bytes: out, levels };
+  }
+
+  /** The bytes inside, in `out` or elsewhere. */
+  #decompressed(packed: Uint8Array, out: Uint8Array): Uint8Array {
+    if (out.length === 0) return out;
+    const options = { maxOutputLength: out.length };
+    switch (this.#codec) {
+      case 'UNCOMPRESSED':
+        return packed;
+      case 'SNAPPY':
+        snappyUncompress(packed, out);
+        return out;
+      case 'ZSTD':
+        return zstdDecompressSync(packed, options);
+      case 'GZIP':
+        return gunzipSync(packed, options);
+      default: {
+        const decompress = this.#decompressors[this.#codec];
+        if (!decompress) throw new Error(`its pages are packed by ${this.#codec}`);
+        return decompress(packed, out.length);
+      }
+    }
+  }
+}
+
+/**
+ * The values of a page from `at` on as the plain encoding has them; null: they are that already. `width`: bytes of a value, 0 where
+ * each says its own length.
+ * @throws Error: an encoding that is not known for the type
+ */
+export function plainValues(page: Uint8Array, at: number, count: number, of: ValueLayout): Uint8Array | null {
+  const reader = { view: new DataView(page.buffer, page.byteOffset, page.byteLength), offset: at };
+  switch (of.encoding) {
+    case 'PLAIN':
+      return null;
+    case 'DELTA_BINARY_PACKED':
+      return bytesOf(deltas(reader, count, of.type === 'INT64'));
+    case 'BYTE_STREAM_SPLIT':
+      return joinedStreams(page, at, count, of.width);
+    case 'DELTA_LENGTH_BYTE_ARRAY':
+      return withLengths(page, reader, deltas(reader, count, false), null);
+    case 'DELTA_BYTE_ARRAY': {
+      const prefixes = deltas(reader, count, false) as Int32Array;
+      const plain = withLengths(page, reader, deltas(reader, count, false), prefixes);
+      return of.width > 0 ? withoutLengths(plain, count, of.width) : plain;
+    }
+    default:
+      throw new Error(`its values are in the encoding ${of.encoding}`);
+  }
+}
+
+export interface ValueLayout {
+  encoding: string;
+  type: string;
+  /** Bytes of a value; 0: each says its length. */
+  width: number;
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Int32Array | BigInt64Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
+
+interface Reader {
+  view: DataView<ArrayBufferLike>;
+  offset: number;
+}
+
+function deltas(reader: Reader, count: number, wide: boolean): Int32Array | BigInt64Array {
+  const out = wide ? new BigInt64Array(count) : new Int32Array(count);
+  if (count > 0) deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
+  return out;
+}
+
+function joinedStreams(page: Uint8Array, at: number, count: number, width: number): Uint8Array {
+  if (width === 0 || at + count * width > page.length) throw new Error('a page ends before its values');
+  const out = new Uint8Array(count * width);
+  for (let b = 0; b < width; b++) for (let i = 0, o = b; i < count; i++, o += width) out[o] = page[at++]!;
+  return out;
+}
+
+/** Texts behind each other, their lengths in front of all; `prefixes`: bytes that each has in common with the one before. */
+function withLengths(
+  page: Uint8Array,
+  reader: Reader,
+  lengths: Int32Array | BigInt64Array,
+  prefixes: Int32Array | null,
+): Uint8Array {
+  const own = lengths as Int32Array;
+  let size = 4 * own.length;
+  for (let i = 0; i < own.length; i++) size += own[i]! + (prefixes?.[i] ?? 0);
+  if (!(size <= MOST_PAGE_BYTES)) throw new Error('a page has no size that can be');
+  const out = Buffer.allocUnsafeSlow(size);
+  let from = reader.offset;
+  let o = 0;
+  /** Where the text before begins, and how long it is. */
+  let [before, length] = [0, 0];
+  for (let i = 0; i < own.length; i++) {
+    const prefix = prefixes?.[i] ?? 0;
+    const suffix = own[i]!;
+    if (prefix < 0 || suffix < 0 || prefix > length || from + suffix > page.length) throw new Error('a text is cut');
+    length = prefix + suffix;
+    o = out.writeInt32LE(length, o);
+    const start = o;
+    for (let k = 0; k < prefix; k++) out[o++] = out[before + k]!;
+    for (let k = 0; k < suffix; k++) out[o++] = page[from++]!;
+    before = start;
+  }
+  return out.subarray(0, o);
+}
+
+function withoutLengths(plain: Uint8Array, count: number, width: number): Uint8Array {
+  if (plain.length !== count * (width + 4)) throw new Error('a value has another size than its type');
+  const out = new Uint8Array(count * width);
+  for (let i = 0; i < count; i++) out.set(plain.subarray(i * (width + 4) + 4, (i + 1) * (width + 4)), i * width);
+  return out;
+}

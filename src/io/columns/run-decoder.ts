@@ -1,0 +1,121 @@
+// Parquet's hybrid of repeated and bit-packed values, a few at a time: a page may hold a million, and its state is kept in between.
+
+/** Widths up to here fit into one word of 32 bits, wherever their first bit lies. */
+const ONE_LOAD = 25;
+
+export class RunDecoder {
+  #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
+  #at = 0;
+  #end = 0;
+  #width = 0;
+  /** Values left of the run at hand; packed ones begin at bit `#bit` of byte `#at`. */
+  #left = 0;
+  #packed = false;
+  #value = 0;
+  #bit = 0;
+
+  /** Values of `width` bits in bytes `start`..`end - 1`. */
+  reset(bytes: Uint8Array, start: number, end: number, width: number): void {
+    if (width > 32 || start > end || end > bytes.length) throw new Error('a run lies outside its page');
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.#at = start;
+    this.#end = end;
+    this.#width = width;
+    this.#left = 0;
+    this.#packed = false;
+    this.#bit = 0;
+  }
+
+  /** One run of single bits, the lowest of each byte first, without a header. */
+  resetPacked(bytes: Uint8Array, start: number, end: number): void {
+    this.reset(bytes, start, end, 1);
+    this.#packed = true;
+    this.#left = (end - start) * 8;
+  }
+
+  /** Whether the next `count` values all are `value`; they are taken then. */
+  skipAll(value: number, count: number): boolean {
+    if (this.#left === 0) this.#next();
+    if (this.#packed || this.#value !== value || this.#left < count) return false;
+    this.#left -= count;
+    return true;
+  }
+
+  /** The next `count` values. @throws Error: there are fewer */
+  fill(out: Int32Array, count: number): void {
+    if (this.#width === 0) {
+      out.fill(0, 0, count);
+      return;
+    }
+    for (let o = 0; o < count; ) {
+      if (this.#left === 0) this.#next();
+      const n = Math.min(count - o, this.#left);
+      if (this.#packed) this.#unpack(out, o, n);
+      else out.fill(this.#value, o, o + n);
+      this.#left -= n;
+      o += n;
+    }
+  }
+
+  #next(): void {
+    // A run may be empty.
+    while (this.#left === 0) this.#begin();
+  }
+
+  #begin(): void {
+    this.#bit = 0;
+    let header = 0;
+    for (let shift = 0; ; shift += 7) {
+      if (this.#at >= this.#end || shift > 28) throw new Error('a page ends before its values');
+      const c = this.#view.getUint8(this.#at++);
+      header |= (c & 127) << shift;
+      if (c < 128) break;
+    }
+    header >>>= 0;
+    this.#packed = (header & 1) === 1;
+    if (this.#packed) {
+      this.#left = (header >>> 1) * 8;
+      if (this.#width * (header >>> 1) > this.#end - this.#at + this.#width) throw new Error('a packed run is cut');
+    } else {
+      this.#left = header >>> 1;
+      this.#value = 0;
+      const bytes = (this.#width + 7) >> 3;
+      if (this.#at + bytes > this.#end) throw new Error('a page ends before its values');
+      for (let i = 0; i < bytes; i++) this.#value |= this.#view.getUint8(this.#at++) << (8 * i);
+    }
+  }
+
+  #unpack(out: Int32Array, from: number, count: number): void {
+    const [view, width, base] = [this.#view, this.#width, this.#at];
+    let bit = this.#bit;
+    const mask = width === 32 ? -1 : (1 << width) - 1;
+    /** The last byte at which four can be loaded. */
+    const last = view.byteLength - 4;
+    const to = from + count;
+    let o = from;
+    if (width <= ONE_LOAD) {
+      for (; o < to; o++, bit += width) {
+        const p = base + (bit >> 3);
+        if (p > last) break;
+        out[o] = (view.getInt32(p, true) >>> (bit & 7)) & mask;
+      }
+    }
+    for (; o < to; o++, bit += width) out[o] = this.#bits(base, bit, width);
+    this.#at += bit >> 3;
+    this.#bit = bit & 7;
+  }
+
+  /** Byte by byte, where no word can be loaded; what lies behind the page is 0, as some writers cut their last run. */
+  #bits(base: number, bit: number, width: number): number {
+    let value = 0;
+    for (let have = 0; have < width; ) {
+      const p = base + ((bit + have) >> 3);
+      const shift = (bit + have) & 7;
+      const byte = p < this.#end ? this.#view.getUint8(p) >>> shift : 0;
+      const n = Math.min(8 - shift, width - have);
+      value |= (byte & ((1 << n) - 1)) << have;
+      have += n;
+    }
+    return value;
+  }
+}

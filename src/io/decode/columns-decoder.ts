@@ -1,0 +1,217 @@
+// Reads the cells of a block from the columns beside its records, a dictionary once; what has none is read from the records.
+import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
+import { newColumns } from '../../core/batch.ts';
+import { RECORD_OK } from '../../core/block.ts';
+import { type BlockColumns, type CellRun, type ColumnRun, runsOf, type WordList } from '../../core/block-columns.ts';
+import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
+import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { InputNames } from './input-names.ts';
+import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
+
+/** Which of the columns of a block are read: per column of the model, and per passthrough column (-1: the block has none). */
+interface Places {
+  model: readonly number[];
+  echoed: readonly number[];
+}
+
+/** Answers as a JsonDecoder does for the records that the columns stand for. */
+export class ColumnsDecoder implements Decoder {
+  readonly #readers: readonly ColumnReader[];
+  readonly #layout: JsonLayout;
+  readonly #records: Decoder;
+  readonly #columns: readonly ColumnCells[];
+  readonly #echoes: readonly EchoedCells[];
+  /** For which names `#places` is. */
+  #names: readonly string[] = [];
+  #places: Places | null = null;
+  #last: BlockColumns | null = null;
+  #runs: readonly ColumnRun[] = [];
+
+  /** `records`: reads what has no columns, or others than those of the model. */
+  constructor(readers: readonly ColumnReader[], layout: JsonLayout, records: Decoder) {
+    this.#readers = readers;
+    this.#layout = layout;
+    this.#records = records;
+    this.#columns = readers.map((reader) => new ColumnCells(reader));
+    const { passthrough } = layout;
+    this.#echoes = passthrough === '*' ? [] : passthrough.map(() => new EchoedCells());
+  }
+
+  decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
+    const places = block.columns ? this.#placesOf(block.columns) : null;
+    if (!block.columns || !places) {
+      this.#records.decode(block, from, to, batch);
+      return;
+    }
+    beginBatch(batch, to - from);
+    for (let i = from; i < to; i++) {
+      if (block.faults[i] !== RECORD_OK) rejectFaulty(batch, i - from, block.faults[i]!);
+    }
+    let first = 0;
+    for (const { rows, cells } of this.#runsOf(block.columns)) {
+      const start = Math.max(from, first);
+      const end = Math.min(to, first + rows);
+      if (start < end) {
+        const slice = { block, first, from: start, to: end, row: start - from };
+        places.model.forEach((at, c) => {
+          this.#columns[c]!.read(cells[at]!, slice, batch, batch.columns[c]!);
+        });
+        places.echoed.forEach((at, p) => {
+          if (at >= 0) this.#echoes[p]!.read(cells[at]!, slice, batch, batch.passthrough[p]!);
+        });
+        if (this.#layout.passthrough === '*') batch.passthrough[0]!.fill('', start - from, end - from);
+      }
+      first += rows;
+    }
+  }
+
+  /** A block is read in several micro-batches. */
+  #runsOf(columns: BlockColumns): readonly ColumnRun[] {
+    if (this.#last !== columns) [this.#last, this.#runs] = [columns, runsOf(columns)];
+    return this.#runs;
+  }
+
+  /** null: the names are not those of the model, so that every record has a fault, or more to echo. */
+  #placesOf({ names }: BlockColumns): Places | null {
+    if (sameNames(names, this.#names)) return this.#places;
+    this.#names = names;
+    const { passthrough, declared } = this.#layout;
+    const meant = new InputNames(declared);
+    const model = this.#readers.map((reader) => names.indexOf(meant.inInput(reader.name)));
+    const echoed = passthrough === '*' ? [] : passthrough.map((name) => names.indexOf(meant.inInput(name)));
+    const isModel = new Set(model);
+    const echoesMore =
+      passthrough === '*' && names.some((name, i) => !isModel.has(i) && meant.meaning(name, new Set()) !== null);
+    const unfit = echoesMore || model.includes(-1) || new JsonDecoder(this.#readers, this.#layout).refusesKeys(names);
+    this.#places = unfit ? null : { model, echoed };
+    return this.#places;
+  }
+}
+
+const sameNames = (a: readonly string[], b: readonly string[]): boolean =>
+  a.length === b.length && a.every((name, i) => name === b[i]);
+
+/** Records `from`..`to - 1` of a block, of which record `first` has the first cell; they become rows `row`.. of a batch. */
+interface CellSlice {
+  block: RecordSlice;
+  first: number;
+  from: number;
+  to: number;
+  row: number;
+}
+
+/** What the words of a list mean in a column. */
+class WordMeanings {
+  readonly id: number;
+  readonly faults: (CellFault | null)[] = [];
+  /** As the batch would have them, a word a row. */
+  readonly cells: ColumnData;
+  /** 1: the reader is asked anew for every row, because it notes which rows have such a word. */
+  readonly asked: Uint8Array;
+  readonly texts: unknown[];
+  readonly plain: boolean;
+
+  constructor(reader: ColumnReader, words: WordList) {
+    this.id = words.id;
+    this.texts = wordTexts(words).map((token) => JSON.parse(token));
+    const count = this.texts.length;
+    this.cells = newColumns([reader.kind], count)[0]!;
+    this.asked = new Uint8Array(count);
+    for (let w = 0; w < count; w++) {
+      const fault = reader.readNative(this.texts[w], this.cells, w);
+      this.faults.push(fault);
+      if (fault || this.cells.unseenRows.at(-1) === w) this.asked[w] = 1;
+    }
+    this.plain = !this.asked.includes(1);
+  }
+}
+
+/** The tokens of a list. */
+function wordTexts({ bytes, ends }: WordList): string[] {
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Array.from(ends, (end, i) => all.toString('utf8', i === 0 ? 0 : ends[i - 1]!, end));
+}
+
+/** Reads one column of the model. */
+class ColumnCells {
+  readonly #reader: ColumnReader;
+  #words: WordMeanings | null = null;
+
+  constructor(reader: ColumnReader) {
+    this.#reader = reader;
+  }
+
+  read(cells: CellRun, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+    if (cells.kind === 'numbers') this.#numbers(cells.values, slice, batch, out);
+    else if (cells.kind === 'coded') this.#codes(cells, slice, batch, out);
+    else this.#tokens(cells.places, slice, batch, out);
+  }
+
+  #ask(value: unknown, batch: ColumnBatch, out: ColumnData, row: number): void {
+    if (batch.rejected[row] === 1) return;
+    const fault = this.#reader.readNative(value, out, row);
+    if (fault) reject(batch, row, fault.code, this.#reader.name, fault.message);
+  }
+
+  #numbers(values: Float64Array, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+    const { kind, min, max, wholeNumbers, nullNumbers } = this.#reader;
+    const { first, from, to } = slice;
+    const plain = kind === 'number' && nullNumbers.size === 0;
+    const { numbers } = out;
+    for (let i = from - first, row = slice.row; i < to - first; i++, row++) {
+      const value = values[i]!;
+      if (plain && value >= min && value <= max && !(wholeNumbers && !Number.isInteger(value))) numbers[row] = value;
+      else this.#ask(Number.isNaN(value) ? null : value, batch, out, row);
+    }
+  }
+
+  #codes({ codes, words }: CellRun & { kind: 'coded' }, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+    if (this.#words?.id !== words.id) this.#words = new WordMeanings(this.#reader, words);
+    const { cells, asked, texts, plain } = this.#words;
+    const { first, from, to } = slice;
+    const kind = this.#reader.kind;
+    for (let i = from - first, row = slice.row; i < to - first; i++, row++) {
+      const word = codes[i]!;
+      if (!plain && asked[word] === 1) this.#ask(texts[word], batch, out, row);
+      else if (kind === 'number') out.numbers[row] = cells.numbers[word]!;
+      else if (kind === 'text') out.texts[row] = cells.texts[word]!;
+      else out.codes[row] = cells.codes[word]!;
+    }
+  }
+
+  #tokens(places: Int32Array, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+    for (let i = slice.from, row = slice.row; i < slice.to; i++, row++) {
+      if (batch.rejected[row] !== 1) this.#ask(valueOfToken(tokenAt(slice, places, i)), batch, out, row);
+    }
+  }
+}
+
+/** Reads the tokens of one passthrough column. */
+class EchoedCells {
+  #list = -1;
+  #words: readonly string[] = [];
+
+  read(cells: CellRun, slice: CellSlice, batch: ColumnBatch, out: (string | null)[]): void {
+    if (cells.kind === 'coded' && cells.words.id !== this.#list) {
+      this.#list = cells.words.id;
+      this.#words = wordTexts(cells.words);
+    }
+    for (let i = slice.from, row = slice.row; i < slice.to; i++, row++) {
+      if (slice.block.faults[i] !== RECORD_OK) continue;
+      const at = i - slice.first;
+      if (cells.kind === 'coded') out[row] = this.#words[cells.codes[at]!]!;
+      else if (cells.kind === 'numbers') out[row] = JSON.stringify(cells.values[at]);
+      else out[row] = tokenAt(slice, cells.places, i);
+    }
+  }
+}
+
+function tokenAt({ block, first }: CellSlice, places: Int32Array, record: number): string {
+  const start = block.spans[record * 2]!;
+  const at = (record - first) * 2;
+  return Buffer.from(block.slab, start + places[at]!, places[at + 1]! - places[at]!).toString('utf8');
+}
+
+/** The value of a token of JSON. */
+const valueOfToken = (token: string): unknown =>
+  token.startsWith('"') && !token.includes('\\') ? token.slice(1, -1) : JSON.parse(token);

@@ -1,0 +1,83 @@
+// Arrow streams and files of several writers: their lines are those of the same table in Parquet.
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { openArrow } from '../../../src/io/columns/arrow-table.ts';
+import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
+import { openParquet, openRandomAccess } from '../../../src/io/columns/parquet-file.ts';
+
+const FIXTURES = path.join(import.meta.dirname, 'fixtures');
+
+async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
+}
+
+const read = async (lines: ColumnLines): Promise<string> => {
+  const chunks: Buffer[] = [];
+  for await (const chunk of lines) chunks.push(Buffer.from(chunk));
+  return Buffer.concat(chunks).toString();
+};
+const arrowLines = async (bytes: Uint8Array, size = 999, ignored?: (name: string) => boolean) =>
+  read(new ColumnLines(await openArrow(pieces(bytes, size), ignored ? { ignored } : {})));
+const fixture = (name: string): Buffer => readFileSync(path.join(FIXTURES, name));
+const parquetLines = async (name: string): Promise<string> => {
+  const file = await openRandomAccess(path.join(FIXTURES, name));
+  return read(new ColumnLines(await openParquet(file, {}))).finally(() => file.close());
+};
+const rowsOf = (text: string): Record<string, unknown>[] => text.split('\n').filter(Boolean).map((l) => JSON.parse(l)); // biome-ignore format: one line
+
+test.each(['pyarrow.arrows', 'pyarrow-lz4.arrow', 'pyarrow-zstd.arrows'])('%s is the table of Parquet', async (name) => {
+  const want = await parquetLines('pyarrow-snappy.parquet');
+  expect(await arrowLines(fixture(name))).toBe(want);
+  for (const size of [1, 7, 100_000]) expect(await arrowLines(fixture(name), size), `${size}`).toBe(want);
+});
+
+test.each(['polars.arrows', 'pandas.feather'])('%s is it, too', async (name) => {
+  const want = rowsOf(await parquetLines('pyarrow-snappy.parquet')).map(({ category: _, ...row }) => row);
+  expect(rowsOf(await arrowLines(fixture(name)))).toEqual(want);
+});
+
+test('decimals are the nearest doubles', async () => {
+  expect(await arrowLines(fixture('pyarrow-decimals.arrows'))).toBe(await parquetLines('pyarrow-decimals.parquet'));
+});
+
+test('a table without rows has no lines', async () => {
+  expect(await arrowLines(fixture('pyarrow-empty.arrows'))).toBe('');
+});
+
+test('words of a dictionary that grows, and of one that is replaced', async () => {
+  const words = async (name: string) => rowsOf(await arrowLines(fixture(name))).map(({ word }) => word);
+  expect(await words('pyarrow-deltas.arrows')).toEqual(['a', 'b', 'a', 'b', 'c']);
+  expect(await words('pyarrow-replaced.arrows')).toEqual(['a', 'b', 'a', 'b', 'c', 'x', 'y']);
+});
+
+test('a nested column is refused by its name, unless nobody looks at it', async () => {
+  const bytes = fixture('pyarrow-nested.arrows');
+  await expect(arrowLines(bytes)).rejects.toMatchObject({ code: 'header_mismatch', message: /column 2 \(list\) is nested/ }); // biome-ignore format: one line
+  expect(await arrowLines(bytes, 999, (name) => name === 'list')).toBe('{"row":1}\n{"row":2}\n');
+});
+
+test('a stream that is cut inside a message is refused, wherever', async () => {
+  const whole = fixture('pyarrow.arrows');
+  for (let end = 1; end < whole.length - 8; end += 411) {
+    const rows = arrowLines(whole.subarray(0, end));
+    await rows.then(
+      // Between two messages nobody can tell: a stream may end without saying so.
+      (text) => expect(rowsOf(text).length).toBeLessThan(60),
+      (error: unknown) => expect(error).toMatchObject({ code: 'truncated_input' }),
+    );
+  }
+});
+
+test('a stream that was damaged anywhere is read or refused, and nothing else', async () => {
+  for (const name of readdirSync(FIXTURES).filter((n) => /lz4\.arrow$|polars\.arrows$/.test(n))) {
+    const whole = fixture(name);
+    for (let at = 8; at < whole.length; at += 1201) {
+      const bytes = Buffer.from(whole);
+      bytes[at]! ^= 0x5a;
+      await arrowLines(bytes, 1 << 20).catch((error: unknown) =>
+        expect(error).toMatchObject({ code: expect.stringMatching(/truncated_input|header_mismatch/) }),
+      );
+    }
+  }
+});
