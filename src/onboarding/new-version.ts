@@ -3,6 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { formatYaml } from '../config/yaml.ts';
 import { SluiceError } from '../core/errors.ts';
+import { withoutCategories } from '../model/package/category-files.ts';
 import { loadPackage } from '../model/package/load-package.ts';
 import { type Manifest, PolicySchema } from '../model/package/manifest.ts';
 import { type ModelPackage, readPackageFile } from '../model/package/model-package.ts';
@@ -41,7 +42,7 @@ export async function writeNewVersion(
     await writeFile(file, await readPackageFile(from, name));
   }
   const manifest = withPolicy(from.manifest, policy, version);
-  await writeFile(path.join(folder, 'model.yaml'), formatYaml(manifest));
+  await writeFile(path.join(folder, 'model.yaml'), formatYaml(withoutCategories(manifest)));
   const checked = await verifyPackage(await loadPackage(folder));
   if (checked.selfTest && !checked.selfTest.passed) {
     throw new SluiceError('self_test_failed', `${from.ref} no longer passes its own self-test: ${selfTestText(checked.selfTest)}`); // biome-ignore format: one line
