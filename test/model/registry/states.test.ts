@@ -231,6 +231,12 @@ test('a version that a process has loaded is kept, until it lets go or is silent
   // Where nobody can write, no word is left, and nothing fails.
   const model = await registry.resolve('m:2');
   await holdVersion({ ...model, heldIn: path.join(root, 'm/2/model.yaml/no-folder') }, 0)();
+  // A registry that was taken away is not made again.
+  const away = holdVersion({ ...model, heldIn: path.join(root, 'gone/.in-use') }, 0);
+  const here = holdVersion(model, 0);
+  await expect.poll(() => existsSync(held) && readdirSync(held).length > 0).toBe(true);
+  await Promise.all([away(), here()]);
+  expect(existsSync(path.join(root, 'gone'))).toBe(false);
 });
 
 checkTest('workers hold the version they have loaded, and let go of it with their pool', async () => {
