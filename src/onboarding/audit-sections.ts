@@ -53,10 +53,10 @@ export function auditSections(audit: Audit): AuditSection[] {
       ['sha256 of the table', training?.sha256 ?? NONE],
       ['checked', audit.checked ? `${audit.checked.at} by Sluice ${audit.checked.sluice}` : NONE],
     ]),
-    section('Self-test', [], [selfTestText(audit.self_test)]),
-    section('Against the training table', [], audit.witness ? witnessLines(audit.witness).filter((l) => l !== '') : ['Nothing is known.']), // biome-ignore format: one line
-    section('Warnings', [], wordsOf(audit.findings, 'warning')),
-    section('Assumed, because nothing shows it', [], wordsOf(audit.findings, 'assumed')),
+    section('Self-test', [], selfTestLines(audit)),
+    section('Against the training table', [], audit.witness ? witnessLines(audit.witness).filter((l) => l !== '') : [UNKNOWN]), // biome-ignore format: one line
+    section('Warnings', [], wordsOf(audit, 'warning')),
+    section('Assumed, because nothing shows it', [], wordsOf(audit, 'assumed')),
     section('Policy', [
       ['decisions', policy.decisions?.map((d) => `${d.name} from ${d.min_probability}`).join(', ') ?? NONE],
       ['scorecard', policy.scorecard ? `${policy.scorecard.base_points} points at odds of ${policy.scorecard.base_odds}, ${policy.scorecard.points_to_double_odds} to double them` : NONE],
@@ -75,8 +75,18 @@ export function auditSections(audit: Audit): AuditSection[] {
 
 const orNone = (lines: readonly string[]): readonly string[] => (lines.length === 0 ? ['None.'] : lines);
 
-const wordsOf = (findings: readonly Finding[], level: Finding['level']): readonly string[] =>
-  orNone(findings.filter((f) => f.level === level).map((f) => `${f.column === undefined ? '' : `${f.column}: `}${f.text}`)); // biome-ignore format: one line
+/** Of a package without a report card nobody wrote down what was found. */
+const UNKNOWN = 'Nothing is known: the package has no report card.';
+
+function wordsOf({ checked, findings }: Audit, level: Finding['level']): readonly string[] {
+  if (checked === null) return [UNKNOWN];
+  return orNone(findings.filter((f) => f.level === level).map((f) => `${f.column === undefined ? '' : `${f.column}: `}${f.text}`)); // biome-ignore format: one line
+}
+
+function selfTestLines({ checked, self_test, has_self_test }: Audit): readonly string[] {
+  if (checked !== null) return [selfTestText(self_test)];
+  return [has_self_test ? 'The package carries one; sluice model verify repeats it.' : UNKNOWN];
+}
 
 const keyWords = ({ signature }: StateEntry | AliasMove): string =>
   signature ? `, key ${signature.keyid.slice(0, 16)}…` : ', not signed';

@@ -39,6 +39,8 @@ export interface Audit {
   /** The version that this one was made from, with another policy. */
   from: Report['from'] | null;
   self_test: Report['selfTest'];
+  /** Whether the package carries one, to be repeated. */
+  has_self_test: boolean;
   witness: WitnessReport | null;
   findings: readonly Finding[];
   policy: Pick<Manifest, 'decisions' | 'scorecard' | 'reasons' | 'reasons_max'>;
@@ -87,6 +89,7 @@ export async function auditOf(
     checked: report?.checked === undefined ? null : { at: report.checked, sluice: report.sluice ?? 'unknown' },
     from: report?.from ?? null,
     self_test: report?.selfTest ?? null,
+    has_self_test: manifest.self_test !== undefined,
     witness: report?.witness ?? null,
     findings: report?.findings ?? [],
     policy: { ...(decisions && { decisions }), ...(scorecard && { scorecard }), ...(reasons && { reasons }), ...(reasons_max === undefined ? {} : { reasons_max }) }, // biome-ignore format: one line

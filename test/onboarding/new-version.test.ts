@@ -106,6 +106,8 @@ test('the audit page leaves nothing out where nothing is known', async () => {
     expect(text).toContain(`\n${title}\n`);
     for (const [name] of facts) expect(text).toContain(name);
   }
+  expect(text).toContain('Warnings\n  Nothing is known: the package has no report card.');
+  expect(text).toContain('Self-test\n  The package carries one; sluice model verify repeats it.');
   expect(text).toMatch(/registered +not written down\n.*approved +by nobody\n/);
 });
 

@@ -40,7 +40,7 @@ async function auditPage(audit: Audit, sections: readonly AuditSection[]): Promi
     import('../../report/html-page.ts'),
   ]);
   const parts = sections.map(({ title, facts, lines }) => {
-    const table = facts.length === 0 ? '' : htmlTable('', [['', ''], ...facts]);
+    const table = facts.length === 0 ? '' : htmlTable('', [['what', ''], ...facts]);
     const list = lines.length === 0 ? '' : `<ul>${lines.map((line) => `<li>${escapeText(line)}</li>`).join('')}</ul>`;
     return `<section class="facts"><h2>${escapeText(title)}</h2>${table}${list}</section>`;
   });

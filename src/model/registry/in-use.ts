@@ -14,6 +14,10 @@ const BEAT_MS = 30_000;
 /** Who was silent for longer has died. */
 const SILENT_MS = 10 * BEAT_MS;
 
+const unlessThere = (error: NodeJS.ErrnoException): void => {
+  if (error.code !== 'EEXIST') throw error;
+};
+
 interface Holder {
   host: string;
   pid: number;
@@ -34,7 +38,8 @@ export function holdVersion({ heldIn, manifest }: ModelPackage, lastsMs = LASTS_
   let beat: NodeJS.Timeout | null = null;
   const write = async () => {
     const put = async () => {
-      await mkdir(heldIn, { recursive: true });
+      // Not the folders above it: a registry that was taken away is not made again.
+      await mkdir(heldIn).catch(unlessThere);
       await writeFile(file, `${JSON.stringify(holder)}\n`);
     };
     // Whoever was the last may be taking the folder away.

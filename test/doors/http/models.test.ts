@@ -189,6 +189,23 @@ describe('hot swap', () => {
     expect((await service.call('GET', '/metrics')).text).toMatch(/sluice_model_stale\{reference="credit"\} 0/);
   });
 
+  test('what is retired by force while it is served goes on, and that is told', async () => {
+    const { folder, registry } = twoVersions();
+    const service = await startService([], scratch(), { registry });
+    const body = await application(service);
+    await registry.moveAlias('credit', 'champion', '1', 'test');
+    expect((await predict(service, 'credit', body)).json.modelVersion).toBe('1');
+    await new FolderRegistry([folder]).setState('credit', '1', 'retired', { who: 'me', why: 'by force: it is wrong' }, true); // biome-ignore format: one line
+    await expect
+      .poll(async () => {
+        expect((await predict(service, 'credit', body)).json.modelVersion).toBe('1');
+        return (await service.call('GET', '/metrics')).text;
+      })
+      .toMatch(/sluice_model_load_failures_total\{model="credit",code="model_retired"\} 1/);
+    const refused = await service.call('PUT', '/api/v1/models/credit/aliases/next', { body: '{"version": "1"}' });
+    expect([refused.status, refused.json.code]).toEqual([400, 'model_retired']);
+  });
+
   test('an alias that cannot be read, or points nowhere, changes nothing either', async () => {
     const { folder, registry } = twoVersions();
     const service = await startService([], scratch(), { registry });

@@ -1,13 +1,13 @@
 // States of versions: proposed, approved, champion, retired, removed; four eyes; what a policy lets through; what runs is protected.
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { WorkerPool } from '../../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { holdVersion } from '../../../src/model/registry/in-use.ts';
-import type { Mover } from '../../../src/model/registry/journal.ts';
+import { chained, type Mover } from '../../../src/model/registry/journal.ts';
 import { type Approvals, checkStates, type StateEntry } from '../../../src/model/registry/state-journal.ts';
 import { signModel } from '../../../src/model/signing/model-signature.ts';
 import { scratch, sluice } from '../../support/cli.ts';
@@ -171,6 +171,32 @@ test('what is removed leaves its entry, and its number is never given again', as
   expect(await refOf(registry.resolve('m'))).toBe('m:3');
 });
 
+test('a removal that was broken off is one, and goes on', async () => {
+  const { root, registry } = await proposed([1, 2]);
+  await registry.setState('m', '1', 'removed', BOB);
+  cpSync(path.join(root, 'm/2'), path.join(root, 'm/1'), { recursive: true });
+  expect(await statesIn(registry)).toEqual({ 1: 'removed', 2: 'proposed' });
+  expect(await codeOf(registry.resolve('m:1'))).toBe('model_not_found');
+  expect(await registry.setState('m', '1', 'removed', ANN)).toMatchObject({ who: 'bob' });
+  expect(existsSync(path.join(root, 'm/1'))).toBe(false);
+  expect(await registry.states('m')).toHaveLength(3);
+});
+
+test('who may approve does not approve what they added, whatever wrote the entry', async () => {
+  const { registry, asking, journal } = await proposed([1], BOB);
+  const [before] = await registry.states('m');
+  const { at, who, version, package_sha256 = null } = before!;
+  const entry: StateEntry = { at, who, version, from: 'proposed', to: 'approved', package_sha256 };
+  const textOf = ({ why = 'the board agreed', ...e }: StateEntry) => JSON.stringify(['state', e.at, e.who, e.version, e.from, e.to, e.to === 'approved' ? null : why, e.package_sha256, e.previous]); // biome-ignore format: one line
+  const codeWith = async (key: KeyObject) => {
+    const lines = [before!, chained(entry, before, textOf, key)].map((e) => `${JSON.stringify(e)}\n`);
+    writeFileSync(journal, lines.join(''));
+    return codeOf(asking([ann.publicKey, bob.publicKey]).resolve('m').then((m) => m.ref)); // biome-ignore format: one line
+  };
+  expect(await codeWith(ann.privateKey)).toBe('m:1');
+  expect(await codeWith(bob.privateKey)).toBe('approval_missing');
+});
+
 test('who adds one version at the same time: one does, and is the one that is written down', async () => {
   const root = scratch();
   const adders = [ANN, BOB, by('eve', eve.privateKey)];
@@ -205,6 +231,12 @@ test('a version that a process has loaded is kept, until it lets go or is silent
   // Where nobody can write, no word is left, and nothing fails.
   const model = await registry.resolve('m:2');
   await holdVersion({ ...model, heldIn: path.join(root, 'm/2/model.yaml/no-folder') }, 0)();
+  // A registry that was taken away is not made again.
+  const away = holdVersion({ ...model, heldIn: path.join(root, 'gone/.in-use') }, 0);
+  const here = holdVersion(model, 0);
+  await expect.poll(() => existsSync(held) && readdirSync(held).length > 0).toBe(true);
+  await Promise.all([away(), here()]);
+  expect(existsSync(path.join(root, 'gone'))).toBe(false);
 });
 
 checkTest('workers hold the version they have loaded, and let go of it with their pool', async () => {
