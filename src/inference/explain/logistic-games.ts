@@ -3,7 +3,7 @@
 /** Up to so many players all subsets are summed up; beyond, the series is quicker. */
 const FEW_PLAYERS = 9;
 /** Terms of the series below this are left out; so far behind the margins its period goes on. */
-const NEGLIGIBLE_EXPONENT = 27;
+const NEGLIGIBLE_EXPONENT = 24;
 
 export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
 
@@ -16,11 +16,14 @@ export class LogisticGames {
   /** Products of factors before and behind a player, as pairs of real and imaginary part. */
   readonly #before: Float64Array;
   readonly #factors: Float64Array;
+  /** exp(iω term) - 1 of every player. */
+  readonly #steps: Float64Array;
 
   constructor(players: number) {
     this.#players = new Int32Array(players);
     this.#before = new Float64Array(2 * players + 2);
     this.#factors = new Float64Array(2 * players);
+    this.#steps = new Float64Array(2 * players);
   }
 
   add(start: number, terms: Float64Array, weight: number, into: Float64Array): void {
@@ -73,39 +76,45 @@ export class LogisticGames {
     for (let m = 1; m <= last; m++) {
       const omega = (2 * Math.PI * m) / period;
       const amplitude = (2 * Math.PI) / (period * Math.sinh(Math.PI * omega));
-      for (const { q, weight: share } of this.#nodes[n]) {
-        this.#addWave(omega, q, weight * amplitude * share, { start, terms, n, into });
+      this.#before[0] = Math.cos(omega * start);
+      this.#before[1] = Math.sin(omega * start);
+      for (let j = 0; j < n; j++) {
+        const angle = omega * terms[players[j]!]!;
+        this.#steps[2 * j] = Math.cos(angle) - 1;
+        this.#steps[2 * j + 1] = Math.sin(angle);
       }
+      for (const node of this.#nodes[n]) this.#addWave(n, node.q, weight * amplitude * node.weight, into);
     }
   }
 
-  /** Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 - q + q exp(iω other))] of every player. */
-  #addWave(
-    omega: number,
-    q: number,
-    scale: number,
-    { start, terms, n, into }: { start: number; terms: Float64Array; n: number; into: Float64Array },
-  ): void {
-    const [before, factors, players] = [this.#before, this.#factors, this.#players];
-    before[0] = Math.cos(omega * start);
-    before[1] = Math.sin(omega * start);
-    for (let j = 0; j < n; j++) {
-      const angle = omega * terms[players[j]!]!;
-      const re = 1 - q + q * Math.cos(angle);
-      const im = q * Math.sin(angle);
-      factors[2 * j] = re;
-      factors[2 * j + 1] = im;
-      before[2 * j + 2] = before[2 * j]! * re - before[2 * j + 1]! * im;
-      before[2 * j + 3] = before[2 * j]! * im + before[2 * j + 1]! * re;
+  /**
+   * Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 + q (exp(iω other) - 1))] of every player. Plain numbers
+   * throughout, because this is all the time it takes.
+   */
+  #addWave(n: number, q: number, scale: number, into: Float64Array): void {
+    const [before, factors, steps, players] = [this.#before, this.#factors, this.#steps, this.#players];
+    let re = before[0]!;
+    let im = before[1]!;
+    for (let j = 0; j < 2 * n; j += 2) {
+      const factorRe = 1 + q * steps[j]!;
+      const factorIm = q * steps[j + 1]!;
+      factors[j] = factorRe;
+      factors[j + 1] = factorIm;
+      const nextRe = re * factorRe - im * factorIm;
+      im = re * factorIm + im * factorRe;
+      re = nextRe;
+      before[j + 2] = re;
+      before[j + 3] = im;
     }
-    let [re, im] = [1, 0];
-    for (let j = n - 1; j >= 0; j--) {
-      const others = [before[2 * j]! * re - before[2 * j + 1]! * im, before[2 * j]! * im + before[2 * j + 1]! * re];
-      // The factor is 1 + q (exp(iω term) - 1).
-      const [stepRe, stepIm] = [(factors[2 * j]! - 1) / q, factors[2 * j + 1]! / q];
-      into[players[j]!]! += scale * (others[0]! * stepIm + others[1]! * stepRe);
-      const [fRe, fIm] = [factors[2 * j]!, factors[2 * j + 1]!];
-      [re, im] = [re * fRe - im * fIm, re * fIm + im * fRe];
+    re = 1;
+    im = 0;
+    for (let j = 2 * n - 2; j >= 0; j -= 2) {
+      const othersRe = before[j]! * re - before[j + 1]! * im;
+      const othersIm = before[j]! * im + before[j + 1]! * re;
+      into[players[j >> 1]!]! += scale * (othersRe * steps[j + 1]! + othersIm * steps[j]!);
+      const nextRe = re * factors[j]! - im * factors[j + 1]!;
+      im = re * factors[j + 1]! + im * factors[j]!;
+      re = nextRe;
     }
   }
 }
