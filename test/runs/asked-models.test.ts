@@ -124,8 +124,8 @@ describe.each([
 });
 
 checkTest('a limit that nothing fits is refused before a row is read, at every door that has it', async () => {
-  const { file, table, registry } = await registered('calibrated-linear-svm', true);
-  const args = ['-m', 'calibrated-linear-svm', '--registry', registry, '--interpretation', '-o', '-'];
+  const { file, table, registry } = await registered('calibrated-svm', true);
+  const args = ['-m', 'calibrated-svm', '--registry', registry, '--interpretation', '-o', '-'];
   const input = file('in.csv', applications(2, table));
   const refused = await sluice(['score', input, ...args, '--max-evaluations', '28']);
   expect(refused.code).toBe(1);

@@ -12,6 +12,7 @@ import { DEFAULT_PAIRS, EXACT_COLUMNS, pairsWithin, tighter, wholeRounds } from 
 import { type Asking, exactExplainer, hybridsOf, samplingExplainer } from './coalitions.ts';
 import { type Explainer, type Method, NotExplainable } from './explainer.ts';
 import { linearExplainer } from './linear.ts';
+import { logisticsExplainer } from './logistics.ts';
 import { placesOf, scoreBackground } from './scored-background.ts';
 import { sumExplainer } from './sum.ts';
 import { type Covers, treeExplainer } from './trees.ts';
@@ -109,9 +110,12 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
           return treeExplainer(trace(), shapes, places, interpreter, background, covers);
         })
       : null) ??
-    attempt('linear', () =>
-      several() ? average('linear') : linearExplainer(trace(), shapes, places, interpreter, background),
-    );
+    attempt('linear', () => {
+      if (!several()) return linearExplainer(trace(), shapes, places, interpreter, background);
+      const { logistics } = heads();
+      if (!logistics) return average('linear');
+      return logisticsExplainer(logistics, shapes, places, interpreter, background);
+    });
   if (explainer) return { explainer, reasons, within: () => explainer };
   const within = askedWithin({ evaluator, interpreter, places, background }, manifest, named);
   return { explainer: within(null), reasons, within };

@@ -78,7 +78,7 @@ export function linearExplainer(
 type Part = (inputs: readonly EncodedInput[], row: number, out: Float64Array) => void;
 
 /** What each column contributes to the sums of a row: coefficient × value, over all features made of the column. */
-class Contributions {
+export class Contributions {
   /** targets × columns, of the row read last. */
   readonly values: Float64Array;
   readonly #parts: Part[] = [];

@@ -2,6 +2,7 @@
 import type { Scores } from '../evaluate/evaluator.ts';
 import type { Interpreter } from '../evaluate/prediction.ts';
 import { NotExplainable, type Space } from './explainer.ts';
+import { logisticOf } from './logistic-games.ts';
 
 /** Output o of the model is `link(Σ coefficients[o][t] · sum t + offset[o])`; softmax links all outputs together. */
 export interface Link {
@@ -22,8 +23,6 @@ export function answersOf(interpreter: Interpreter, scores: Scores, r: number, o
   else out[0] = interpreter.task === 'binary' ? interpreter.probability(scores, r) : interpreter.value(scores, r);
 }
 
-const logistic = (x: number): number => 1 / (1 + Math.exp(-x));
-
 /** The answers for given margins, one number per output. */
 export function applyLink(
   kind: Link['kind'],
@@ -38,7 +37,8 @@ export function applyLink(
     let sum = 0;
     for (let o = 0; o < outputs; o++) sum += out[o] = Math.exp(margins[at + o]! - top);
     for (let o = 0; o < outputs; o++) out[o]! /= sum;
-  } else for (let o = 0; o < outputs; o++) out[o] = kind === 'logistic' ? logistic(margins[at + o]!) : margins[at + o]!;
+  } else
+    for (let o = 0; o < outputs; o++) out[o] = kind === 'logistic' ? logisticOf(margins[at + o]!) : margins[at + o]!;
 }
 
 /** Largest difference between two answers, relative beyond 1. */

@@ -10,6 +10,16 @@ export interface TracedHeads {
   /** The output is the sum of weight × head, if `linear`; else some function of the heads. */
   heads: readonly { trace: Trace; weight: number }[];
   linear: boolean;
+  /** The output is their sum; null: it is made of something else, too. */
+  logistics: readonly Logistic[] | null;
+}
+
+/** weight / (1 + exp(-(slope × sum + offset))), the sum being that of a linear model. */
+export interface Logistic {
+  trace: Trace;
+  weight: number;
+  slope: number;
+  offset: number;
 }
 
 /**
@@ -25,7 +35,10 @@ export function traceHeads(
     const walk = new HeadWalk(contextOf(model, widths, true));
     walk.visit(output, 1);
     if (walk.heads.size === 0) throw new Untraceable('the output comes from no model');
-    return { traced: { heads: [...walk.heads.values()], linear: walk.linear }, reason: null };
+    return {
+      traced: { heads: [...walk.heads.values()], linear: walk.linear, logistics: walk.logistics },
+      reason: null,
+    };
   } catch (e) {
     if (e instanceof Untraceable) return { traced: null, reason: e.message };
     throw e;
@@ -36,6 +49,9 @@ export function traceHeads(
 class HeadWalk {
   readonly heads = new Map<string, { trace: Trace; weight: number }>();
   linear = true;
+  logistics: Logistic[] | null = [];
+  /** Behind a logistic function: what is found there belongs to it. */
+  #inside = false;
   readonly #context: TraceContext;
   #steps = 0;
 
@@ -49,9 +65,21 @@ class HeadWalk {
     const c = this.#context;
     const node = c.producers.get(name);
     if (!node) throw new Untraceable(`output ${name} comes from no node`);
+    const logistic = this.#inside ? null : this.#logistic(name, weight);
+    if (logistic) {
+      this.logistics?.push(logistic);
+      this.#inside = true;
+    }
+    this.#follow(node, name, weight);
+    if (logistic) this.#inside = false;
+  }
+
+  #follow(node: Node, name: string, weight: number): void {
+    const c = this.#context;
     const computed = node.inputs.filter((i) => i !== '' && !this.#isConstant(i));
     const product = computed.length === 1 ? c.producers.get(computed[0]!) : undefined;
     if (isHead(node) || (node.op === 'Add' && product?.op === 'MatMul')) {
+      if (!this.#inside) this.logistics = null;
       const known = this.heads.get(name);
       if (known) known.weight += weight;
       else this.heads.set(name, { trace: traceHead(c, name, []), weight });
@@ -59,6 +87,8 @@ class HeadWalk {
     }
     if (this.#visitLinear(node, computed, weight)) return;
     this.linear = false;
+    // Two classes that add up to 1 already are left as they are, which the answers show.
+    if (!this.#inside && node.op !== 'Normalizer') this.logistics = null;
     if (!NONLINEAR.has(node.op)) throw new Untraceable(`${node.op} after the model`);
     for (const i of computed) this.visit(i, weight);
   }
@@ -108,6 +138,50 @@ class HeadWalk {
     }
   }
 
+  /** The logistic function of a linear model that is called `name`; null: it is none. */
+  #logistic(name: string, weight: number): Logistic | null {
+    const { producers } = this.#context;
+    const node = producers.get(name)!;
+    if (node.op === 'LinearClassifier') {
+      const trace = traceHead(this.#context, name, []);
+      const is = trace.head.kind === 'linear' && trace.head.postTransform === 'LOGISTIC';
+      return is ? { trace, weight, slope: 1, offset: 0 } : null;
+    }
+    if (node.op === 'Sigmoid') return this.#affine(node.inputs[0]!, { weight, slope: 1, offset: 0 });
+    if (node.op !== 'Div' || this.#number(node.inputs[0]!) !== 1) return null;
+    // 1 / (1 + exp(x))
+    const sum = producers.get(node.inputs[1]!);
+    if (sum?.op !== 'Add') return null;
+    const exp = sum.inputs.map((i) => producers.get(i)).find((n) => n?.op === 'Exp');
+    if (!exp || !sum.inputs.some((i) => this.#number(i) === 1)) return null;
+    return this.#affine(exp.inputs[0]!, { weight, slope: -1, offset: 0 });
+  }
+
+  /** Follows slope × x + offset back to the linear model that x is the sum of. */
+  #affine(name: string, { weight, slope, offset }: Omit<Logistic, 'trace'>): Logistic | null {
+    const node = this.#context.producers.get(name);
+    if (!node) return null;
+    const [a, b] = node.inputs.map((i) => this.#number(i)) as [number | null, number | null | undefined];
+    const [x, y] = node.inputs as [string, string];
+    const number = a ?? b ?? null;
+    const rest = a === null ? x : y;
+    if (number !== null && node.op === 'Add')
+      return this.#affine(rest, { weight, slope, offset: offset + slope * number });
+    if (number !== null && node.op === 'Mul') return this.#affine(rest, { weight, slope: slope * number, offset });
+    if (node.op === 'Neg') return this.#affine(x, { weight, slope: -slope, offset });
+    if (PASSED.has(node.op)) return this.#affine(x, { weight, slope, offset });
+    if (!isHead(node) && node.op !== 'Add') return null;
+    const trace = traceHead(this.#context, name, []);
+    if (trace.head.kind !== 'linear' || trace.head.postTransform !== 'NONE') return null;
+    return { trace, weight, slope, offset };
+  }
+
+  #number(name: string): number | null {
+    if (!this.#isConstant(name)) return null;
+    const [one, ...more] = constant(this.#context, name).numbers();
+    return one === undefined || more.length > 0 ? null : one;
+  }
+
   /** The constant number of Mul or Div. */
   #factor(node: Node): number {
     const name = node.inputs.find((i) => this.#isConstant(i)) ?? '';
@@ -122,6 +196,8 @@ class HeadWalk {
 }
 
 const MAX_HEAD_STEPS = 2_000;
+/** Operators behind which a single sum is the same. */
+const PASSED = new Set(['Identity', 'Cast', 'Reshape', 'Squeeze', 'Unsqueeze', 'Flatten', 'Gather', 'ArrayFeatureExtractor', 'Slice']); // biome-ignore format: a list
 /** Operators on scores whose effect is found by comparing the answers. */
 const NONLINEAR = new Set(['Sigmoid', 'Softmax', 'Exp', 'Div', 'Mul', 'Abs', 'ReduceSum', 'ReduceL1', 'Normalizer', 'Clip', 'Neg', 'Max', 'Min']); // biome-ignore format: a list
 const isHead = (n: Node): boolean =>

@@ -1,0 +1,142 @@
+// Effects of an average of logistic functions of linear models (calibrated linear models, voting): exact, without asking the model.
+import type { InputShape } from '../evaluate/native/source.ts';
+import type { Interpreter } from '../evaluate/prediction.ts';
+import type { Logistic } from '../onnx/heads.ts';
+import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
+import { Contributions } from './linear.ts';
+import { ANSWER_TOLERANCE, answersOf } from './link.ts';
+import { LogisticGames, logisticOf } from './logistic-games.ts';
+import type { Background, Place } from './scored-background.ts';
+
+/**
+ * The effects are those of the probability: means over the background of exact Shapley values, part by part.
+ * @throws NotExplainable | Unsupported
+ */
+export function logisticsExplainer(
+  logistics: readonly Logistic[],
+  shapes: readonly InputShape[],
+  places: readonly (readonly Place[])[],
+  interpreter: Interpreter,
+  background: Background,
+): Explainer {
+  if (interpreter.task !== 'binary')
+    throw new NotExplainable('an average of logistics answers for more than two classes');
+  const parts = logistics.map((l) => new Part(l, shapes, places));
+  const others = parts.map((part) => part.rowsOf(background));
+  const answers = Float64Array.from({ length: background.rows }, (_, z) => {
+    const answer = new Float64Array(1);
+    answersOf(interpreter, background.scores, z, answer);
+    return answer[0]!;
+  });
+  const { offset, scale } = classOf(parts, others, answers);
+  const columns = places.length;
+  const games = new LogisticGames(columns);
+  const terms = new Float64Array(columns);
+  let base = offset;
+  for (const [k, part] of parts.entries()) {
+    for (const { margin } of others[k]!) base += (scale * part.weight * logisticOf(margin)) / background.rows;
+  }
+  return {
+    method: 'linear',
+    space: 'probability',
+    outputs: 1,
+    questions: 0,
+    base: Float64Array.of(base),
+    async explain(inputs, rows, onExplained): Promise<Effects> {
+      const values = new Float64Array(rows.length * columns);
+      const margins = new Float64Array(rows.length);
+      for (const [i, x] of rows.entries()) {
+        const effects = values.subarray(i * columns, (i + 1) * columns);
+        margins[i] = offset;
+        for (const [k, part] of parts.entries()) {
+          const own = part.read(inputs, x);
+          margins[i]! += scale * part.weight * logisticOf(own.margin);
+          for (const { margin, terms: theirs } of others[k]!) {
+            for (let c = 0; c < columns; c++) terms[c] = own.terms[c]! - theirs[c]!;
+            games.add(margin, terms, (scale * part.weight) / background.rows, effects);
+          }
+        }
+        await onExplained?.(1, 0);
+      }
+      return { values, margins, errors: null, evaluations: 0 };
+    },
+  };
+}
+
+/** What the columns of a row add to the argument of a logistic function, and that argument. */
+interface Terms {
+  terms: Float64Array;
+  margin: number;
+}
+
+class Part {
+  readonly weight: number;
+  readonly #logistic: Logistic;
+  readonly #contributions: Contributions;
+  readonly #target: number;
+  readonly #columns: number;
+  /** Which of two classes the sum is for is not known from the graph. */
+  #sign = 1;
+
+  /** @throws NotExplainable | Unsupported */
+  constructor(logistic: Logistic, shapes: readonly InputShape[], places: readonly (readonly Place[])[]) {
+    const { head, features } = logistic.trace;
+    if (head.kind !== 'linear') throw new NotExplainable('the model is not linear');
+    this.weight = logistic.weight;
+    this.#logistic = logistic;
+    this.#contributions = new Contributions(head, features, shapes, places);
+    this.#target = head.targets - 1;
+    this.#columns = places.length;
+  }
+
+  read(inputs: Background['inputs'], row: number): Terms {
+    this.#contributions.read(inputs, row);
+    const slope = this.#sign * this.#logistic.slope;
+    const from = this.#target * this.#columns;
+    const terms = this.#contributions.values.slice(from, from + this.#columns);
+    for (let c = 0; c < terms.length; c++) terms[c]! *= slope;
+    return { terms, margin: slope * this.#contributions.sums()[this.#target]! + this.#logistic.offset };
+  }
+
+  /** The argument if the sum is for the other class. */
+  turned(margin: number): number {
+    return 2 * this.#logistic.offset - margin;
+  }
+
+  /** From now on the sum is for the other class; so are these rows. */
+  turn(rows: Terms[]): void {
+    this.#sign = -this.#sign;
+    for (const row of rows) {
+      row.margin = this.turned(row.margin);
+      for (let c = 0; c < row.terms.length; c++) row.terms[c] = -row.terms[c]!;
+    }
+  }
+
+  rowsOf({ inputs, rows }: Background): Terms[] {
+    return Array.from({ length: rows }, (_, z) => this.read(inputs, z));
+  }
+}
+
+/** For which class the sums speak, found by comparing with the answers. @throws NotExplainable */
+function classOf(parts: readonly Part[], others: Terms[][], answers: Float64Array): { offset: number; scale: number } {
+  const fits = (offset: number, scale: number, sign: number): boolean =>
+    answers.every((answer, z) => {
+      let sum = offset;
+      for (const [k, part] of parts.entries()) {
+        const { margin } = others[k]![z]!;
+        sum += scale * part.weight * logisticOf(sign > 0 ? margin : part.turned(margin));
+      }
+      return Math.abs(sum - answer) <= ANSWER_TOLERANCE;
+    });
+  for (const sign of [1, -1]) {
+    for (const [offset, scale] of [
+      [0, 1],
+      [1, -1],
+    ] as const) {
+      if (!fits(offset, scale, sign)) continue;
+      if (sign < 0) for (const [k, part] of parts.entries()) part.turn(others[k]!);
+      return { offset, scale };
+    }
+  }
+  throw new NotExplainable('its answers are no average of the logistic functions inside');
+}
