@@ -1,5 +1,15 @@
 // Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
-import { bool, type Column, columnFromArray, type DataType, float64, int32, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
+import {
+  bool,
+  type Column,
+  columnFromArray,
+  type DataType,
+  float64,
+  int32,
+  tableFromColumns,
+  tableToIPC,
+  utf8,
+} from '@uwdata/flechette';
 import type { PredictionColumn } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type TableWriter } from './columnar-sink.ts';
