@@ -12,7 +12,7 @@ import {
 } from '@uwdata/flechette';
 import type { PredictionColumn } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
-import { type ColumnarSinkOptions, columnarSink, type TableWriter } from './columnar-sink.ts';
+import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
 
 const TYPES: Record<PredictionColumn['kind'], () => DataType> = {
   integer: int32,
@@ -38,7 +38,7 @@ interface Place {
   body: number;
 }
 
-function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): TableWriter {
+function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): FormatWriter {
   const places: Place[] = [];
   let written = 0;
   let schema: Buffer | null = null;
