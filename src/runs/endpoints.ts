@@ -2,7 +2,14 @@
 import { glob, stat } from 'node:fs/promises';
 import type { FileSink, FileSource, PostgresSource, StdioSink, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
-import { type Compression, type FileFormat, isArrowFile, isColumnar, KNOWN_ENDINGS, namedFormat } from '../core/file-format.ts';
+import {
+  type Compression,
+  type FileFormat,
+  isArrowFile,
+  isColumnar,
+  KNOWN_ENDINGS,
+  namedFormat,
+} from '../core/file-format.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
@@ -266,7 +273,11 @@ async function parquetOf(
 }
 
 /** An Arrow stream or file, as it comes; its schema is read at once. */
-async function arrowOf(chunks: Chunks, declared: InputDeclaration | undefined, read: { text: number }): Promise<Chunks> {
+async function arrowOf(
+  chunks: Chunks,
+  declared: InputDeclaration | undefined,
+  read: { text: number },
+): Promise<Chunks> {
   const { openArrow } = await import('../io/columns/arrow-table.ts');
   const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const lines = new ColumnLines(await openArrow(chunks, { ignored: ignoredBy(declared) }));
@@ -313,7 +324,10 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   if (isColumnar(format)) {
     if (format === 'parquet') refusePacked(name, compression);
     if (options.passthrough === '*') {
-      throw new SluiceError('usage', `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs the names of its columns: name those passed through`);
+      throw new SluiceError(
+        'usage',
+        `${format === 'parquet' ? 'a Parquet file' : 'Arrow'} needs the names of its columns: name those passed through`,
+      );
     }
   }
   const end =

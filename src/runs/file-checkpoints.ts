@@ -1,9 +1,10 @@
 // Checkpoints of one input on its way into a file: every few seconds, what is written so far is brought to the disk, and then a
 // journal says so. Whoever finds the journal of a process that is over goes on behind its last line.
-import { isColumnar } from '../core/file-format.ts';
+
 import { stat } from 'node:fs/promises';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import { isFull } from '../core/file-errors.ts';
+import { isColumnar } from '../core/file-format.ts';
 import { kindOf, type Log, named, words } from '../core/log.ts';
 import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
 import { gone } from '../io/sink/commit-journal.ts';

@@ -1,7 +1,8 @@
 // One row of an output scored again, with the package that its manifest names: the bits have to be those that were written.
-import { isColumnar } from '../core/file-format.ts';
+
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import { isColumnar } from '../core/file-format.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { fieldAt } from '../proof/name-rows.ts';

@@ -1,11 +1,11 @@
 // What a run from a file into a file leaves as proof: it sees both ends and the list while they pass, and writes the manifest.
 
-import { isColumnar } from '../core/file-format.ts';
 import { createHash, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
+import { isColumnar } from '../core/file-format.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
 import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';

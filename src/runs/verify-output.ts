@@ -1,10 +1,10 @@
 // Checks an output against its manifest, offline: the manifest itself, the output, its list of rejected rows, and what else is at hand.
 
-import { isColumnar } from '../core/file-format.ts';
 import type { KeyObject } from 'node:crypto';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
+import { isColumnar } from '../core/file-format.ts';
 import type { DELIMITERS } from '../io/decode/header.ts';
 import { hashedFiles, hashFolder } from '../model/package/package-hash.ts';
 import { ByteDigest, type Mark } from '../proof/byte-witness.ts';

@@ -241,13 +241,13 @@ describe('names of files', () => {
   });
 
   test('an ending that stands for no format, unless the format is said', async () => {
-    const known = 'csv, tsv, ndjson, json, parquet, with .gz or .zst';
+    const known = 'csv, tsv, ndjson, json, parquet, arrow, with .gz or .zst';
     expect(await from('path: i.csv', 'path: o.xlsx')).toEqual([
       `3:27 sink.path: the ending .xlsx is no format Sluice writes: ${known}`,
     ]);
-    expect(await from('path: i.csv.bz2', 'path: o.arrow.gz')).toEqual([
+    expect(await from('path: i.csv.bz2', 'path: o.orc.gz')).toEqual([
       `2:29 source.path: the ending .bz2 is no format Sluice reads: ${known}`,
-      `3:27 sink.path: the ending .arrow is no format Sluice writes: ${known}`,
+      `3:27 sink.path: the ending .orc is no format Sluice writes: ${known}`,
     ]);
     expect(await from('path: i.txt, format: csv', 'path: o.out, format: ndjson')).toEqual([]);
     expect(await from('path: "in/*.txt"', 'path: "out/{name}.csv"')).toEqual([]);

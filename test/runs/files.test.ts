@@ -78,7 +78,7 @@ describe('score: the names of the files say what is read and written', () => {
       ['in.csv', '-o', 'out.parquet', '--passthrough', '*'],
       /names of its columns/,
     ],
-    ['a format nobody knows', ['in.csv', '-o', 'out.csv', '--format', 'xml'], /--format takes csv, tsv, ndjson, json or parquet/], // biome-ignore format: one line
+    ['a format nobody knows', ['in.csv', '-o', 'out.csv', '--format', 'xml'], /--format takes csv, tsv, ndjson, json, parquet or arrow/], // biome-ignore format: one line
   ])('%s is refused before anything is written', async (_, args, words) => {
     const folder = scratch();
     writeFileSync(path.join(folder, 'in.csv'), portfolio(5));

@@ -5,6 +5,7 @@ import { Random } from '../../src/core/random.ts';
 import { ColumnReader } from '../../src/inference/encode/column-reader.ts';
 import { type EncodedInput, Encoder } from '../../src/inference/encode/encoder.ts';
 import { createDecoder, type DecoderChoice, type DecoderInput } from '../../src/io/decode/choose-decoder.ts';
+import { ColumnsDecoder } from '../../src/io/decode/columns-decoder.ts';
 import { ConstantColumns } from '../../src/io/decode/constant-columns.ts';
 import type { Decoder, RecordSlice } from '../../src/io/decode/decoder.ts';
 import { DelimitedDecoder } from '../../src/io/decode/delimited-decoder.ts';
@@ -280,7 +281,8 @@ export class Differential {
     this.#input = input;
     this.#readers = readers;
     this.#fast = createDecoder(readers, input, 'fast');
-    const fast = this.#fast instanceof ConstantColumns ? this.#fast.inner : this.#fast;
+    const inner = this.#fast instanceof ConstantColumns ? this.#fast.inner : this.#fast;
+    const fast = inner instanceof ColumnsDecoder ? inner.records : inner;
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
     this.#counting = fast;
     this.#eager = createDecoder(readers, input, 'eager');
@@ -354,7 +356,8 @@ function firstDifference(a: EncodedInput['data'], b: EncodedInput['data']): numb
 }
 
 /** Where two batches differ, or null; cells of rejected rows are undefined, those of encoded rows are elsewhere. */
-function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: string } | null {
+/** What the first batch has otherwise than the second; null: nothing. */
+export function differenceOf(a: ColumnBatch, b: ColumnBatch): { row: number; what: string } | null {
   const show = (v: unknown) => (Object.is(v, -0) ? '-0' : JSON.stringify(v));
   for (let r = 0; r < b.rows; r++) {
     const fault = (x: ColumnBatch) => x.rejections.find((e) => e.index === r) ?? null;

@@ -1,6 +1,7 @@
 // `sluice score --plan`: the run of one shard, of flags and plan. What decides where records end is said by the plan alone.
-import { isColumnar } from '../../core/file-format.ts';
+
 import { SluiceError } from '../../core/errors.ts';
+import { isColumnar } from '../../core/file-format.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { STDIO } from '../../runs/endpoints.ts';
 import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';

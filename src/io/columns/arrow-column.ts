@@ -172,18 +172,13 @@ function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number
 
 /** A value as flechette gives it. */
 function writeValue(to: TokenArena, value: unknown, type: DataType): void {
-  if (value === null || value === undefined) return to.ascii('null');
-  if (value instanceof Uint8Array) return writeText(to, value, 0, value.length);
-  if (type.typeId === Type.Date || type.typeId === Type.Timestamp) {
-    return to.ascii(JSON.stringify(new Date(Number(value))));
-  }
-  if (type.typeId === Type.Decimal) return writeNumberToken(to, numberOf(value, type));
-  if (typeof value === 'bigint') {
-    if (Number.isSafeInteger(Number(value))) return writeNumberToken(to, Number(value));
-    return to.ascii(`"${value}"`);
-  }
-  if (typeof value === 'number') return writeNumberToken(to, value + 0);
-  to.utf8(JSON.stringify(value) ?? 'null');
+  if (value instanceof Uint8Array) writeText(to, value, 0, value.length);
+  else if (value === null || value === undefined) to.ascii('null');
+  else if (type.typeId === Type.Decimal) writeNumberToken(to, numberOf(value, type));
+  else if (typeof value === 'number') writeNumberToken(to, value + 0);
+  else if (typeof value !== 'bigint') to.utf8(JSON.stringify(value) ?? 'null');
+  else if (Number.isSafeInteger(Number(value))) writeNumberToken(to, Number(value));
+  else to.ascii(`"${value}"`);
 }
 
 function writeNumberToken(to: TokenArena, value: number): void {

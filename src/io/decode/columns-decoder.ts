@@ -1,10 +1,12 @@
 // Reads the cells of a block from the columns beside its records, a dictionary once; what has none is read from the records.
+import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
 import { newColumns } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import { type BlockColumns, type CellRun, type ColumnRun, runsOf, type WordList } from '../../core/block-columns.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { Dictionary, UNKNOWN_WORD, WORD_SLACK } from './dictionary.ts';
 import { InputNames } from './input-names.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 
@@ -16,9 +18,10 @@ interface Places {
 
 /** Answers as a JsonDecoder does for the records that the columns stand for. */
 export class ColumnsDecoder implements Decoder {
+  /** Reads what has no columns, or others than those of the model. */
+  readonly records: Decoder;
   readonly #readers: readonly ColumnReader[];
   readonly #layout: JsonLayout;
-  readonly #records: Decoder;
   readonly #columns: readonly ColumnCells[];
   readonly #echoes: readonly EchoedCells[];
   /** For which names `#places` is. */
@@ -27,11 +30,10 @@ export class ColumnsDecoder implements Decoder {
   #last: BlockColumns | null = null;
   #runs: readonly ColumnRun[] = [];
 
-  /** `records`: reads what has no columns, or others than those of the model. */
   constructor(readers: readonly ColumnReader[], layout: JsonLayout, records: Decoder) {
     this.#readers = readers;
     this.#layout = layout;
-    this.#records = records;
+    this.records = records;
     this.#columns = readers.map((reader) => new ColumnCells(reader));
     const { passthrough } = layout;
     this.#echoes = passthrough === '*' ? [] : passthrough.map(() => new EchoedCells());
@@ -40,7 +42,7 @@ export class ColumnsDecoder implements Decoder {
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     const places = block.columns ? this.#placesOf(block.columns) : null;
     if (!block.columns || !places) {
-      this.#records.decode(block, from, to, batch);
+      this.records.decode(block, from, to, batch);
       return;
     }
     beginBatch(batch, to - from);
@@ -59,7 +61,7 @@ export class ColumnsDecoder implements Decoder {
         places.echoed.forEach((at, p) => {
           if (at >= 0) this.#echoes[p]!.read(cells[at]!, slice, batch, batch.passthrough[p]!);
         });
-        if (this.#layout.passthrough === '*') batch.passthrough[0]!.fill('', start - from, end - from);
+        if (this.#layout.passthrough === '*') echoNothing(block, from, start, end, batch);
       }
       first += rows;
     }
@@ -86,6 +88,11 @@ export class ColumnsDecoder implements Decoder {
     this.#places = unfit ? null : { model, echoed };
     return this.#places;
   }
+}
+
+/** There is nothing but the columns of the model, in records that were read. */
+function echoNothing({ faults }: RecordSlice, first: number, from: number, to: number, batch: ColumnBatch): void {
+  for (let i = from; i < to; i++) if (faults[i] === RECORD_OK) batch.passthrough[0]![i - first] = '';
 }
 
 const sameNames = (a: readonly string[], b: readonly string[]): boolean =>
@@ -136,6 +143,7 @@ function wordTexts({ bytes, ends }: WordList): string[] {
 class ColumnCells {
   readonly #reader: ColumnReader;
   #words: WordMeanings | null = null;
+  #known: Dictionary | null = null;
 
   constructor(reader: ColumnReader) {
     this.#reader = reader;
@@ -180,10 +188,30 @@ class ColumnCells {
   }
 
   #tokens(places: Int32Array, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+    const { kind } = this.#reader;
+    if (kind === 'boolean' || kind === 'category') this.#known ??= knownWords(this.#reader);
+    const known = this.#known;
+    const { slab, spans } = slice.block;
+    const view = new DataView(slab);
+    const last = slab.byteLength - WORD_SLACK;
     for (let i = slice.from, row = slice.row; i < slice.to; i++, row++) {
+      const at = (i - slice.first) * 2;
+      const start = spans[i * 2]! + places[at]!;
+      if (known && start < last && view.getUint8(start) === QUOTE) {
+        const code = known.find(view, start + 1, spans[i * 2]! + places[at + 1]! - 1);
+        if (code !== UNKNOWN_WORD) {
+          out.codes[row] = code;
+          continue;
+        }
+      }
       if (batch.rejected[row] !== 1) this.#ask(valueOfToken(tokenAt(slice, places, i)), batch, out, row);
     }
   }
+}
+
+/** Words that stand in a token as they are, and are no missing values. */
+function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
+  return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));
 }
 
 /** Reads the tokens of one passthrough column. */

@@ -1,8 +1,18 @@
 // Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
-import { bool, type Column, columnFromArray, type DataType, float64, int32, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
+import {
+  bool,
+  type Column,
+  columnFromArray,
+  type DataType,
+  float64,
+  int32,
+  tableFromColumns,
+  tableToIPC,
+  utf8,
+} from '@uwdata/flechette';
 import type { PredictionColumn } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
-import { type ColumnarSinkOptions, columnarSink, type TableWriter } from './columnar-sink.ts';
+import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
 
 const TYPES: Record<PredictionColumn['kind'], () => DataType> = {
   integer: int32,
@@ -28,7 +38,7 @@ interface Place {
   body: number;
 }
 
-function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): TableWriter {
+function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): FormatWriter {
   const places: Place[] = [];
   let written = 0;
   let schema: Buffer | null = null;

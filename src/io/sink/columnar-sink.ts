@@ -16,7 +16,7 @@ export interface ColumnarSinkOptions {
 }
 
 /** Writes the bytes of a format; each array is valid until the next call. */
-export interface TableWriter {
+export interface FormatWriter {
   /** A value a row and column; null: none. */
   rows(data: readonly (readonly unknown[])[]): Promise<Uint8Array>;
   end(): Promise<Uint8Array>;
@@ -29,7 +29,7 @@ export interface TableWriter {
 export function columnarSink(
   inner: ByteSink,
   { manifest, passthrough, interpretation }: ColumnarSinkOptions,
-  writerOf: (columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]) => TableWriter,
+  writerOf: (columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]) => FormatWriter,
 ): ByteSink {
   const echoed = passthrough.map((name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(p[name]) }));
   const columns = [...echoed, ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns)];

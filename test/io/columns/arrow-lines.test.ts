@@ -26,11 +26,14 @@ const parquetLines = async (name: string): Promise<string> => {
 };
 const rowsOf = (text: string): Record<string, unknown>[] => text.split('\n').filter(Boolean).map((l) => JSON.parse(l)); // biome-ignore format: one line
 
-test.each(['pyarrow.arrows', 'pyarrow-lz4.arrow', 'pyarrow-zstd.arrows'])('%s is the table of Parquet', async (name) => {
-  const want = await parquetLines('pyarrow-snappy.parquet');
-  expect(await arrowLines(fixture(name))).toBe(want);
-  for (const size of [1, 7, 100_000]) expect(await arrowLines(fixture(name), size), `${size}`).toBe(want);
-});
+test.each(['pyarrow.arrows', 'pyarrow-lz4.arrow', 'pyarrow-zstd.arrows'])(
+  '%s is the table of Parquet',
+  async (name) => {
+    const want = await parquetLines('pyarrow-snappy.parquet');
+    expect(await arrowLines(fixture(name))).toBe(want);
+    for (const size of [1, 7, 100_000]) expect(await arrowLines(fixture(name), size), `${size}`).toBe(want);
+  },
+);
 
 test.each(['polars.arrows', 'pandas.feather'])('%s is it, too', async (name) => {
   const want = rowsOf(await parquetLines('pyarrow-snappy.parquet')).map(({ category: _, ...row }) => row);

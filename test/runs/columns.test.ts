@@ -1,0 +1,73 @@
+// The same table as CSV, NDJSON, Parquet and Arrow, in groups of any size, gives the same answers byte for byte.
+import { readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { bool, columnFromArray, dictionary, float64, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { expect } from 'vitest';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
+import { scratch, sluice } from '../support/cli.ts';
+import { asNative, asObjects } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
+
+type Row = Record<string, unknown>;
+const ROWS = 700;
+
+/** Applications of which some have no value or one that no column takes, with an id that is passed through. */
+function applications(): Row[] {
+  const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 9, faults: 0, dirty: false })]).toString();
+  return asNative(asObjects(text)).map((row, i) => ({
+    id: i % 5 === 0 ? null : `Kr-${i % 50} "ü"`,
+    ...row,
+    ...(i % 11 === 0 ? { income: null, source_type: null, banned: null } : {}),
+    ...(i % 13 === 0 ? { marital_status: 'NOBODY KNOWS' } : {}),
+    ...(i % 97 === 0 ? { amount: -1e300 } : {}),
+  }));
+}
+
+const columnsOf = (rows: readonly Row[]) =>
+  Object.keys(rows[0]!).map((name) => {
+    const data = rows.map((row) => row[name] ?? null);
+    const kind = typeof data.find((value) => value !== null);
+    return { name, data, kind: kind as 'string' | 'number' | 'boolean' };
+  });
+
+function parquet(rows: readonly Row[], rowGroupSize: number): Buffer {
+  const types = { string: 'STRING', number: 'DOUBLE', boolean: 'BOOLEAN' } as const;
+  const columnData = columnsOf(rows).map(({ name, data, kind }) => ({ name, data, type: types[kind], nullable: true }));
+  return Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize }));
+}
+
+function arrow(rows: readonly Row[], words: boolean, format: 'file' | 'stream'): Buffer {
+  const types = { string: () => (words ? dictionary(utf8()) : utf8()), number: float64, boolean: bool };
+  const columns = columnsOf(rows).map(({ name, data, kind }) => [name, columnFromArray(data, types[kind]())] as const);
+  return Buffer.from(tableToIPC(tableFromColumns(columns as never), { format })!);
+}
+
+checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
+  const folder = scratch();
+  const rows = applications();
+  const cell = (value: unknown) => (value === null ? '' : `"${String(value).replaceAll('"', '""')}"`);
+  const files: Record<string, Buffer> = {
+    'a.csv': Buffer.from([Object.keys(rows[0]!).join(), ...rows.map((r) => Object.values(r).map(cell).join())].join('\n')), // biome-ignore format: one line
+    'b.ndjson': Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join('')),
+    'c.parquet': parquet(rows, ROWS),
+    'd.parquet': parquet(rows, 1),
+    'e.parquet': parquet(rows, 300),
+    'f.arrow': arrow(rows, false, 'file'),
+    'g.arrows': arrow(rows, true, 'stream'),
+  };
+  const answers = new Map<string, string>();
+  for (const [name, bytes] of Object.entries(files)) {
+    writeFileSync(path.join(folder, name), bytes);
+    const args = ['score', name, '-m', 'credit-default', '-o', `${name}.out.csv`, '--passthrough', 'id', '--quiet'];
+    const { code, stderr } = await sluice([...args, '--workers', '2'], { cwd: folder });
+    expect([name, code, stderr]).toEqual([name, 3, '']);
+    answers.set(name, readFileSync(path.join(folder, `${name}.out.csv`), 'utf8'));
+    const verified = await sluice(['verify', `${name}.out.csv`], { cwd: folder });
+    expect([name, verified.code]).toEqual([name, 0]);
+  }
+  expect(answers.get('a.csv')!.split('\n')).toHaveLength(ROWS + 2);
+  for (const [name, text] of answers) expect(text === answers.get('a.csv'), name).toBe(true);
+  const piped = await sluice(['score', '-', '--input-format', 'arrow', '--format', 'csv', '-m', 'credit-default', '--passthrough', 'id', '--quiet'], { cwd: folder, stdin: files['g.arrows']! }); // biome-ignore format: one line
+  expect([piped.code, piped.stdout.toString() === answers.get('a.csv')]).toEqual([3, true]);
+});
