@@ -59,7 +59,7 @@ function wholeSwap(
 
 /** What missing became by a code of its own stays what it was, unless it was the code of a category. */
 function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
-  return withColumns(manifest, (spec) => (spec.name === name ? { ...spec, codes: { ...codes } } : spec));
+  return withColumns(manifest, (spec) => (spec.name === name ? { ...spec, codes } : spec));
 }
 
 function flagSwap({ spec, input }: DraftColumn): Swap {
