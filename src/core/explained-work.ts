@@ -16,22 +16,27 @@ export interface ExplainedProgress extends Explained {
   secondsLeft: number | null;
 }
 
-/** What is done in less time says little about the rest: code is not optimised yet, and not all workers are at work. */
+/** What is done at first says little about the rest: code is not optimised yet, and not all workers are at work. */
+const WARM_UP_MS = 2000;
+/** What is done in less time behind it does not either. */
 const MEASURED_MS = 3000;
 
 export class ExplainedWork {
   /** Rows that workers were given. */
   rowsIn = 0;
   #done: Explained = { rows: 0, evaluations: 0 };
-  /** When the first were done, and how many these were. */
-  #first: { at: number; rows: number } | null = null;
+  /** When the first were done. */
+  #began: number | null = null;
+  /** When measuring began, and how many were done by then. */
+  #from: { at: number; rows: number } | null = null;
   #last = 0;
 
   /** More is done; less, where a worker died and its work is done again. */
   add({ rows, evaluations }: Explained, now = performance.now()): void {
     this.#done.rows += rows;
     this.#done.evaluations += evaluations;
-    this.#first ??= { at: now, rows: this.#done.rows };
+    this.#began ??= now;
+    if (now - this.#began >= WARM_UP_MS) this.#from ??= { at: now, rows: this.#done.rows };
     this.#last = now;
   }
 
@@ -41,19 +46,15 @@ export class ExplainedWork {
 
   /** `read`: the share of the input that `rowsIn` are, 0 to 1. null: nothing is interpreted, or nothing is known of the input. */
   progress(read: number | null): ExplainedProgress | null {
-    if (this.#first === null || read === null || !(read > 0)) return null;
+    if (this.#began === null || read === null || !(read > 0)) return null;
     const { rows, evaluations } = this.#done;
     const totalRows = Math.max(this.rowsIn / Math.min(1, read), rows);
-    const ms = this.#last - this.#first.at;
-    const measured = rows - this.#first.rows;
-    const rowMs = ms >= MEASURED_MS && measured > 0 ? ms / measured : null;
-    return {
-      rows,
-      evaluations,
-      totalRows: Math.round(totalRows),
-      share: totalRows > 0 ? Math.min(1, rows / totalRows) : 0,
-      seconds: rowMs === null ? null : (rowMs * totalRows) / 1000,
-      secondsLeft: rowMs === null ? null : (rowMs * (totalRows - rows)) / 1000,
-    };
+    const known = { rows, evaluations, totalRows: Math.round(totalRows), share: rows / Math.max(totalRows, 1) };
+    const from = this.#from;
+    const [ms, measured] = from === null ? [0, 0] : [this.#last - from.at, rows - from.rows];
+    if (from === null || ms < MEASURED_MS || measured <= 0) return { ...known, seconds: null, secondsLeft: null };
+    const rowMs = ms / measured;
+    const seconds = (from.at - this.#began + rowMs * (totalRows - from.rows)) / 1000;
+    return { ...known, seconds, secondsLeft: (rowMs * (totalRows - rows)) / 1000 };
   }
 }

@@ -276,7 +276,8 @@ class TypicalRow {
   }
 }
 
-function typicalOf(
+/** The row of the background whose cells in these places stand for the column. */
+export function typicalOf(
   { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
   places: readonly Place[],
 ): number {
