@@ -10,7 +10,7 @@ import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
 import { batchFor, Draw, differenceOf, NUMBERS, READERS, readersBy, recordsIn } from '../../support/decoding.ts';
 import { times } from '../../support/tiers.ts';
 
-const TABLES = times('SLUICE_COLUMN_TABLES', { quick: 12, check: 60, campaigns: 3000 });
+const TABLES = times('SLUICE_COLUMN_TABLES', { quick: 12, check: 60, campaigns: 400 });
 const RULES = { decimal: 'comma', thousands: 'point', trim: true, nullValues: ['7', '-', 'ONLINE'] } as const;
 const WORDS = ['', 'x', ' x', 'y ', 'J', 'N', '+', 'true', 'false', 'Zürich', '東京', '😀', 'q"q', 'two\nlines', 'NA', '1.0', '-', 'nul\0', ...NUMBERS]; // biome-ignore format: one line
 
