@@ -22,6 +22,7 @@ import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject, matchingObjects } from '../storage/objects.ts';
+import { arrowLines } from './arrow-lines.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 import type { PlannedInput } from './shard-plan.ts';
@@ -163,7 +164,13 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
       };
     } else {
       chunks = await plainOf(bytes, compression);
-      if (format === 'arrow') chunks = await arrowOf(chunks, declared, read);
+      if (format === 'arrow')
+        chunks = await arrowLines(chunks, {
+          ignored: ignoredBy(declared),
+          onRead: (n) => {
+            read.text += n;
+          },
+        });
     }
     const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
@@ -270,26 +277,6 @@ async function parquetOf(
   // A read of an object has to be waited for.
   const near = slice === undefined ? { readInto } : {};
   return { chunks: { columns: lines, ...near, [Symbol.asyncIterator]: chunks }, close };
-}
-
-/** An Arrow stream or file, as it comes; its schema is read at once. */
-async function arrowOf(
-  chunks: Chunks,
-  declared: InputDeclaration | undefined,
-  read: { text: number },
-): Promise<Chunks> {
-  const { openArrow } = await import('../io/columns/arrow-table.ts');
-  const { ColumnLines } = await import('../io/columns/column-lines.ts');
-  const lines = new ColumnLines(await openArrow(chunks, { ignored: ignoredBy(declared) }));
-  return {
-    columns: lines,
-    async *[Symbol.asyncIterator]() {
-      for await (const chunk of lines) {
-        read.text += chunk.length;
-        yield chunk;
-      }
-    },
-  };
 }
 
 const readBySlices =

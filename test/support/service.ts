@@ -33,6 +33,7 @@ export interface Reply {
   status: number;
   headers: Record<string, string | string[] | undefined>;
   text: string;
+  bytes: Buffer;
   // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of many shapes
   json: any;
 }
@@ -116,14 +117,15 @@ export function call(
         response.on('data', (c: Buffer) => chunks.push(c));
         response.on('error', reject);
         response.on('end', () => {
-          const text = Buffer.concat(chunks).toString();
+          const bytes = Buffer.concat(chunks);
+          const text = bytes.toString();
           let json: unknown = null;
           try {
             json = JSON.parse(text);
           } catch {
             // not every answer is JSON
           }
-          resolve({ status: response.statusCode!, headers: response.headers, text, json });
+          resolve({ status: response.statusCode!, headers: response.headers, text, bytes, json });
         });
       },
     );
@@ -132,13 +134,14 @@ export function call(
   });
 }
 
-/** A CSV upload on a connection of its own, which the test sends and ends as it likes. */
+/** An upload on a connection of its own, which the test sends and ends as it likes. */
 export function openUpload(
   port: number,
   headers: http.OutgoingHttpHeaders,
   onAnswer?: (response: http.IncomingMessage) => void,
+  format = 'csv',
 ): http.ClientRequest {
-  const to = { host: '127.0.0.1', port, method: 'POST', path: predictUrl('csv') };
+  const to = { host: '127.0.0.1', port, method: 'POST', path: predictUrl(format) };
   return https.request({ ...to, rejectUnauthorized: false, agent: false, headers }, onAnswer);
 }
 

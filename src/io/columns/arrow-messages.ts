@@ -18,10 +18,16 @@ const MAGIC = Buffer.from('ARROW1\0\0');
 const CONTINUATION = -1;
 /** Most bytes of what describes a message, and of its columns. */
 const MOST_HEAD = 64 * 1024 * 1024;
-const MOST_BODY = 2 ** 31;
+export const MOST_BODY = 2 ** 31;
 
-/** @throws SluiceError truncated_input: it ends inside a message, or is no Arrow stream; what the chunks throw */
-export async function* arrowMessages(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ArrowMessage> {
+/**
+ * `mostBody`: bytes that the columns of one message may have.
+ * @throws SluiceError truncated_input: it ends inside a message, or is no Arrow stream | limit_exceeded; what the chunks throw
+ */
+export async function* arrowMessages(
+  chunks: AsyncIterable<Uint8Array>,
+  mostBody = MOST_BODY,
+): AsyncGenerator<ArrowMessage> {
   const bytes = new ByteQueue(chunks);
   if (!(await bytes.has(8))) {
     if (bytes.length === 0) throw new SluiceError('empty_input', 'the input is empty: an Arrow stream has a schema');
@@ -38,6 +44,7 @@ export async function* arrowMessages(chunks: AsyncIterable<Uint8Array>): AsyncGe
     if (!(await bytes.has(prefix + head))) throw cut();
     const { kind, body, id, isDelta } = readHead(bytes.peek(prefix + head).subarray(prefix));
     if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has no size that can be');
+    if (body > mostBody) throw tooLarge(mostBody);
     if (!(await bytes.has(prefix + head + body))) throw cut();
     const own = new Uint8Array(prefix + head + body);
     own.set(bytes.take(own.length));
@@ -45,6 +52,10 @@ export async function* arrowMessages(chunks: AsyncIterable<Uint8Array>): AsyncGe
   }
   if (bytes.length > 0) throw cut();
 }
+
+/** What is held at once has to fit into memory. */
+export const tooLarge = (bytes: number): SluiceError =>
+  new SluiceError('limit_exceeded', `a record batch takes more than ${bytes} bytes: send smaller ones`);
 
 const cut = (): SluiceError => new SluiceError('truncated_input', 'the input ends in the middle of an Arrow message');
 

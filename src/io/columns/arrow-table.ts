@@ -3,30 +3,38 @@ import { zstdDecompressSync } from 'node:zlib';
 import { type Batch, CompressionType, type Field, setCompressionCodec, tableFromIPC } from '@uwdata/flechette';
 import { SluiceError } from '../../core/errors.ts';
 import { ArrowColumn, isFlat } from './arrow-column.ts';
-import { type ArrowMessage, arrowMessages } from './arrow-messages.ts';
+import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 import { type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
 import { decodeLz4Frame } from './lz4-frame.ts';
 
 const writesNothing = (): never => {
   throw new Error('bodies are not packed here');
 };
+/** Bytes that what is being decoded may still become: codecs belong to the library, and decode at once. */
+let room = MOST_BODY;
+const packed =
+  (decode: (bytes: Uint8Array, length: number) => Uint8Array) =>
+  (bytes: Uint8Array, length?: number): Uint8Array => {
+    room -= Math.max(0, length ?? 0);
+    if (room < 0) throw tooLarge(MOST_BODY);
+    return decode(bytes, length ?? 0);
+  };
 setCompressionCodec(CompressionType.ZSTD, {
-  decode: (bytes, length) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length ?? 1) }),
+  decode: packed((bytes, length) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length) })),
   encode: writesNothing,
 });
-setCompressionCodec(CompressionType.LZ4_FRAME, {
-  decode: (bytes, length) => decodeLz4Frame(bytes, length ?? 0),
-  encode: writesNothing,
-});
+setCompressionCodec(CompressionType.LZ4_FRAME, { decode: packed(decodeLz4Frame), encode: writesNothing });
 
 export interface ArrowOptions {
   /** Columns that nobody looks at: they may be nested. */
   ignored?: (name: string) => boolean;
+  /** Bytes that a record batch may have, as it is sent and unpacked, and all dictionaries together. Default: 2 GiB. */
+  mostBytes?: number;
 }
 
-/** Reads the schema. @throws SluiceError truncated_input | empty_input | header_mismatch: a column is nested */
+/** Reads the schema. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch: a column is nested */
 export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
-  const messages = arrowMessages(chunks);
+  const messages = arrowMessages(chunks, options.mostBytes);
   const { value: schema } = await messages.next();
   if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream begins with its schema');
   return new ArrowTable(schema, messages, options);
@@ -44,8 +52,10 @@ export class ArrowTable implements ColumnSource {
   /** Changes with every message of a dictionary. */
   #edition = 0;
   #left = 0;
+  readonly #mostBytes: number;
 
-  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, { ignored }: ArrowOptions) {
+  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, { ignored, mostBytes }: ArrowOptions) {
+    this.#mostBytes = mostBytes ?? MOST_BODY;
     this.#schema = schema;
     this.#messages = messages;
     const fields = this.#decoded([schema.bytes]).schema.fields as Field[];
@@ -78,6 +88,8 @@ export class ArrowTable implements ColumnSource {
       const before = message.isDelta ? (this.#dictionaries.get(message.id) ?? []) : [];
       this.#dictionaries.set(message.id, [...before, message.bytes]);
       this.#edition++;
+      const held = [...this.#dictionaries.values()].flat().reduce((sum, bytes) => sum + bytes.length, 0);
+      if (held > this.#mostBytes) throw tooLarge(this.#mostBytes);
       return true;
     }
     const table = this.#decoded([this.#schema.bytes, ...[...this.#dictionaries.values()].flat(), message.bytes]);
@@ -90,6 +102,7 @@ export class ArrowTable implements ColumnSource {
   }
 
   #decoded(messages: Uint8Array[]): ReturnType<typeof tableFromIPC> {
+    room = this.#mostBytes;
     try {
       return tableFromIPC(messages, { useBigInt: true, useDecimalInt: true });
     } catch (cause) {

@@ -13,6 +13,8 @@ export interface ColumnarSinkOptions {
   /** Columns to echo; their values become texts. */
   passthrough: readonly string[];
   interpretation: InterpretationSpec | null;
+  /** Rows that are written together. Default: GROUP_ROWS; 1: those of one `write`. */
+  groupRows?: number;
 }
 
 /** Writes the bytes of a format; each array is valid until the next call. */
@@ -24,11 +26,11 @@ export interface FormatWriter {
 
 /**
  * A sink of NDJSON that writes a table into `inner`: the columns of CSV, with types. Whole lines at a time; memory is that of
- * GROUP_ROWS rows. The sink takes over: `commit` and `abort` end `inner` as well.
+ * as many rows as are written together. The sink takes over: `commit` and `abort` end `inner` as well.
  */
 export function columnarSink(
   inner: ByteSink,
-  { manifest, passthrough, interpretation }: ColumnarSinkOptions,
+  { manifest, passthrough, interpretation, groupRows = GROUP_ROWS }: ColumnarSinkOptions,
   writerOf: (columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]) => FormatWriter,
 ): ByteSink {
   const echoed = passthrough.map((name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(p[name]) }));
@@ -53,7 +55,7 @@ export function columnarSink(
           held[i]!.push(c.of(prediction) ?? null);
         });
       }
-      if (held[0]!.length >= GROUP_ROWS) await group();
+      if (held[0]!.length >= groupRows) await group();
     },
     async commit() {
       await group();

@@ -96,13 +96,19 @@ function sendFirst({ port, token }: Faulty, url: string, id: string): Promise<Re
       'content-length': Buffer.byteLength(LARGE),
     };
     const request = https.request({ host: '127.0.0.1', port, method: 'POST', path: url, rejectUnauthorized: false, agent: false, headers }); // biome-ignore format: one line
-    const none: Reply = { status: 0, headers: {}, text: '', json: null };
+    const none: Reply = { status: 0, headers: {}, text: '', bytes: Buffer.alloc(0), json: null };
     request.on('error', () => resolve(none));
     request.on('response', (response) => {
       let text = '';
       const end = () => {
         const json = response.complete && response.statusCode! >= 400 ? JSON.parse(text) : null;
-        resolve({ status: response.complete ? response.statusCode! : 0, headers: response.headers, text, json });
+        resolve({
+          status: response.complete ? response.statusCode! : 0,
+          headers: response.headers,
+          text,
+          bytes: Buffer.from(text),
+          json,
+        });
       };
       setTimeout(() => {
         response.on('data', (chunk) => {

@@ -60,6 +60,19 @@ test('a nested column is refused by its name, unless nobody looks at it', async 
   expect(await arrowLines(bytes, 999, (name) => name === 'list')).toBe('{"row":1}\n{"row":2}\n');
 });
 
+test.each(['pyarrow.arrows', 'pyarrow-lz4.arrow', 'pyarrow-zstd.arrows', 'pyarrow-deltas.arrows'])(
+  '%s is refused where its batches, unpacked, or its dictionaries are larger than may be held',
+  async (name) => {
+    const bytes = fixture(name);
+    const within = async (mostBytes: number) =>
+      read(new ColumnLines(await openArrow(pieces(bytes, 999), { mostBytes })));
+    expect(await within(1_000_000)).toBe(await arrowLines(bytes));
+    await expect(within(100)).rejects.toMatchObject({ code: 'limit_exceeded' });
+    // Larger than what is sent, smaller than what it becomes.
+    if (name.includes('zstd')) await expect(within(2_500)).rejects.toMatchObject({ code: 'limit_exceeded' });
+  },
+);
+
 test('a stream that is cut inside a message is refused, wherever', async () => {
   const whole = fixture('pyarrow.arrows');
   for (let end = 1; end < whole.length - 8; end += 411) {

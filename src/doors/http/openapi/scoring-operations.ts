@@ -17,10 +17,18 @@ const PARAMETERS = [
   headerParameter('Want-Content-Digest', 'sha-256=1 asks for the digest of the answer'),
 ];
 
+const FORMATS = ['json', 'csv', 'ndjson', 'arrow'] as const;
+const MEDIA: Record<(typeof FORMATS)[number], string> = {
+  json: 'application/json',
+  csv: 'text/csv',
+  ndjson: 'application/x-ndjson',
+  arrow: 'application/vnd.apache.arrow.stream',
+};
+
 export function scoringOperations(): Json {
   const paths: Json = {};
   for (const interpretation of [false, true]) {
-    for (const format of ['json', 'csv', 'ndjson'] as const) {
+    for (const format of FORMATS) {
       const path = `/api/v1/scoring/predict${interpretation ? '/interpretation' : ''}.${format}`;
       paths[path] = { post: predictOperation(format, interpretation) };
     }
@@ -28,9 +36,9 @@ export function scoringOperations(): Json {
   return paths;
 }
 
-function predictOperation(format: 'json' | 'csv' | 'ndjson', interpretation: boolean): Json {
-  const text = { type: 'string' };
-  const media = { json: 'application/json', csv: 'text/csv', ndjson: 'application/x-ndjson' }[format];
+function predictOperation(format: (typeof FORMATS)[number], interpretation: boolean): Json {
+  const text = { type: 'string', ...(format === 'arrow' ? { format: 'binary' } : {}) };
+  const media = MEDIA[format];
   const body = format === 'json' ? { oneOf: [{ type: 'array', items: APPLICATION }, APPLICATION] } : text;
   const answer = format === 'json' ? schemaRef('Predictions') : text;
   return {

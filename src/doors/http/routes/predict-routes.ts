@@ -8,10 +8,10 @@ import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl, wantsJob } from '../jobs/job-routes.ts';
 import { PREDICT_QUERY } from '../openapi/schemas.ts';
-import { type BodyFormat, checkContentType, type PredictQuery, type PredictServices, predict } from './predict.ts';
+import { type AnswerFormat, checkContentType, type PredictQuery, type PredictServices, predict } from './predict.ts';
 
 const PREFIX = '/api/v1/scoring/predict';
-const FORMATS: BodyFormat[] = ['json', 'csv', 'ndjson'];
+const FORMATS: AnswerFormat[] = ['json', 'csv', 'ndjson', 'arrow'];
 
 export interface PredictRoutes {
   services: PredictServices;
@@ -31,12 +31,14 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           assertMayUse(request, request.query.modelId);
           if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
           checkContentType(request, format);
-          if (wantsJob(request)) assertScope(request, 'jobs');
+          // A preference may be passed over (RFC 7240): a job stores text.
+          const asJob = format !== 'arrow' && wantsJob(request);
+          if (asJob) assertScope(request, 'jobs');
           if (scope === 'interpret') {
             request.query.interpretation = true;
             assertExplainable(await host.meant(request.query.modelId));
           }
-          if (wantsJob(request)) {
+          if (asJob) {
             const job = await jobs.create(request, { format, query: request.query, pipeline: null });
             reply.header('preference-applied', 'respond-async');
             return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));

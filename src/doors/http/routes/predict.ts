@@ -10,6 +10,9 @@ import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
+import type { Chunks } from '../../../io/source/byte-source.ts';
+import type { Manifest } from '../../../model/package/manifest.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import type { RunAccount } from '../../../runs/account.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
@@ -22,18 +25,22 @@ import { type BodyOptions, openBody, type RequestBody } from '../wire/request-bo
 import { mustBeWhole, takesTrailers } from '../wire/way.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
+/** What only a request is answered in, not a job. */
+export type AnswerFormat = BodyFormat | 'arrow';
 
-export const CONTENT_TYPES: Record<BodyFormat, string> = {
+export const CONTENT_TYPES: Record<AnswerFormat, string> = {
   json: 'application/json; charset=utf-8',
   csv: 'text/csv; charset=utf-8; header=present',
   ndjson: 'application/x-ndjson; charset=utf-8',
+  arrow: 'application/vnd.apache.arrow.stream',
 };
 
 /** Content types that contradict no suffix, or just their own. */
-const ACCEPTED: Record<BodyFormat, RegExp> = {
+const ACCEPTED: Record<AnswerFormat, RegExp> = {
   json: /^(application|text)\/([\w.-]+\+)?json$/,
   csv: /^(text\/(csv|tab-separated-values|plain)|application\/(csv|vnd\.ms-excel))$/,
   ndjson: /^application\/(x-)?(ndjson|jsonl|jsonlines)$|^text\/plain$/,
+  arrow: /^application\/vnd\.apache\.arrow\.(stream|file)$/,
 };
 /** ASCII is UTF-8, too. */
 const UTF8 = /^charset\s*=\s*"?(utf-?8|us-ascii)"?$/;
@@ -64,6 +71,8 @@ export interface PredictServices {
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
+/** A record batch of Arrow is held whole. */
+const MOST_BATCH_BYTES = 64 * 1024 * 1024;
 /** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
 const IDLE_MS = 20;
 
@@ -119,7 +128,7 @@ export function bodyOptions({ config, metrics }: PredictServices, { story }: Fas
 }
 
 /** @throws SluiceError invalid_content when the Content-Type contradicts the suffix of the path */
-export function checkContentType(request: FastifyRequest, format: BodyFormat): void {
+export function checkContentType(request: FastifyRequest, format: AnswerFormat): void {
   const header = request.headers['content-type'];
   if (header === undefined) return;
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase());
@@ -146,7 +155,7 @@ export function refuseOutcome({ rejectedByCode, details }: Tally): void {
  */
 export function refuseNothingSent(
   { rows }: { rows: number },
-  format: BodyFormat,
+  format: AnswerFormat,
   headers: FastifyRequest['headers'],
 ): void {
   if (rows > 0 || format !== 'ndjson' || headers['content-length'] === '0') return;
@@ -161,7 +170,7 @@ export async function predict(
   services: PredictServices,
   request: FastifyRequest,
   reply: FastifyReply,
-  format: BodyFormat,
+  format: AnswerFormat,
   keyName: string,
 ): Promise<void> {
   const { host, admission, metrics } = services;
@@ -195,7 +204,7 @@ export async function predict(
 interface Asking {
   request: FastifyRequest;
   reply: FastifyReply;
-  format: BodyFormat;
+  format: AnswerFormat;
   body: RequestBody;
   hosted: HostedModel;
   place: Admitted;
@@ -207,16 +216,38 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
   const { request, reply, format, body, place } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
-  const { input, output, scoring } = askedOf(format, request.query as PredictQuery, services.config);
-  const whole = body.takeWhole();
+  // Arrow is read as lines with columns beside them, and written from lines.
+  const lines = format === 'arrow' ? 'ndjson' : format;
+  const { input, output, scoring } = askedOf(lines, request.query as PredictQuery, services.config);
+  const whole = format === 'arrow' ? null : body.takeWhole();
   const unit = services.account.unit({ live: true });
   /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
   let rows = 0;
+  const answer: ByteSink = {
+    revocable: true,
+    get bytesWritten() {
+      return request.story.bytesOut;
+    },
+    write: async (bytes) => {
+      await held.write(bytes);
+      if (rows >= HOLD_ROWS && !held.started) await held.release();
+    },
+    async commit() {
+      reply.hijack();
+      // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
+      if (whole) await nextTurn();
+      place.finish();
+      await held.end();
+    },
+    abort: async () => held.discard(),
+  };
   try {
+    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowChunks(body) : body.chunks();
+    const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
       model,
       pool,
-      source: { input, idleMs: IDLE_MS, ...(whole ? { chunks: NO_CHUNKS, whole } : { chunks: body.chunks() }) },
+      source: { input, idleMs: IDLE_MS, chunks, ...(whole ? { whole } : {}) },
       scoring,
       account: unit,
       blockBytes: blockBytes(request),
@@ -225,21 +256,7 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
         refuseOutcome(part);
         rows = unit.counts.rows;
       },
-      sink: {
-        output,
-        write: async (bytes) => {
-          await held.write(bytes);
-          if (rows >= HOLD_ROWS && !held.started) await held.release();
-        },
-        async commit() {
-          reply.hijack();
-          // What came in one turn of the event loop is answered together: waking the clients one by one costs twice as much.
-          if (whole) await nextTurn();
-          place.finish();
-          await held.end();
-        },
-        abort: () => held.discard(),
-      },
+      sink: { output, write: (b) => sink.write(b), commit: () => sink.commit(), abort: () => sink.abort() },
       beforeCommit: (counts) => {
         if (held.started) return;
         refuseNothingScored(counts);
@@ -257,6 +274,17 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     const { rows, rejected } = unit.counts;
     Object.assign(request.story, { rows, rejected });
   }
+}
+
+const arrowChunks = async (body: RequestBody): Promise<Chunks> =>
+  (await import('../../../runs/arrow-lines.ts')).arrowLines(body.chunks(), { mostBytes: MOST_BATCH_BYTES });
+
+/** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
+async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
+  const { passthrough, interpretation } = scoring;
+  if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: Arrow needs the names of its columns');
+  const { arrowSink } = await import('../../../io/sink/arrow-sink.ts');
+  return arrowSink(answer, { manifest, passthrough, interpretation, groupRows: 1 }, false);
 }
 
 /** How the answer of a request is held and sent. */
