@@ -7,6 +7,7 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 const CAMPAIGNS = [
   'test/doors/http/{connections,cut-answers,models,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
+  'test/examples/*.test.ts',
   'test/inference/{hostile,explain/zoo}.test.ts',
   'test/io/decode/*.test.ts',
   'test/kafka/{oauthbearer,several-topics,topic-table}.test.ts',

@@ -60,7 +60,11 @@ test('a frame gives the predictions of JSON, rejected rows in their places', asy
   }
   const texts = good.map((row, i) => {
     const words = Object.entries(row).map(([name, value]) => [name, value === null ? null : String(value)]);
-    return { ...Object.fromEntries(words), ...(i % 10 === 3 ? { income: 'much' } : {}) } as Row;
+    return {
+      application_id: i % 7 === 0 ? null : `ä${i}`,
+      ...Object.fromEntries(words),
+      ...(i % 10 === 3 ? { income: 'much' } : {}),
+    } as Row;
   });
   const want = (await s.call('POST', predictUrl('json'), { body: JSON.stringify(texts) })).json;
   expect(want.summary.rejected).toBe(100);
