@@ -52,7 +52,7 @@ const EXPECTED: Record<string, string> = {
   'skl-isolation-forest': 'exact',
 };
 
-describeEach(models, { quick: 6, check: 2 }, (name, m) => {
+describeEach(models, { quick: 6, check: 4 }, (name, m) => {
   test('interventional effects', async () => {
     const x = await explainZoo(m);
     const linear = /logistic|linear|scorecard/.test(name);

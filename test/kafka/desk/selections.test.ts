@@ -21,7 +21,7 @@ import { addPartitions, readTopic } from '../../support/kafka/topics.ts';
 import { times } from '../../support/tiers.ts';
 
 const ROUNDS = times('SLUICE_DESKS', { quick: 0, check: 1, campaigns: 20 });
-const LETTERS = times('SLUICE_LETTERS', { quick: 0, check: 100, campaigns: 1000 });
+const LETTERS = times('SLUICE_LETTERS', { quick: 0, check: 50, campaigns: 1000 });
 const SEED = Number(process.env.SLUICE_SEED ?? 1);
 const CODES = ['unseen', 'number', 'missing', 'range', 'type', 'large', 'empty', 'column'];
 const COLUMNS = ['income', 'purpose', 'age'];
