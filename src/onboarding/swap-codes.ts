@@ -1,9 +1,11 @@
 // Categories with other codes, as encoders and people are known to number them; booleans the other way round.
+import { categoriesOf, recoded } from '../model/package/category-files.ts';
 import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
 import type { Draft, DraftColumn } from './draft.ts';
 import { type Swap, someNames, withColumns } from './swap.ts';
 
-type Codes = Readonly<Record<string, number>>;
+/** The code of each category, in their order. */
+type Codes = readonly number[];
 
 /** Levels of a column up to which every two of them are exchanged. */
 const PAIRED_LEVELS = 8;
@@ -28,8 +30,9 @@ export function codeSwaps(draft: Draft): [Swap[], Swap[]] {
   return [whole, [...single, ...flags.map(flagSwap)]];
 }
 
-function codeSwap({ spec: { name, codes } }: DraftColumn, words: string, other: Codes): Swap {
-  const spelled = Object.keys(codes!).length <= SPELLED_LEVELS ? JSON.stringify(other) : '{…}';
+function codeSwap({ spec }: DraftColumn, words: string, other: Codes): Swap {
+  const { name } = spec;
+  const spelled = other.length <= SPELLED_LEVELS ? JSON.stringify(recoded(spec, other).codes) : '{…}';
   return {
     subject: `codes of ${name}`,
     words: `the codes of ${name} ${words}`,
@@ -59,7 +62,7 @@ function wholeSwap(
 
 /** What missing became by a code of its own stays what it was, unless it was the code of a category. */
 function withCodes(manifest: Manifest, name: string, codes: Codes): Manifest {
-  return withColumns(manifest, (spec) => (spec.name === name ? { ...spec, codes } : spec));
+  return withColumns(manifest, (spec) => (spec.name === name ? recoded(spec, codes) : spec));
 }
 
 function flagSwap({ spec, input }: DraftColumn): Swap {
@@ -80,9 +83,10 @@ function flagSwap({ spec, input }: DraftColumn): Swap {
 
 /** In words → the codes. Levels that share a code (10 and 10.0) go together. */
 function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<string, Codes> {
-  const given = spec.codes!;
-  const codes = [...new Set(Object.values(given))].sort((a, b) => a - b);
-  const levels = Map.groupBy(Object.keys(given), (level) => given[level]!);
+  const { values, codes: known } = categoriesOf(spec)!;
+  const given = known!;
+  const codes = [...new Set(given)].sort((a, b) => a - b);
+  const levels = Map.groupBy(values, (_, i) => given[i]!);
   const countOf = (code: number) => levels.get(code)!.reduce((n, level) => n + (profile.distinct?.get(level) ?? 0), 0);
   const field = table.header.indexOf(spec.name);
   const seen = new Map<string, number>();
@@ -90,8 +94,7 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
   const firstOf = (code: number) =>
     levels.get(code)!.reduce((first, level) => Math.min(first, seen.get(level) ?? Infinity), Infinity);
   const nameOf = (code: number) => levels.get(code)!.reduce((a, b) => (a < b ? a : b));
-  const renumbered = (next: (code: number) => number): Codes =>
-    Object.fromEntries(Object.entries(given).map(([level, code]) => [level, next(code)]));
+  const renumbered = (next: (code: number) => number): Codes => given.map(next);
   const ordered = (order: readonly number[]): Codes => {
     const place = new Map(order.map((code, i) => [code, codes[i]!]));
     return renumbered((code) => place.get(code)!);
@@ -123,14 +126,11 @@ function mapsOf({ table }: Draft, { spec, profile }: DraftColumn): ReadonlyMap<s
           renumbered((c) => (c === a ? b : c === b ? a : c)),
         ]);
   }
-  const known = new Set([signature(given)]);
+  const tried = new Set([given.join()]);
   return new Map(
-    ways.filter(([, map]) => {
-      const own = signature(map);
-      return !known.has(own) && known.add(own);
+    ways.filter(([, other]) => {
+      const own = other.join();
+      return !tried.has(own) && tried.add(own);
     }),
   );
 }
-
-/** All maps of a column name its levels in one order. */
-const signature = (codes: Codes): string => Object.values(codes).join();

@@ -88,6 +88,10 @@ function withCategories(spec: ColumnSpec, categories: Categories): ColumnSpec {
   return listedAs(own, categories);
 }
 
+/** The column with other codes, in the order of its categories. */
+export const recoded = (spec: ColumnSpec, codes: readonly number[]): ColumnSpec =>
+  withCategories(spec, { ...categoriesOf(spec)!, codes });
+
 function listedAs(spec: ColumnSpec, categories: Categories): ColumnSpec {
   listed.set(spec, categories);
   return spec;
