@@ -24,7 +24,7 @@ import { checkTest, testOfMany, times } from '../support/tiers.ts';
 import { type Landed, type Landing, runTrials, type TrialCase } from '../support/trials.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
-const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 20, check: 20, campaigns: 1000 });
+const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 20, check: 40, campaigns: 1000 });
 const AT_ONCE = 3;
 const SEED = Number(process.env.SLUICE_SEED ?? 7);
 const BASES = [

@@ -66,10 +66,12 @@ test('a frame gives the predictions of JSON, rejected rows in their places', asy
       ...(i % 10 === 3 ? { income: 'much' } : {}),
     } as Row;
   });
-  const want = (await s.call('POST', predictUrl('json'), { body: JSON.stringify(texts) })).json;
+  const want = (
+    await s.call('POST', predictUrl('json', '&passthrough=application_id'), { body: JSON.stringify(texts) })
+  ).json;
   expect(want.summary.rejected).toBe(100);
   const answer = await predict(s, frame(texts, 300), predictUrl('arrow', '&passthrough=application_id'));
-  const echoed = want.predictions.map((p: Row, i: number) => ({ application_id: texts[i]!.application_id ?? null, ...flat(p) })); // biome-ignore format: one line
+  const echoed = want.predictions.map((p: Row, i: number) => ({ ...flat(p), application_id: texts[i]!.application_id ?? null })); // biome-ignore format: one line
   expect(rowsOf(answer.bytes)).toEqual(echoed);
 });
 
