@@ -1,4 +1,5 @@
 // Numbers as JSON.stringify writes them, without a string where the number is whole or has few decimals.
+import { digitsOf, writeDigits } from '../../core/digits.ts';
 
 /** Numbers of up to so many digits have one shortest decimal. */
 const MOST = 1e15;
@@ -19,9 +20,9 @@ export function writeNumber(to: Uint8Array, at: number, value: number): number {
 }
 
 function writeSigned(to: Uint8Array, at: number, value: number): number {
-  if (value >= 0) return writeDigits(to, at, value);
+  if (value >= 0) return writeWhole(to, at, value);
   to[at] = 45;
-  return writeDigits(to, at + 1, -value);
+  return writeWhole(to, at + 1, -value);
 }
 
 /** A number that is no whole one, as a hundred times what it is. */
@@ -29,7 +30,7 @@ function writeCents(to: Uint8Array, at: number, cents: number): number {
   const size = Math.abs(cents);
   if (cents < 0) to[at++] = 45;
   const whole = Math.floor(size / CENTS);
-  const end = writeDigits(to, at, whole);
+  const end = writeWhole(to, at, whole);
   const rest = size - whole * CENTS;
   to[end] = 46;
   const tens = (rest / 10) | 0;
@@ -40,23 +41,11 @@ function writeCents(to: Uint8Array, at: number, cents: number): number {
 }
 
 /** A whole number from 0 to below MOST. */
-function writeDigits(to: Uint8Array, at: number, value: number): number {
+function writeWhole(to: Uint8Array, at: number, value: number): number {
   if (value >= HALF) {
     const high = Math.floor(value / HALF);
-    const end = writeDigits(to, at, high);
-    return digits(to, end, value - high * HALF, 8);
+    const end = writeWhole(to, at, high);
+    return writeDigits(to, end, value - high * HALF, 8);
   }
-  let count = 1;
-  for (let limit = 10; value >= limit; limit *= 10) count++;
-  return digits(to, at, value, count);
-}
-
-function digits(to: Uint8Array, at: number, value: number, count: number): number {
-  let rest = value | 0;
-  for (let o = at + count - 1; o >= at; o--) {
-    const q = (rest / 10) | 0;
-    to[o] = 48 + rest - q * 10;
-    rest = q;
-  }
-  return at + count;
+  return writeDigits(to, at, value, digitsOf(value));
 }

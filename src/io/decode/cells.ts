@@ -86,7 +86,7 @@ export class CellTable {
 }
 
 /** Categories up to which they are looked up by their bytes: the table for it takes longer to make than most runs would gain. */
-const MOST_WORDS = 5_000;
+export const MOST_WORDS = 5_000;
 
 /**
  * Reads one column of a table into a batch. Numbers, known words and missing values are read from their bytes; whatever

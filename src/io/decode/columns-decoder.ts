@@ -5,6 +5,7 @@ import { newColumns } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import { type BlockColumns, type CellRun, type ColumnRun, runsOf, type WordList } from '../../core/block-columns.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
+import { MOST_WORDS } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD, WORD_SLACK } from './dictionary.ts';
 import { InputNames } from './input-names.ts';
@@ -59,7 +60,7 @@ export class ColumnsDecoder implements Decoder {
           this.#columns[c]!.read(cells[at]!, slice, batch, batch.columns[c]!);
         });
         places.echoed.forEach((at, p) => {
-          if (at >= 0) this.#echoes[p]!.read(cells[at]!, slice, batch, batch.passthrough[p]!);
+          if (at >= 0) this.#echoes[p]!.read(cells[at]!, slice, batch.passthrough[p]!);
         });
         if (this.#layout.passthrough === '*') echoNothing(block, from, start, end, batch);
       }
@@ -209,8 +210,9 @@ class ColumnCells {
   }
 }
 
-/** Words that stand in a token as they are, and are no missing values. */
+/** Words that stand in a token as they are, and are no missing values; none where they are too many. */
 function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
+  if (codes.size > MOST_WORDS) return new Dictionary([]);
   return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));
 }
 
@@ -219,7 +221,7 @@ class EchoedCells {
   #list = -1;
   #words: readonly string[] = [];
 
-  read(cells: CellRun, slice: CellSlice, batch: ColumnBatch, out: (string | null)[]): void {
+  read(cells: CellRun, slice: CellSlice, out: (string | null)[]): void {
     if (cells.kind === 'coded' && cells.words.id !== this.#list) {
       this.#list = cells.words.id;
       this.#words = wordTexts(cells.words);

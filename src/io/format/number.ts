@@ -1,6 +1,8 @@
 // Writes numbers as the shortest decimals that read back to the same bits.
+
+import { digitsOf, writeDigits } from '../../core/digits.ts';
 import { POWERS } from '../../wasm/powers-of-ten.ts';
-import { type ByteWriter, digitsOf, writeDigits } from './byte-writer.ts';
+import type { ByteWriter } from './byte-writer.ts';
 
 /** Below, decimals would need a power of ten that no double holds. */
 const SMALLEST = 1e-13;
