@@ -6,9 +6,19 @@ import type { ModelPackage } from '../model/package/model-package.ts';
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
-/** Largest block that is scored inline: the oddest bytes hold up the event loop for 20 times as long as good ones, some 3 ms. */
-const MAX_ROWS = 16;
-const MAX_BYTES = 16 * 1024;
+/** What is scored inline. */
+export interface InlineLimits {
+  /** Of the largest block. */
+  rows: number;
+  bytes: number;
+  /** Rows a micro-batch. */
+  batchRows: number;
+  /** Blocks in all; null: as long as they are fast. */
+  blocks: number | null;
+}
+
+/** Of a service: the oddest bytes hold up the event loop for 20 times as long as good ones, some 3 ms. */
+const BETWEEN_REQUESTS: InlineLimits = { rows: 16, bytes: 16 * 1024, batchRows: 16, blocks: null };
 /** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
 const WINDOW = 64;
 /** Mean time a block, ms, above which all blocks go to workers to keep the event loop free. */
@@ -18,24 +28,36 @@ const MANY_SLOW = WINDOW / 4;
 
 export class InlineScorer {
   readonly #scorer: Scorer;
+  readonly #limits: InlineLimits;
   #jobs = 0;
   #windowMs = 0;
   #slow = 0;
   #windows = 0;
   #tooSlow = false;
 
-  private constructor(scorer: Scorer) {
+  private constructor(scorer: Scorer, limits: InlineLimits) {
     this.#scorer = scorer;
+    this.#limits = limits;
   }
 
   /** null: the model has not been compiled. */
-  static async open(model: ModelPackage, policy: EnginePolicy, known: Known): Promise<InlineScorer | null> {
-    return known.plan === null ? null : new InlineScorer(await Scorer.open(model, MAX_ROWS, policy, known));
+  static async open(
+    model: ModelPackage,
+    policy: EnginePolicy,
+    known: Known,
+    limits: InlineLimits = BETWEEN_REQUESTS,
+  ): Promise<InlineScorer | null> {
+    if (known.plan === null) return null;
+    return new InlineScorer(await Scorer.open(model, limits.batchRows, policy, known), limits);
+  }
+
+  get evaluator(): string {
+    return this.#scorer.evaluator.name;
   }
 
   takes({ faults, spans }: Pick<Block, 'faults' | 'spans'>, spec: StreamSpec): boolean {
     const rows = faults.length;
-    const small = rows <= MAX_ROWS && spans[rows * 2 - 1]! - spans[0]! <= MAX_BYTES;
+    const small = rows <= this.#limits.rows && spans[rows * 2 - 1]! - spans[0]! <= this.#limits.bytes;
     return small && !this.#tooSlow && spec.output.interpretation === null;
   }
 
@@ -61,6 +83,11 @@ export class InlineScorer {
   }
 
   #watch(ms: number): void {
+    const { blocks } = this.#limits;
+    if (blocks !== null) {
+      this.#tooSlow = ++this.#jobs >= blocks;
+      return;
+    }
     this.#windowMs += ms;
     if (ms > MAX_MEAN_MS) this.#slow++;
     if (++this.#jobs % WINDOW !== 0) return;
