@@ -21,7 +21,7 @@ import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-sour
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { isObject, matchingObjects } from '../storage/objects.ts';
+import { isObject } from '../storage/objects.ts';
 import { arrowLines } from './arrow-lines.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
@@ -90,6 +90,7 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
   }
   if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
   if (isObject(source.path) && isPattern(source.path)) {
+    const { matchingObjects } = await import('../storage/buckets.ts');
     const names = await matchingObjects(source.path);
     if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
     return names.map((name) => endpoint(name, source, 'csv'));

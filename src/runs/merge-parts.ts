@@ -11,7 +11,7 @@ import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { checked } from '../io/source/checked.ts';
 import { ByteDigest } from '../proof/byte-witness.ts';
-import { isObject, matchingObjects } from '../storage/objects.ts';
+import { isObject } from '../storage/objects.ts';
 import { outputName, packedSink, plainOf, seenSink } from './endpoints.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
 import { movedList } from './moved-list.ts';
@@ -27,8 +27,9 @@ const TOLD = 10;
 
 /** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
-  const names = isObject(pattern) ? await matchingObjects(pattern) : [];
-  if (!isObject(pattern)) for await (const name of glob(pattern)) names.push(name);
+  const names: string[] = [];
+  if (isObject(pattern)) names.push(...(await (await import('../storage/buckets.ts')).matchingObjects(pattern)));
+  else for await (const name of glob(pattern)) names.push(name);
   return wholeParts(plan, await partsOf(names.sort(), plan));
 }
 

@@ -1,7 +1,8 @@
 // Reads an object: where a connection breaks, the rest of the same version is asked for.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient, objectAddress } from './objects.ts';
+import { bucketClient } from './buckets.ts';
+import { objectAddress } from './objects.ts';
 
 export interface ObjectSource {
   /** Each is valid until the next one is asked for. */
