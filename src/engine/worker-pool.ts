@@ -231,14 +231,7 @@ export class WorkerPool {
     kind.users++;
     const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, onExplained };
     return {
-      score: (block) => {
-        const inline = this.#inline;
-        if (!inline?.takes(block, spec) || this.#failure || stream.closed || this.#closing)
-          return this.#scoreInWorker(stream, block);
-        const part = inline.score(kind, block, this.#free.pop() ?? null);
-        if (part) this.#name(part);
-        return part ? Promise.resolve([part]) : this.#scoreInWorker(stream, block);
-      },
+      score: (block) => this.#scoreHere(stream, block) ?? this.#scoreInWorker(stream, block),
       close: () => {
         if (stream.closed) return;
         stream.closed = true;
@@ -247,6 +240,18 @@ export class WorkerPool {
         this.#supervisor.cancel(stream);
       },
     };
+  }
+
+  /** null: the block is for a worker. */
+  #scoreHere(stream: JobStream, block: Block): Promise<ScoredPart[]> | null {
+    if (!this.#inline || this.#failure || stream.closed || this.#closing) return null;
+    const scored = this.#inline.score(stream.kind, block, this.#free);
+    if (!(scored instanceof Promise)) return scored && Promise.resolve([this.#named(scored)]);
+    return scored.then((part) => {
+      if (!part) return this.#scoreInWorker(stream, block);
+      stream.onExplained?.({ rows: part.rows, evaluations: part.evaluations ?? 0 });
+      return [this.#named(part)];
+    });
   }
 
   #scoreInWorker(stream: JobStream, block: Block): Promise<ScoredPart[]> {
@@ -323,8 +328,7 @@ export class WorkerPool {
       this.#explained(job, { rows, evaluations });
       const { kind } = job.stream;
       kind.rowMs = kind.rowMs === null ? workMs / rows : (kind.rowMs + workMs / rows) / 2;
-      this.#name(message.part);
-      job.resolve([message.part]);
+      job.resolve([this.#named(message.part)]);
       return;
     }
     this.#explained(job, NOTHING_EXPLAINED);
@@ -334,8 +338,9 @@ export class WorkerPool {
   }
 
   /** Says by which package the rows of a part were counted; a worker does not send that along. */
-  #name({ drift }: ScoredPart): void {
-    if (drift) drift.manifest = this.#options.model.manifest;
+  #named(part: ScoredPart): ScoredPart {
+    if (part.drift) part.drift.manifest = this.#options.model.manifest;
+    return part;
   }
 
   #died(reason: string, { suspect, waiting, final }: Parameters<SupervisorEvents['onDeath']>[1]): void {
