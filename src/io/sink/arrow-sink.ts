@@ -1,8 +1,8 @@
 // Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
 import {
+  batchType,
   bool,
-  type Column,
-  columnFromArray,
+  Column,
   type DataType,
   float64,
   int32,
@@ -10,15 +10,15 @@ import {
   tableToIPC,
   utf8,
 } from '@uwdata/flechette';
-import type { PredictionColumn } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
+import { HeldColumn, type OutputColumn } from './held-table.ts';
 
-const TYPES: Record<PredictionColumn['kind'], () => DataType> = {
-  integer: int32,
-  number: float64,
-  text: utf8,
-  boolean: bool,
+const TYPES: Record<OutputColumn['kind'], DataType> = {
+  integer: int32(),
+  number: float64(),
+  text: utf8(),
+  boolean: bool(),
 };
 
 const MAGIC = Buffer.from('ARROW1');
@@ -38,14 +38,14 @@ interface Place {
   body: number;
 }
 
-function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): FormatWriter {
+function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWriter {
   const places: Place[] = [];
   let written = 0;
   let schema: Buffer | null = null;
   /** What was not written yet of name and schema. */
   const head = (stream: Buffer): Buffer[] => {
     if (schema) return [];
-    schema = stream.subarray(0, headOf(stream, 0));
+    schema = Buffer.from(stream.subarray(0, headOf(stream, 0)));
     return file ? [Buffer.concat([MAGIC], PADDED_MAGIC), schema] : [schema];
   };
   const count = (parts: readonly Uint8Array[]): Buffer => {
@@ -53,17 +53,14 @@ function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]
     written += bytes.length;
     return bytes;
   };
-  const streamOf = (data: readonly (readonly unknown[])[]): Buffer => {
-    const own = columns.map(({ name, kind }, i): [string, Column<unknown>] => [
-      name,
-      columnFromArray(data[i] as unknown[], TYPES[kind]()) as Column<unknown>,
-    ]);
+  const streamOf = (held: readonly HeldColumn[]): Buffer => {
+    const own = held.map((column): [string, Column<unknown>] => [column.column.name, arrowColumn(column)]);
     const bytes = tableToIPC(tableFromColumns(own), { format: 'stream' })!;
     return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   };
   return {
-    rows: async (data) => {
-      const stream = streamOf(data);
+    rows: (held) => {
+      const stream = streamOf(held);
       const first = head(stream);
       const from = headOf(stream, 0);
       const batch = stream.subarray(from, stream.length - END_OF_STREAM.length);
@@ -72,7 +69,7 @@ function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]
       return count([...first, batch]);
     },
     end: async () => {
-      const first = schema ? [] : head(streamOf(columns.map(() => [])));
+      const first = schema ? [] : head(streamOf(columns.map((column) => new HeldColumn(column))));
       if (!file) return count([...first, END_OF_STREAM]);
       const footer = footerOf(schema!, places);
       const length = Buffer.alloc(4);
@@ -80,6 +77,48 @@ function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]
       return count([...first, END_OF_STREAM, footer, length, MAGIC]);
     },
   };
+}
+
+/** The same column in Arrow's layout. */
+function arrowColumn(held: HeldColumn): Column<unknown> {
+  const { column, rows, nulls } = held;
+  const type = TYPES[column.kind];
+  const parts = column.kind === 'text' ? textParts(held) : { values: valuesOf(held) };
+  const validity = nulls === 0 ? new Uint8Array(0) : bitsOf(held.valid, rows);
+  const BatchOfType = batchType(type);
+  return new Column([new BatchOfType({ length: rows, nullCount: nulls, type, validity, ...parts })], type);
+}
+
+const valuesOf = ({ column, cells, rows }: HeldColumn) =>
+  column.kind === 'boolean' ? bitsOf(cells, rows) : cells.subarray(0, rows);
+
+/** Bytes of 0 or 1 as bits, the first row lowest. */
+function bitsOf(flags: ArrayLike<number>, rows: number): Uint8Array {
+  const bits = new Uint8Array((rows + 7) >> 3);
+  for (let r = 0; r < rows; r++) if (flags[r] === 1) bits[r >> 3]! |= 1 << (r & 7);
+  return bits;
+}
+
+function textParts(held: HeldColumn): { offsets: Int32Array; values: Uint8Array } {
+  const { column, rows, cells, valid, textBytes } = held;
+  const offsets = new Int32Array(rows + 1);
+  if (!column.words) {
+    offsets.set(cells.subarray(0, rows), 1);
+    return { offsets, values: held.text.subarray(0, textBytes) };
+  }
+  const words = column.words.map((word) => Buffer.from(word));
+  let end = 0;
+  for (let r = 0; r < rows; r++) {
+    if (valid[r] === 1) end += words[cells[r]!]!.length;
+    offsets[r + 1] = end;
+  }
+  const values = new Uint8Array(end);
+  for (let r = 0, at = 0; r < rows; r++) {
+    if (valid[r] !== 1) continue;
+    const word = words[cells[r]!]!;
+    for (let i = 0; i < word.length; i++) values[at++] = word[i]!;
+  }
+  return { offsets, values };
 }
 
 /** Bytes of the message at `at` in front of its body. */
