@@ -41,8 +41,11 @@ export interface PredictionColumn {
 
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
-/** A value as the text of a table's cell; null: none. */
-export const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
+/** A value of JSON as the text of a table's cell, of what is nested its JSON; null: none. */
+export function textOf(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
 
 const wordsOf = (values: readonly unknown[]): string[] => [...new Set(values.map(String))];
 

@@ -84,18 +84,24 @@ function* valuesOf(
 ): Generator<unknown[]> {
   for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
     if (line === '') continue;
-    const prediction = JSON.parse(line, withDigits(echoed)) as PredictionJson;
+    const prediction = parsedWithDigits(line, echoed);
     yield columns.map((column) => column.of(prediction));
   }
 }
 
-/** Keeps the digits of whole numbers that are passed through, where a double does not. */
-const withDigits =
-  (echoed: ReadonlySet<string>) =>
-  (key: string, value: unknown, context?: { source?: string }): unknown =>
-    typeof value === 'number' &&
-    echoed.has(key) &&
-    !Number.isSafeInteger(value) &&
-    /^-?\d+$/.test(context?.source ?? '')
-      ? context!.source
-      : value;
+/** Whole numbers that are passed through are texts of their digits where a double does not keep them. */
+function parsedWithDigits(line: string, echoed: ReadonlySet<string>): PredictionJson {
+  const large: { holder: unknown; key: string; digits: string }[] = [];
+  const prediction = JSON.parse(
+    line,
+    function (this: unknown, key: string, value: unknown, context?: { source?: string }) {
+      const digits = context?.source ?? '';
+      if (typeof value === 'number' && echoed.has(key) && !Number.isSafeInteger(value) && /^-?\d+$/.test(digits)) {
+        large.push({ holder: this, key, digits });
+      }
+      return value;
+    },
+  ) as Record<string, unknown>;
+  for (const { holder, key, digits } of large) if (holder === prediction) prediction[key] = digits;
+  return prediction;
+}
