@@ -14,6 +14,7 @@ import type { Cells } from '../format/column-frames.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
 import { HeldColumn, type OutputColumn } from './held-table.ts';
+import { bitsOf } from './present-values.ts';
 
 const TYPES: Record<OutputColumn['kind'], DataType> = {
   integer: int32(),
@@ -164,14 +165,6 @@ class ArrowColumn {
     }
     return { offsets, values };
   }
-}
-
-/** Bytes of 0 or 1 as bits, the first row lowest; into `bits` where they fit. */
-function bitsOf(flags: Cells, rows: number, bits: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  const length = (rows + 7) >> 3;
-  const to = bits.length < length ? new Uint8Array(length) : bits.fill(0, 0, length);
-  for (let r = 0; r < rows; r++) if (flags[r] === 1) to[r >> 3]! |= 1 << (r & 7);
-  return to;
 }
 
 /** Bytes of the message at `at` in front of its body. */

@@ -7,12 +7,12 @@ import type { ParquetWriter } from 'hyparquet-writer/src/parquet-writer.js';
 import { snappyCompress } from 'hyparquet-writer/src/snappy.js';
 import type { Cells } from '../format/column-frames.ts';
 import type { HeldColumn, OutputColumn } from './held-table.ts';
-import { compareBytes, type PresentTexts, presentCells, presentTexts } from './present-values.ts';
+import { bitsOf, compareBytes, type PresentTexts, presentCells, presentTexts } from './present-values.ts';
 
 type ColumnChunk = ParquetWriter['row_groups'][number]['columns'][number];
 type ChunkMetadata = NonNullable<ColumnChunk['meta_data']>;
 type Bound = number | boolean | Uint8Array;
-type Encoding = 'PLAIN' | 'RLE' | 'RLE_DICTIONARY';
+type Encoding = 'PLAIN' | 'RLE_DICTIONARY';
 
 const TYPES = { integer: 'INT32', number: 'DOUBLE', text: 'BYTE_ARRAY', boolean: 'BOOLEAN' } as const;
 const CODEC = 'SNAPPY';
@@ -145,14 +145,10 @@ function dictionaryCodes(codes: Int32Array, words: number): Uint8Array {
   return out.getBytes();
 }
 
+/** Bits, not runs: fastparquet cannot read runs of a column with nulls. */
 function encodedFlags(flags: Uint8Array): Encoded {
-  const runs = new ByteWriter();
-  writeRleBitPackedHybrid(runs, flags, 1);
-  const out = new ByteWriter(runs.offset + LENGTH_BYTES);
-  out.appendUint32(runs.offset);
-  out.appendBytes(runs.getBytes());
   const bounds = flags.length === 0 ? null : { least: !flags.includes(0), most: flags.includes(1) };
-  return { encoding: 'RLE', values: out.getBytes(), dictionary: null, bounds };
+  return { encoding: 'PLAIN', values: bitsOf(flags, flags.length), dictionary: null, bounds };
 }
 
 function encodedNumbers(cells: Cells): Encoded {

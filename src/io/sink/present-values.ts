@@ -1,4 +1,4 @@
-// The values of a held column without the rows that have none, as pages of Parquet hold them.
+// The values of a held column as files hold them: without the rows that have none, flags as bits.
 import type { Cells } from '../format/column-frames.ts';
 import type { HeldColumn } from './held-table.ts';
 
@@ -29,6 +29,14 @@ export function presentTexts({ cells, valid, rows, nulls, text }: HeldColumn): P
     from = end;
   }
   return { bytes: text, starts, ends };
+}
+
+/** Bytes of 0 or 1 as bits, the first row lowest; into `bits` where they fit. */
+export function bitsOf(flags: Cells, rows: number, bits = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
+  const length = (rows + 7) >> 3;
+  const to = bits.length < length ? new Uint8Array(length) : bits.fill(0, 0, length);
+  for (let r = 0; r < rows; r++) if (flags[r] === 1) to[r >> 3]! |= 1 << (r & 7);
+  return to;
 }
 
 /** Below 0: the first piece of `bytes` sorts before the second, byte by byte. */
