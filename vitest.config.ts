@@ -10,11 +10,12 @@ const CAMPAIGNS = [
   'test/examples/*.test.ts',
   'test/inference/{hostile,explain/zoo}.test.ts',
   'test/io/decode/*.test.ts',
-  'test/kafka/{oauthbearer,several-topics,topic-table}.test.ts',
+  'test/io/sink/columnar-sink.test.ts',
+  'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
-  'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate}.test.ts',
+  'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
   'test/proof/one-byte.test.ts',
 ];
 

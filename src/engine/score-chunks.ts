@@ -341,9 +341,9 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
   };
 }
 
-/** In JSON a passthrough column named like an answer key would hide the answer. */
+/** In JSON a passthrough column named like an answer key would hide the answer, and a table would have two columns of a name. */
 function refuseHiddenKeys(spec: OutputSpec): void {
-  if (spec.format !== 'json' && spec.format !== 'ndjson') return;
+  if (spec.format !== 'json' && spec.format !== 'ndjson' && spec.format !== 'columns') return;
   const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));
   if (hidden.length > 0) {
     throw new SluiceError('header_mismatch', 'a passthrough column has the name of a key of the answer');

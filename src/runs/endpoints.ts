@@ -13,6 +13,7 @@ import {
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
@@ -321,13 +322,16 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   const bytes = options.stored ? seenSink(end, options.stored) : end;
   const packed = format === 'parquet' ? bytes : await packedSink(bytes, compression);
   if (!isColumnar(format)) return withOutput(packed, { format, delimiter }, options.from?.written);
-  const table = { ...options, passthrough: options.passthrough as readonly string[] };
+  // The reference path goes through text, whose reader knows nothing of how workers make columns.
+  const lines = decoderOverride() === 'reference';
+  const table = { ...options, passthrough: options.passthrough as readonly string[], lines };
+  const output = { format: lines ? ('ndjson' as const) : ('columns' as const), delimiter };
   if (format === 'arrow') {
     const { arrowSink } = await import('../io/sink/arrow-sink.ts');
-    return withOutput(arrowSink(packed, table, isArrowFile(name)), { format: 'ndjson', delimiter });
+    return withOutput(arrowSink(packed, table, isArrowFile(name)), output);
   }
   const { parquetSink } = await import('../io/sink/parquet-sink.ts');
-  return withOutput(parquetSink(bytes, table), { format: 'ndjson', delimiter });
+  return withOutput(parquetSink(bytes, table), output);
 }
 
 /** The same sink, with the format it takes. `before`: bytes that were written to it earlier. */

@@ -2,21 +2,25 @@
 // fixtures/schemas were written by fastavro 1.12 and by Google's Protobuf for Python.
 import { readFileSync } from 'node:fs';
 import avro from 'avsc';
+import fc from 'fast-check';
 import protobuf from 'protobufjs';
 import { expect, test } from 'vitest';
 import { PREDICTION_FIELDS } from '../../src/io/format/prediction-fields.ts';
-import { openAvroEncoder } from '../../src/kafka/schemas/avro-predictions.ts';
+import { AvscEncoder, avroSchemaOfPredictions, openAvroEncoder } from '../../src/kafka/schemas/avro-predictions.ts';
 import { avroType, readAvro } from '../../src/kafka/schemas/avro-values.ts';
 import { headOf, messagePathOf, schemaIdOf } from '../../src/kafka/schemas/framing.ts';
 import { jsonSchemaOfPredictions, openJsonEncoder } from '../../src/kafka/schemas/json-predictions.ts';
 import {
+  PredictionParts,
   type PredictionSchemaOptions,
+  parsePrediction,
   passthroughFields,
   subjectOf,
 } from '../../src/kafka/schemas/prediction-schema.ts';
 import { openProtobufEncoder, protoOfPredictions } from '../../src/kafka/schemas/protobuf-predictions.ts';
 import { readProtobuf } from '../../src/kafka/schemas/protobuf-values.ts';
 import type { NewSchema, RegisteredSchema, SchemaRegistry } from '../../src/kafka/schemas/schema-registry.ts';
+import { times } from '../support/tiers.ts';
 
 const FIXTURES = JSON.parse(readFileSync('test/fixtures/schemas/values.json', 'utf8'));
 const avroOf = (schema: object, ...references: RegisteredSchema['references']): RegisteredSchema => ({
@@ -258,4 +262,101 @@ test('columns whose names would be the same in a schema are refused, and subject
   ]);
   const names = (['topic', 'record', 'topic_record'] as const).map((subject) => subjectOf({ topic: 't', subject }));
   expect(names).toEqual(['t-value', 'sluice.Prediction', 't-sluice.Prediction']);
+});
+
+test('Avro is written byte for byte as avsc writes it, whatever a prediction holds', async () => {
+  const whole = fc.oneof(
+    fc.maxSafeInteger(),
+    fc.bigInt({ min: -(2n ** 66n), max: 2n ** 66n }),
+    fc.constantFrom(2 ** 51, -(2 ** 51), -1, 0, -0),
+  );
+  const number = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), whole).map(String);
+  const text = fc
+    .oneof(fc.string({ unit: 'binary' }), fc.string({ minLength: 60, maxLength: 70 }))
+    .map((t) => JSON.stringify(t));
+  const any = fc.oneof(
+    number,
+    text,
+    fc.json(),
+    fc.constantFrom('null', 'true', 'false', '{"a":[12345678901234567890]}'),
+  );
+  /** Mostly what the field is for. */
+  const or = (own: fc.Arbitrary<string>) => fc.oneof({ arbitrary: own, weight: 20 }, { arbitrary: any, weight: 1 });
+  const maybe = (own: fc.Arbitrary<string>) => fc.option(or(own), { nil: undefined });
+  const member = fc.tuple(fc.oneof(text, fc.constantFrom('"7"', '"id"', '"when it was"', '"__proto__"')), any);
+  const predictions = fc.record({
+    fields: fc.record({
+      modelId: maybe(text),
+      modelVersion: maybe(text),
+      row: maybe(whole.map(String)),
+      prediction: maybe(any),
+      probability: maybe(number),
+      probabilities: maybe(
+        fc.dictionary(fc.string(), number).map(
+          (d) =>
+            `{${Object.entries(d)
+              .map(([k, v]) => `${JSON.stringify(k)}:${v}`)
+              .join(',')}}`,
+        ),
+      ),
+      value: maybe(number),
+      points: maybe(fc.integer().map(String)),
+      decision: maybe(text),
+      interpretation: maybe(fc.json()),
+      error: maybe(
+        fc
+          .record({ code: fc.string(), column: fc.string(), message: fc.string() }, { requiredKeys: [] })
+          .map((e) => JSON.stringify(e)),
+      ),
+    }),
+    passed: fc.array(member, { maxLength: 4 }),
+    named: fc.boolean(),
+  });
+  const written = (write: () => Buffer) => {
+    try {
+      return write().toString('hex');
+    } catch {
+      return 'refused';
+    }
+  };
+  const encoders = await Promise.all(
+    [['id', 'when it was'], '*' as const].map(async (passthrough) => {
+      const own = options(passthrough);
+      const reference = new AvscEncoder(avroSchemaOfPredictions(own), new PredictionParts(own));
+      return { encoder: await openAvroEncoder(taking().registry, own), reference };
+    }),
+  );
+  let refused = 0;
+  fc.assert(
+    fc.property(predictions, ({ fields, passed, named }) => {
+      const members = [
+        ...passed.map(([key, value]) => `${key}:${value}`),
+        ...Object.entries(fields).flatMap(([key, value]) => (value === undefined ? [] : [`"${key}":${value}`])),
+      ];
+      const json = Buffer.from(`{${members.join(',')}}`);
+      const { encoder, reference } = encoders[named ? 0 : 1]!;
+      const expected = written(() => Buffer.concat([headOf(1), reference.encode(parsePrediction(json))]));
+      if (expected === 'refused') refused++;
+      expect(written(() => encoder.encode(json))).toBe(expected);
+    }),
+    { numRuns: times('AVRO_RUNS', { quick: 300, check: 1_000, campaigns: 50_000 }) },
+  );
+  expect(refused).toBeLessThan(times('AVRO_RUNS', { quick: 300, check: 1_000, campaigns: 50_000 }) / 2);
+});
+
+test('a value of a regression beyond 2^53 is a double in every schema language', async () => {
+  const p = Buffer.from(
+    '{"modelId":"m","modelVersion":"1","value":100000000000000000,"probabilities":{"a":123456789012345678}}',
+  );
+  const { registry, schemas } = taking();
+  const encoded = (await openAvroEncoder(registry, options('*'))).encode(p);
+  const read = asJson(readAvro({ type: 'AVRO', text: schemas[0]!.text, references: [] }, null)(encoded.subarray(5)));
+  expect(read).toMatchObject({ value: 1e17, probabilities: { a: 123456789012345680 } });
+  const proto = taking();
+  const value = (await openProtobufEncoder(proto.registry, options('*'))).encode(p);
+  const type = protobuf.parse(proto.schemas[0]!.text, { keepCase: true }).root.lookupType('sluice.Prediction');
+  expect(type.toObject(type.decode(value.subarray(6)))).toMatchObject({
+    value: 1e17,
+    probabilities: { a: 123456789012345680 },
+  });
 });

@@ -2,6 +2,7 @@
 
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
+import { ColumnsFormatter } from './columns-formatter.ts';
 import { DelimitedFormatter } from './delimited.ts';
 import type { Formatter, Frame, OutputSpec } from './formatter.ts';
 import { JsonFormatter, modelKeys } from './json.ts';
@@ -9,6 +10,7 @@ import { JsonFormatter, modelKeys } from './json.ts';
 /** `kernelAfter`: rows after which plain answers are written by the kernel; default: when it pays. */
 export function createFormatter(spec: OutputSpec, manifest: Manifest, kernelAfter?: number): Formatter {
   const interpreter = new Interpreter(manifest);
+  if (spec.format === 'columns') return new ColumnsFormatter(spec, interpreter, manifest);
   return spec.format === 'json' || spec.format === 'ndjson'
     ? new JsonFormatter(spec, interpreter, manifest, kernelAfter)
     : new DelimitedFormatter(spec, interpreter, manifest.columns, kernelAfter);
@@ -23,7 +25,7 @@ export function frameOf(spec: OutputSpec, manifest: Manifest): Frame {
       tail: (t) => `],"summary":{"rows":${t.rows},"scored":${t.scored},"rejected":${t.rejected}}}\n`,
     };
   }
-  if (spec.format === 'ndjson') return { head: '', separator: '', tail: () => '' };
+  if (spec.format === 'ndjson' || spec.format === 'columns') return { head: '', separator: '', tail: () => '' };
   return {
     head: DelimitedFormatter.header(spec, new Interpreter(manifest), manifest.columns),
     separator: '',

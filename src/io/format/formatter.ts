@@ -4,7 +4,8 @@ import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ByteWriter } from './byte-writer.ts';
 
-export type OutputFormat = 'csv' | 'tsv' | 'json' | 'ndjson';
+/** `columns`: frames (`column-frames.ts`) for a sink that writes columns; no format of a file. */
+export type OutputFormat = 'csv' | 'tsv' | 'json' | 'ndjson' | 'columns';
 
 export interface OutputSpec {
   format: OutputFormat;

@@ -30,6 +30,28 @@ export function writeFloat32(out: ByteWriter, value: number): void {
     writeWhole(out, value);
     return;
   }
+  const n = shortestDigits(size);
+  if (n === 0) out.ascii(shortestFloat32(value));
+  else writeDecimal(out, value < 0, n, decimalsFound);
+}
+
+/** The double nearest to the decimal that `writeFloat32` writes: what a reader of that text gets. */
+export function decimalOfFloat32(value: number): number {
+  const size = Math.abs(value);
+  if (size < WHOLE && size >= SMALLEST && Math.trunc(size) !== size) {
+    const n = shortestDigits(size);
+    // Both are exact as doubles, so the quotient is the double nearest to the decimal.
+    if (n !== 0) return value < 0 ? -n / POWERS[decimalsFound]! : n / POWERS[decimalsFound]!;
+  }
+  // No negative zero: its text has no sign.
+  return Number(shortestFloat32(value)) + 0;
+}
+
+/** Decimals of what `shortestDigits` gave. */
+let decimalsFound = 0;
+
+/** The digits of the shortest decimal of a float32 that is no whole number, SMALLEST ≤ size < WHOLE; 0: they are not found so. */
+function shortestDigits(size: number): number {
   // Six significant digits are the nearest six; up to five more are tried.
   let decimals = 6;
   if (size < 1) while (size * POWERS[decimals - 5]! < 1) decimals++;
@@ -40,10 +62,10 @@ export function writeFloat32(out: ByteWriter, value: number): void {
     const n = Math.round(scaled);
     if (decimals > EXACT_DECIMALS && Math.abs(scaled - Math.floor(scaled) - 0.5) < 1e-6) break;
     if (Math.fround(n / power) !== size) continue;
-    writeDecimal(out, value < 0, n, decimals);
-    return;
+    decimalsFound = decimals;
+    return n;
   }
-  out.ascii(shortestFloat32(value));
+  return 0;
 }
 
 /** The shortest decimal text of a float32. */

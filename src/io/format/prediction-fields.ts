@@ -1,7 +1,7 @@
 // The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
-import type { Interpreter } from '../../inference/evaluate/prediction.ts';
+import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
-import type { ColumnSpec } from '../../model/package/manifest.ts';
+import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
 /** A prediction as JSON.parse gives it. */
 export type PredictionJson = Readonly<Record<string, unknown>>;
@@ -33,14 +33,21 @@ export const ANSWER_KEYS: readonly string[] = PREDICTION_FIELDS.map((f) => f.key
 export interface PredictionColumn {
   name: string;
   kind: 'integer' | 'number' | 'text' | 'boolean';
+  /** All texts it can have, each once. Absent: they are not known before. */
+  words?: readonly string[];
   /** Its value in the JSON of a prediction; undefined or null: none. */
   of(prediction: PredictionJson): unknown;
 }
 
 const member = (of: unknown, key: string): unknown => (of as Record<string, unknown> | null | undefined)?.[key];
 const key = (name: string, kind: PredictionColumn['kind']): PredictionColumn => ({ name, kind, of: (p) => p[name] });
-/** A value as the text of a table's cell; null: none. */
-export const textOf = (value: unknown): string | null => (value === undefined || value === null ? null : String(value));
+/** A value of JSON as the text of a table's cell, of what is nested its JSON; null: none. */
+export function textOf(value: unknown): string | null {
+  if (value === undefined || value === null) return null;
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+const wordsOf = (values: readonly unknown[]): string[] => [...new Set(values.map(String))];
 
 export const ROW_COLUMN = key('row', 'integer');
 
@@ -50,7 +57,7 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
   return [
     i.task === 'binary'
       ? key('prediction', 'boolean')
-      : { name: 'prediction', kind: 'text', of: (p) => textOf(p.prediction) },
+      : { name: 'prediction', kind: 'text', words: wordsOf(i.classes), of: (p) => textOf(p.prediction) },
     key('probability', 'number'),
     ...(i.task === 'multiclass' ? i.classes : []).map(
       (c): PredictionColumn => ({
@@ -60,7 +67,7 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
       }),
     ),
     ...(i.hasPoints ? [key('points', 'integer')] : []),
-    ...(i.hasDecisions ? [key('decision', 'text')] : []),
+    ...(i.hasDecisions ? [{ ...key('decision', 'text'), words: wordsOf(i.decisions) }] : []),
   ];
 }
 
@@ -113,3 +120,13 @@ export const predictionColumns = (
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
+
+/** The columns of a table of predictions, those passed through (as texts) in front. */
+export function outputColumns(
+  manifest: Manifest,
+  passthrough: readonly string[],
+  interpretation: InterpretationSpec | null,
+): PredictionColumn[] {
+  const echoed = passthrough.map((name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(p[name]) }));
+  return [...echoed, ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns)];
+}

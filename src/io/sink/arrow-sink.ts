@@ -1,8 +1,8 @@
 // Predictions as an Arrow IPC stream, or as a file: the same messages with their places in front of the end.
 import {
+  batchType,
   bool,
-  type Column,
-  columnFromArray,
+  Column,
   type DataType,
   float64,
   int32,
@@ -10,15 +10,17 @@ import {
   tableToIPC,
   utf8,
 } from '@uwdata/flechette';
-import type { PredictionColumn } from '../format/prediction-fields.ts';
+import type { Cells } from '../format/column-frames.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { type ColumnarSinkOptions, columnarSink, type FormatWriter } from './columnar-sink.ts';
+import { HeldColumn, type OutputColumn } from './held-table.ts';
+import { bitsOf } from './present-values.ts';
 
-const TYPES: Record<PredictionColumn['kind'], () => DataType> = {
-  integer: int32,
-  number: float64,
-  text: utf8,
-  boolean: bool,
+const TYPES: Record<OutputColumn['kind'], DataType> = {
+  integer: int32(),
+  number: float64(),
+  text: utf8(),
+  boolean: bool(),
 };
 
 const MAGIC = Buffer.from('ARROW1');
@@ -38,48 +40,131 @@ interface Place {
   body: number;
 }
 
-function arrowWriter(columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[], file: boolean): FormatWriter {
+/** Takes a stream from flechette into the same memory again and again, behind room for the name of a file. */
+class StreamBuffer {
+  #bytes = Buffer.alloc(PADDED_MAGIC);
+  #length = PADDED_MAGIC;
+
+  write(bytes: Uint8Array): void {
+    this.#reserve(bytes.length);
+    this.#bytes.set(bytes, this.#length);
+    this.#length += bytes.length;
+  }
+
+  pad(bytes: number): void {
+    this.#reserve(bytes);
+    this.#bytes.fill(0, this.#length, this.#length + bytes);
+    this.#length += bytes;
+  }
+
+  finish(): null {
+    return null;
+  }
+
+  /** The bytes so far; the next are written over them. */
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#length);
+    this.#length = PADDED_MAGIC;
+    return taken;
+  }
+
+  #reserve(bytes: number): void {
+    const needed = this.#length + bytes;
+    if (needed <= this.#bytes.length) return;
+    const larger = Buffer.alloc(Math.max(needed, this.#bytes.length * 2));
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+  }
+}
+
+function arrowWriter(columns: readonly OutputColumn[], file: boolean): FormatWriter {
   const places: Place[] = [];
+  const buffer = new StreamBuffer();
+  const made = columns.map(() => new ArrowColumn());
   let written = 0;
   let schema: Buffer | null = null;
-  /** What was not written yet of name and schema. */
-  const head = (stream: Buffer): Buffer[] => {
-    if (schema) return [];
-    schema = stream.subarray(0, headOf(stream, 0));
-    return file ? [Buffer.concat([MAGIC], PADDED_MAGIC), schema] : [schema];
-  };
-  const count = (parts: readonly Uint8Array[]): Buffer => {
-    const bytes = Buffer.concat(parts);
-    written += bytes.length;
-    return bytes;
-  };
-  const streamOf = (data: readonly (readonly unknown[])[]): Buffer => {
-    const own = columns.map(({ name, kind }, i): [string, Column<unknown>] => [
-      name,
-      columnFromArray(data[i] as unknown[], TYPES[kind]()) as Column<unknown>,
-    ]);
-    const bytes = tableToIPC(tableFromColumns(own), { format: 'stream' })!;
-    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  /** The rows as a stream; `from`: where what was not written yet begins in it. */
+  const streamOf = (held: readonly HeldColumn[]): { stream: Buffer; from: number; batch: number } => {
+    const own = held.map((column, i): [string, Column<unknown>] => [column.column.name, made[i]!.of(column)]);
+    tableToIPC(tableFromColumns(own), { format: 'stream', sink: buffer });
+    const stream = buffer.take();
+    const batch = PADDED_MAGIC + headOf(stream, PADDED_MAGIC);
+    if (schema) return { stream, from: batch, batch };
+    schema = Buffer.from(stream.subarray(PADDED_MAGIC, batch));
+    stream.fill(0, 0, PADDED_MAGIC);
+    MAGIC.copy(stream);
+    return { stream, from: file ? 0 : PADDED_MAGIC, batch };
   };
   return {
-    rows: async (data) => {
-      const stream = streamOf(data);
-      const first = head(stream);
-      const from = headOf(stream, 0);
-      const batch = stream.subarray(from, stream.length - END_OF_STREAM.length);
-      const offset = written + first.reduce((sum, part) => sum + part.length, 0);
-      places.push({ offset, head: headOf(batch, 0), body: batch.length - headOf(batch, 0) });
-      return count([...first, batch]);
+    rows: (held) => {
+      const { stream, from, batch } = streamOf(held);
+      const end = stream.length - END_OF_STREAM.length;
+      const head = headOf(stream, batch);
+      places.push({ offset: written + batch - from, head, body: end - batch - head });
+      written += end - from;
+      return stream.subarray(from, end);
     },
     end: async () => {
-      const first = schema ? [] : head(streamOf(columns.map(() => [])));
-      if (!file) return count([...first, END_OF_STREAM]);
-      const footer = footerOf(schema!, places);
-      const length = Buffer.alloc(4);
-      length.writeInt32LE(footer.length);
-      return count([...first, END_OF_STREAM, footer, length, MAGIC]);
+      const parts: Buffer[] = [];
+      if (!schema) {
+        const { stream, from, batch } = streamOf(columns.map((column) => new HeldColumn(column)));
+        parts.push(stream.subarray(from, batch));
+      }
+      parts.push(END_OF_STREAM);
+      if (file) {
+        const footer = footerOf(schema!, places);
+        const length = Buffer.alloc(4);
+        length.writeInt32LE(footer.length);
+        parts.push(footer, length, MAGIC);
+      }
+      return Buffer.concat(parts);
     },
   };
+}
+
+/** A column in Arrow's layout, in memory that is used again for the next group. */
+class ArrowColumn {
+  #validity = new Uint8Array(0);
+  #values = new Uint8Array(0);
+  #offsets = new Int32Array(0);
+
+  of(held: HeldColumn): Column<unknown> {
+    const { column, rows, nulls, cells } = held;
+    const type = TYPES[column.kind];
+    if (nulls > 0) this.#validity = bitsOf(held.valid, rows, this.#validity);
+    const validity = this.#validity.subarray(0, nulls > 0 ? (rows + 7) >> 3 : 0);
+    let parts: { values: Cells; offsets?: Int32Array };
+    if (column.kind === 'text') parts = this.#texts(held);
+    else if (column.kind === 'boolean') {
+      this.#values = bitsOf(cells, rows, this.#values);
+      parts = { values: this.#values.subarray(0, (rows + 7) >> 3) };
+    } else parts = { values: cells.subarray(0, rows) };
+    const BatchOfType = batchType(type);
+    return new Column([new BatchOfType({ length: rows, nullCount: nulls, type, validity, ...parts })], type);
+  }
+
+  #texts({ column, rows, cells, valid, text, textBytes }: HeldColumn): { offsets: Int32Array; values: Uint8Array } {
+    if (this.#offsets.length <= rows) this.#offsets = new Int32Array(rows + 1);
+    const offsets = this.#offsets.subarray(0, rows + 1);
+    if (!column.words) {
+      offsets.set(cells.subarray(0, rows), 1);
+      return { offsets, values: text.subarray(0, textBytes) };
+    }
+    const words = column.words.map((word) => Buffer.from(word));
+    let end = 0;
+    for (let r = 0; r < rows; r++) {
+      if (valid[r] === 1) end += words[cells[r]!]!.length;
+      offsets[r + 1] = end;
+    }
+    if (this.#values.length < end) this.#values = new Uint8Array(end);
+    const values = this.#values.subarray(0, end);
+    for (let r = 0, at = 0; r < rows; r++) {
+      if (valid[r] !== 1) continue;
+      const word = words[cells[r]!]!;
+      for (let i = 0; i < word.length; i++) values[at++] = word[i]!;
+    }
+    return { offsets, values };
+  }
 }
 
 /** Bytes of the message at `at` in front of its body. */

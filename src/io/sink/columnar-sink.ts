@@ -1,61 +1,71 @@
-// Predictions as a table of columns, written some rows at a time from the lines of JSON the engine makes.
-import { Interpreter } from '../../inference/evaluate/prediction.ts';
+// Predictions as a table of columns, written some rows at a time from the frames that workers make, or from lines of JSON.
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
-import { type PredictionColumn, type PredictionJson, predictionColumns, textOf } from '../format/prediction-fields.ts';
+import { columnFrames } from '../format/column-frames.ts';
+import { outputColumns, type PredictionColumn, type PredictionJson } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
+import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from './held-table.ts';
 
 /** Rows that are written together. */
-export const GROUP_ROWS = 50_000;
+const GROUP_ROWS = 50_000;
 
 export interface ColumnarSinkOptions {
   manifest: Manifest;
   /** Columns to echo; their values become texts. */
   passthrough: readonly string[];
   interpretation: InterpretationSpec | null;
-  /** Rows that are written together. Default: GROUP_ROWS; 1: those of one `write`. */
-  groupRows?: number;
+  /** Rows of one `write` are written together. Default: GROUP_ROWS. */
+  eachWrite?: boolean;
+  /** It is given lines of NDJSON, not frames: the reference, which knows nothing of how a worker makes columns. */
+  lines?: boolean;
 }
 
 /** Writes the bytes of a format; each array is valid until the next call. */
 export interface FormatWriter {
-  /** A value a row and column; null: none. */
-  rows(data: readonly (readonly unknown[])[]): Promise<Uint8Array>;
+  /** At least one row; the columns are those that the writer was made for. */
+  rows(columns: readonly HeldColumn[]): Uint8Array;
   end(): Promise<Uint8Array>;
 }
 
 /**
- * A sink of NDJSON that writes a table into `inner`: the columns of CSV, with types. Whole lines at a time; memory is that of
- * as many rows as are written together. The sink takes over: `commit` and `abort` end `inner` as well.
+ * A sink of predictions that writes a table into `inner`: the columns of CSV, with types. Whole frames or lines at a time; memory is
+ * that of as many rows as are written together. The sink takes over: `commit` and `abort` end `inner` as well.
  */
 export function columnarSink(
   inner: ByteSink,
-  { manifest, passthrough, interpretation, groupRows = GROUP_ROWS }: ColumnarSinkOptions,
-  writerOf: (columns: readonly Pick<PredictionColumn, 'name' | 'kind'>[]) => FormatWriter,
+  { manifest, passthrough, interpretation, eachWrite = false, lines = false }: ColumnarSinkOptions,
+  writerOf: (columns: readonly OutputColumn[]) => FormatWriter,
 ): ByteSink {
-  const echoed = passthrough.map((name): PredictionColumn => ({ name, kind: 'text', of: (p) => textOf(p[name]) }));
-  const columns = [...echoed, ...predictionColumns(new Interpreter(manifest), interpretation, manifest.columns)];
+  const columns = outputColumns(manifest, passthrough, interpretation);
   const writer = writerOf(columns);
-  let held: unknown[][] = columns.map(() => []);
+  const held = new HeldTable(columns, GROUP_ROWS);
   const group = async (): Promise<void> => {
-    if (held[0]!.length === 0) return;
-    await inner.write(await writer.rows(held));
-    held = columns.map(() => []);
+    if (held.rows === 0) return;
+    await inner.write(writer.rows(held.columns));
+    held.clear();
+  };
+  const takeLines = async (bytes: Uint8Array): Promise<void> => {
+    for (const values of valuesOf(bytes, columns, new Set(passthrough))) {
+      held.push(values);
+      if (held.full) await group();
+    }
+  };
+  const takeFrames = async (bytes: Uint8Array): Promise<void> => {
+    for (const frame of columnFrames(bytes, columns)) {
+      for (let at = beginningOf(frame); at.row < frame.rows; ) {
+        at = held.take(frame, at);
+        if (held.full) await group();
+      }
+    }
   };
   return {
     revocable: inner.revocable,
     get bytesWritten() {
       return inner.bytesWritten;
     },
-    async write(lines) {
-      for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
-        if (line === '') continue;
-        const prediction = JSON.parse(line) as PredictionJson;
-        columns.forEach((c, i) => {
-          held[i]!.push(c.of(prediction) ?? null);
-        });
-      }
-      if (held[0]!.length >= groupRows) await group();
+    async write(bytes) {
+      await (lines ? takeLines(bytes) : takeFrames(bytes));
+      if (eachWrite) await group();
     },
     async commit() {
       await group();
@@ -64,4 +74,34 @@ export function columnarSink(
     },
     abort: () => inner.abort(),
   };
+}
+
+/** The values of each line in the order of the columns. */
+function* valuesOf(
+  lines: Uint8Array,
+  columns: readonly PredictionColumn[],
+  echoed: ReadonlySet<string>,
+): Generator<unknown[]> {
+  for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
+    if (line === '') continue;
+    const prediction = parsedWithDigits(line, echoed);
+    yield columns.map((column) => column.of(prediction));
+  }
+}
+
+/** Whole numbers that are passed through are texts of their digits where a double does not keep them. */
+function parsedWithDigits(line: string, echoed: ReadonlySet<string>): PredictionJson {
+  const large: { holder: unknown; key: string; digits: string }[] = [];
+  const prediction = JSON.parse(
+    line,
+    function (this: unknown, key: string, value: unknown, context?: { source?: string }) {
+      const digits = context?.source ?? '';
+      if (typeof value === 'number' && echoed.has(key) && !Number.isSafeInteger(value) && /^-?\d+$/.test(digits)) {
+        large.push({ holder: this, key, digits });
+      }
+      return value;
+    },
+  ) as Record<string, unknown>;
+  for (const { holder, key, digits } of large) if (holder === prediction) prediction[key] = digits;
+  return prediction;
 }

@@ -1,8 +1,11 @@
 // Predictions as Avro records; the schema follows the list of the fields of a prediction.
 import avro from 'avsc';
 import { exactLong } from './avro-values.ts';
+import { AvroWriter } from './avro-writer.ts';
 import { headOf } from './framing.ts';
 import {
+  asDouble,
+  asDoubles,
   isNothing,
   MODEL_KEYS,
   NAMESPACE,
@@ -20,15 +23,16 @@ import type { ValueEncoder } from './value-codec.ts';
 
 /** Types of a value passed through, which JSON tells apart. */
 const PASSED = ['null', 'boolean', 'long', 'double', 'string'];
+const [NULL, BOOLEAN, LONG, DOUBLE, STRING] = [0, 1, 2, 3, 4] as const;
 
 /** How each kind of field stands in Avro (unions wrapped), and what becomes of its value in JSON. */
 const KINDS: Readonly<Record<SchemaField['kind'], { types: readonly unknown[]; of: (value: unknown) => unknown }>> = {
   integer: { types: ['long'], of: (v) => ({ long: v }) },
-  number: { types: ['double'], of: (v) => ({ double: v }) },
+  number: { types: ['double'], of: (v) => ({ double: asDouble(v) }) },
   text: { types: ['string'], of: (v) => ({ string: v }) },
   // true or false, a number, or the name of a class.
   class: { types: PASSED.slice(1), of: passed },
-  numbers: { types: [{ type: 'map', values: 'double' }], of: (v) => ({ map: v }) },
+  numbers: { types: [{ type: 'map', values: 'double' }], of: (v) => ({ map: asDoubles(v) }) },
   json: { types: ['string'], of: (v) => ({ string: JSON.stringify(v) }) },
   error: {
     types: [
@@ -73,32 +77,147 @@ export function avroSchemaOfPredictions(options: PredictionSchemaOptions): strin
   });
 }
 
-class AvroEncoder implements ValueEncoder {
+/** By avsc: the reference, and for values that are not what their fields say. */
+export class AvscEncoder {
   readonly #type: avro.Type;
-  readonly #head: Buffer;
   readonly #parts: PredictionParts;
 
-  constructor(schema: string, id: number, options: PredictionSchemaOptions) {
-    this.#type = avro.Type.forSchema(
-      JSON.parse(schema) as avro.Schema,
-      {
-        wrapUnions: true,
-        registry: { long: exactLong },
-      } as unknown as Partial<avro.ForSchemaOptions>,
-    );
-    this.#parts = new PredictionParts(options);
-    this.#head = headOf(id);
+  constructor(schema: string, parts: PredictionParts) {
+    const options = { wrapUnions: true, registry: { long: exactLong } } as unknown as Partial<avro.ForSchemaOptions>;
+    this.#type = avro.Type.forSchema(JSON.parse(schema) as avro.Schema, options);
+    this.#parts = parts;
   }
 
-  encode(json: Buffer): Buffer {
-    const p = parsePrediction(json);
+  /** @throws Error a value does not fit its field */
+  encode(p: Readonly<Record<string, unknown>>): Buffer {
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
     for (const { column, name } of this.#parts.named) record[name] = passed(p[column]);
     const rest = this.#parts.rest(p);
     if (rest.length > 0) record.passthrough = { map: Object.fromEntries(rest.map(([k, v]) => [k, passed(v)])) };
-    return Buffer.concat([this.#head, this.#type.toBuffer(record)]);
+    return this.#type.toBuffer(record);
+  }
+}
+
+class AvroEncoder implements ValueEncoder {
+  readonly #head: Buffer;
+  readonly #parts: PredictionParts;
+  readonly #reference: AvscEncoder;
+  readonly #writer = new AvroWriter();
+
+  constructor(schema: string, id: number, options: PredictionSchemaOptions) {
+    this.#parts = new PredictionParts(options);
+    this.#head = headOf(id);
+    this.#reference = new AvscEncoder(schema, this.#parts);
+  }
+
+  encode(json: Buffer): Buffer {
+    const p = parsePrediction(json);
+    this.#writer.begin(this.#head);
+    if (this.#written(p)) return this.#writer.taken();
+    return Buffer.concat([this.#head, this.#reference.encode(p)]);
+  }
+
+  /** The record in the order of the schema; false: a value is not what its field says, and what was written is worth nothing. */
+  #written(p: Readonly<Record<string, unknown>>): boolean {
+    const to = this.#writer;
+    for (const key of MODEL_KEYS) {
+      const value = p[key] ?? '';
+      if (typeof value !== 'string') return false;
+      to.string(value);
+    }
+    for (const { key, kind } of this.#parts.fields) {
+      const value = p[key];
+      if (isNothing(value)) to.branch(0);
+      else if (!WRITERS[kind](to, value)) return false;
+    }
+    const rest = this.#parts.rest(p);
+    if (rest.length === 0) to.branch(0);
+    else {
+      to.branch(1);
+      to.long(rest.length);
+      for (const [column, value] of rest) {
+        to.string(column);
+        writePassed(to, value);
+      }
+      to.branch(0);
+    }
+    for (const { column } of this.#parts.named) writePassed(to, p[column]);
+    return true;
+  }
+}
+
+/** Writes a value that is there, as the branch of its field's union that it is; false: it is of another type. */
+const WRITERS: Readonly<Record<SchemaField['kind'], (to: AvroWriter, value: unknown) => boolean>> = {
+  integer: (to, value) => {
+    if (!Number.isSafeInteger(value)) return false;
+    to.branch(1);
+    to.long(value as number);
+    return true;
+  },
+  number: (to, value) => {
+    if (typeof value !== 'number') return false;
+    to.branch(1);
+    to.double(value);
+    return true;
+  },
+  text: (to, value) => {
+    if (typeof value !== 'string') return false;
+    to.branch(1);
+    to.string(value);
+    return true;
+  },
+  class: (to, value) => {
+    writePassed(to, value);
+    return true;
+  },
+  numbers: (to, value) => {
+    const entries = Object.entries(value as object);
+    if (!entries.every(([, number]) => typeof number === 'number')) return false;
+    to.branch(1);
+    if (entries.length > 0) to.long(entries.length);
+    for (const [key, number] of entries) {
+      to.string(key);
+      to.double(number as number);
+    }
+    to.branch(0);
+    return true;
+  },
+  json: (to, value) => {
+    to.branch(1);
+    to.string(JSON.stringify(value));
+    return true;
+  },
+  error: (to, value) => {
+    const { code = '', column, message = '' } = value as { code?: unknown; column?: unknown; message?: unknown };
+    if (typeof code !== 'string' || typeof message !== 'string') return false;
+    if (column !== undefined && typeof column !== 'string') return false;
+    to.branch(1);
+    to.string(code);
+    to.branch(column === undefined ? 0 : 1);
+    if (column !== undefined) to.string(column);
+    to.string(message);
+    return true;
+  },
+};
+
+/** A value as a branch of the union of PASSED. */
+function writePassed(to: AvroWriter, value: unknown): void {
+  const found = passed(value);
+  if (found === null) to.branch(NULL);
+  else if ('string' in found) {
+    to.branch(STRING);
+    to.string(found.string);
+  } else if ('long' in found) {
+    to.branch(LONG);
+    to.long(typeof found.long === 'string' ? BigInt(found.long) : found.long);
+  } else if ('double' in found) {
+    to.branch(DOUBLE);
+    to.double(found.double);
+  } else {
+    to.branch(BOOLEAN);
+    to.boolean(found.boolean);
   }
 }
 

@@ -103,6 +103,13 @@ class ExactNumber {
   }
 }
 
+/** A number as a double, however many digits it has; anything else as it is. */
+export const asDouble = (value: unknown): unknown => (value instanceof ExactNumber ? Number(value.text) : value);
+
+/** The same of all values of an object. */
+export const asDoubles = (values: unknown): unknown =>
+  Object.fromEntries(Object.entries(values as object).map(([key, value]) => [key, asDouble(value)]));
+
 const MANY_DIGITS = /\d{16}/;
 
 /** A prediction as JSON.parse gives it, but for whole numbers beyond 2^53, which keep their digits. */
@@ -131,7 +138,9 @@ export class PredictionParts {
 
   /** Members of a prediction that are neither a field nor a named column. */
   rest(prediction: Readonly<Record<string, unknown>>): [column: string, value: unknown][] {
-    return Object.entries(prediction).filter(([key]) => !this.#known.has(key));
+    const rest: [string, unknown][] = [];
+    for (const key of Object.keys(prediction)) if (!this.#known.has(key)) rest.push([key, prediction[key]]);
+    return rest;
   }
 }
 

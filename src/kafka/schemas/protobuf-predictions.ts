@@ -2,6 +2,8 @@
 import protobuf from 'protobufjs';
 import { FIRST_MESSAGE, headOf } from './framing.ts';
 import {
+  asDouble,
+  asDoubles,
   isNothing,
   MODEL_KEYS,
   NAMESPACE,
@@ -27,10 +29,10 @@ const FIRST_NAMED_FIELD = 100;
 /** Type of each kind, and what becomes of its value in JSON. */
 const KINDS: Readonly<Record<SchemaField['kind'], { type: string; of: (value: unknown) => unknown }>> = {
   integer: { type: 'optional int64', of: (v) => v },
-  number: { type: 'optional double', of: (v) => v },
+  number: { type: 'optional double', of: asDouble },
   text: { type: 'optional string', of: (v) => v },
   class: { type: 'Value', of: taggedValue },
-  numbers: { type: 'map<string, double>', of: (v) => v },
+  numbers: { type: 'map<string, double>', of: asDoubles },
   json: { type: 'optional string', of: (v) => JSON.stringify(v) },
   error: { type: 'Error', of: (v) => v },
 };

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
-import { shortestFloat32, writeFloat32, writeWhole } from '../../../src/io/format/number.ts';
+import { decimalOfFloat32, shortestFloat32, writeFloat32, writeWhole } from '../../../src/io/format/number.ts';
 
 const written = (value: number): string => {
   const out = new ByteWriter();
@@ -37,6 +37,7 @@ test('every float32 reads back to itself and is as short as the shortest', () =>
         const text = written(value);
         expect(Math.fround(Number(text))).toBe(value);
         expect(JSON.parse(text)).toBe(Number(text));
+        expect(decimalOfFloat32(v)).toBe(Number(text));
         if (value >= 1e-3 && value < 1) expect(text.length).toBe(shortestFloat32(value).length);
       },
     ),
@@ -60,6 +61,7 @@ test('the bytes are those of the shortest text, for float32 of any bits and of f
     if (!Number.isFinite(value[0])) continue;
     const text = written(value[0]!);
     if (text !== shortestFloat32(value[0]!)) throw new Error(`${value[0]}: ${text}`);
+    if (decimalOfFloat32(value[0]!) !== Number(text)) throw new Error(`${value[0]} is not the double of ${text}`);
   }
 });
 

@@ -22,7 +22,7 @@ async function written(rows: number, file: boolean): Promise<Buffer> {
     },
     abort: async () => {},
   };
-  const sink = arrowSink(inner, { manifest, passthrough: ['id'], interpretation: null }, file);
+  const sink = arrowSink(inner, { manifest, passthrough: ['id'], interpretation: null, lines: true }, file);
   for (let row = 1; row <= rows; row += 1000) {
     const lines = Array.from({ length: Math.min(1000, rows - row + 1) }, (_, i) => JSON.stringify(lineOf(row + i)));
     await sink.write(Buffer.from(`${lines.join('\n')}\n`));

@@ -216,9 +216,10 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
   const { request, reply, format, body, place } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
-  // Arrow is read as lines with columns beside them, and written from lines.
-  const lines = format === 'arrow' ? 'ndjson' : format;
-  const { input, output, scoring } = askedOf(lines, request.query as PredictQuery, services.config);
+  // Arrow is read as lines with columns beside them.
+  const asked = askedOf(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
+  const { input, scoring } = asked;
+  const output = format === 'arrow' ? { ...asked.output, format: 'columns' as const } : asked.output;
   const whole = format === 'arrow' ? null : body.takeWhole();
   const unit = services.account.unit({ live: true });
   /** Rows whose answer is held or sent: the one that fills the hold is not what ends it. */
@@ -284,7 +285,7 @@ async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scorin
   const { passthrough, interpretation } = scoring;
   if (passthrough === '*') throw new SluiceError('bad_request', 'passthrough: Arrow needs the names of its columns');
   const { arrowSink } = await import('../../../io/sink/arrow-sink.ts');
-  return arrowSink(answer, { manifest, passthrough, interpretation, groupRows: 1 }, false);
+  return arrowSink(answer, { manifest, passthrough, interpretation, eachWrite: true }, false);
 }
 
 /** How the answer of a request is held and sent. */

@@ -1,0 +1,297 @@
+// Parquet and Arrow made of frames of columns are byte for byte those made of lines of JSON, however the rows come; and what other
+// libraries read in them are the values of the lines.
+import { tableFromIPC } from '@uwdata/flechette';
+import fc from 'fast-check';
+import { parquetMetadata, parquetReadObjects } from 'hyparquet';
+import { parquetWriteBuffer } from 'hyparquet-writer';
+import { expect, test } from 'vitest';
+import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
+import type { Scores } from '../../../src/inference/evaluate/evaluator.ts';
+import { type Explainer, INEXACT, NOT_ASKED } from '../../../src/inference/explain/explainer.ts';
+import type { BatchInterpretation, InterpretationSpec } from '../../../src/inference/explain/interpretation.ts';
+import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
+import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
+import { columnFrames, FrameWriter } from '../../../src/io/format/column-frames.ts';
+import type { OutputSpec } from '../../../src/io/format/formatter.ts';
+import { outputColumns, type PredictionJson } from '../../../src/io/format/prediction-fields.ts';
+import { arrowSink } from '../../../src/io/sink/arrow-sink.ts';
+import type { ByteSink } from '../../../src/io/sink/byte-sink.ts';
+import type { ColumnarSinkOptions } from '../../../src/io/sink/columnar-sink.ts';
+import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from '../../../src/io/sink/held-table.ts';
+import { parquetSink } from '../../../src/io/sink/parquet-sink.ts';
+import type { ColumnSpec, Manifest } from '../../../src/model/package/manifest.ts';
+import { times } from '../../support/tiers.ts';
+
+const column = (name: string): ColumnSpec => ({ name, kind: 'number' }) as ColumnSpec;
+const base = { id: 'm', version: 1, onnx: { file: 'm.onnx', sha256: '0'.repeat(64) }, inputs: [] };
+const columns = [column('a'), column('größe')];
+const decisions = [
+  { name: 'yes', min_probability: 0.8 },
+  { name: 'Prüfung', min_probability: 0.3 },
+  { name: 'yes', min_probability: 0.1 },
+];
+const scorecard = { base_points: 600, base_odds: 20, points_to_double_odds: 40 };
+const binary: Manifest = { ...base, columns, task: 'binary', classes: [0, 1], positive_class: 1 };
+const MODELS: readonly { manifest: Manifest; width: number }[] = [
+  { manifest: binary, width: 1 },
+  { manifest: { ...binary, scorecard, decisions }, width: 2 },
+  { manifest: { ...binary, decisions }, width: 1 },
+  { manifest: { ...base, columns, task: 'multiclass', classes: ['a,b', 'größe', ''] }, width: 3 },
+  { manifest: { ...base, columns, task: 'multiclass', classes: [1, 2.5] }, width: 2 },
+  { manifest: { ...base, columns, task: 'regression' }, width: 1 },
+];
+
+/** One record: what was read of it and what came out. */
+interface Row {
+  rejected: boolean;
+  at: number;
+  scores: number[];
+  echoed: (string | null)[];
+  effects: number[];
+}
+
+const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('', 'same', 'null', '7', '😀\ud800'));
+const token = fc.oneof(
+  text.map((t) => JSON.stringify(t)),
+  fc.jsonValue({ depthSize: 'small' }).map((value) => JSON.stringify(value)),
+  fc.constantFrom(
+    '9007199254740993',
+    '-123456789012345678901234567890',
+    '1.50',
+    '-0',
+    '1e3',
+    'null',
+    'true',
+    '"\\u00e9"',
+  ),
+);
+const score = fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constantFrom(0, 0.5, 0.8, 1, -0));
+const effect = fc.oneof(fc.double({ noNaN: true, noDefaultInfinity: true }), fc.constantFrom(0, -0, 0.1));
+const NOTHING_ASKED = [null, { effects: true, reasons: true }, { effects: true, reasons: false }, { effects: false, reasons: true }] as const; // biome-ignore format: one line
+
+const cases = fc
+  .record({
+    model: fc.constantFrom(...MODELS),
+    json: fc.boolean(),
+    single: fc.boolean(),
+    asked: fc.constantFrom(...NOTHING_ASKED),
+    top: fc.constantFrom(null, 1),
+    batch: fc.integer({ min: 1, max: 40 }),
+  })
+  .chain(({ model, json, single, asked, top, batch }) => {
+    const interpretation: InterpretationSpec | null = asked && { ...asked, top, below: null };
+    const row: fc.Arbitrary<Row> = fc.record({
+      rejected: fc.boolean(),
+      at: fc.constantFrom(NOT_ASKED, INEXACT, 0, 0),
+      scores: fc.array(score, { minLength: model.width, maxLength: model.width }),
+      echoed: fc.array(fc.option(json ? token : text), { minLength: 2, maxLength: 2 }),
+      effects: fc.array(effect, { minLength: 2 * model.width, maxLength: 2 * model.width }),
+    });
+    const rows = fc.array(row, { maxLength: 120 });
+    return rows.map((rows) => ({ ...model, json, single, interpretation, batch, rows }));
+  });
+type Case = typeof cases extends fc.Arbitrary<infer T> ? T : never;
+
+const ECHOED = ['id', 'prüf'];
+
+function interpreted(rows: readonly Row[], spec: InterpretationSpec, width: number): BatchInterpretation {
+  const outputs = width === 3 || width === 2 ? width : 1;
+  const own = { method: 'path', space: 'probability', outputs, questions: 0, base: Float64Array.of(0.25, -0, 1e-9) };
+  const explainer = { ...own, explain: () => Promise.reject(new Error('asked')) } as unknown as Explainer;
+  return {
+    explainer,
+    spec,
+    at: Int32Array.from(rows, ({ rejected, at }, i) => (rejected ? NOT_ASKED : at < 0 ? at : i)),
+    effects: Float64Array.from(rows.flatMap(({ effects }) => effects.slice(0, 2 * outputs))),
+    errors: null,
+    reasons: rows.map((_, i) => [{ code: 'ä1', column: 'a', text: 't' }, { code: 'b', column: 'a', text: 't' }].slice(i % 3)), // biome-ignore format: one line
+    explained: 0,
+    inexact: 0,
+    evaluations: 0,
+  };
+}
+
+/** The bytes that a worker makes, an array for each micro-batch. */
+function formatted(c: Case, format: 'ndjson' | 'columns'): Buffer[] {
+  const { manifest, json, interpretation } = c;
+  const spec: OutputSpec = { format, delimiter: ',', passthrough: ECHOED, passthroughIsJson: json, interpretation };
+  const formatter = createFormatter(spec, manifest);
+  const parts: Buffer[] = [];
+  for (let from = 0; from < c.rows.length; from += c.batch) {
+    const rows = c.rows.slice(from, from + c.batch);
+    const batch: ColumnBatch = {
+      ...newBatch([], c.batch),
+      rows: rows.length,
+      columns: columns.map(() => ({ kind: 'number', numbers: new Float64Array(c.batch), codes: new Int32Array(0), texts: [], unseenRows: [] })), // biome-ignore format: one line
+      rejected: Uint8Array.from(rows, ({ rejected }) => Number(rejected)),
+      rejections: rows.flatMap(
+        ({ rejected }, index) =>
+        rejected ? [{ index, code: 'bad_number' as const, column: index % 2 ? null : 'größe', message: 'not "a" number' }] : [], // biome-ignore format: one line
+      ),
+      passthrough: ECHOED.map((_, i) => rows.map(({ echoed }) => echoed[i] ?? null)),
+    };
+    const all = rows.flatMap(({ scores }) => scores);
+    const values = c.single ? Float32Array.from(all) : Float64Array.from(all);
+    const valid = rows.some(({ rejected }) => !rejected);
+    const scores: Scores | null = valid ? { values, width: c.width } : null;
+    const x = interpretation && scores ? interpreted(rows, interpretation, c.width) : null;
+    const out = new ByteWriter(1);
+    formatter.write(out, batch, scores, from + 1, x);
+    parts.push(Buffer.from(out.view()));
+  }
+  return parts;
+}
+
+const SINKS: Record<string, (inner: ByteSink, options: ColumnarSinkOptions) => ByteSink> = {
+  parquet: parquetSink,
+  stream: (inner, options) => arrowSink(inner, options, false),
+  file: (inner, options) => arrowSink(inner, options, true),
+};
+
+async function written(c: Case, kind: string, lines: boolean, parts: readonly Buffer[]): Promise<Buffer> {
+  const { manifest, interpretation } = c;
+  const chunks: Buffer[] = [];
+  const inner = {
+    revocable: true,
+    bytesWritten: 0,
+    write: async (bytes: Uint8Array) => {
+      chunks.push(Buffer.from(bytes));
+    },
+    commit: async () => {},
+    abort: async () => {},
+  };
+  const sink = SINKS[kind]!(inner, { manifest, passthrough: ECHOED, interpretation, lines });
+  for (const part of parts) await sink.write(part);
+  await sink.commit();
+  return Buffer.concat(chunks);
+}
+
+/** What the lines say, by column. */
+function expectedOf({ manifest, interpretation, json }: Case, lines: readonly Buffer[]): Record<string, unknown[]> {
+  const all = Buffer.concat(lines).toString().split('\n').slice(0, -1).map((line) => JSON.parse(line) as PredictionJson); // biome-ignore format: one line
+  const table: Record<string, unknown[]> = {};
+  for (const { name, kind, of } of outputColumns(manifest, ECHOED, interpretation)) {
+    table[name] = all.map((line) => {
+      const value = of(line) ?? null;
+      if (kind === 'text' && typeof value === 'string') return value.toWellFormed();
+      return kind === 'number' && value !== null ? (value as number) + 0 : value;
+    });
+  }
+  // Digits that JSON.parse does not keep are kept.
+  if (json) for (const name of ECHOED) table[name] = table[name]!.map((v) => (v === '9007199254740992' ? '9007199254740993' : v === '-1.2345678901234568e+29' ? '-123456789012345678901234567890' : v)); // biome-ignore format: one line
+  return table;
+}
+
+async function readParquet(bytes: Buffer): Promise<Record<string, unknown[]>> {
+  const file = { byteLength: bytes.length, slice: (from: number, to?: number) => Uint8Array.from(bytes.subarray(from, to)).buffer }; // biome-ignore format: one line
+  const rows = await parquetReadObjects({ file });
+  const names = parquetMetadata(await file.slice(0))
+    .schema.slice(1)
+    .map((element) => element.name);
+  return Object.fromEntries(names.map((name) => [name, rows.map((row) => row[name] ?? null)]));
+}
+
+const readArrow = (bytes: Buffer): Record<string, unknown[]> => {
+  const table = tableFromIPC(new Uint8Array(bytes));
+  return Object.fromEntries(table.names.map((name) => [name, [...table.getChild(name)]]));
+};
+
+test('frames and lines give the same bytes, and other readers the values of the lines', async () => {
+  await fc.assert(
+    fc.asyncProperty(cases, async (c) => {
+      const [frames, lines] = [formatted(c, 'columns'), formatted(c, 'ndjson')];
+      const expected = Object.entries(expectedOf(c, lines));
+      for (const kind of Object.keys(SINKS)) {
+        const bytes = await written(c, kind, false, frames);
+        expect(bytes.equals(await written(c, kind, true, lines)), kind).toBe(true);
+        // All micro-batches of a part are written at once.
+        expect(bytes.equals(await written(c, kind, false, [Buffer.concat(frames)])), kind).toBe(true);
+        const read = kind === 'parquet' ? await readParquet(bytes) : readArrow(bytes);
+        expect(Object.entries(read)).toEqual(expected);
+      }
+    }),
+    { numRuns: times('COLUMNAR_RUNS', { quick: 60, check: 200, campaigns: 5_000 }) },
+  );
+});
+
+test('schema and statistics of Parquet are those that hyparquet-writer makes of the same values', async () => {
+  const types = { integer: 'INT32', number: 'DOUBLE', text: 'STRING', boolean: 'BOOLEAN' } as const;
+  await fc.assert(
+    fc.asyncProperty(
+      cases.filter(({ rows }) => rows.length > 0),
+      async (c) => {
+        const expected = expectedOf(c, formatted(c, 'ndjson'));
+        const columnData = outputColumns(c.manifest, ECHOED, c.interpretation).map(({ name, kind }) => ({ name, type: types[kind], data: expected[name]!, nullable: true })); // biome-ignore format: one line
+        const theirs = parquetMetadata(parquetWriteBuffer({ columnData, rowGroupSize: 1000 }));
+        const bytes = await written(c, 'parquet', false, formatted(c, 'columns'));
+        const ours = parquetMetadata(Uint8Array.from(bytes).buffer);
+        expect([ours.schema, ours.num_rows, ours.row_groups.length]).toEqual([theirs.schema, theirs.num_rows, 1]);
+        for (const [i, chunk] of ours.row_groups[0]!.columns.entries()) {
+          const { statistics, num_values, type } = theirs.row_groups[0]!.columns[i]!.meta_data!;
+          expect(chunk.meta_data).toMatchObject({ statistics, num_values, type });
+        }
+      },
+    ),
+    { numRuns: times('COLUMNAR_STATISTICS_RUNS', { quick: 30, check: 100, campaigns: 2_000 }) },
+  );
+});
+
+const table: OutputColumn[] = [
+  { name: 'row', kind: 'integer' },
+  { name: 'id', kind: 'text' },
+  { name: 'decision', kind: 'text', words: ['yes', 'no'] },
+];
+
+/** A frame of rows `from`..`to - 1`, each with so many bytes of text. */
+function frameOf(from: number, to: number, text: string): Uint8Array {
+  const out = new ByteWriter(1);
+  const rows = to - from;
+  const frame = new FrameWriter(out, rows, new Int32Array(rows));
+  frame.texts((r) => ((from + r) % 5 === 0 ? null : `${text}${from + r}`));
+  frame.cells(
+    Int32Array.from({ length: rows }, (_, r) => from + r),
+    null,
+  );
+  frame.cells(
+    Int32Array.from({ length: rows }, (_, r) => (from + r) % 2),
+    null,
+  );
+  frame.end();
+  return Uint8Array.from(out.view());
+}
+
+test.each([
+  ['rows', 7_000, '', [3_000, 3_000, 1_000]],
+  ['bytes of text', 2_500, 'x'.repeat(16_000), [1_312, 1_188]],
+])('a group ends by its %s, wherever frames end', (_, total, text, groups) => {
+  for (const size of [1, 999, 3_000, total]) {
+    const [id, row, decision] = [table[1]!, table[0]!, table[2]!];
+    const held = new HeldTable([id, row, decision], 3_000);
+    const ended: number[] = [];
+    const seen: number[] = [];
+    const end = () => {
+      if (held.rows === 0) return;
+      ended.push(held.rows);
+      const [texts, rows, words] = held.columns as [HeldColumn, HeldColumn, HeldColumn];
+      for (let r = 0, from = 0; r < held.rows; r++) {
+        const n = rows.cells[r]!;
+        seen.push(n);
+        const own = texts.text.toString('utf8', from, texts.cells[r]);
+        from = texts.cells[r]!;
+        if (texts.valid[r] !== (n % 5 === 0 ? 0 : 1) || own !== (n % 5 === 0 ? '' : `${text}${n}`) || words.cells[r] !== n % 2) throw new Error(`row ${n}`); // biome-ignore format: one line
+      }
+      held.clear();
+    };
+    for (let from = 0; from < total; from += size) {
+      for (const frame of columnFrames(frameOf(from, Math.min(total, from + size), text), [id, row, decision])) {
+        for (let at = beginningOf(frame); at.row < frame.rows; ) {
+          at = held.take(frame, at);
+          if (held.full) end();
+        }
+      }
+    }
+    end();
+    expect(ended, `${size}`).toEqual(groups);
+    expect(seen).toEqual(Array.from({ length: total }, (_, i) => i));
+  }
+});
