@@ -78,6 +78,7 @@ export class LeafGames {
 
   /**
    * `playerOf[slot]`: the column a slot depends on. `cover`: node of the ensemble → training rows, for path-dependent games.
+   * `memoBytes`: what may be kept to be looked up; answers do not depend on it.
    * @throws NotExplainable when a path has too many columns or tables get too large
    */
   constructor(
@@ -87,6 +88,7 @@ export class LeafGames {
     playerOf: readonly number[],
     solve: LeafGameSolver,
     cover: ((node: number) => number) | null,
+    memoBytes = MEMO_BYTES,
   ) {
     if (e.aggregate !== 'SUM' && e.aggregate !== 'AVERAGE')
       throw new NotExplainable(`trees are aggregated by ${e.aggregate}`);
@@ -96,8 +98,8 @@ export class LeafGames {
     this.#weightValue = e.weightValue;
     this.#solve = solve;
     this.#pathDependent = cover !== null;
-    const leafBudget = { left: MEMO_BYTES / 2 };
-    const groupBudget = { left: MEMO_BYTES / 2 };
+    const leafBudget = { left: memoBytes / 2 };
+    const groupBudget = { left: memoBytes / 2 };
     let bytes = 0;
     const groups: TreeGroup[] = [];
     this.#trees = trees.map((t) => {
@@ -218,7 +220,7 @@ export class LeafGames {
     const { words, segments, masks, slotPlayer } = t;
     const from = first >>> 5;
     const to = (end - 1) >>> 5;
-    M.fill(-1, 0, t.players * words);
+    for (let p = 0; p < t.players * words; p += words) for (let w = from; w <= to; w++) M[p + w] = -1;
     for (let i = 0; i < slots.length; i++) {
       const s = slots[i]!;
       const segment = segments[s]![states[t.slots[s]! * stride + row]!]! * words;
