@@ -1,6 +1,6 @@
 // Adds up what groups of leaves say to rows: a key and a look-up for each row and group, and column by column the vectors found.
 import { KeyTable } from './key-table.ts';
-import type { LeafGroup } from './leaf-groups.ts';
+import type { Digit, LeafGroup } from './leaf-groups.ts';
 import { NOTHING, type VectorMemo } from './vector-memo.ts';
 
 /** Rows as games read them: the states of slot s stand at s × stride.. */
@@ -41,7 +41,10 @@ export class GroupAdder<G extends GroupGame> {
     }
     const keys = this.#keys;
     keys.fill(0, 0, rows);
-    for (const { slot, segment, part } of g.digits) addDigits(keys, part, segment, states, slot * stride, rows);
+    const { digits } = g;
+    let i = 0;
+    for (; i + 2 <= digits.length; i += 2) addTwoDigits(keys, digits[i]!, digits[i + 1]!, states, stride, rows);
+    if (i < digits.length) addDigit(keys, digits[i]!, states, stride, rows);
     return keys;
   }
 
@@ -66,7 +69,12 @@ export class GroupAdder<G extends GroupGame> {
         const c = (from + own[j + 2]!) * stride;
         addFourColumns(v, i, at, effects, a, b, c, (from + own[j + 3]!) * stride, n);
       }
-      for (; j < own.length; j++) addColumn(v, i++, at, effects, (from + own[j]!) * stride, n);
+      if (j + 2 <= own.length) {
+        addTwoColumns(v, i, at, effects, (from + own[j]!) * stride, (from + own[j + 1]!) * stride, n);
+        j += 2;
+        i += 2;
+      }
+      if (j < own.length) addColumn(v, i++, at, effects, (from + own[j]!) * stride, n);
     }
   }
 
@@ -121,15 +129,19 @@ export class GroupAdder<G extends GroupGame> {
   }
 }
 
-function addDigits(
-  keys: Int32Array,
-  part: Int32Array,
-  segment: Uint16Array,
-  states: Int32Array,
-  from: number,
-  rows: number,
-): void {
+function addDigit(keys: Int32Array, a: Digit, states: Int32Array, stride: number, rows: number): void {
+  const { part, segment } = a;
+  const from = a.slot * stride;
   for (let r = 0; r < rows; r++) keys[r]! += part[segment[states[from + r]!]!]!;
+}
+
+function addTwoDigits(keys: Int32Array, a: Digit, b: Digit, states: Int32Array, stride: number, rows: number): void {
+  const { part: partA, segment: segmentA } = a;
+  const { part: partB, segment: segmentB } = b;
+  const fromA = a.slot * stride;
+  const fromB = b.slot * stride;
+  for (let r = 0; r < rows; r++)
+    keys[r]! += partA[segmentA[states[fromA + r]!]!]! + partB[segmentB[states[fromB + r]!]!]!;
 }
 
 /** Adds number `i` of every row's vector to a column of sums. */
@@ -137,7 +149,24 @@ function addColumn(v: Float64Array, i: number, at: Int32Array, to: Float64Array,
   for (let r = 0; r < rows; r++) to[from + r]! += v[at[r]! + i]!;
 }
 
-/** The same for numbers `i`..`i + 3`, whose columns begin at a, b, c and d: a vector is fetched once for all of them. */
+/** The same for numbers `i` and `i + 1`, whose columns begin at a and b: a vector is fetched once for both. */
+function addTwoColumns(
+  v: Float64Array,
+  i: number,
+  at: Int32Array,
+  to: Float64Array,
+  a: number,
+  b: number,
+  rows: number,
+): void {
+  for (let r = 0; r < rows; r++) {
+    const from = at[r]! + i;
+    to[a + r]! += v[from]!;
+    to[b + r]! += v[from + 1]!;
+  }
+}
+
+/** The same for numbers `i`..`i + 3`, whose columns begin at a, b, c and d. */
 function addFourColumns(
   v: Float64Array,
   i: number,

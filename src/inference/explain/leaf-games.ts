@@ -182,6 +182,8 @@ export class LeafGames {
     this.#masksOf(g, rows, row);
     const origin = leafFirst[g.first]!;
     const step = 1 + g.columns.length;
+    // What is kept of a group of one leaf is what would be kept of the leaf.
+    const alone = g.end - g.first === 1;
     let any = false;
     for (let l = g.first; l < g.end; l++) {
       const first = leafFirst[l]!;
@@ -189,16 +191,14 @@ export class LeafGames {
       const mask = this.#maskOf(t, l);
       const met = mask === (1 << (end - first)) - 1;
       const memo = t.leafMemos[l]!;
-      let from = memo.find(mask);
-      let values = memo.values;
+      let from = alone ? -1 : memo.find(mask);
+      let { values } = memo;
       if (from < 0) {
         from = NOTHING;
-        if (!this.#solve(t.games[l]!, mask, this.#scratch)) memo.keepNothing(mask);
-        else {
-          from = 0;
-          memo.keep(mask, this.#scratch, 0);
+        if (this.#solve(t.games[l]!, mask, this.#scratch)) {
+          if (!alone) memo.keep(mask, this.#scratch, 0);
           values = this.#scratch;
-        }
+        } else if (!alone) memo.keepNothing(mask);
       }
       const nothing = from === NOTHING && values !== this.#scratch;
       if (nothing && !met) continue;

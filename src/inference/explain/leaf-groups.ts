@@ -26,7 +26,7 @@ export interface LeafGroup {
 }
 
 /** The part of a slot in the key of a group. */
-interface Digit {
+export interface Digit {
   /** Its number in the plan. */
   readonly slot: number;
   readonly segment: Uint16Array;
