@@ -8,6 +8,7 @@ import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
+import { ElementKernel } from '../../src/io/source/element-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
 import { lineSumsCode } from '../../src/proof/line-sum-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
@@ -47,6 +48,11 @@ function line(delimiter: string | null): void {
   new LineKernel(memory, 0, delimiter?.charCodeAt(0) ?? null);
 }
 
+function elements(): void {
+  const memory = new WebAssembly.Memory({ initial: 2, maximum: 65_536, shared: true });
+  new ElementKernel(memory, 0, { bytes: 1 << 20, depth: 32 });
+}
+
 function answer(): void {
   const output = { name: 'scores', type: 'float32', task: 'binary', positive_class: 1 };
   const interpreter = new Interpreter({ task: 'binary', output, columns: [], inputs: [] } as never);
@@ -61,6 +67,7 @@ export const KERNELS: Readonly<Record<string, { make: () => void; room: string }
   'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
+  'element kernel': { make: elements, room: 'src/io/source/' },
   'line sums': { make: () => new WebAssembly.Module(lineSumsCode(false)), room: 'src/proof/' },
   'answer kernel': { make: answer, room: 'src/io/format/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },
