@@ -7,6 +7,7 @@ import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
+import { delimitedRows } from '../../src/io/decode/row-program.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
 import { ElementKernel } from '../../src/io/source/element-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
@@ -37,9 +38,10 @@ function trees(kernel: Kernel, changes: Partial<ForestSpec> = {}): void {
 function row(quoting: boolean, direct: boolean): void {
   const kinds = READERS.map((r) => r.kind);
   const columns = READERS.map((_, c) => c + 1);
-  const layout = { delimiter: ',', fields: columns.length + 1, columns, passthrough: [0] };
+  const layout = { fields: columns.length + 1, columns, passthrough: [0] };
   const encoder = direct ? new Encoder(MANIFEST, kinds, 64) : null;
-  const kernel = RowKernel.open({ readers: READERS, layout, capacity: 64, direct: encoder, quoting });
+  const syntax = delimitedRows(',', quoting);
+  const kernel = RowKernel.open({ readers: READERS, layout, syntax, capacity: 64, direct: encoder });
   if (!kernel) throw new Error('no row kernel');
 }
 
