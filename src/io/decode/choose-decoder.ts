@@ -50,7 +50,7 @@ function decoderOf(
   if (input.format === 'json') {
     if (choice === 'reference') return new JsonDecoder(readers, input.layout);
     const records = JsonBytesDecoder.serves(readers, input.layout)
-      ? new JsonBytesDecoder(readers, input.layout)
+      ? new JsonBytesDecoder(readers, input.layout, choice === 'fast' ? ROW_KERNEL_AFTER : 0, direct)
       : new JsonDecoder(readers, input.layout);
     return new ColumnsDecoder(readers, input.layout, records);
   }

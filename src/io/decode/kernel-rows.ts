@@ -33,6 +33,8 @@ export interface RunOfRecords {
 export interface KernelRun {
   readonly declined: number;
   readonly bytes: Uint8Array;
+  /** Per record: VALID if the kernel read it. Until the kernel runs again. */
+  readonly states: Uint8Array;
 }
 
 /** Reads the records; `fallback` reads those that the kernel declines. null: nothing was read. */
@@ -64,5 +66,5 @@ export function readByKernel(
     fallback(from + r, from + end, first + r);
     r = end;
   }
-  return { declined, bytes: run.bytes };
+  return { declined, bytes: run.bytes, states };
 }
