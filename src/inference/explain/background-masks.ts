@@ -1,9 +1,9 @@
 // A background counted: what its rows have in common is computed once, however many rows have it.
-import { KeyTable } from './key-table.ts';
+import { IntegerTable } from './integer-table.ts';
 
 /** The distinct keys among the first `rows`: a row that has each, and how many have it. */
 export function distinctKeys(keys: Int32Array, rows: number): { rows: Int32Array; counts: Float64Array } {
-  const table = new KeyTable();
+  const table = new IntegerTable();
   const first = new Int32Array(rows);
   const counts = new Float64Array(rows);
   for (let r = 0; r < rows; r++) {
@@ -20,7 +20,7 @@ export function distinctKeys(keys: Int32Array, rows: number): { rows: Int32Array
 
 /** How many rows of the background have each mask of a leaf. */
 export class MaskCounts {
-  readonly #table = new KeyTable();
+  readonly #table = new IntegerTable();
   readonly #masks: number[] = [];
   readonly #counts: number[] = [];
 

@@ -1,5 +1,5 @@
 // Adds up what groups of leaves say to rows: a key and a look-up for each row and group, and column by column the vectors found.
-import { KeyTable } from './key-table.ts';
+import { IntegerTable } from './integer-table.ts';
 import type { Digit, LeafGroup } from './leaf-groups.ts';
 import { NOTHING, type VectorMemo } from './vector-memo.ts';
 
@@ -27,7 +27,7 @@ export class GroupAdder<G extends GroupGame> {
   #at = new Int32Array(0);
   /** Vectors there is no room to keep, for as long as their group is at hand. */
   #passing = new Float64Array(0);
-  readonly #passed = new KeyTable();
+  readonly #passed = new IntegerTable();
 
   constructor(fill: VectorFill<G>) {
     this.#fill = fill;

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { interventional } from '../../../src/inference/explain/fills.ts';
 import type { StateColumns } from '../../../src/inference/explain/group-games.ts';
-import { KeyTable } from '../../../src/inference/explain/key-table.ts';
+import { IntegerTable } from '../../../src/inference/explain/integer-table.ts';
 import { LeafGames } from '../../../src/inference/explain/leaf-games.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { traceHeads } from '../../../src/inference/onnx/heads.ts';
@@ -261,11 +261,11 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
   });
 });
 
-test('a table of keys is a map', () => {
+test('a table of integers is a map', () => {
   const keys = fc.array(fc.oneof(fc.integer(), fc.integer({ min: -20, max: 20 })), { maxLength: 300 });
   fc.assert(
     fc.property(keys, keys, (added, asked) => {
-      const table = new KeyTable();
+      const table = new IntegerTable();
       for (let round = 0; round < 2; round++) {
         const map = new Map<number, number>();
         for (const [i, key] of added.entries()) {
