@@ -18,6 +18,12 @@ export function distinctKeys(keys: Int32Array, rows: number): { rows: Int32Array
   return { rows: first.subarray(0, table.size), counts: counts.subarray(0, table.size) };
 }
 
+/** Rows without keys are each one of a kind. */
+export const eachOf = (rows: number) => ({
+  rows: Int32Array.from({ length: rows }, (_, r) => r),
+  counts: new Float64Array(rows).fill(1),
+});
+
 /** How many rows of the background have each mask of a leaf. */
 export class MaskCounts {
   readonly #table = new IntegerTable();
