@@ -55,6 +55,7 @@ export class GroupAdder<G extends GroupGame> {
   add(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { targets, columns: own } = g;
     const { stride, rows: n } = rows;
+    if (n === 1 && this.#addOne(g, rows, columns, effects, sums)) return;
     const keys = this.keysOf(g, rows);
     const v = this.#find(g, rows, keys);
     const at = this.#at;
@@ -76,6 +77,27 @@ export class GroupAdder<G extends GroupGame> {
       }
       if (j < own.length) addColumn(v, i++, at, effects, (from + own[j]!) * stride, n);
     }
+  }
+
+  /** The same for one row, without loops over rows; false: its vector is not known yet. */
+  #addOne(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): boolean {
+    const { targets, columns: own, digits, memo } = g;
+    if (g.keys === null) return false;
+    const { states, stride } = rows;
+    let key = 0;
+    for (let i = 0; i < digits.length; i++) {
+      const { slot, segment, part } = digits[i]!;
+      key += part[segment[states[slot * stride]!]!]!;
+    }
+    let at = memo.find(key);
+    if (at < 0) return false;
+    const { values } = memo;
+    for (let k = 0; k < targets.length; k++) {
+      const from = targets[k]! * columns;
+      sums[targets[k]! * stride]! += values[at++]!;
+      for (let j = 0; j < own.length; j++) effects[(from + own[j]!) * stride]! += values[at++]!;
+    }
+    return true;
   }
 
   /** Leaves the position of each row's vector in `#at`; returns the array they stand in. */
