@@ -8,7 +8,7 @@ const CAMPAIGNS = [
   'test/doors/http/{connections,cut-answers,models,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
-  'test/inference/{hostile,explain/zoo}.test.ts',
+  'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
   'test/io/decode/*.test.ts',
   'test/io/sink/columnar-sink.test.ts',
   'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',

@@ -1,9 +1,9 @@
 // A background counted: what its rows have in common is computed once, however many rows have it.
-import { KeyTable } from './key-table.ts';
+import { IntegerTable } from './integer-table.ts';
 
 /** The distinct keys among the first `rows`: a row that has each, and how many have it. */
 export function distinctKeys(keys: Int32Array, rows: number): { rows: Int32Array; counts: Float64Array } {
-  const table = new KeyTable();
+  const table = new IntegerTable();
   const first = new Int32Array(rows);
   const counts = new Float64Array(rows);
   for (let r = 0; r < rows; r++) {
@@ -18,9 +18,15 @@ export function distinctKeys(keys: Int32Array, rows: number): { rows: Int32Array
   return { rows: first.subarray(0, table.size), counts: counts.subarray(0, table.size) };
 }
 
+/** Rows without keys are each one of a kind. */
+export const eachOf = (rows: number) => ({
+  rows: Int32Array.from({ length: rows }, (_, r) => r),
+  counts: new Float64Array(rows).fill(1),
+});
+
 /** How many rows of the background have each mask of a leaf. */
 export class MaskCounts {
-  readonly #table = new KeyTable();
+  readonly #table = new IntegerTable();
   readonly #masks: number[] = [];
   readonly #counts: number[] = [];
 

@@ -1,5 +1,5 @@
 // Adds up what groups of leaves say to rows: a key and a look-up for each row and group, and column by column the vectors found.
-import { KeyTable } from './key-table.ts';
+import { IntegerTable } from './integer-table.ts';
 import type { Digit, LeafGroup } from './leaf-groups.ts';
 import { NOTHING, type VectorMemo } from './vector-memo.ts';
 
@@ -27,7 +27,7 @@ export class GroupAdder<G extends GroupGame> {
   #at = new Int32Array(0);
   /** Vectors there is no room to keep, for as long as their group is at hand. */
   #passing = new Float64Array(0);
-  readonly #passed = new KeyTable();
+  readonly #passed = new IntegerTable();
 
   constructor(fill: VectorFill<G>) {
     this.#fill = fill;
@@ -55,6 +55,7 @@ export class GroupAdder<G extends GroupGame> {
   add(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     const { targets, columns: own } = g;
     const { stride, rows: n } = rows;
+    if (n === 1 && this.#addOne(g, rows, columns, effects, sums)) return;
     const keys = this.keysOf(g, rows);
     const v = this.#find(g, rows, keys);
     const at = this.#at;
@@ -76,6 +77,27 @@ export class GroupAdder<G extends GroupGame> {
       }
       if (j < own.length) addColumn(v, i++, at, effects, (from + own[j]!) * stride, n);
     }
+  }
+
+  /** The same for one row, without loops over rows; false: its vector is not known yet. */
+  #addOne(g: G, rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): boolean {
+    const { targets, columns: own, digits, memo } = g;
+    if (g.keys === null) return false;
+    const { states, stride } = rows;
+    let key = 0;
+    for (let i = 0; i < digits.length; i++) {
+      const { slot, segment, part } = digits[i]!;
+      key += part[segment[states[slot * stride]!]!]!;
+    }
+    let at = memo.find(key);
+    if (at < 0) return false;
+    const { values } = memo;
+    for (let k = 0; k < targets.length; k++) {
+      const from = targets[k]! * columns;
+      sums[targets[k]! * stride]! += values[at++]!;
+      for (let j = 0; j < own.length; j++) effects[(from + own[j]!) * stride]! += values[at++]!;
+    }
+    return true;
   }
 
   /** Leaves the position of each row's vector in `#at`; returns the array they stand in. */

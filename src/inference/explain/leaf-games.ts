@@ -11,10 +11,11 @@
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
-import { distinctKeys, MaskCounts } from './background-masks.ts';
+import { distinctKeys, eachOf, MaskCounts } from './background-masks.ts';
 import { NotExplainable } from './explainer.ts';
 import { GroupAdder, type GroupGame, type StateColumns } from './group-games.ts';
 import { groupLeaves, type LeafGroup, type SlotMasks } from './leaf-groups.ts';
+import { type LeafWeights, leafWeights } from './leaf-weights.ts';
 import { type MemoBudget, NOTHING, VectorMemo } from './vector-memo.ts';
 
 /** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
@@ -66,10 +67,7 @@ export class LeafGames {
   /** Tree by tree. */
   readonly #groups: readonly TreeGroup[];
   readonly #adder: GroupAdder<TreeGroup>;
-  readonly #targets: number;
-  readonly #scale: number;
-  readonly #weightTarget: Int32Array;
-  readonly #weightValue: Float64Array;
+  readonly #weights: LeafWeights;
   readonly #solve: LeafGameSolver;
   readonly #pathDependent: boolean;
   readonly #scratch = new Float64Array(MAX_PLAYERS);
@@ -92,10 +90,7 @@ export class LeafGames {
   ) {
     if (e.aggregate !== 'SUM' && e.aggregate !== 'AVERAGE')
       throw new NotExplainable(`trees are aggregated by ${e.aggregate}`);
-    this.#targets = e.targets;
-    this.#scale = e.aggregate === 'AVERAGE' ? 1 / trees.length : 1;
-    this.#weightTarget = e.weightTarget;
-    this.#weightValue = e.weightValue;
+    this.#weights = leafWeights(e);
     this.#solve = solve;
     this.#pathDependent = cover !== null;
     const leafBudget = { left: memoBytes / 2 };
@@ -103,11 +98,11 @@ export class LeafGames {
     let bytes = 0;
     const groups: TreeGroup[] = [];
     this.#trees = trees.map((t) => {
-      const tree = cut(e, t, plan, playerOf, cover, leafBudget);
+      const tree = cut(e, t, plan, playerOf, cover, this.#weights, leafBudget);
       bytes += tree.segments.reduce((n, s) => n + s.byteLength, 0) + tree.masks.reduce((n, m) => n + m.byteLength, 0);
       if (bytes > MAX_TABLE_BYTES) throw new NotExplainable('the ensemble is too large for exact effects');
       for (const g of groupLeaves(tree, t.branches, tree.leaves))
-        groups.push(gameOf(g, tree, e.weightTarget, groupBudget));
+        groups.push(gameOf(g, tree, this.#weights.target, groupBudget));
       return tree;
     });
     this.#groups = groups;
@@ -115,19 +110,20 @@ export class LeafGames {
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
 
-  /** Adds the weights of the leaves that row `row` reaches to `sums`: one number a target. */
-  addReached({ states, stride }: StateColumns, row: number, sums: Float64Array): void {
+  /** Adds the weights of the leaves that the rows reach to `sums` (targets × stride), with the bits that `add` gives them. */
+  addReached({ states, stride, rows }: StateColumns, sums: Float64Array): void {
+    const { target, value } = this.#weights;
+    const reached = new Int32Array(rows);
     for (const t of this.#trees) {
       for (let word = 0; word < t.words; word++) {
-        let reached = word < t.words - 1 ? -1 : -1 >>> (31 - ((t.leaves - 1) & 31));
-        for (let s = 0; s < t.slots.length && reached !== 0; s++) {
-          const segment = t.segments[s]![states[t.slots[s]! * stride + row]!]!;
-          reached &= t.masks[s]![segment * t.words + word]!;
+        reached.fill(word < t.words - 1 ? -1 : -1 >>> (31 - ((t.leaves - 1) & 31)));
+        for (let s = 0; s < t.slots.length; s++)
+          keepReached(reached, t.segments[s]!, t.masks[s]!, t.words, word, states, t.slots[s]! * stride);
+        for (let r = 0; r < rows; r++) {
+          if (reached[r] === 0) continue;
+          const leaf = word * 32 + 31 - Math.clz32(reached[r]!);
+          for (let w = t.weightFirst[leaf]!; w < t.weightEnd[leaf]!; w++) sums[target[w]! * stride + r]! += value[w]!;
         }
-        if (reached === 0) continue;
-        const leaf = word * 32 + 31 - Math.clz32(reached);
-        for (let w = t.weightFirst[leaf]!; w < t.weightEnd[leaf]!; w++)
-          sums[this.#weightTarget[w]!]! += this.#weightValue[w]! * this.#scale;
       }
     }
   }
@@ -161,7 +157,7 @@ export class LeafGames {
         const met = backgroundMasks.indexOf(2 ** players.length - 1);
         const share = this.#pathDependent ? shares.reduce((a, b) => a * b, 1) : met < 0 ? 0 : backgroundShares[met]!;
         for (let w = t.weightFirst[l]!; w < t.weightEnd[l]!; w++)
-          sums[this.#weightTarget[w]!]! += this.#weightValue[w]! * this.#scale * share;
+          sums[this.#weights.target[w]!]! += this.#weights.value[w]! * share;
       }
     }
   }
@@ -204,8 +200,8 @@ export class LeafGames {
       if (nothing && !met) continue;
       any = true;
       for (let w = weightFirst[l]!; w < weightEnd[l]!; w++) {
-        const value = this.#weightValue[w]! * this.#scale;
-        const to = targets.length === 1 ? at : at + targets.indexOf(this.#weightTarget[w]!) * step;
+        const value = this.#weights.value[w]!;
+        const to = targets.length === 1 ? at : at + targets.indexOf(this.#weights.target[w]!) * step;
         if (met) out[to]! += value;
         if (nothing) continue;
         for (let j = first, k = from; j < end; j++, k++) out[to + leafAt[j - origin]!]! += value * values[k]!;
@@ -256,11 +252,18 @@ function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: Mem
   };
 }
 
-/** Rows without keys are each one of a kind. */
-const eachOf = (rows: number) => ({
-  rows: Int32Array.from({ length: rows }, (_, r) => r),
-  counts: new Float64Array(rows).fill(1),
-});
+/** Leaves of a word that stay reachable, row by row. */
+function keepReached(
+  reached: Int32Array,
+  segment: Uint16Array,
+  mask: Int32Array,
+  words: number,
+  word: number,
+  states: Int32Array,
+  from: number,
+): void {
+  for (let r = 0; r < reached.length; r++) reached[r]! &= mask[segment[states[from + r]!]! * words + word]!;
+}
 
 function cut(
   e: Ensemble,
@@ -268,6 +271,7 @@ function cut(
   plan: SlotPlan,
   playerOf: readonly number[],
   cover: ((node: number) => number) | null,
+  weights: LeafWeights,
   budget: MemoBudget,
 ): TreeGame {
   const leaves = t.leaves.length;
@@ -327,8 +331,8 @@ function cut(
     leafColumn: Int32Array.from(leafColumn),
     games,
     leafMemos,
-    weightFirst: Int32Array.from(t.leaves, (n) => e.weightFirst[n]!),
-    weightEnd: Int32Array.from(t.leaves, (n) => e.weightFirst[n]! + e.weightCount[n]!),
+    weightFirst: Int32Array.from(t.leaves, (n) => weights.first[n]!),
+    weightEnd: Int32Array.from(t.leaves, (n) => weights.first[n + 1]!),
   };
 }
 

@@ -63,6 +63,7 @@ export function treeExplainer(
     questions: 0,
     base,
     explain: explainRows(model, link),
+    margins: marginsOfRows(model, link),
   };
 }
 
@@ -103,11 +104,10 @@ function scoreSums({ games, states, slots, start, cover }: TreeModel, background
   const read = { states: new Int32Array(rows * slots), stride: rows, rows };
   for (let r = 0; r < rows; r++) states.readInto(background.inputs, r, read.states, r, rows);
   if (!cover) games.setBackground(read);
-  return Array.from({ length: rows }, (_, r) => {
-    const sums = start.slice();
-    games.addReached(read, r, sums);
-    return sums;
-  });
+  const sums = new Float64Array(rows * start.length);
+  fillColumns(sums, start, rows);
+  games.addReached(read, sums);
+  return Array.from({ length: rows }, (_, r) => start.map((_, t) => sums[t * rows + r]!));
 }
 
 /** Explains rows chunk by chunk: effects on the sums, then mixed into effects on the outputs. */
@@ -129,7 +129,7 @@ function explainRows({ games, states, slots, targets, columns, start }: TreeMode
     for (let from = 0; from < n; from += CHUNK) {
       const part = Math.min(CHUNK, n - from);
       for (let i = 0; i < part; i++) states.readInto(inputs, rows[from + i]!, chunk, i, part);
-      for (let t = 0; t < targets; t++) sums.fill(start[t]!, t * part, (t + 1) * part);
+      fillColumns(sums, start, part);
       perTarget.fill(0, 0, part * targets * columns);
       games.add({ states: chunk, stride: part, rows: part }, columns, perTarget, sums);
       for (let i = 0; i < part; i++) {
@@ -140,6 +140,36 @@ function explainRows({ games, states, slots, targets, columns, start }: TreeMode
       mix(link, perTarget, part, values, from * outputs * columns, columns);
     }
     return { values, margins, errors: null, evaluations: 0 };
+  };
+}
+
+function fillColumns(columns: Float64Array, of: Float64Array, rows: number): void {
+  for (let t = 0; t < of.length; t++) columns.fill(of[t]!, t * rows, (t + 1) * rows);
+}
+
+/** What the trees add up to without asking what each column did. */
+function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): NonNullable<Explainer['margins']> {
+  const chunk = new Int32Array(CHUNK * slots);
+  const sums = new Float64Array(CHUNK * start.length);
+  const rowMargins = new Float64Array(link.outputs);
+  let margins = new Float64Array(0);
+  return (inputs, n) => {
+    if (margins.length < n * link.outputs) margins = new Float64Array(n * link.outputs);
+    for (let from = 0; from < n; from += CHUNK) {
+      const rows = Math.min(CHUNK, n - from);
+      for (let i = 0; i < rows; i++) states.readInto(inputs, from + i, chunk, i, rows);
+      fillColumns(sums, start, rows);
+      games.addReached({ states: chunk, stride: rows, rows }, sums);
+      for (let i = 0; i < rows; i++) {
+        marginsOf(
+          link,
+          start.map((_, t) => sums[t * rows + i]!),
+          rowMargins,
+        );
+        margins.set(rowMargins, (from + i) * link.outputs);
+      }
+    }
+    return margins;
   };
 }
 

@@ -1,5 +1,5 @@
 // Vectors of numbers that were computed once, under their keys, as many as a budget of memory has room for.
-import { KeyTable } from './key-table.ts';
+import { IntegerTable } from './integer-table.ts';
 
 /** Memory that memos share, in bytes. */
 export interface MemoBudget {
@@ -21,7 +21,7 @@ export class VectorMemo {
   readonly #keys: number;
   /** Number of the vector of a key + 1, or 0; null: the table has them. Made with the first vector. */
   #index: Uint16Array | null = null;
-  #table: KeyTable | null = null;
+  #table: IntegerTable | null = null;
   #vectors = 1;
 
   /** Keys are whole numbers below `keys`. */
@@ -69,7 +69,7 @@ export class VectorMemo {
   #enter(key: number, number: number): boolean {
     if (this.#index === null && this.#table === null) {
       if (this.#keys <= MOST_INDEXED && this.#take(this.#keys * 2)) this.#index = new Uint16Array(this.#keys);
-      else this.#table = new KeyTable();
+      else this.#table = new IntegerTable();
     }
     if (this.#index !== null) {
       this.#index[key] = number + 1;

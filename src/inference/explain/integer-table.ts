@@ -4,7 +4,7 @@ const FIRST_ROOM = 8;
 /** 2^32 divided by the golden ratio: neighbouring keys lie far apart (Knuth, The Art of Computer Programming 3, 6.4). */
 const GOLDEN = 0x9e3779b1 | 0;
 
-export class KeyTable {
+export class IntegerTable {
   #size = 0;
   /** Pairs of a key and what belongs to it + 1; 0: the place is free. At most half of the places are taken. */
   #places = new Int32Array(2 * FIRST_ROOM);
