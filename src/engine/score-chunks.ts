@@ -299,7 +299,11 @@ export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' |
     case 'ndjson':
       return new DelimitedScanner(-1, maxRecordBytes, -1);
     case 'json':
-      return new JsonScanner(maxRecordBytes, limits?.maxDepth ?? DEFAULT_MAX_DEPTH);
+      return new JsonScanner(
+        maxRecordBytes,
+        limits?.maxDepth ?? DEFAULT_MAX_DEPTH,
+        decoderOverride() === null ? undefined : Infinity,
+      );
   }
 }
 

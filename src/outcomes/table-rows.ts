@@ -155,7 +155,7 @@ class JsonRows implements BlockReader {
     const lines = format === 'ndjson';
     this.scanner = lines
       ? new DelimitedScanner(-1, MAX_RECORD_BYTES, -1)
-      : new JsonScanner(MAX_RECORD_BYTES, MAX_DEPTH);
+      : new JsonScanner(MAX_RECORD_BYTES, MAX_DEPTH, decoderOverride() === null ? undefined : Infinity);
     this.chunks = lines ? chunks : predictionsOf(name, chunks, this.#envelope);
     this.#objects = new ObjectColumns(columns);
   }

@@ -264,7 +264,7 @@ export class Differential {
   /** What of it counts the records it declines. */
   readonly #counting: DelimitedDecoder | JsonBytesDecoder;
   readonly #eager: Decoder;
-  readonly #quoting: Decoder;
+  readonly #quoting: Decoder | null;
   readonly #reference: Decoder;
   readonly #passthrough: number;
   readonly #manifest: Manifest | null;
@@ -286,7 +286,7 @@ export class Differential {
     if (!(fast instanceof DelimitedDecoder || fast instanceof JsonBytesDecoder)) throw new Error('no fast decoder');
     this.#counting = fast;
     this.#eager = createDecoder(readers, input, 'eager');
-    this.#quoting = createDecoder(readers, input, 'quoting');
+    this.#quoting = input.format === 'json' ? null : createDecoder(readers, input, 'quoting');
     this.#reference = createDecoder(readers, input, 'reference');
     this.#passthrough = passthrough;
   }
@@ -317,7 +317,8 @@ export class Differential {
   }
 
   compare(block: RecordSlice, capacity: number): Found {
-    for (const choice of ['eager', 'quoting'] as const) {
+    // Quotes are no choice in JSON.
+    for (const choice of this.#input.format === 'json' ? (['eager'] as const) : (['eager', 'quoting'] as const)) {
       if (this.#manifest) this.#compareEncoded(block, capacity, choice);
     }
     const before = Buffer.from(block.slab).toString('latin1');
@@ -334,6 +335,7 @@ export class Differential {
         [this.#eager, 'eager'],
         [this.#quoting, 'quoting'],
       ] as const) {
+        if (decoder === null) continue;
         decoder.decode(block, from, to, a);
         const difference = differenceOf(a, b);
         if (!difference) continue;

@@ -6,6 +6,7 @@ import { planNative } from '../../src/inference/evaluate/native/native-plan.ts';
 import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
+import { jsonRows } from '../../src/io/decode/json-row-program.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
 import { delimitedRows } from '../../src/io/decode/row-program.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
@@ -45,6 +46,19 @@ function row(quoting: boolean, direct: boolean): void {
   if (!kernel) throw new Error('no row kernel');
 }
 
+function jsonRow(direct: boolean): void {
+  const kinds = READERS.map((r) => r.kind);
+  const members = ['id', ...READERS.map(({ name }) => name), 'a key that is longer than a vector'].map((name, at) => ({
+    key: Buffer.from(JSON.stringify(name)),
+    isText: READERS[at - 1]?.kind === 'text',
+  }));
+  const layout = { fields: members.length, columns: READERS.map((_, c) => c + 1), passthrough: [0] };
+  const encoder = direct ? new Encoder(MANIFEST, kinds, 64) : null;
+  const syntax = jsonRows(members, new Set(direct ? READERS : []));
+  const kernel = RowKernel.open({ readers: READERS, layout, syntax, capacity: 64, direct: encoder });
+  if (!kernel) throw new Error('no row kernel');
+}
+
 function line(delimiter: string | null): void {
   const memory = new WebAssembly.Memory({ initial: 2, maximum: 65_536, shared: true });
   new LineKernel(memory, 0, delimiter?.charCodeAt(0) ?? null);
@@ -67,6 +81,8 @@ function answer(): void {
 export const KERNELS: Readonly<Record<string, { make: () => void; room: string }>> = {
   'row kernel': { make: () => row(true, true), room: 'src/io/decode/' },
   'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
+  'JSON row kernel': { make: () => jsonRow(true), room: 'src/io/decode/' },
+  'JSON row kernel for columns': { make: () => jsonRow(false), room: 'src/io/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
   'element kernel': { make: elements, room: 'src/io/source/' },

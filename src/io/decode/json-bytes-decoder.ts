@@ -27,8 +27,8 @@ const WORD_NULL = 0x6c6c756e;
 const WORD_TRUE = 0x65757274;
 const WORD_FALS = 0x736c6166;
 
-/** Kernels that a stream may have, each for other objects than the one before. */
-const MOST_KERNELS = 4;
+/** Kernels that a stream may have, each for objects of another shape. */
+const MOST_KERNELS = 3;
 
 /**
  * Answers as JsonDecoder does, cell by cell and fault by fault. It takes objects whose keys are those of the model, each
@@ -45,8 +45,8 @@ export class JsonBytesDecoder implements Decoder {
   #kernel: RowKernel | null = null;
   /** Rows until a kernel is made. */
   #kernelIn: number;
-  /** What the kernels were made for. */
-  readonly #shapes = new Set<string>();
+  /** By the shape of the objects they were made for; null: there is none to be had. */
+  readonly #kernels = new Map<string, RowKernel | null>();
   readonly #columns: readonly CellColumn[];
   /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough, then what is ignored. */
   readonly #fields: Dictionary;
@@ -132,7 +132,7 @@ export class JsonBytesDecoder implements Decoder {
     }
   }
 
-  /** A kernel for objects as the last one that was read; none is made twice. */
+  /** Takes the kernel for objects as the last one that was read, and makes it where it is new. */
   #openKernel(): void {
     if (this.#shape.length === 0) {
       // No object was: the next one may be.
@@ -141,14 +141,20 @@ export class JsonBytesDecoder implements Decoder {
     }
     const order = [...this.#shape];
     const shape = JSON.stringify([order, this.#readers.map((reader) => this.#mixed.has(reader))]);
-    if (this.#shapes.has(shape) || this.#shapes.size === MOST_KERNELS) return;
-    this.#shapes.add(shape);
+    if (this.#kernels.has(shape)) this.#kernel = this.#kernels.get(shape)!;
+    else if (this.#kernels.size < MOST_KERNELS) {
+      this.#kernel = this.#makeKernel(order);
+      this.#kernels.set(shape, this.#kernel);
+    }
+  }
+
+  #makeKernel(order: readonly number[]): RowKernel | null {
     const columns = this.#columns.length;
     const members = order.map((field) => ({
       key: Buffer.from(JSON.stringify(this.#names[field])),
       isText: this.#readers[field]?.kind === 'text',
     }));
-    this.#kernel = RowKernel.open({
+    return RowKernel.open({
       readers: this.#readers,
       layout: {
         fields: order.length,

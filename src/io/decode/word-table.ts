@@ -48,8 +48,9 @@ export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encodin
 const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
 
 /**
- * The tokens of JSON that are words of a column: strings without their closing quote, as they stand with and without escapes of what
- * is not ASCII (one with a quote in it would seem to end there: it is not among them); null, true, false and, if `numbers`, numbers.
+ * The tokens of JSON that are words of a column: strings without their closing quote (one with a quote in it would seem to end there:
+ * it is not among them), of few words also as they stand if all is escaped that is not ASCII; null, true, false and, if `numbers`,
+ * numbers.
  */
 export function placeTokens(
   arena: Arena,
@@ -61,7 +62,9 @@ export function placeTokens(
   const tokens = new Map<string, number>();
   for (const [word, code] of words) {
     const token = JSON.stringify(word).slice(0, -1);
-    if (token.indexOf('"', 1) < 0) tokens.set(token, code).set(inAscii(token), code);
+    if (token.indexOf('"', 1) >= 0) continue;
+    tokens.set(token, code);
+    if (words.size <= FEW_WORDS) tokens.set(inAscii(token), code);
   }
   if (mayMiss(reader)) tokens.set('null', MISSING);
   if (reader.kind === 'number') return placeCodes(arena, tokens, encoding);

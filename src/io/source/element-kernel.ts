@@ -1,5 +1,6 @@
 // Plain elements of a JSON array, found where they lie in shared memory, 64 bytes at a time.
 import { LF, QUOTE } from '../../core/ascii.ts';
+import { PAGE } from '../../core/wasm-page.ts';
 import { type Local, WasmFunction } from '../../wasm/function.ts';
 import { assemble } from '../../wasm/module.ts';
 import type { RecordList } from './record-scanner.ts';
@@ -59,6 +60,47 @@ export class ElementKernel {
     this.next = next;
     return line + this.#results[2]!;
   }
+}
+
+/** Bytes that are looked at at once where they have to be copied: few enough to stay in the cache. */
+const WINDOW = 64 * 1024;
+
+/** An ElementKernel for bytes that lie elsewhere: they are copied into memory of its own, a window at a time. */
+export class ElementWindow {
+  readonly limits: ElementLimits;
+  readonly kernel: ElementKernel;
+  readonly #at = Math.ceil(ELEMENT_SCRATCH / 64) * 64;
+  readonly #bytes: Uint8Array;
+
+  constructor(limits: ElementLimits) {
+    const pages = Math.ceil((this.#at + WINDOW) / PAGE) + 1;
+    const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
+    this.limits = limits;
+    this.kernel = new ElementKernel(memory, 0, limits);
+    this.#bytes = new Uint8Array(memory.buffer, this.#at, WINDOW);
+  }
+
+  /** As `ElementKernel.find`, of bytes `from`..`to - 1` of a slab. */
+  find(slab: Uint8Array, from: number, to: number, line: number, records: RecordList): number {
+    const end = Math.min(to, from + WINDOW);
+    this.#bytes.set(slab.subarray(from, end));
+    return this.kernel.find(from, end, this.#at - from, line, records);
+  }
+}
+
+/** Of the last limits: those of a process are nearly always the same, and a memory is too large for a stream. */
+let last: ElementWindow | null = null;
+
+/** null: there is no memory for one. */
+export function elementWindow(limits: ElementLimits): ElementWindow | null {
+  if (last?.limits.bytes === limits.bytes && last.limits.depth === limits.depth) return last;
+  try {
+    last = new ElementWindow(limits);
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
+  }
+  return last;
 }
 
 /** The function in the making: its locals, and the steps that it is made of. */

@@ -1,7 +1,7 @@
 // Finds the elements of a JSON array while it arrives, without parsing them; a single object is an array of one.
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { ELEMENT_SCRATCH, ElementKernel } from './element-kernel.ts';
+import { ELEMENT_SCRATCH, ElementKernel, type ElementWindow, elementWindow } from './element-kernel.ts';
 import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
 
 /** Bytes that make a kernel worth its while. */
@@ -46,8 +46,10 @@ export class JsonScanner implements RecordScanner {
   readonly #kernelBytes: number;
   #slabs: SlabMemory | null = null;
   #kernel: ElementKernel | null = null;
+  /** For slabs that the kernel cannot see. */
+  #window: ElementWindow | null = null;
 
-  /** `kernelBytes`: bytes at hand from which plain elements are found by a kernel, in memory that it can see. */
+  /** `kernelBytes`: bytes at hand from which plain elements are found by a kernel. */
   constructor(maxRecordBytes: number, maxDepth: number, kernelBytes = KERNEL_BYTES) {
     this.#kernelBytes = kernelBytes;
     this.#maxRecordBytes = maxRecordBytes;
@@ -69,7 +71,7 @@ export class JsonScanner implements RecordScanner {
   }
 
   scan(slab: Buffer, to: number, final: boolean, records: RecordList, place = -1): void {
-    const kernel = place >= 0 ? this.#kernelFor(to - this.pos) : null;
+    this.#openKernel(to - this.pos, place);
     while (this.pos < to) {
       if (this.#state === INSIDE) {
         this.#inside(slab, to, records);
@@ -79,7 +81,7 @@ export class JsonScanner implements RecordScanner {
       if (isSpace(c)) {
         if (c === 10) this.#lines++;
         this.pos++;
-      } else if (!(kernel && c === OPEN && this.#plainElements(kernel, to, place, records))) this.#between(c);
+      } else if (!(c === OPEN && this.#plainElements(slab, to, place, records))) this.#between(c);
     }
     if (!final) return;
     if (this.#state === INSIDE && this.#depth === 0 && !this.#inString) this.#close(to, records);
@@ -89,19 +91,24 @@ export class JsonScanner implements RecordScanner {
     if (this.#state === START) throw new SluiceError('malformed_json', 'the body holds no JSON value');
   }
 
-  #kernelFor(bytes: number): ElementKernel | null {
-    if (!this.#kernel && this.#slabs?.memory && bytes >= this.#kernelBytes) {
-      const limits = { bytes: this.#maxRecordBytes, depth: this.#maxDepth };
-      this.#kernel = new ElementKernel(this.#slabs.memory, 0, limits);
-    }
-    return this.#kernel;
+  /** `bytes`: how many are at hand. */
+  #openKernel(bytes: number, place: number): void {
+    if (bytes < this.#kernelBytes) return;
+    const limits = { bytes: this.#maxRecordBytes, depth: this.#maxDepth };
+    if (place < 0) this.#window ??= elementWindow(limits);
+    else if (this.#slabs?.memory) this.#kernel ??= new ElementKernel(this.#slabs.memory, 0, limits);
   }
 
   /** The fast path, where an object begins: plain elements, as many as there are. The one that does not end here is left. */
-  #plainElements(kernel: ElementKernel, to: number, place: number, records: RecordList): boolean {
+  #plainElements(slab: Buffer, to: number, place: number, records: RecordList): boolean {
     if (this.#state !== FIRST && this.#state !== ELEMENT) return false;
     const before = records.count;
-    this.#lines = kernel.find(this.pos, to, place, this.#lines, records);
+    const kernel = place < 0 ? this.#window?.kernel : this.#kernel;
+    if (!kernel) return false;
+    this.#lines =
+      place < 0
+        ? this.#window!.find(slab, this.pos, to, this.#lines, records)
+        : kernel.find(this.pos, to, place, this.#lines, records);
     if (records.count === before) return false;
     this.#elements += records.count - before;
     this.pos = kernel.next;

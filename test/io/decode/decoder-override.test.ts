@@ -19,30 +19,48 @@ function portfolio(folder: string): string {
 /** Modules made in a run, without the numbers in their names. */
 const kernelsIn = (folder: string): string[] => [...new Set(readdirSync(folder).map((f) => f.replace(/-[0-9a-f]{8}\.wat$/, '')))].sort(); // biome-ignore format: one line
 
-checkTest(
-  'a file is scored to the same bytes with the reference decoder, and without a kernel that reads or writes',
-  async () => {
-    const folder = scratch();
-    const file = portfolio(folder);
-    const scored = async (decoder: string) => {
-      const [out, rejects, kernels] = ['scored.csv', 'rejects.csv', 'kernels'].map((f) => path.join(folder, `${decoder}-${f}`)) as [string, string, string]; // biome-ignore format: one line
-      const args = ['score', file, '-m', 'credit-default', '-o', out, '--rejects', rejects, '--workers', '2'];
-      const run = await sluice(args, {
-        env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels, SLUICE_CACHE: 'off' },
-      });
-      expect(run.code, run.stderr).toBe(3);
-      return { out: readFileSync(out), rejects: readFileSync(rejects), kernels: kernelsIn(kernels) };
-    };
-    const [fast, reference] = [await scored('fast'), await scored('reference')];
-    expect(fast.out.length).toBeGreaterThan(200_000);
-    expect(fast.rejects.length).toBeGreaterThan(5_000);
-    expect(reference.out.equals(fast.out)).toBe(true);
-    expect(reference.rejects.equals(fast.rejects)).toBe(true);
-    expect(fast.kernels).toEqual(['drift-kernel', 'line-kernel', 'line-sums', 'row-kernel', 'tree-kernel']);
-    // The sums of the manifest decode nothing.
-    expect(reference.kernels).toEqual(['line-sums', 'tree-kernel']);
-  },
-);
+/** The same rows as an array of JSON, and what is no object. */
+function arrayOf(csv: string, folder: string): string {
+  const file = path.join(folder, 'portfolio.json');
+  const [header, ...lines] = readFileSync(csv, 'utf8').split('\r\n').map((line) => line.split(',')); // biome-ignore format: one line
+  const objects = lines.map((cells) => JSON.stringify(Object.fromEntries(header!.map((name, c) => [name, cells[c] ?? null])))); // biome-ignore format: one line
+  objects.splice(900, 0, '{"amount":[1,{"a":"]}"}]}', '3', '{"amount":"\\"}"}');
+  writeFileSync(file, `[${objects.join(',\n')}]`);
+  return file;
+}
+
+const SHARED = ['drift-kernel', 'line-sums', 'tree-kernel'];
+
+for (const [format, own] of [
+  ['csv', ['line-kernel', 'row-kernel']],
+  ['json', ['element-kernel', 'json-row-kernel']],
+] as const) {
+  checkTest(
+    `a file is scored to the same bytes with the reference decoder, and without a kernel that reads or writes: ${format}`,
+    async () => {
+      const folder = scratch();
+      const csv = portfolio(folder);
+      const file = format === 'csv' ? csv : arrayOf(csv, folder);
+      const scored = async (decoder: string) => {
+        const [out, rejects, kernels] = ['scored.csv', 'rejects.csv', 'kernels'].map((f) => path.join(folder, `${decoder}-${f}`)) as [string, string, string]; // biome-ignore format: one line
+        const args = ['score', file, '-m', 'credit-default', '-o', out, '--rejects', rejects, '--workers', '2'];
+        const run = await sluice(args, {
+          env: { SLUICE_DECODER: decoder, SLUICE_DUMP_WAT: kernels, SLUICE_CACHE: 'off' },
+        });
+        expect(run.code, run.stderr).toBe(3);
+        return { out: readFileSync(out), rejects: readFileSync(rejects), kernels: kernelsIn(kernels) };
+      };
+      const [fast, reference] = [await scored('fast'), await scored('reference')];
+      expect(fast.out.length).toBeGreaterThan(200_000);
+      expect(fast.rejects.length).toBeGreaterThan(5_000);
+      expect(reference.out.equals(fast.out)).toBe(true);
+      expect(reference.rejects.equals(fast.rejects)).toBe(true);
+      expect(fast.kernels).toEqual([...SHARED, ...own].sort());
+      // The sums of the manifest decode nothing.
+      expect(reference.kernels).toEqual(['line-sums', 'tree-kernel']);
+    },
+  );
+}
 
 test.each([['score', 'missing.csv', '-m', 'credit-default'], ['serve'], ['run', 'missing.yaml']])(
   'a decoder nobody knows is an error of usage, whatever the command: %s',

@@ -113,9 +113,12 @@ test('any text gives the same elements or the same error with the kernel, at eve
 });
 
 test('more elements than the kernel lists at once, of every length', async () => {
-  const values = Array.from({ length: 5000 }, (_, i) => ({ n: i, s: `\\"}${'x'.repeat(i % 150)}` }));
+  const values = Array.from({ length: 5000 }, (_, i) => ({
+    n: i,
+    s: `\\"}${'x'.repeat(i === 99 ? 600_000 : i % 150)}`,
+  }));
   const input = `[${values.map((v) => JSON.stringify(v)).join(',\n')}]`;
-  const records = await cut(input, 1 << 18, 1 << 20);
+  const records = await cut(input, 1 << 19, 1 << 20);
   expect(records.map((r) => JSON.parse(r.text))).toEqual(values);
   expect(records.map((r) => r.line)).toEqual(values.map((_, i) => i + 1));
 });
