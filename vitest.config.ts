@@ -15,7 +15,7 @@ const CAMPAIGNS = [
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
-  'test/runs/{asked-models,containers,commit,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
+  'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
   'test/proof/one-byte.test.ts',
 ];
 

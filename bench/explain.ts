@@ -34,10 +34,12 @@ export interface ExplainSetting {
   cores: number;
 }
 
-/** shap adds up in another order, and XGBoost and LightGBM keep leaves that ONNX rounds to float32. */
+/** shap adds up in another order, woodelf in float32, and XGBoost and LightGBM keep leaves that ONNX rounds to float32. */
 const TOLERANCE = 1e-4;
 
 const WHAT: Record<string, string> = {
+  'woodelf-explainer, interventional':
+    'the same effects in single precision: all rows in one call, its preparation included',
   'shap.TreeExplainer, interventional': 'the same effects: the same 100 background rows, log-odds',
   'shap.TreeExplainer, path-dependent': 'another quantity: no background, weights of the training rows at each node',
   'LightGBM pred_contrib': 'path-dependent too, one thread',
@@ -58,7 +60,7 @@ export async function benchExplain(setting: ExplainSetting): Promise<ExplainResu
     const alone = JSON.parse(await run({ args })) as Explained;
     const results = [
       await wholeRun(program, model, { input, rows, workers: setting.cores }),
-      rowOf(alone, 'one thread, floats ready in memory, without reading and writing', null),
+      rowOf(alone, 'one thread, floats ready in memory, without reading and writing; its preparation included', null),
     ];
     const { folder: place, manifest } = await openModel(model);
     const background = path.join(place, manifest.explain!.background!);

@@ -1,4 +1,5 @@
-// The explainer alone, floats ready in memory, one thread: effects of as many applications as there is time for.
+// The explainer alone, floats ready in memory, one thread: effects of as many applications as there is time for, its preparation
+// included.
 //   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS
 
 import { readBackground } from '../src/engine/background.ts';
@@ -27,6 +28,8 @@ const bytes = await readModelBytes(model);
 const { manifest } = model;
 const { evaluator } = await chooseEvaluator(bytes, manifest, 'auto');
 const { background, covers } = await readBackground(model);
+const began = performance.now();
+const before = process.cpuUsage();
 const { explainer } = await createExplainer({ bytes, manifest, evaluator, background, covers });
 const { name, type, columns } = manifest.inputs[0]!;
 const width = columns!.length;
@@ -46,10 +49,6 @@ async function explain(from: number): Promise<number> {
   return n;
 }
 
-await explain(0);
-effects.length = 0;
-const began = performance.now();
-const before = process.cpuUsage();
 const used = (): number => {
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1e6;

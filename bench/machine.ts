@@ -27,6 +27,8 @@ const SHOWN = [
   'pyarrow',
   'scikit-learn',
   'shap',
+  'treelite',
+  'woodelf_explainer',
   'xgboost',
 ];
 

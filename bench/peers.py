@@ -242,7 +242,7 @@ def explain(a):
     import pandas as pd
     order, codes = codes_of(a.models)
     matrix = lambda file, n: training_matrix(pd.read_csv(file, dtype=str, keep_default_na=False, nrows=n), order, codes)
-    X, background = matrix(a.rows, 20_000), matrix(a.background, None)
+    X, background = matrix(a.rows, 50_000), matrix(a.background, None)
     if a.model == "bench-lightgbm":
         import lightgbm as lgb
         model = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
@@ -255,7 +255,12 @@ def explain(a):
     import shap
     interventional = shap.TreeExplainer(model, background.astype(np.float64), feature_perturbation="interventional")
     path = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
+    from woodelf.explainer import WoodelfExplainer
+    frame = lambda x: pd.DataFrame(x, columns=order)
+    woodelf = WoodelfExplainer(model, frame(background), feature_perturbation="interventional")
     contenders = [
+        # Each call prepares anew, so all rows are one call.
+        ("woodelf-explainer, interventional", len(X), lambda x: woodelf.shap_values(frame(x), verbose=False)),
         # Without the check that effects add up, which costs a prediction.
         ("shap.TreeExplainer, interventional", 10, lambda x: interventional.shap_values(x.astype(np.float64), check_additivity=False)),
         ("shap.TreeExplainer, path-dependent", 500, lambda x: path.shap_values(x.astype(np.float64), check_additivity=False)),
@@ -263,7 +268,7 @@ def explain(a):
     ]
     results = []
     for name, chunk, run in contenders:
-        run(X[:chunk])
+        run(X[:min(chunk, 500)])
         effects, cpu, wall, done = [], time.process_time(), time.perf_counter(), 0
         while time.process_time() - cpu < a.seconds and done < len(X):
             got = np.asarray(run(X[done:done + chunk]))

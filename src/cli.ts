@@ -53,8 +53,14 @@ watchStreams([process.stdout, process.stderr]);
 const program = new Command('sluice')
   .description('bulk credit scoring: applications in, a prediction for every row out')
   .version(VERSION);
-const asked = COMMANDS.filter(([words]) => words.includes(process.argv[2] ?? ''));
-for (const [, load] of asked.length > 0 ? asked : COMMANDS) (await load())(program);
+const [, , first = '', second = ''] = process.argv;
+const asked = COMMANDS.filter(([words]) => words.includes(first === 'help' ? second : first));
+for (const [, load] of asked) (await load())(program);
+if (asked.length === 0) {
+  const { addOutlines } = await import('./doors/commands/outlines.ts');
+  const names = COMMANDS.flatMap(([words]) => words);
+  addOutlines(program, names);
+}
 prepare(program, program.name());
 
 try {

@@ -5,8 +5,8 @@ import type { Covers } from '../inference/explain/trees.ts';
 import { readTable } from '../io/decode/table.ts';
 import { type ModelPackage, readPackageFile } from '../model/package/model-package.ts';
 
-/** More background rows cost time without making the effects more accurate. */
-const MAX_ROWS = 1000;
+/** More background rows cost memory and time at the start without making the effects more accurate. */
+const MAX_ROWS = 10_000;
 
 /** A file that was changed is another fault than one that says nothing of use. */
 const isOther = (cause: unknown): boolean => cause instanceof SluiceError && cause.code !== 'model_invalid';

@@ -303,6 +303,12 @@ export class Scorer {
     return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity, this.#drift);
   }
 
+  /** Whether effects are computed without asking the model. @throws SluiceError interpretation_unavailable | model_hash_mismatch */
+  async explainsAlone(): Promise<boolean> {
+    const { questions } = (await this.#explaining()).within({ effects: true, top: null, reasons: false, below: null });
+    return questions === 0;
+  }
+
   /** Created on first use: plain predictions must not pay for it. */
   #explaining(): Promise<Interpretations> {
     this.#interpretations ??= this.#makeExplaining();

@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
-import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
 import type { Word } from '../core/log.ts';
@@ -11,7 +11,7 @@ import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
 import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
 import { holdVersion } from '../model/registry/in-use.ts';
 import { bisect } from './bisect.ts';
-import type { InlineScorer } from './inline-scorer.ts';
+import type { InlineLimits, InlineScorer } from './inline-scorer.ts';
 import { type BlockJob, type JobBlock, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
 import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
 import { StreamKinds } from './stream-kinds.ts';
@@ -26,6 +26,11 @@ export interface PoolOptions {
   ahead?: boolean;
   /** Score small blocks on the calling thread where the model is compiled. Default: no. */
   inline?: boolean;
+  /**
+   * Little is to be scored: on the calling thread, if the model is compiled, and workers start only with a block that cannot be.
+   * Default: no.
+   */
+  few?: boolean;
   /** Rows a micro-batch. */
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
@@ -53,6 +58,9 @@ const DEFAULT_HEAP_MB = 192;
 const HEAP_OF_CATEGORIES = 24;
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
+
+/** What a command scores without workers: their start would take longer. */
+const FEW = { rows: 4096, bytes: 256 * 1024, blocks: 4 };
 
 /** A worker gets so much of a block with effects at once, ms, and so many rows while it is not known what one takes. */
 const PIECE_MS = 1000;
@@ -99,6 +107,7 @@ export class WorkerPool {
   /** Determined while the first workers start. */
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
+  #started: Promise<unknown> | null = null;
   /** Ends a comparison of evaluators that nobody waits for any more. */
   readonly #stop = new AbortController();
   /** Takes back the word that this process has the version loaded. */
@@ -113,6 +122,7 @@ export class WorkerPool {
       engine: 'auto',
       ahead: false,
       inline: false,
+      few: false,
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
@@ -161,12 +171,12 @@ export class WorkerPool {
     const onAbort = () => inBackground('closing a pool', () => pool.close());
     signal?.addEventListener('abort', onAbort, { once: true });
     try {
-      const started = Promise.all(Array.from({ length: options.workers }, () => pool.#supervisor.start()));
-      started.catch(() => {});
+      if (options.few && (await Promise.race([pool.#openFew(), pool.#closed.promise]))) return pool;
+      const started = pool.#startWorkers();
       // The reason why the model cannot be used is a better error than the death of a worker.
       await Promise.race([pool.#opened(), pool.#closed.promise]);
       await Promise.race([started, pool.#closed.promise]);
-      if (options.inline) await pool.#openInline();
+      if (options.inline) await pool.#openInline(await pool.#judgement.known);
     } catch (error) {
       await pool.close();
       throw signal?.aborted ? cancelled(signal) : error;
@@ -176,21 +186,33 @@ export class WorkerPool {
     return pool;
   }
 
-  async #openInline(): Promise<void> {
-    const known = await this.#judgement.known;
+  #startWorkers(): Promise<unknown> {
+    this.#started ??= Promise.all(Array.from({ length: this.#options.workers }, () => this.#supervisor.start()));
+    this.#started.catch(() => {});
+    return this.#started;
+  }
+
+  /** Whether the model is compiled, so that no worker is needed yet. @throws SluiceError model_invalid */
+  async #openFew(): Promise<boolean> {
+    await this.#openInline(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows });
+    if (this.#inline) this.evaluator = this.#inline.evaluator;
+    return this.#inline !== null;
+  }
+
+  async #openInline(known: Known, limits?: InlineLimits): Promise<void> {
     if (known.plan === null) return;
-    // Imported lazily: a command that scores a file has no inline scorer and must not load its modules.
+    // Imported lazily: a command that scores a large file has no inline scorer and must not load its modules.
     const { InlineScorer } = await import('./inline-scorer.ts');
-    this.#inline = await InlineScorer.open(this.#options.model, this.#options.engine, known);
+    this.#inline = await InlineScorer.open(this.#options.model, this.#options.engine, known, limits);
   }
 
   get workers(): number {
     return this.#options.workers;
   }
 
-  /** Workers that take jobs now. */
+  /** Workers that take jobs now; one that has not been needed yet would. */
   get ready(): number {
-    return this.#supervisor.ready;
+    return this.#started === null && this.#inline ? this.workers : this.#supervisor.ready;
   }
 
   /** Why the pool takes no more jobs, or null. */
@@ -209,14 +231,7 @@ export class WorkerPool {
     kind.users++;
     const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, onExplained };
     return {
-      score: (block) => {
-        const inline = this.#inline;
-        if (!inline?.takes(block, spec) || this.#failure || stream.closed || this.#closing)
-          return this.#scoreInWorker(stream, block);
-        const part = inline.score(kind, block, this.#free.pop() ?? null);
-        if (part) this.#name(part);
-        return part ? Promise.resolve([part]) : this.#scoreInWorker(stream, block);
-      },
+      score: (block) => this.#scoreHere(stream, block) ?? this.#scoreInWorker(stream, block),
       close: () => {
         if (stream.closed) return;
         stream.closed = true;
@@ -227,10 +242,23 @@ export class WorkerPool {
     };
   }
 
+  /** null: the block is for a worker. */
+  #scoreHere(stream: JobStream, block: Block): Promise<ScoredPart[]> | null {
+    if (!this.#inline || this.#failure || stream.closed || this.#closing) return null;
+    const scored = this.#inline.score(stream.kind, block, this.#free);
+    if (!(scored instanceof Promise)) return scored && Promise.resolve([this.#named(scored)]);
+    return scored.then((part) => {
+      if (!part) return this.#scoreInWorker(stream, block);
+      stream.onExplained?.({ rows: part.rows, evaluations: part.evaluations ?? 0 });
+      return [this.#named(part)];
+    });
+  }
+
   #scoreInWorker(stream: JobStream, block: Block): Promise<ScoredPart[]> {
     if (this.#failure) return Promise.reject(this.#failure);
     if (stream.closed || this.#closing) return Promise.reject(streamClosed());
     const parts = this.#queue.add(stream, inSharedMemory(block));
+    if (!this.#started) this.#startWorkers().catch((error) => this.#failAll(asSluiceError(error, 'worker_failed')));
     this.#dispatch();
     return parts;
   }
@@ -300,8 +328,7 @@ export class WorkerPool {
       this.#explained(job, { rows, evaluations });
       const { kind } = job.stream;
       kind.rowMs = kind.rowMs === null ? workMs / rows : (kind.rowMs + workMs / rows) / 2;
-      this.#name(message.part);
-      job.resolve([message.part]);
+      job.resolve([this.#named(message.part)]);
       return;
     }
     this.#explained(job, NOTHING_EXPLAINED);
@@ -311,8 +338,9 @@ export class WorkerPool {
   }
 
   /** Says by which package the rows of a part were counted; a worker does not send that along. */
-  #name({ drift }: ScoredPart): void {
-    if (drift) drift.manifest = this.#options.model.manifest;
+  #named(part: ScoredPart): ScoredPart {
+    if (part.drift) part.drift.manifest = this.#options.model.manifest;
+    return part;
   }
 
   #died(reason: string, { suspect, waiting, final }: Parameters<SupervisorEvents['onDeath']>[1]): void {

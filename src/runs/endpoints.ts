@@ -18,15 +18,17 @@ import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { openStreamSink } from '../io/sink/file-sink.ts';
-import { type ByteSource, type Chunks, fromStream, openFile } from '../io/source/byte-source.ts';
+import { type ByteSource, type Chunks, fromStream } from '../io/source/byte-source.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
-import { isObject, matchingObjects } from '../storage/objects.ts';
+import { isObject } from '../storage/objects.ts';
 import { arrowLines } from './arrow-lines.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
+import { slicedAccess } from './random-access.ts';
 import type { PlannedInput } from './shard-plan.ts';
+import { openStored } from './stored.ts';
 
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
@@ -89,6 +91,7 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
   }
   if (source.type === 'stdio') return [endpoint(STDIO, source, 'csv')];
   if (isObject(source.path) && isPattern(source.path)) {
+    const { matchingObjects } = await import('../storage/buckets.ts');
     const names = await matchingObjects(source.path);
     if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
     return names.map((name) => endpoint(name, source, 'csv'));
@@ -197,9 +200,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
 async function openBytes({ name, planned }: Endpoint, readBytes?: number): Promise<ByteSource> {
   if (planned) return (await import('./shard-source.ts')).openPiece(planned, readBytes);
   if (name === STDIO) return fromStream(process.stdin);
-  if (!isObject(name)) return openFile(name, readBytes);
-  const { openObject } = await import('../storage/object-source.ts');
-  return openObject(name);
+  return openStored(name, readBytes);
 }
 
 /** What the engine reads an input as. */
@@ -250,14 +251,16 @@ async function parquetOf(
   const onRead = (bytes: number) => {
     read.bytes += bytes;
   };
-  const file = slice ? { name, byteLength: totalBytes, read: readBySlices(slice) } : await openRandomAccess(name);
+  // A shard reads some of the bytes, and what it reads of lies in all of them.
+  const near = slice ? null : await openRandomAccess(name);
+  const file = near ?? slicedAccess(name, planned?.file.bytes ?? totalBytes, slice!);
   const ignored = ignoredBy(declared);
   let closed = false;
   const close = async () => {
-    if (!closed && 'close' in file) await file.close();
+    if (!closed) await near?.close();
     closed = true;
   };
-  const table = await openParquet(file, { groups: planned?.piece.groups, onRead, ignored }, slice !== undefined).catch(
+  const table = await openParquet(file, { groups: planned?.piece.groups, onRead, ignored }, near === null).catch(
     async (error: unknown) => {
       await close();
       throw error;
@@ -276,15 +279,8 @@ async function parquetOf(
     return n;
   };
   // A read of an object has to be waited for.
-  const near = slice === undefined ? { readInto } : {};
-  return { chunks: { columns: lines, ...near, [Symbol.asyncIterator]: chunks }, close };
+  return { chunks: { columns: lines, ...(near ? { readInto } : {}), [Symbol.asyncIterator]: chunks }, close };
 }
-
-const readBySlices =
-  (slice: NonNullable<ByteSource['slice']>) =>
-  async (target: Uint8Array, position: number): Promise<void> => {
-    target.set(await slice(position, position + target.length));
-  };
 
 /** Whether nobody looks at a column of this name. */
 function ignoredBy(declared: InputDeclaration | undefined): (name: string) => boolean {

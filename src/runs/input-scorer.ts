@@ -12,6 +12,9 @@ import type { OpenSink, OpenSource } from './endpoints.ts';
 import type { RejectsPart } from './rejects-list.ts';
 import { type OneRun, runOnce, type Scoring } from './run-once.ts';
 
+/** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
+const FEW_BYTES = 256 * 1024;
+
 /** Workers used when nobody says otherwise: one a core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
 
@@ -107,7 +110,8 @@ export class InputScorer {
     const account = run.unit();
     const refuted = new AbortController();
     try {
-      const pool = await this.#started(ahead, run.signal);
+      const few = (source.totalBytes ?? Infinity) <= FEW_BYTES && run.scoring.interpretation === null;
+      const pool = await this.#started(ahead, few, run.signal);
       const stop = () => refuted.abort(new SluiceError('cancelled', 'the evaluators do not agree'));
       const confirmed = pool.confirmed.then((holds) => {
         if (!holds) stop();
@@ -163,15 +167,15 @@ export class InputScorer {
   }
 
   /** The pool: started `ahead` of the verdict, or confirmed. */
-  async #started(ahead: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
+  async #started(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
-    this.#pool ??= await this.#start(ahead, signal);
+    this.#pool ??= await this.#start(ahead, few, signal);
     return this.#pool;
   }
 
-  #start(ahead: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
+  #start(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     const { model, engine, batchRows, pool, onWorkerDeath, onWork } = this.#options;
-    const options: PoolOptions = { model, workers: this.workers, ahead, ...pool };
+    const options: PoolOptions = { model, workers: this.workers, ahead, few: few && !pool?.entry, ...pool };
     if (engine !== undefined) options.engine = engine;
     if (batchRows !== undefined) options.batchRows = batchRows;
     return WorkerPool.start(

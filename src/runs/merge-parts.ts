@@ -2,16 +2,16 @@
 
 import type { KeyObject } from 'node:crypto';
 import { glob } from 'node:fs/promises';
-import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, namedFormat } from '../core/file-format.ts';
 import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
-import { type Chunks, openFile } from '../io/source/byte-source.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
 import { checked } from '../io/source/checked.ts';
 import { ByteDigest } from '../proof/byte-witness.ts';
+import { isObject } from '../storage/objects.ts';
 import { outputName, packedSink, plainOf, seenSink } from './endpoints.ts';
 import { JoinedList, type JoinedOutput, type MergedFile, mergedManifest, sumOf } from './merged-proof.ts';
 import { movedList } from './moved-list.ts';
@@ -20,14 +20,16 @@ import { addManifest, manifestNameOf } from './run-proof.ts';
 import type { RunFile } from './same-files.ts';
 import { type FoundPart, partsOf, type StoredFile } from './shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
+import { besideStored, openStored } from './stored.ts';
 
 /** Pieces that are told; a plan may have thousands. */
 const TOLD = 10;
 
-/** Paths that match. @throws SluiceError parts_mismatch | those of `partsOf` */
+/** Files or objects that match. @throws SluiceError parts_mismatch | storage_unavailable | those of `partsOf` */
 export async function findParts(pattern: string, plan: ShardPlan): Promise<FoundPart[]> {
   const names: string[] = [];
-  for await (const name of glob(pattern)) names.push(name);
+  if (isObject(pattern)) names.push(...(await (await import('../storage/buckets.ts')).matchingObjects(pattern)));
+  else for await (const name of glob(pattern)) names.push(name);
   return wholeParts(plan, await partsOf(names.sort(), plan));
 }
 
@@ -46,14 +48,13 @@ export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundP
     const [part, second] = known.get(key(piece)) ?? [];
     known.delete(key(piece));
     if (part === undefined) missing.add(piece.shard);
-    else if (second !== undefined)
-      wrong.push(`shard ${piece.shard} is there twice: ${nameOf(part)} and ${nameOf(second)}`);
+    else if (second !== undefined) wrong.push(`shard ${piece.shard} is there twice: ${part.path} and ${second.path}`);
     else if (piece.rows !== null && piece.rows !== part.rows)
-      wrong.push(`${nameOf(part)} has ${part.rows} rows, ${piece.rows} were planned`);
-    else if (part.rows !== part.scored + part.rejected) wrong.push(`${nameOf(part)}: the rows do not add up`);
+      wrong.push(`${part.path} has ${part.rows} rows, ${piece.rows} were planned`);
+    else if (part.rows !== part.scored + part.rejected) wrong.push(`${part.path}: the rows do not add up`);
     else parts.push(part);
   }
-  for (const [part] of known.values()) wrong.push(`${nameOf(part!)} is no piece of the plan`);
+  for (const [part] of known.values()) wrong.push(`${part!.path} is no piece of the plan`);
   if (missing.size > 0)
     wrong.unshift(
       `missing: shard${missing.size > 1 ? 's' : ''} ${[...missing].slice(0, TOLD).join(', ')}${missing.size > TOLD ? ' …' : ''}`,
@@ -64,8 +65,6 @@ export function wholeParts(plan: ShardPlan, found: readonly FoundPart[]): FoundP
   return parts;
 }
 
-const nameOf = ({ folder, output }: FoundPart): string => path.join(folder, output.name);
-
 function differences(part: FoundPart, first: FoundPart): string[] {
   const [a, b] = [part.made_by, first.made_by];
   const what: string[] = [];
@@ -75,7 +74,7 @@ function differences(part: FoundPart, first: FoundPart): string[] {
   // Compressors and the text of numbers are of the runtime.
   if (a.node !== b.node) what.push('version of Node');
   if (!isDeepStrictEqual(a.options, b.options)) what.push('options');
-  return what.length === 0 ? [] : [`${nameOf(part)} was made with another ${what.join(', ')} than ${nameOf(first)}`];
+  return what.length === 0 ? [] : [`${part.path} was made with another ${what.join(', ')} than ${first.path}`];
 }
 
 export interface MergeTargets {
@@ -102,8 +101,8 @@ export function mergedFiles(
 
 /** The files of parts and those of the whole, by what they are. */
 export const filesOfParts = (parts: readonly FoundPart[]): RunFile[] =>
-  parts.flatMap(({ folder, output, rejects }) =>
-    [output, ...(rejects ? [rejects] : [])].map(({ name }) => ({ name: path.join(folder, name), role: 'a part' })),
+  parts.flatMap(({ path, rejects }) =>
+    [path, ...(rejects ? [besideStored(path, rejects.name)] : [])].map((name) => ({ name, role: 'a part' })),
   );
 
 export const filesMerged = (files: readonly MergedFile[]): RunFile[] => [
@@ -125,8 +124,8 @@ export async function partsList(plan: ShardPlan, parts: readonly FoundPart[]): P
     }
   }
   const { model, sluice, node, options } = parts[0]!.made_by;
-  const listed = parts.map(({ folder, output, rejects, shard, file, rows, scored, rejected }) => {
-    const at = (stored: StoredFile | null) => stored && { ...stored, name: path.join(folder, stored.name) };
+  const listed = parts.map(({ path, output, rejects, shard, file, rows, scored, rejected }) => {
+    const at = (stored: StoredFile | null) => stored && { ...stored, name: besideStored(path, stored.name) };
     return { shard, input: plan.files[file]!.name, rows, scored, rejected, output: at(output), rejects: at(rejects) };
   });
   const made_by = { model: model.ref, package: model.package_sha256, sluice, node, options };
@@ -217,7 +216,7 @@ async function* movedLines(
   { header, input, before }: { header: Buffer; input: string; before: number },
 ): AsyncGenerator<Uint8Array> {
   if (part.rejects === null) return;
-  yield* movedList(withoutHeader(opened(part, part.rejects), header, nameOf(part)), input, before);
+  yield* movedList(withoutHeader(opened(part, part.rejects), header, part.path), input, before);
 }
 
 /** The same chunks, written. */
@@ -232,12 +231,12 @@ const compressionOf = ({ made_by, output }: FoundPart): Compression =>
   (made_by.options.sink.compression as Compression | undefined) ?? namedFormat(output.name).compression;
 
 /** The bytes of a part as stored, which have to be those that were described. */
-function opened({ folder }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
-  const file = path.join(folder, name);
+function opened({ path }: FoundPart, { name, bytes, sha256 }: StoredFile): Chunks {
+  const file = besideStored(path, name);
   const changed = () => new SluiceError('parts_mismatch', `${file} was changed since its shard ended`);
   return {
     async *[Symbol.asyncIterator]() {
-      const source = await openFile(file);
+      const source = await openStored(file);
       try {
         yield* checked(source.chunks, [{ bytes, sha256 }], changed);
       } finally {

@@ -1,11 +1,11 @@
 // Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
+import { createHash } from 'node:crypto';
 import { SluiceError } from '../core/errors.ts';
 import { DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
-import { openFile } from '../io/source/byte-source.ts';
-import { findMarks, hashOfRange, type RecordMark } from '../io/source/record-marks.ts';
-import { isObject } from '../storage/objects.ts';
+import { findMarks, hashesBetween, hashOfRange, type OpenRanges, type RecordMark } from '../io/source/record-marks.ts';
 import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
+import { openStored } from './stored.ts';
 
 export interface ShardPlanOptions {
   inputs: readonly Endpoint[];
@@ -79,12 +79,7 @@ export async function planShards({
 
 async function sizeOfInput({ name }: Endpoint): Promise<number> {
   if (name === STDIO) throw new SluiceError('usage', 'standard input cannot be planned: shards read files');
-  if (isObject(name))
-    throw new SluiceError(
-      'usage',
-      `${name} cannot be planned: shards read files; divide a pattern of objects among runs instead`,
-    );
-  const source = await openFile(name);
+  const source = await openStored(name);
   await source.close();
   if (source.totalBytes === null) throw new SluiceError('usage', `${name} is no regular file: shards read files`);
   return source.totalBytes;
@@ -145,6 +140,11 @@ function piecesOf(
   return pieces;
 }
 
+const rangesOf =
+  (name: string): OpenRanges =>
+  (ranges) =>
+    openStored(name, undefined, ranges);
+
 async function cutFile(
   input: Endpoint,
   bytes: number,
@@ -155,7 +155,7 @@ async function cutFile(
   if (input.format === 'arrow') throw new SluiceError('usage', `${input.name}: Arrow is not divided; write Parquet`);
   if (input.format === 'parquet') return cutRowGroups(input, bytes, bounds);
   const { name } = input;
-  const found = await findMarks(name, {
+  const found = await findMarks(rangesOf(name), {
     scanner: scannerFor({ input: inputFormatOf(input), limits: { maxRecordBytes: recordBytes } }),
     header: hasHeader(inputFormatOf(input)),
     targets: bounds.map(({ share }) => Math.ceil(share * bytes)),
@@ -163,7 +163,7 @@ async function cutFile(
   });
   const header = hasHeader(inputFormatOf(input));
   const head = header ? { bytes: found.first.byte, line: found.first.line } : { bytes: 0, line: 1 };
-  const sha256 = await hashOfRange(name, 0, head.bytes);
+  const sha256 = await hashOfRange(rangesOf(name), 0, head.bytes);
   return {
     file: { bytes: found.bytes, sha256: found.sha256, head: { ...head, sha256 } },
     rows: found.rows,
@@ -172,23 +172,22 @@ async function cutFile(
   };
 }
 
-const noHead = async (name: string) => ({ bytes: 0, line: 1, sha256: await hashOfRange(name, 0, 0) });
+const NO_HEAD = { bytes: 0, line: 1, sha256: createHash('sha256').digest('hex') };
 
 /** Each bound goes to the nearer end of the file. */
 async function cutWholeFile({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const marks = bounds.map(({ share }) => ({ byte: share < 0.5 ? 0 : bytes, row: 1, line: 1 }));
-  const file = { bytes, sha256: await hashOfRange(name, 0, bytes), head: await noHead(name) };
-  // Each piece is nothing or all of it.
-  const digests = await digestsBetween(name, bytes, marks);
-  return { file, rows: null, marks, digests };
+  const { digests, sha256 } = await hashesBetween(rangesOf(name), byteOf(marks));
+  return { file: { bytes, sha256, head: NO_HEAD }, rows: null, marks, digests };
 }
 
 /** Each bound goes to the beginning of the row group that is nearest. */
 async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly Bound[]): Promise<CutFile> {
   const { rowGroups } = await import('../io/columns/parquet-file.ts');
+  const { withRandomAccess } = await import('./random-access.ts');
   const starts: Required<CutFile['marks'][number]>[] = [];
   let row = 1;
-  for (const [group, { rows, byte }] of (await rowGroups(name)).entries()) {
+  for (const [group, { rows, byte }] of (await withRandomAccess(name, rowGroups)).entries()) {
     starts.push({ byte: group === 0 ? 0 : byte, row, line: row, group });
     row += rows;
   }
@@ -201,13 +200,8 @@ async function cutRowGroups({ name }: Endpoint, bytes: number, bounds: readonly 
     const distance = ({ byte }: RecordMark) => Math.abs(byte - share * bytes);
     return starts.reduce((best, start) => (distance(start) < distance(best) ? start : best));
   });
-  const cut = { rows: row - 1, marks, digests: await digestsBetween(name, bytes, marks), groups };
-  return { file: { bytes, sha256: await hashOfRange(name, 0, bytes), head: await noHead(name) }, ...cut };
+  const { digests, sha256 } = await hashesBetween(rangesOf(name), byteOf(marks));
+  return { file: { bytes, sha256, head: NO_HEAD }, rows: row - 1, marks, digests, groups };
 }
 
-async function digestsBetween(name: string, bytes: number, marks: readonly RecordMark[]): Promise<string[]> {
-  const ends = [...marks.map(({ byte }) => byte), bytes];
-  const digests: string[] = [];
-  for (const [i, to] of ends.entries()) digests.push(await hashOfRange(name, i === 0 ? 0 : ends[i - 1]!, to));
-  return digests;
-}
+const byteOf = (marks: readonly RecordMark[]): number[] => marks.map(({ byte }) => byte);

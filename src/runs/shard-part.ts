@@ -1,6 +1,5 @@
 // What is said of a part, beside it: of which plan and shard it is, what made it, what is in it. Merging believes nothing else.
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { DriftCounts } from '../drift/drift-counts.ts';
@@ -10,6 +9,7 @@ import type { Digest } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import type { BlockEntry, Predicate } from '../proof/statement.ts';
 import type { ShardPlan } from './shard-plan.ts';
+import { namedText } from './stored.ts';
 
 const ENDING = '.part.json';
 
@@ -101,9 +101,9 @@ export async function describePart(set: CommitSet, output: string, part: PartDes
 
 const digestOfPart = (part: PartDescription): string => createHash('sha256').update(JSON.stringify(part)).digest('hex');
 
-/** A part with its folder. */
+/** A part with where its output lies. */
 export interface FoundPart extends PartDescription {
-  folder: string;
+  path: string;
 }
 
 /**
@@ -117,8 +117,9 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
     const wrong = (why: string, cause?: unknown) => new SluiceError('parts_mismatch', `${file}${why}`, { cause });
     let said: PartDescription & { sha256: string };
     try {
-      said = JSON.parse(await readFile(`${file}${ENDING}`, 'utf8'));
+      said = JSON.parse(await namedText(`${file}${ENDING}`));
     } catch (cause) {
+      if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
       throw wrong(
         ` is no part of a run in shards: ${path.basename(file)}${ENDING} is not beside it, or damaged`,
         cause,
@@ -128,7 +129,7 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
     if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${ENDING} was changed`);
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
-    parts.push({ ...part, folder: path.dirname(file) });
+    parts.push({ ...part, path: file });
   }
   return parts;
 }

@@ -1,9 +1,8 @@
 // The plan of a run in shards: which bytes of which files each shard scores, and where their rows stand in the whole.
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
-import { fileFault } from '../core/file-errors.ts';
 import type { Compression, FileFormat } from '../core/file-format.ts';
+import { namedText } from './stored.ts';
 
 /** Part of one file that one shard scores. The pieces of a file cover all its bytes, in order. */
 export interface Piece {
@@ -85,14 +84,9 @@ const digestOf = ({
     .update(JSON.stringify([kind, format, shards, record_bytes, block_bytes, files, pieces]))
     .digest('hex');
 
-/** @throws SluiceError input_not_found | plan_invalid: it is no plan, of another format, or was changed */
+/** A file or an object. @throws SluiceError input_not_found | storage_unavailable | plan_invalid: it is no plan, of another format, or was changed */
 export async function readPlan(file: string): Promise<ShardPlan> {
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (cause) {
-    throw new SluiceError('input_not_found', `${file} cannot be opened: ${fileFault(cause)}`, { cause });
-  }
+  const text = await namedText(file);
   let plan: ShardPlan;
   try {
     plan = JSON.parse(text);

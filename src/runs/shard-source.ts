@@ -1,11 +1,11 @@
 // The bytes that a shard reads of a file: the head and its piece, and they have to be those that were planned.
-import { stat } from 'node:fs/promises';
 import { SluiceError } from '../core/errors.ts';
-import { type ByteSource, openFile } from '../io/source/byte-source.ts';
+import type { ByteSource } from '../io/source/byte-source.ts';
 import { checked } from '../io/source/checked.ts';
 import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { hashOfRange } from '../io/source/record-marks.ts';
 import type { PlannedFile, PlannedInput } from './shard-plan.ts';
+import { openStored, storedSize } from './stored.ts';
 
 const otherThanPlanned = (file: PlannedFile): SluiceError =>
   new SluiceError(
@@ -18,12 +18,13 @@ const otherThanPlanned = (file: PlannedFile): SluiceError =>
  * @throws SluiceError input_not_found | input_changed; while reading: input_unreadable | input_changed
  */
 export async function openPiece({ piece, file }: PlannedInput, readBytes?: number): Promise<ByteSource> {
-  const present = await stat(file.name).catch(() => null);
-  if (present?.isFile() && present.size !== file.bytes) throw otherThanPlanned(file);
+  const present = await storedSize(file.name);
+  if (present !== null && present !== file.bytes) throw otherThanPlanned(file);
   const { from, to, sha256 } = piece;
   if (file.format === 'parquet') {
-    if ((await hashOfRange(file.name, from, to)) !== sha256) throw otherThanPlanned(file);
-    return openFile(file.name, readBytes, [{ from, to }]);
+    const seen = await hashOfRange((ranges) => openStored(file.name, readBytes, ranges), from, to);
+    if (seen !== sha256) throw otherThanPlanned(file);
+    return openStored(file.name, readBytes, [{ from, to }]);
   }
   const ranges = [{ from, to }];
   const known = [{ bytes: to - from, sha256 }];
@@ -31,7 +32,7 @@ export async function openPiece({ piece, file }: PlannedInput, readBytes?: numbe
     ranges.unshift({ from: 0, to: file.head.bytes });
     known.unshift({ bytes: file.head.bytes, sha256: file.head.sha256 });
   }
-  const source = await openFile(file.name, readBytes, ranges);
+  const source = await openStored(file.name, readBytes, ranges);
   return { ...source, chunks: checked(source.chunks, known, () => otherThanPlanned(file)) };
 }
 

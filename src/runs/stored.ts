@@ -2,6 +2,11 @@
 import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
+import { SluiceError } from '../core/errors.ts';
+import { fileFault } from '../core/file-errors.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
+import { putFile } from '../io/sink/file-sink.ts';
+import { type ByteRange, type ByteSource, openFile } from '../io/source/byte-source.ts';
 import { isObject } from '../storage/objects.ts';
 
 /** Another name in the folder of this one. */
@@ -46,5 +51,46 @@ export async function storedText(name: string): Promise<string | null> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null;
     throw error;
+  }
+}
+
+/**
+ * Opens all of it, or some ranges, one behind the other, as they are stored.
+ * @throws SluiceError input_not_found | storage_unavailable at once; input_unreadable | input_changed while reading
+ */
+export async function openStored(
+  name: string,
+  readBytes?: number,
+  ranges: readonly ByteRange[] | null = null,
+): Promise<ByteSource> {
+  if (!isObject(name)) return openFile(name, readBytes, ranges);
+  const { openObject } = await import('../storage/object-source.ts');
+  return openObject(name, ranges);
+}
+
+/** The whole of what somebody named. @throws SluiceError input_not_found: it is not there, or cannot be read | storage_unavailable */
+export async function namedText(name: string): Promise<string> {
+  let text: string | null;
+  try {
+    text = await storedText(name);
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause;
+    throw new SluiceError('input_not_found', `${name} cannot be opened: ${fileFault(cause)}`, { cause });
+  }
+  if (text === null) throw new SluiceError('input_not_found', `${name} is not there`);
+  return text;
+}
+
+/** Writes a small file or object whole, or not at all. @throws SluiceError output_* | storage_unavailable */
+export async function putStored(name: string, text: string): Promise<void> {
+  if (!isObject(name)) return putFile(name, text);
+  const set = new CommitSet();
+  try {
+    const sink = await set.open(name);
+    await sink.write(Buffer.from(text));
+    await sink.commit();
+    await set.publish();
+  } finally {
+    await set.abort();
   }
 }

@@ -1,11 +1,13 @@
 // Reads an object: where a connection breaks, the rest of the same version is asked for.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient, objectAddress } from './objects.ts';
+import { bucketClient } from './buckets.ts';
+import { objectAddress } from './objects.ts';
 
 export interface ObjectSource {
   /** Each is valid until the next one is asked for. */
   chunks: AsyncIterable<Uint8Array>;
+  /** Of `chunks`. */
   totalBytes: number;
   /** Of `chunks`. */
   bytesRead(): number;
@@ -25,8 +27,14 @@ export async function objectSize(name: string): Promise<number | null> {
   return (await bucketClient(bucket).head(key))?.bytes ?? null;
 }
 
-/** @throws SluiceError input_not_found | storage_unavailable at once; input_changed while reading */
-export async function openObject(name: string): Promise<ObjectSource> {
+/**
+ * All of an object, or some ranges of it, one behind the other.
+ * @throws SluiceError input_not_found | storage_unavailable at once; input_changed while reading
+ */
+export async function openObject(
+  name: string,
+  ranges: readonly { from: number; to: number }[] | null = null,
+): Promise<ObjectSource> {
   const { bucket, key } = objectAddress(name);
   const found = await bucketClient(bucket).head(key);
   if (!found) throw new SluiceError('input_not_found', `${name} is not there`);
@@ -36,14 +44,17 @@ export async function openObject(name: string): Promise<ObjectSource> {
   const rangeOf = (start: number, end: number) =>
     versionBytes({ name, etag, start, end, total, closed: closed.signal });
   async function* chunks(): AsyncGenerator<Uint8Array> {
-    for await (const chunk of rangeOf(0, total)) {
-      read += chunk.length;
-      yield chunk;
+    for (const { from, to } of ranges ?? [{ from: 0, to: total }]) {
+      if (to > total) throw new SluiceError('input_changed', `${name} became shorter: it has ${total} bytes`);
+      for await (const chunk of rangeOf(from, to)) {
+        read += chunk.length;
+        yield chunk;
+      }
     }
   }
   return {
     chunks: { [Symbol.asyncIterator]: chunks },
-    totalBytes: total,
+    totalBytes: ranges?.reduce((sum, { from, to }) => sum + to - from, 0) ?? total,
     bytesRead: () => read,
     slice: async (start, end) => {
       const bytes = new Uint8Array(Math.min(end, total) - start);

@@ -1,6 +1,7 @@
 // Writes an object in parts, of which nobody sees anything before it is whole: a multipart upload, completed or aborted.
 import { SluiceError } from '../core/errors.ts';
-import { bucketClient, objectAddress } from './objects.ts';
+import { bucketClient } from './buckets.ts';
+import { objectAddress } from './objects.ts';
 
 /** Object storage takes 10,000 parts of 5 MiB at least: they grow, so that terabytes fit. */
 const FIRST_PART_BYTES = 8 * 1024 * 1024;

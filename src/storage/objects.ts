@@ -1,8 +1,5 @@
-// Objects as the inputs and outputs of runs: `s3://bucket/key`, with the settings that the tools of object storage have.
-import path from 'node:path';
+// The names of objects as inputs and outputs of runs, `s3://bucket/key`: apart from what talks to storage, which runs of files must not load.
 import { SluiceError } from '../core/errors.ts';
-import { S3Client } from './s3-client.ts';
-import { s3Credentials } from './s3-credentials.ts';
 
 export const isObject = (name: string): boolean => name.startsWith('s3://');
 
@@ -16,46 +13,4 @@ export function objectAddress(name: string): ObjectAddress {
   const [, bucket, key] = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,62})\/(.+)$/s.exec(name) ?? [];
   if (bucket !== undefined && key !== undefined) return { bucket, key };
   throw new SluiceError('usage', `${name} is not of the form s3://bucket/key`);
-}
-
-/** A call is tried again this often. */
-const RETRIES = 4;
-const TIMEOUT_MS = 20_000;
-
-/** Clients by bucket: connections and credentials are those of the process. */
-const clients = new Map<string, S3Client>();
-
-/** @throws SluiceError usage: the endpoint is no address */
-export function bucketClient(bucket: string, env: NodeJS.ProcessEnv = process.env): S3Client {
-  const known = clients.get(bucket);
-  if (known) return known;
-  const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? 'us-east-1';
-  const said = env.AWS_ENDPOINT_URL_S3 ?? env.AWS_ENDPOINT_URL;
-  const endpoint = URL.parse(said ?? `https://s3.${region}.amazonaws.com`);
-  if (!endpoint || !/^https?:$/.test(endpoint.protocol)) {
-    throw new SluiceError('usage', '$AWS_ENDPOINT_URL is no http:// or https:// address');
-  }
-  const client = new S3Client({
-    name: `s3://${bucket}`,
-    code: 'storage_unavailable',
-    endpoint,
-    bucket,
-    region,
-    pathStyle: said !== undefined,
-    credentials: s3Credentials(env, { region, caFile: env.AWS_CA_BUNDLE, code: 'storage_unavailable' }),
-    timeoutMs: TIMEOUT_MS,
-    retries: RETRIES,
-    caFile: env.AWS_CA_BUNDLE,
-  });
-  clients.set(bucket, client);
-  return client;
-}
-
-/** The objects that a pattern means, in the order of their keys. @throws SluiceError storage_unavailable | usage */
-export async function matchingObjects(pattern: string): Promise<string[]> {
-  const { bucket, key } = objectAddress(pattern);
-  const fixed = key.slice(0, key.search(/[*?[]/));
-  const { objects } = await bucketClient(bucket).list(fixed);
-  const matching = objects.map((o) => o.key).filter((k) => !k.endsWith('/') && path.posix.matchesGlob(k, key));
-  return matching.sort().map((k) => `s3://${bucket}/${k}`);
 }

@@ -138,9 +138,39 @@ checkTest('a few rows do not leave the thread, more of them do', async () => {
   await mortal.close();
 });
 
+const EFFECTS = { effects: true, top: null, reasons: true, below: null };
+
+checkTest('effects of an application do not leave the thread, once they are open there', async () => {
+  const mortal = await WorkerPool.start({ model, workers: 1, inline: true, entry: POISON });
+  const [head, line] = Buffer.concat([...generatePortfolio({ rows: 1, seed: 5, ids: true })]).toString().split('\n'); // biome-ignore format: one line
+  const score = async (id: string, through: WorkerPool) => {
+    const out: Buffer[] = [];
+    const { scored, interpreted } = await scoreChunks({
+      account: new RunAccount().unit(),
+      model,
+      pool: through,
+      chunks: inChunks(Buffer.alloc(0), 1),
+      whole: Buffer.from(`${head}\n${line!.replace(/^[^,]*/, id)}\n`),
+      input: CSV,
+      output: { format: 'ndjson', delimiter: ',' },
+      passthrough: ['application_id'],
+      interpretation: EFFECTS,
+      write: async (bytes) => void out.push(Buffer.from(bytes)),
+    });
+    return { scored, interpreted, out: Buffer.concat(out).toString() };
+  };
+  await score('first', mortal);
+  // Its worker dies of it, until the row does not go there any more.
+  let alive = await score('KILL_ALWAYS', mortal);
+  while (alive.scored === 0) alive = await score('KILL_ALWAYS', mortal);
+  expect(alive).toEqual(await score('KILL_ALWAYS', pool));
+  expect(alive).toMatchObject({ scored: 1, interpreted: 1, out: expect.stringContaining('"effects"') });
+  await mortal.close();
+});
+
 test('requests at the same time do not mix', async () => {
   const all = asObjects(Buffer.concat([...generatePortfolio({ rows: 40, seed: 6 })]).toString());
-  const one = async (record: unknown, through: WorkerPool): Promise<string> => {
+  const one = async (record: unknown, through: WorkerPool, effects: boolean): Promise<string> => {
     const out: Buffer[] = [];
     await scoreChunks({
       account: new RunAccount().unit(),
@@ -151,13 +181,18 @@ test('requests at the same time do not mix', async () => {
       input: { format: 'json' },
       output: { format: 'ndjson', delimiter: ',' },
       passthrough: [],
+      interpretation: effects ? EFFECTS : null,
       write: async (b) => void out.push(Buffer.from(b)),
     });
     return Buffer.concat(out).toString();
   };
   const objects = asNative(all);
   const alone: string[] = [];
-  for (const o of objects) alone.push(await one(o, pool));
-  expect(new Set(alone).size).toBeGreaterThan(20);
-  expect(await Promise.all(objects.map((o) => one(o, inline)))).toEqual(alone);
+  const both = objects.flatMap((o) => [[o, false] as const, [o, true] as const]);
+  for (const [o, effects] of both) alone.push(await one(o, pool, effects));
+  expect(new Set(alone).size).toBeGreaterThan(50);
+  // The first are interpreted by a worker.
+  for (let i = 0; i < 2; i++) {
+    expect(await Promise.all(both.map(([o, effects]) => one(o, inline, effects)))).toEqual(alone);
+  }
 });

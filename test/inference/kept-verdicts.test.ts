@@ -1,6 +1,7 @@
 // A model that was judged here before starts with what was found then, and gives the same bytes; what is not whole is found out again.
 import { copyFileSync, cpSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { deserialize } from 'node:v8';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { openNative } from '../../src/inference/evaluate/native/native-evaluator.ts';
@@ -40,7 +41,8 @@ describe('kept verdicts', () => {
     writeFileSync(first, damaged);
     utimesSync(first, 1, 1);
     expect((await score()).bytes).toEqual(expected.bytes);
-    expect(readFileSync(first).subarray(32).length).toBe(whole.length - 32);
+    // Behind the digest; V8 does not always write the same bytes for the same plan.
+    expect(deserialize(readFileSync(first).subarray(32))).toEqual(deserialize(whole.subarray(32)));
     expect(statSync(first).mtimeMs).toBeGreaterThan(made);
     // A model file that is not what model.yaml says is refused, whatever was found out about the one it was.
     const model = path.join(registry, 'credit-default/1/model.onnx');
@@ -58,7 +60,7 @@ describe('kept verdicts', () => {
     process.env.SLUICE_CACHE = 'on';
     const model = await loadPackage(CREDIT_COLUMNS);
     const { verdict } = await judge(model, 'auto').known;
-    const own = (await (await VerdictPlace.of(model, 'auto'))!.read())!;
+    const own = (await VerdictPlace.of(model, 'auto')!.read())!;
     expect(own.verdict).toEqual(verdict);
     // A plan that went over the disk opens.
     openNative(own.plan!).close();
@@ -68,14 +70,14 @@ describe('kept verdicts', () => {
       { ...manifest, columns: manifest.columns.map((c) => ({ ...c, missing: { as: 'error' as const } })) },
     ];
     for (const other of others) {
-      expect(await (await VerdictPlace.of({ ...model, manifest: other }, 'auto'))!.read()).toBeNull();
+      expect(await VerdictPlace.of({ ...model, manifest: other }, 'auto')!.read()).toBeNull();
     }
-    expect(await (await VerdictPlace.of(model, 'native'))!.read()).toBeNull();
+    expect(await VerdictPlace.of(model, 'native')!.read()).toBeNull();
     // Only the name of the package and what is said of it are another.
     const renamed = path.join(place, 'renamed');
     cpSync(CREDIT_COLUMNS, renamed, { recursive: true });
     copyFileSync(path.join(renamed, 'model.yaml'), path.join(renamed, 'copy.yaml'));
     const same = { ...model, folder: renamed, ref: 'other:9' };
-    expect((await (await VerdictPlace.of(same, 'auto'))!.read())?.verdict).toEqual(verdict);
+    expect((await VerdictPlace.of(same, 'auto')!.read())?.verdict).toEqual(verdict);
   });
 });

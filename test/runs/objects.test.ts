@@ -14,6 +14,7 @@ import { scratch, sluice } from '../support/cli.ts';
 import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
+import { campaignTest, checkTest } from '../support/tiers.ts';
 
 function inObjectStorage(start: () => Promise<Server>): void {
   let server: Server;
@@ -214,6 +215,54 @@ function inObjectStorage(start: () => Promise<Server>): void {
     await put('in/counted.csv.ctl', Buffer.from('rows=12001\n'));
     expect((await counted()).stderr).toContain('control_total_mismatch');
   });
+
+  const plannedRun = (ending: string) => async () => {
+    const cwd = scratch();
+    const env = { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href };
+    const text = portfolio.subarray(0, portfolio.indexOf('\n', 200_000) + 1).toString();
+    const quoted = text.replaceAll(/^(A\d*7),/gm, '"$1\n\r\n",');
+    const folder = `cut-${ending}`;
+    const rows = text.trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
+    const whole = rows.filter((row) => row.length === rows[0]!.length);
+    const columnData = rows[0]!.map((name, i) => ({ name, type: 'STRING' as const, data: whole.slice(1).map((row) => row[i]!) })); // biome-ignore format: one line
+    const stored =
+      ending === 'parquet'
+        ? Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 150 }))
+        : ending === 'csv'
+          ? Buffer.from(quoted)
+          : gzipSync(quoted);
+    for (const name of ['a', 'b']) await put(`${folder}/${name}.${ending}`, stored);
+    const command = (...args: string[]) => sluice(args, { cwd, env });
+    const plan = `s3://bank/${folder}/plan.json`;
+    const planned = await command('plan', `s3://bank/${folder}/*.${ending}`, '--shards', '3', '-o', plan);
+    expect(planned.code, planned.stderr).toBe(0);
+    const options = ['-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'];
+    const shard = (n: number) =>
+      command('score', '--plan', plan, '--shard', String(n), '-o', `s3://bank/${folder}/part-{shard}-{name}.csv`, ...options); // biome-ignore format: one line
+    for (const n of [0, 1, 2]) {
+      const { code, stderr } = await shard(n);
+      expect([0, 3], stderr).toContain(code);
+    }
+    const merged = await command('merge', plan, '--parts', `s3://bank/${folder}/part-*.csv`, '-o', `s3://bank/${folder}/all-{name}.csv`); // biome-ignore format: one line
+    expect([0, 3], merged.stderr).toContain(merged.code);
+    const one = await command('score', `s3://bank/${folder}/[ab].${ending}`, '-o', 'one-{name}.csv', ...options);
+    expect(one.code, one.stderr).toBe(merged.code);
+    for (const name of ['a', 'b']) {
+      const expected = readFileSync(path.join(cwd, `one-${name}.csv`));
+      expect((await get(`${folder}/all-${name}.csv`))!.equals(expected)).toBe(true);
+    }
+    const verified = await command('verify', `s3://bank/${folder}/all-a.csv`, '--input', `s3://bank/${folder}/a.${ending}`); // biome-ignore format: one line
+    expect([verified.code, verified.stdout], verified.stderr).toEqual([0, expect.stringContaining('input')]);
+    // One byte, and no other size.
+    const other = Buffer.from(stored);
+    other[other.length >> 1]! ^= 1;
+    await put(`${folder}/a.${ending}`, other);
+    expect((await Promise.all([shard(0), shard(1), shard(2)])).map((s) => s.stderr).join()).toContain('input_changed');
+  };
+  for (const ending of ['csv', 'csv.gz', 'parquet']) {
+    const tier = ending === 'csv' ? checkTest : campaignTest;
+    tier(`a plan of ${ending} in object storage: shards and their merge are one run`, plannedRun(ending));
+  }
 
   test('a run into a file that was killed goes on, and ends with the file of an unbroken one', async () => {
     for (const [name, value] of Object.entries({ ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href }))

@@ -534,13 +534,6 @@ describe('merge writes nothing but what is proved', () => {
   });
 });
 
-test('an object is not planned as if it were a file that is missing', async () => {
-  const inputs = [endpoint('s3://bank/in.csv', {}, 'csv')];
-  await expect(planShards({ inputs, shards: 2, recordBytes: 1024 })).rejects.toThrow(
-    /cannot be planned: shards read files/,
-  );
-});
-
 test('how far the reading of a Parquet file is can be seen, so that its end is foreseen', async () => {
   const file = path.join(scratch(), 'in.parquet');
   writeFileSync(file, parquet(asObjects(portfolio(100, 1))));

@@ -20,8 +20,8 @@ export interface CutSetup {
   maxRecordBytes?: number;
   delimiter?: string;
   header?: boolean;
-  /** Default: delimited text. */
-  scanner?: RecordScanner;
+  /** Makes one that has its kernel from so many bytes on. Default: delimited text. */
+  scanner?: (kernelBytes: number) => RecordScanner;
 }
 
 export async function* inChunks(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
@@ -56,7 +56,7 @@ interface Cut {
 /** In chunks, in pieces, and with the kernel from the first byte on, which have to give the same. */
 export async function cutAll(input: Uint8Array | string, setup: CutSetup): Promise<Cut> {
   const bytes = typeof input === 'string' ? Buffer.from(input) : input;
-  if (setup.scanner) return cutChunks(inChunks(bytes, setup.chunk), setup, setup.scanner);
+  if (setup.scanner) return cutWithKernel(bytes, setup, setup.scanner);
   const delimiter = (setup.delimiter ?? ',').charCodeAt(0);
   const scanner = (kernelBytes: number, quote?: number) =>
     new DelimitedScanner(delimiter, setup.maxRecordBytes ?? 1 << 20, quote, kernelBytes);
@@ -68,6 +68,27 @@ export async function cutAll(input: Uint8Array | string, setup: CutSetup): Promi
     await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(0, -1), true),
     await cutChunks(inChunks(bytes, setup.chunk), setup, scanner(Infinity, -1)),
   );
+  return cut;
+}
+
+/** With the kernel and without, which have to give the same records or the same error. */
+async function cutWithKernel(
+  bytes: Uint8Array,
+  setup: CutSetup,
+  scanner: NonNullable<CutSetup['scanner']>,
+): Promise<Cut> {
+  const outcome = async (chunks: Chunks, kernelBytes: number, together: boolean) => {
+    const cut = cutChunks(chunks, setup, scanner(kernelBytes), together);
+    return await cut.catch((error: Error) => ({ error, message: error.message }));
+  };
+  const cut = await outcome(inChunks(bytes, setup.chunk), Infinity, false);
+  for (const chunks of [inChunks(bytes, setup.chunk), readInPieces(bytes, setup.chunk)]) {
+    const again = await outcome(chunks, 0, true);
+    if ('error' in cut || 'error' in again) {
+      deepStrictEqual('error' in again && again.message, 'error' in cut && cut.message);
+    } else deepStrictEqual(again, cut);
+  }
+  if ('error' in cut) throw cut.error;
   return cut;
 }
 

@@ -22,7 +22,7 @@ export interface Started {
 /** Starts `sluice ...args`. */
 export function start(
   args: string[],
-  options: { cwd?: string; env?: Record<string, string>; stdin?: Buffer } = {},
+  options: { cwd?: string; env?: Record<string, string>; stdin?: Buffer | 'open' } = {},
 ): Started {
   const child = spawn(process.execPath, [MAIN, ...args], {
     cwd: options.cwd ?? process.cwd(),
@@ -39,7 +39,7 @@ export function start(
     stderr += text;
   });
   child.stdin!.on('error', () => {});
-  child.stdin!.end(options.stdin);
+  if (options.stdin !== 'open') child.stdin!.end(options.stdin);
   const done = new Promise<Run>((resolve, reject) => {
     child.on('error', reject);
     child.on('close', (code, signal) => resolve({ code, signal, stdout, stderr }));

@@ -7,7 +7,9 @@ import { Interpreter } from '../../src/inference/evaluate/prediction.ts';
 import { readOnnx } from '../../src/inference/onnx/graph.ts';
 import type { Kernel } from '../../src/inference/trees/machine.ts';
 import { RowKernel } from '../../src/io/decode/row-kernel.ts';
+import { delimitedRows } from '../../src/io/decode/row-program.ts';
 import { PlainAnswers } from '../../src/io/format/answer-kernel.ts';
+import { ElementKernel } from '../../src/io/source/element-kernel.ts';
 import { LineKernel } from '../../src/io/source/line-kernel.ts';
 import { lineSumsCode } from '../../src/proof/line-sum-kernel.ts';
 import { MANIFEST, READERS } from './decoding.ts';
@@ -36,15 +38,21 @@ function trees(kernel: Kernel, changes: Partial<ForestSpec> = {}): void {
 function row(quoting: boolean, direct: boolean): void {
   const kinds = READERS.map((r) => r.kind);
   const columns = READERS.map((_, c) => c + 1);
-  const layout = { delimiter: ',', fields: columns.length + 1, columns, passthrough: [0] };
+  const layout = { fields: columns.length + 1, columns, passthrough: [0] };
   const encoder = direct ? new Encoder(MANIFEST, kinds, 64) : null;
-  const kernel = RowKernel.open({ readers: READERS, layout, capacity: 64, direct: encoder, quoting });
+  const syntax = delimitedRows(',', quoting);
+  const kernel = RowKernel.open({ readers: READERS, layout, syntax, capacity: 64, direct: encoder });
   if (!kernel) throw new Error('no row kernel');
 }
 
 function line(delimiter: string | null): void {
   const memory = new WebAssembly.Memory({ initial: 2, maximum: 65_536, shared: true });
   new LineKernel(memory, 0, delimiter?.charCodeAt(0) ?? null);
+}
+
+function elements(): void {
+  const memory = new WebAssembly.Memory({ initial: 2, maximum: 65_536, shared: true });
+  new ElementKernel(memory, 0, { bytes: 1 << 20, depth: 32 });
 }
 
 function answer(): void {
@@ -61,6 +69,7 @@ export const KERNELS: Readonly<Record<string, { make: () => void; room: string }
   'row kernel for columns': { make: () => row(false, false), room: 'src/io/decode/' },
   'line kernel': { make: () => line(','), room: 'src/io/source/' },
   'line kernel without quotes': { make: () => line(null), room: 'src/io/source/' },
+  'element kernel': { make: elements, room: 'src/io/source/' },
   'line sums': { make: () => new WebAssembly.Module(lineSumsCode(false)), room: 'src/proof/' },
   'answer kernel': { make: answer, room: 'src/io/format/' },
   'tree tables': { make: () => trees('quickscorer'), room: 'src/inference/trees/' },

@@ -2,7 +2,6 @@
 import type { Command } from 'commander';
 import { gateSaid } from '../../config/gate-said.ts';
 import { CommitSet } from '../../io/sink/commit-set.ts';
-import { putFile } from '../../io/sink/file-sink.ts';
 import { textLog } from '../../monitor/open-log.ts';
 import { refuseVisible } from '../../runs/gate.ts';
 import {
@@ -18,6 +17,7 @@ import { judgeMerged, mergedSummary, packageOfParts } from '../../runs/merged-su
 import { signKeyOf } from '../../runs/run-proof.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { readPlan } from '../../runs/shard-plan.ts';
+import { putStored } from '../../runs/stored.ts';
 import { equation } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type MergeFlags } from './flag-tables.ts';
@@ -45,7 +45,7 @@ export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const read = [{ name: file, role: 'the plan' }, ...filesOfParts(parts)];
   if (flags.leaveParts) {
     await refuseSameFiles(read, [{ name: flags.output, role: 'the list of the parts' }]);
-    await putFile(flags.output, await partsList(plan, parts));
+    await putStored(flags.output, await partsList(plan, parts));
   } else {
     await refuseSameFiles(read, filesMerged(files));
     const set = new CommitSet(log);

@@ -3,7 +3,6 @@ import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
-import { putFile } from '../../io/sink/file-sink.ts';
 import { clock, count } from '../../monitor/progress.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
 import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
@@ -11,6 +10,7 @@ import { type Foreseen, foresee, MARGIN, type Measured, measureSample } from '..
 import { planShards } from '../../runs/plan-shards.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shard-plan.ts';
+import { putStored } from '../../runs/stored.ts';
 import { COMMAND_TABLES, type PlanFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
@@ -57,7 +57,7 @@ async function plan(file: string, flags: PlanFlags): Promise<void> {
     const needed = night?.machines ?? 1;
     if (shards === undefined && needed !== made.plan.shards) made = await planned(work, needed);
     if (output === STDIO) process.stdout.write(planText(made.plan));
-    else await putFile(output, planText(made.plan));
+    else await putStored(output, planText(made.plan));
     tell(made, night, flags);
   } catch (error) {
     throw signal.aborted ? signal.reason : error;

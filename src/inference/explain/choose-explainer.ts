@@ -17,6 +17,9 @@ import { placesOf, scoreBackground } from './scored-background.ts';
 import { sumExplainer } from './sum.ts';
 import { type Covers, treeExplainer } from './trees.ts';
 
+/** Rows of the background where each of them costs time for each row explained; trees and linear models take all of it. */
+const MOST_ASKED = 1000;
+
 export interface ExplainerOptions {
   bytes: Uint8Array;
   manifest: Manifest;
@@ -48,6 +51,7 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
   const { manifest, evaluator, covers } = options;
   const named = manifest.explain?.method as Method | undefined;
   const background = await scoreBackground(evaluator, options.background.inputs, options.background.rows);
+  const few = { ...background, rows: Math.min(background.rows, MOST_ASKED) };
   const places = placesOf(manifest.columns, manifest.inputs);
   const interpreter = new Interpreter(manifest);
   const reasons: string[] = [];
@@ -114,10 +118,10 @@ export async function createExplainer(options: ExplainerOptions): Promise<Chosen
       if (!several()) return linearExplainer(trace(), shapes, places, interpreter, background);
       const { logistics } = heads();
       if (!logistics) return average('linear');
-      return logisticsExplainer(logistics, shapes, places, interpreter, background);
+      return logisticsExplainer(logistics, shapes, places, interpreter, few);
     });
   if (explainer) return { explainer, reasons, within: () => explainer };
-  const within = askedWithin({ evaluator, interpreter, places, background }, manifest, named);
+  const within = askedWithin({ evaluator, interpreter, places, background: few }, manifest, named);
   return { explainer: within(null), reasons, within };
 }
 

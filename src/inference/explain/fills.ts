@@ -13,6 +13,12 @@ const bits = (v: number): number => {
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 };
 
+/** before! · after! / (before + after + 1)!: how often so many players come before one, and so many after it. */
+const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
+const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
+  (i >>> 5) + (i & 31) > 30 ? 0 : (FACTORIALS[i >>> 5]! * FACTORIALS[i & 31]!) / FACTORIALS[(i >>> 5) + (i & 31) + 1]!,
+);
+
 /**
  * The game of one background row z: a coalition plays 1 if the row that takes its columns from x and the others from z
  * reaches the leaf. It does so for coalitions that hold all players only x satisfies and none only z satisfies; a player both
@@ -20,27 +26,27 @@ const bits = (v: number): number => {
  */
 export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
-  const full = (1 << d) - 1;
-  const { backgroundMasks, backgroundCounts } = game;
+  const full = 2 ** d - 1;
+  const { backgroundMasks, backgroundShares } = game;
   out.fill(0, 0, d);
+  // A row that makes up for what x lacks satisfies all of it: how many only z satisfies is the same for each of them.
+  const nz = d - bits(mask);
   let any = false;
+  let lost = 0;
   for (let i = 0; i < backgroundMasks.length; i++) {
     const b = backgroundMasks[i]!;
     if ((mask | b) !== full) continue;
-    const onlyX = mask & ~b;
-    const onlyZ = b & ~mask;
+    let onlyX = full & ~b;
     const nx = bits(onlyX);
-    const nz = bits(onlyZ);
     if (nx + nz === 0) continue;
     any = true;
-    const c = backgroundCounts[i]!;
-    const forX = nx > 0 ? (c * FACTORIALS[nx - 1]! * FACTORIALS[nz]!) / FACTORIALS[nx + nz]! : 0;
-    const forZ = nz > 0 ? (c * FACTORIALS[nx]! * FACTORIALS[nz - 1]!) / FACTORIALS[nx + nz]! : 0;
-    for (let j = 0; j < d; j++) {
-      if ((onlyX >>> j) & 1) out[j]! += forX;
-      else if ((onlyZ >>> j) & 1) out[j]! -= forZ;
-    }
+    const share = backgroundShares[i]!;
+    if (nz > 0) lost += share * shapley(nz - 1, nx);
+    if (nx === 0) continue;
+    const gained = share * shapley(nx - 1, nz);
+    for (; onlyX !== 0; onlyX &= onlyX - 1) out[31 - Math.clz32(onlyX & -onlyX)]! += gained;
   }
+  if (lost !== 0) for (let j = 0; j < d; j++) if (((mask >>> j) & 1) === 0) out[j] = -lost;
   return any;
 }
 

@@ -1,14 +1,21 @@
 // Shapley values of a tree ensemble, leaf by leaf. A leaf is a small game of the columns on its path: what a column adds
 // depends only on which of these columns meet all their conditions in the row, a mask of bits. So the values of a leaf
-// are looked up under the mask, and computed once for each mask that occurs (memo).
+// are looked up under the mask, and computed once for each mask that occurs; and what a group of leaves adds together is
+// looked up under a key that tells all their masks (leaf-groups.ts), so that a row asks for few numbers a tree.
 //
 // Sources: Lundberg et al., "From local explanations to global understanding with explainable AI for trees", Nature
 // Machine Intelligence 2020 (interventional and path-dependent games); masks over leaves as in QuickScorer (Lucchese et
-// al. 2015). Players are columns of the application: all features made of one column move together.
+// al. 2015); a background counted by its masks once, whatever its rows: Nadel and Wettenstein, "From Decision Trees to
+// Boolean Logic: A Fast and Unified SHAP Algorithm" (Woodelf), 2025. Players are columns of the application: all features
+// made of one column move together.
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
+import { distinctKeys, MaskCounts } from './background-masks.ts';
 import { NotExplainable } from './explainer.ts';
+import { GroupAdder, type GroupGame, type StateColumns } from './group-games.ts';
+import { groupLeaves, type LeafGroup, type SlotMasks } from './leaf-groups.ts';
+import { type MemoBudget, NOTHING, VectorMemo } from './vector-memo.ts';
 
 /** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
 export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
@@ -18,60 +25,60 @@ export interface LeafGame {
   readonly players: Int32Array;
   /** Conditions of player j on the path, by branch: the share of the branch's cover that goes the leaf's way. */
   readonly shares: Float64Array;
-  /** Interventional: masks of the background rows and how many have each. */
+  /** Interventional: masks of the background rows, ascending, and the share of the rows that have each. */
   backgroundMasks: Int32Array;
-  backgroundCounts: Float64Array;
+  backgroundShares: Float64Array;
 }
 
 /** A tree cut into what a row asks of it. Words are 32 leaves. */
-interface TreeGame {
-  /** Slots in use and, for each, the segment every state falls into and the leaf masks of every segment. */
-  slots: Int32Array;
-  segments: readonly Uint16Array[];
-  masks: readonly Int32Array[];
+interface TreeGame extends SlotMasks {
   /** Player of each slot, as a number within the tree. */
-  slotPlayer: Int32Array;
-  players: number;
-  words: number;
-  leaves: number;
+  readonly slotPlayer: Int32Array;
+  readonly players: number;
+  readonly leaves: number;
   /** First entry of each leaf in the flat arrays. */
-  leafFirst: Int32Array;
+  readonly leafFirst: Int32Array;
   /** Flat: player within the tree, and column. */
-  leafPlayer: Int32Array;
-  leafColumn: Int32Array;
-  /** First entry of each leaf in the memo table; -1: its memo is a map. */
-  memoFirst: Int32Array;
-  memoMaps: (Map<number, number> | null)[];
-  games: LeafGame[];
-  weightFirst: Int32Array;
-  weightEnd: Int32Array;
+  readonly leafPlayer: Int32Array;
+  readonly leafColumn: Int32Array;
+  readonly games: readonly LeafGame[];
+  /** By leaf: values by mask. */
+  readonly leafMemos: readonly VectorMemo[];
+  readonly weightFirst: Int32Array;
+  readonly weightEnd: Int32Array;
 }
 
-/** Up to this many players the memo is an array indexed by mask. */
-const ARRAY_PLAYERS = 10;
+/** A group with what it takes to add its leaves up. */
+interface TreeGroup extends GroupGame {
+  readonly tree: TreeGame;
+  /** Positions in a vector: of the entries of the leaves, from leafFirst[first] on, for the first target. */
+  readonly leafAt: Int32Array;
+}
+
 /** A mask is a signed 32-bit integer. */
 const MAX_PLAYERS = 30;
-/** Memoized numbers, 8 bytes each; beyond this they are recomputed. */
-const MAX_MEMO = 6_000_000;
+/** What is looked up takes so much memory, in bytes; what has no room is computed again. Half is for groups, half for leaves. */
+const MEMO_BYTES = 128 * 1024 * 1024;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
-const UNKNOWN = -1;
-const NOTHING = -2;
 
 export class LeafGames {
-  readonly #trees: TreeGame[];
+  readonly #trees: readonly TreeGame[];
+  /** Tree by tree. */
+  readonly #groups: readonly TreeGroup[];
+  readonly #adder: GroupAdder<TreeGroup>;
   readonly #targets: number;
   readonly #scale: number;
   readonly #weightTarget: Int32Array;
   readonly #weightValue: Float64Array;
   readonly #solve: LeafGameSolver;
-  readonly #table: Int32Array;
-  #pool = new Float64Array(1 << 16);
-  #used = 0;
-  readonly #scratch: Float64Array;
+  readonly #pathDependent: boolean;
+  readonly #scratch = new Float64Array(MAX_PLAYERS);
+  /** Per player of a tree: the leaves whose conditions on it a row meets. */
   readonly #rowMasks: Int32Array;
 
   /**
    * `playerOf[slot]`: the column a slot depends on. `cover`: node of the ensemble → training rows, for path-dependent games.
+   * `memoBytes`: what may be kept to be looked up; answers do not depend on it.
    * @throws NotExplainable when a path has too many columns or tables get too large
    */
   constructor(
@@ -81,6 +88,7 @@ export class LeafGames {
     playerOf: readonly number[],
     solve: LeafGameSolver,
     cover: ((node: number) => number) | null,
+    memoBytes = MEMO_BYTES,
   ) {
     if (e.aggregate !== 'SUM' && e.aggregate !== 'AVERAGE')
       throw new NotExplainable(`trees are aggregated by ${e.aggregate}`);
@@ -89,133 +97,136 @@ export class LeafGames {
     this.#weightTarget = e.weightTarget;
     this.#weightValue = e.weightValue;
     this.#solve = solve;
+    this.#pathDependent = cover !== null;
+    const leafBudget = { left: memoBytes / 2 };
+    const groupBudget = { left: memoBytes / 2 };
     let bytes = 0;
-    let memo = 0;
+    const groups: TreeGroup[] = [];
     this.#trees = trees.map((t) => {
-      const game = cut(e, t, plan, playerOf, cover);
-      game.memoFirst.forEach((first, leaf) => {
-        if (first < 0) return;
-        game.memoFirst[leaf] = memo;
-        memo += 1 << (game.leafFirst[leaf + 1]! - game.leafFirst[leaf]!);
-      });
-      bytes += game.segments.reduce((n, s) => n + s.byteLength, 0) + game.masks.reduce((n, m) => n + m.byteLength, 0);
-      if (bytes + memo * 4 > MAX_TABLE_BYTES) throw new NotExplainable('the ensemble is too large for exact effects');
-      return game;
+      const tree = cut(e, t, plan, playerOf, cover, leafBudget);
+      bytes += tree.segments.reduce((n, s) => n + s.byteLength, 0) + tree.masks.reduce((n, m) => n + m.byteLength, 0);
+      if (bytes > MAX_TABLE_BYTES) throw new NotExplainable('the ensemble is too large for exact effects');
+      for (const g of groupLeaves(tree, t.branches, tree.leaves))
+        groups.push(gameOf(g, tree, e.weightTarget, groupBudget));
+      return tree;
     });
-    this.#table = new Int32Array(memo).fill(UNKNOWN);
-    this.#scratch = new Float64Array(MAX_PLAYERS);
+    this.#groups = groups;
+    this.#adder = new GroupAdder((g, rows, row, out, at) => this.#fill(g, rows, row, out, at));
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
 
-  /** Every leaf with the masks of a row: for setting games up. `visit(leaf game, mask, weights from, weights end)`. */
-  visit(states: Int32Array, visit: (game: LeafGame, mask: number, from: number, end: number) => void): void {
+  /** Adds the weights of the leaves that row `row` reaches to `sums`: one number a target. */
+  addReached({ states, stride }: StateColumns, row: number, sums: Float64Array): void {
     for (const t of this.#trees) {
-      this.#masksOf(t, states, 0);
-      for (let l = 0; l < t.leaves; l++) visit(t.games[l]!, this.#maskOf(t, l), t.weightFirst[l]!, t.weightEnd[l]!);
+      for (let word = 0; word < t.words; word++) {
+        let reached = word < t.words - 1 ? -1 : -1 >>> (31 - ((t.leaves - 1) & 31));
+        for (let s = 0; s < t.slots.length && reached !== 0; s++) {
+          const segment = t.segments[s]![states[t.slots[s]! * stride + row]!]!;
+          reached &= t.masks[s]![segment * t.words + word]!;
+        }
+        if (reached === 0) continue;
+        const leaf = word * 32 + 31 - Math.clz32(reached);
+        for (let w = t.weightFirst[leaf]!; w < t.weightEnd[leaf]!; w++)
+          sums[this.#weightTarget[w]!]! += this.#weightValue[w]! * this.#scale;
+      }
     }
   }
 
-  /** Weight entries of the ensemble, scaled: target and value. */
-  weight(i: number): { target: number; value: number } {
-    return { target: this.#weightTarget[i]!, value: this.#weightValue[i]! * this.#scale };
+  /** Tells every game which masks the rows of the background have. Before anything is added, and for interventional games only. */
+  setBackground(background: StateColumns): void {
+    const { rows } = background;
+    for (const g of this.#groups) {
+      const { tree, first, end } = g;
+      const keys = this.#adder.keysOf(g, background);
+      const { rows: firsts, counts } = g.keys === null ? eachOf(rows) : distinctKeys(keys, rows);
+      const leaves = Array.from({ length: end - first }, () => new MaskCounts());
+      for (let k = 0; k < firsts.length; k++) {
+        this.#masksOf(g, background, firsts[k]!);
+        for (let l = first; l < end; l++) leaves[l - first]!.add(this.#maskOf(tree, l), counts[k]!);
+      }
+      leaves.forEach((found, i) => {
+        const game = tree.games[first + i]!;
+        const { masks, counts: each } = found.sorted();
+        game.backgroundMasks = masks;
+        game.backgroundShares = each.map((n) => n / rows);
+      });
+    }
+  }
+
+  /** Adds what the sums are on average before anything is known of a row: one number a target. */
+  addExpected(sums: Float64Array): void {
+    for (const t of this.#trees) {
+      for (let l = 0; l < t.leaves; l++) {
+        const { shares, players, backgroundMasks, backgroundShares } = t.games[l]!;
+        const met = backgroundMasks.indexOf(2 ** players.length - 1);
+        const share = this.#pathDependent ? shares.reduce((a, b) => a * b, 1) : met < 0 ? 0 : backgroundShares[met]!;
+        for (let w = t.weightFirst[l]!; w < t.weightEnd[l]!; w++)
+          sums[this.#weightTarget[w]!]! += this.#weightValue[w]! * this.#scale * share;
+      }
+    }
   }
 
   /**
-   * Adds the effects of `rows` rows to `effects` (rows × targets × columns) and the leaves they reach to `margins` (rows ×
-   * targets). Tree by tree, so that what is looked up for one tree stays in the cache for all rows.
+   * Adds the effects of the rows to `effects` (targets × columns × stride: column by column, as states are) and the leaves
+   * they reach to `sums` (targets × stride). Group by group, so that what is looked up for one stays in the cache for all rows.
    */
-  add(
-    states: Int32Array,
-    slots: number,
-    rows: number,
-    columns: number,
-    effects: Float64Array,
-    margins: Float64Array,
-  ): void {
-    for (const t of this.#trees) {
-      for (let r = 0; r < rows; r++) this.#addTree(t, states, r * slots, columns, effects, margins, r);
-    }
+  add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
+    for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
   }
 
-  #addTree(
-    t: TreeGame,
-    states: Int32Array,
-    at: number,
-    columns: number,
-    effects: Float64Array,
-    margins: Float64Array,
-    row: number,
-  ): void {
-    const scale = this.#scale;
-    const weightTarget = this.#weightTarget;
-    const weightValue = this.#weightValue;
-    const M = this.#rowMasks;
-    const table = this.#table;
-    const targets = this.#targets;
-    this.#masksOf(t, states, at);
-    const { words, leaves, leafFirst, leafPlayer, leafColumn, memoFirst, weightFirst, weightEnd } = t;
-    for (let l = 0; l < leaves; l++) {
-      const word = l >>> 5;
-      const bit = l & 31;
+  /** The vector of a row's key: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
+  #fill(g: TreeGroup, rows: StateColumns, row: number, out: Float64Array, at: number): boolean {
+    const { tree: t, targets, leafAt } = g;
+    const { leafFirst, weightFirst, weightEnd } = t;
+    out.fill(0, at, at + g.memo.width);
+    this.#masksOf(g, rows, row);
+    const origin = leafFirst[g.first]!;
+    const step = 1 + g.columns.length;
+    // What is kept of a group of one leaf is what would be kept of the leaf.
+    const alone = g.end - g.first === 1;
+    let any = false;
+    for (let l = g.first; l < g.end; l++) {
       const first = leafFirst[l]!;
       const end = leafFirst[l + 1]!;
-      let mask = 0;
-      for (let j = first; j < end; j++) mask |= ((M[leafPlayer[j]! * words + word]! >>> bit) & 1) << (j - first);
-      const w0 = weightFirst[l]!;
-      const w1 = weightEnd[l]!;
-      if (mask === (1 << (end - first)) - 1) {
-        for (let w = w0; w < w1; w++) margins[row * targets + weightTarget[w]!]! += weightValue[w]! * scale;
+      const mask = this.#maskOf(t, l);
+      const met = mask === (1 << (end - first)) - 1;
+      const memo = t.leafMemos[l]!;
+      let from = alone ? -1 : memo.find(mask);
+      let { values } = memo;
+      if (from < 0) {
+        from = NOTHING;
+        if (this.#solve(t.games[l]!, mask, this.#scratch)) {
+          if (!alone) memo.keep(mask, this.#scratch, 0);
+          values = this.#scratch;
+        } else if (!alone) memo.keepNothing(mask);
       }
-      const memo = memoFirst[l]!;
-      let from = memo >= 0 ? table[memo + mask]! : UNKNOWN;
-      if (from === UNKNOWN) from = this.#lookUp(t, l, mask);
-      if (from === NOTHING) continue;
-      const values = from === UNKNOWN ? this.#scratch : this.#pool;
-      if (from === UNKNOWN) from = 0;
-      for (let w = w0; w < w1; w++) {
-        const value = weightValue[w]! * scale;
-        const o = (row * targets + weightTarget[w]!) * columns;
-        for (let j = first, k = from; j < end; j++, k++) effects[o + leafColumn[j]!]! += value * values[k]!;
+      const nothing = from === NOTHING && values !== this.#scratch;
+      if (nothing && !met) continue;
+      any = true;
+      for (let w = weightFirst[l]!; w < weightEnd[l]!; w++) {
+        const value = this.#weightValue[w]! * this.#scale;
+        const to = targets.length === 1 ? at : at + targets.indexOf(this.#weightTarget[w]!) * step;
+        if (met) out[to]! += value;
+        if (nothing) continue;
+        for (let j = first, k = from; j < end; j++, k++) out[to + leafAt[j - origin]!]! += value * values[k]!;
       }
     }
+    return any;
   }
 
-  /** Position in the pool, NOTHING, or UNKNOWN when the values are in the scratch array only. */
-  #lookUp(t: TreeGame, leaf: number, mask: number): number {
-    const map = t.memoMaps[leaf];
-    const known = map?.get(mask);
-    if (known !== undefined) return known;
-    const d = t.leafFirst[leaf + 1]! - t.leafFirst[leaf]!;
-    const scratch = this.#scratch;
-    const any = this.#solve(t.games[leaf]!, mask, scratch);
-    let at = NOTHING;
-    if (any) {
-      if (this.#used + d > MAX_MEMO) return UNKNOWN;
-      if (this.#used + d > this.#pool.length) {
-        const larger = new Float64Array(Math.min(MAX_MEMO, this.#pool.length * 2));
-        larger.set(this.#pool);
-        this.#pool = larger;
-      }
-      at = this.#used;
-      this.#pool.set(scratch.subarray(0, d), at);
-      this.#used += d;
-    }
-    if (map) {
-      if (map.size < 100_000) map.set(mask, at);
-    } else this.#table[t.memoFirst[leaf]! + mask] = at;
-    return at;
-  }
-
-  /** Per player of the tree: the leaves whose conditions on it the row meets. */
-  #masksOf(t: TreeGame, states: Int32Array, at: number): void {
+  /** Per player of the tree: the leaves of the group whose conditions on it the row meets. */
+  #masksOf({ tree: t, first, end, slots }: TreeGroup, { states, stride }: StateColumns, row: number): void {
     const M = this.#rowMasks;
-    const { words, slots, segments, masks, slotPlayer } = t;
-    M.fill(-1, 0, t.players * words);
-    for (let s = 0; s < slots.length; s++) {
-      const segment = segments[s]![states[at + slots[s]!]!]! * words;
+    const { words, segments, masks, slotPlayer } = t;
+    const from = first >>> 5;
+    const to = (end - 1) >>> 5;
+    for (let p = 0; p < t.players * words; p += words) for (let w = from; w <= to; w++) M[p + w] = -1;
+    for (let i = 0; i < slots.length; i++) {
+      const s = slots[i]!;
+      const segment = segments[s]![states[t.slots[s]! * stride + row]!]! * words;
       const mask = masks[s]!;
       const p = slotPlayer[s]! * words;
-      for (let w = 0; w < words; w++) M[p + w]! &= mask[segment + w]!;
+      for (let w = from; w <= to; w++) M[p + w]! &= mask[segment + w]!;
     }
   }
 
@@ -228,12 +239,36 @@ export class LeafGames {
   }
 }
 
+function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: MemoBudget): TreeGroup {
+  const entries = t.leafColumn.subarray(t.leafFirst[g.first]!, t.leafFirst[g.end]!);
+  const columns = Int32Array.from(new Set(entries)).sort();
+  const named = new Set<number>();
+  for (let l = g.first; l < g.end; l++)
+    for (let w = t.weightFirst[l]!; w < t.weightEnd[l]!; w++) named.add(weightTarget[w]!);
+  const targets = Int32Array.from(named).sort();
+  return {
+    ...g,
+    tree: t,
+    columns,
+    targets,
+    leafAt: entries.map((c) => 1 + columns.indexOf(c)),
+    memo: new VectorMemo(targets.length * (1 + columns.length), g.keys ?? 0, budget),
+  };
+}
+
+/** Rows without keys are each one of a kind. */
+const eachOf = (rows: number) => ({
+  rows: Int32Array.from({ length: rows }, (_, r) => r),
+  counts: new Float64Array(rows).fill(1),
+});
+
 function cut(
   e: Ensemble,
   t: Tree,
   plan: SlotPlan,
   playerOf: readonly number[],
   cover: ((node: number) => number) | null,
+  budget: MemoBudget,
 ): TreeGame {
   const leaves = t.leaves.length;
   const words = Math.ceil(leaves / 32);
@@ -256,8 +291,7 @@ function cut(
   const leafFirst = new Int32Array(leaves + 1);
   const leafPlayer: number[] = [];
   const leafColumn: number[] = [];
-  const memoFirst = new Int32Array(leaves);
-  const memoMaps: (Map<number, number> | null)[] = [];
+  const leafMemos: VectorMemo[] = [];
   const games: LeafGame[] = [];
   pathsOf(t, (leaf, path) => {
     const shares = new Map<number, number>();
@@ -272,13 +306,12 @@ function cut(
       leafColumn.push(p);
     }
     leafFirst[leaf + 1] = leafPlayer.length;
-    memoFirst[leaf] = players.length <= ARRAY_PLAYERS ? 0 : -1;
-    memoMaps.push(players.length <= ARRAY_PLAYERS ? null : new Map());
+    leafMemos.push(new VectorMemo(players.length, 2 ** players.length, budget));
     games.push({
       players: Int32Array.from(players),
       shares: Float64Array.from(players, (p) => shares.get(p)!),
       backgroundMasks: new Int32Array(0),
-      backgroundCounts: new Float64Array(0),
+      backgroundShares: new Float64Array(0),
     });
   });
   return {
@@ -292,9 +325,8 @@ function cut(
     leafFirst,
     leafPlayer: Int32Array.from(leafPlayer),
     leafColumn: Int32Array.from(leafColumn),
-    memoFirst,
-    memoMaps,
     games,
+    leafMemos,
     weightFirst: Int32Array.from(t.leaves, (n) => e.weightFirst[n]!),
     weightEnd: Int32Array.from(t.leaves, (n) => e.weightFirst[n]! + e.weightCount[n]!),
   };

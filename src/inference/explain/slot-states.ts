@@ -4,13 +4,10 @@ import { type Fill, type InputShape, numberFill, stateFill } from '../evaluate/n
 import { type NumberSlot, numberState, type Slot } from '../trees/slots.ts';
 
 export class SlotStates {
-  /** `states[slot]` after `read`. */
-  readonly states: Int32Array;
   readonly #reads: readonly ((inputs: readonly EncodedInput[], row: number) => number)[];
 
   /** @throws Unsupported where the trace and the package disagree */
   constructor(slots: readonly Slot[], shapes: readonly InputShape[], double: boolean) {
-    this.states = new Int32Array(slots.length);
     this.#reads = slots.map((slot) => {
       if (slot.kind === 'category') {
         const out = new Uint16Array(1);
@@ -23,8 +20,10 @@ export class SlotStates {
     });
   }
 
-  read(inputs: readonly EncodedInput[], row: number): void {
-    for (let s = 0; s < this.#reads.length; s++) this.states[s] = this.#reads[s]!(inputs, row);
+  /** Puts the state of every slot of row `row` at `to + slot × stride`. */
+  readInto(inputs: readonly EncodedInput[], row: number, states: Int32Array, to: number, stride: number): void {
+    const reads = this.#reads;
+    for (let s = 0; s < reads.length; s++) states[to + s * stride] = reads[s]!(inputs, row);
   }
 }
 

@@ -13,7 +13,7 @@ import { type Background, columnFeeding, type Place } from './scored-background.
 import { SlotStates } from './slot-states.ts';
 
 /** Rows explained at once. */
-const CHUNK = 256;
+const CHUNK = 1024;
 
 /** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
@@ -45,15 +45,17 @@ export function treeExplainer(
   linkOf: LinkFinder = findLink,
 ): Explainer {
   const model = treeModel(trace, shapes, places, covers);
-  const { sums, masks } = scoreSums(model, background);
+  const sums = scoreSums(model, background);
   const answers = sums.map((_, r) => {
     const answer = new Float64Array(interpreter.task === 'multiclass' ? interpreter.classes.length : 1);
     answersOf(interpreter, background.scores, r, answer);
     return answer;
   });
   const link = linkOf(interpreter, sums, answers);
+  const expected = model.start.slice();
+  model.games.addExpected(expected);
   const base = new Float64Array(link.outputs);
-  marginsOf(link, setUpGames(model, masks, background.rows), base);
+  marginsOf(link, expected, base);
   return {
     method: model.cover ? 'tree_path_dependent' : 'tree_interventional',
     space: link.space,
@@ -95,64 +97,26 @@ function treeModel(
   };
 }
 
-/** Game → mask → background rows that have it. */
-type MaskCounts = Map<object, Map<number, number>>;
-
-/** The sums of the background rows, what the model adds up before it answers, and the masks they have in each game. */
-function scoreSums(
-  { games, states, start, cover }: TreeModel,
-  background: Background,
-): { sums: Float64Array[]; masks: MaskCounts } {
-  const sums: Float64Array[] = [];
-  const masks: MaskCounts = new Map();
-  for (let r = 0; r < background.rows; r++) {
-    states.read(background.inputs, r);
-    const sum = start.slice();
-    games.visit(states.states, (game, mask, from, end) => {
-      if (mask === 2 ** game.players.length - 1) {
-        for (let w = from; w < end; w++) {
-          const { target, value } = games.weight(w);
-          sum[target]! += value;
-        }
-      }
-      if (cover) return;
-      const counts = masks.get(game) ?? new Map<number, number>();
-      counts.set(mask, (counts.get(mask) ?? 0) + 1);
-      masks.set(game, counts);
-    });
-    sums.push(sum);
-  }
-  return { sums, masks };
-}
-
-/** Gives each game its background; returns the sums without any column, from which effects are counted. */
-function setUpGames({ games, states, start, cover }: TreeModel, masks: MaskCounts, rows: number): Float64Array {
-  const sums = start.slice();
-  games.visit(states.states, (game, _mask, from, end) => {
-    let share: number;
-    if (cover) share = game.shares.reduce((a, b) => a * b, 1);
-    else {
-      const counts = masks.get(game) ?? new Map<number, number>();
-      game.backgroundMasks = Int32Array.from(counts.keys());
-      game.backgroundCounts = Float64Array.from(counts.values(), (n) => n / rows);
-      share = (counts.get(2 ** game.players.length - 1) ?? 0) / rows;
-    }
-    for (let w = from; w < end; w++) {
-      const { target, value } = games.weight(w);
-      sums[target]! += value * share;
-    }
+/** The sums of the background rows, what the model adds up before it answers; interventional games know their masks then. */
+function scoreSums({ games, states, slots, start, cover }: TreeModel, background: Background): Float64Array[] {
+  const { rows } = background;
+  const read = { states: new Int32Array(rows * slots), stride: rows, rows };
+  for (let r = 0; r < rows; r++) states.readInto(background.inputs, r, read.states, r, rows);
+  if (!cover) games.setBackground(read);
+  return Array.from({ length: rows }, (_, r) => {
+    const sums = start.slice();
+    games.addReached(read, r, sums);
+    return sums;
   });
-  return sums;
 }
 
 /** Explains rows chunk by chunk: effects on the sums, then mixed into effects on the outputs. */
 function explainRows({ games, states, slots, targets, columns, start }: TreeModel, link: Link): Explainer['explain'] {
   const { outputs } = link;
-  // One target served as it is needs no mixing.
-  const direct = targets === 1 && outputs === 1 && link.coefficients[0]![0] === 1;
-  const chunkStates = new Int32Array(CHUNK * slots);
+  const chunk = new Int32Array(CHUNK * slots);
   const perTarget = new Float64Array(CHUNK * targets * columns);
   const sums = new Float64Array(CHUNK * targets);
+  const rowSums = new Float64Array(targets);
   const rowMargins = new Float64Array(outputs);
   let values = new Float64Array(0);
   let margins = new Float64Array(0);
@@ -164,40 +128,41 @@ function explainRows({ games, states, slots, targets, columns, start }: TreeMode
     }
     for (let from = 0; from < n; from += CHUNK) {
       const part = Math.min(CHUNK, n - from);
-      for (let i = 0; i < part; i++) {
-        states.read(inputs, rows[from + i]!);
-        chunkStates.set(states.states, i * slots);
-        sums.set(start, i * targets);
-      }
+      for (let i = 0; i < part; i++) states.readInto(inputs, rows[from + i]!, chunk, i, part);
+      for (let t = 0; t < targets; t++) sums.fill(start[t]!, t * part, (t + 1) * part);
       perTarget.fill(0, 0, part * targets * columns);
-      games.add(chunkStates, slots, part, columns, perTarget, sums);
-      if (direct) values.set(perTarget.subarray(0, part * columns), from * columns);
+      games.add({ states: chunk, stride: part, rows: part }, columns, perTarget, sums);
       for (let i = 0; i < part; i++) {
-        marginsOf(link, sums.subarray(i * targets, (i + 1) * targets), rowMargins);
+        for (let t = 0; t < targets; t++) rowSums[t] = sums[t * part + i]!;
+        marginsOf(link, rowSums, rowMargins);
         margins.set(rowMargins, (from + i) * outputs);
-        if (!direct) mix(link, perTarget, i * targets * columns, values, (from + i) * outputs * columns, columns);
       }
+      mix(link, perTarget, part, values, from * outputs * columns, columns);
     }
     return { values, margins, errors: null, evaluations: 0 };
   };
 }
 
-/** Effects of one row on the outputs: those on the sums, weighted by the link's coefficients. */
+/** Effects of rows on the outputs, row by row: those on the sums, column by column, weighted by the link's coefficients. */
 function mix(
   { coefficients, outputs }: Link,
   perTarget: Float64Array,
-  from: number,
+  rows: number,
   values: Float64Array,
   to: number,
   columns: number,
 ): void {
-  values.fill(0, to, to + outputs * columns);
+  values.fill(0, to, to + rows * outputs * columns);
   for (let o = 0; o < outputs; o++) {
     const weights = coefficients[o]!;
     for (let t = 0; t < weights.length; t++) {
       const k = weights[t]!;
       if (k === 0) continue;
-      for (let c = 0; c < columns; c++) values[to + o * columns + c]! += k * perTarget[from + t * columns + c]!;
+      for (let c = 0; c < columns; c++) {
+        const from = (t * columns + c) * rows;
+        for (let r = 0, at = to + o * columns + c; r < rows; r++, at += outputs * columns)
+          values[at]! += k * perTarget[from + r]!;
+      }
     }
   }
 }

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { deserialize, serialize } from 'node:v8';
 import { KeptResults } from '../../core/kept-results.ts';
 import { ONNXRUNTIME_VERSION } from '../../core/version.ts';
-import { columnsKey, type ModelPackage, readModelBytes } from '../../model/package/model-package.ts';
+import { columnsKey, type ModelPackage, modelHash } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 
@@ -40,14 +40,14 @@ export class VerdictPlace {
    * Under everything that a verdict depends on: the model file, what feeds it, the versions and the processor.
    * @throws SluiceError model_invalid | model_hash_mismatch
    */
-  static async of(model: ModelPackage, policy: EnginePolicy): Promise<VerdictPlace | null> {
+  static of(model: ModelPackage, policy: EnginePolicy): VerdictPlace | null {
     const kept = KeptResults.ofUser();
     if (!kept) return null;
     const { onnx, inputs } = model.manifest;
     const { node, v8 } = process.versions;
     const versions = [RULES, node, v8, ONNXRUNTIME_VERSION, process.platform, process.arch, own(), processor()];
     const fed = JSON.stringify([versions, policy, onnx, inputs, columnsKey(model)]);
-    return new VerdictPlace(kept, KeptResults.nameOf(KIND, fed, await readModelBytes(model)));
+    return new VerdictPlace(kept, KeptResults.nameOf(KIND, fed, modelHash(model)));
   }
 
   async read(): Promise<KeptVerdict | null> {

@@ -84,7 +84,7 @@ async function judged(
   priority: ProbeAim,
   signal: AbortSignal | undefined,
 ): Promise<KeptVerdict> {
-  const place = await VerdictPlace.of(model, policy);
+  const place = VerdictPlace.of(model, policy);
   const kept = await place?.read();
   if (kept) return kept;
   let compiled: NativePlan | null = null;

@@ -62,14 +62,9 @@ export async function openRandomAccess(path: string): Promise<RandomAccess & { c
   };
 }
 
-/** @throws SluiceError input_not_found | truncated_input: the file is no whole Parquet file */
-export async function rowGroups(path: string): Promise<RowGroup[]> {
-  const file = await openRandomAccess(path);
-  try {
-    return (await metadataOf(file)).row_groups.map(groupOf);
-  } finally {
-    await file.close();
-  }
+/** @throws SluiceError truncated_input: it is no whole Parquet file */
+export async function rowGroups(file: RandomAccess): Promise<RowGroup[]> {
+  return (await metadataOf(file)).row_groups.map(groupOf);
 }
 
 function groupOf({ columns, num_rows }: Group): RowGroup {

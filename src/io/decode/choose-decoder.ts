@@ -6,9 +6,10 @@ import { ColumnsDecoder } from './columns-decoder.ts';
 import { ConstantColumns } from './constant-columns.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
 import type { Decoder } from './decoder.ts';
-import { DelimitedDecoder, ROW_KERNEL_AFTER } from './delimited-decoder.ts';
+import { DelimitedDecoder } from './delimited-decoder.ts';
 import { JsonBytesDecoder } from './json-bytes-decoder.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
+import { ROW_KERNEL_AFTER } from './kernel-rows.ts';
 
 export type DecoderInput = DeclaredParts &
   ({ format: 'delimited'; layout: DelimitedLayout } | { format: 'json'; layout: JsonLayout });
@@ -49,7 +50,7 @@ function decoderOf(
   if (input.format === 'json') {
     if (choice === 'reference') return new JsonDecoder(readers, input.layout);
     const records = JsonBytesDecoder.serves(readers, input.layout)
-      ? new JsonBytesDecoder(readers, input.layout)
+      ? new JsonBytesDecoder(readers, input.layout, choice === 'fast' ? ROW_KERNEL_AFTER : 0, direct)
       : new JsonDecoder(readers, input.layout);
     return new ColumnsDecoder(readers, input.layout, records);
   }

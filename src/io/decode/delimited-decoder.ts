@@ -5,19 +5,15 @@ import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CellColumn, CellTable, DECLINED, TABLE_ROWS, VALID } from './cells.ts';
 import { CsvParseDecoder, type DelimitedLayout } from './csv-parse-decoder.ts';
-import { beginBatch, type Decoder, type RecordSlice, reject } from './decoder.ts';
+import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { columnCountMessage } from './header-faults.ts';
-import { copyRun, RecordBytes } from './record-bytes.ts';
+import { endOfRun, KERNEL_ROWS, readByKernel } from './kernel-rows.ts';
+import { RecordBytes } from './record-bytes.ts';
 import { RowKernel } from './row-kernel.ts';
+import { delimitedRows } from './row-program.ts';
 import { settle } from './settle.ts';
 
 const LOW_BITS = 0x7f7f7f7f;
-/** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
-export const ROW_KERNEL_AFTER = 2048;
-/** Rows the kernel takes at once, and the most bytes of them. */
-const KERNEL_ROWS = 512;
-const KERNEL_BYTES = 1024 * 1024;
-
 /**
  * Answers as CsvParseDecoder does, cell by cell and fault by fault. Records are split into cells first, then read a column
  * at a time, so that the first fault of a row is that of its first column in the order of the package. Plain rows are read by
@@ -76,8 +72,8 @@ export class DelimitedDecoder implements Decoder {
       this.#kernelIn -= to - from;
       if (this.#kernelIn < 0) this.#openKernel();
     }
-    for (let i = from; i < to; i += KERNEL_ROWS) {
-      const end = Math.min(to, i + KERNEL_ROWS);
+    for (let i = from, end = from; i < to; i = end) {
+      end = endOfRun(block, i, to);
       if (!this.#fastPath(block, i, end, i - from, batch)) this.#fallback(block, i, end, i - from, batch);
     }
   }
@@ -88,42 +84,22 @@ export class DelimitedDecoder implements Decoder {
       layout: this.#layout,
       capacity: KERNEL_ROWS,
       direct: this.#direct,
-      quoting: this.#quoting,
+      syntax: delimitedRows(this.#layout.delimiter, this.#quoting),
     });
   }
 
   /** The fast path: the kernel reads plain rows, the rest fall back to cells. false: nothing was read. */
   #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
-    const kernel = this.#kernel;
-    const { spans, faults } = block;
-    if (!kernel || spans[to * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) return false;
-    const rows = to - from;
-    const run = copyRun(block, from, to, (bytes) => kernel.room(bytes));
-    if (!run.valid) return false;
-    kernel.records(rows).set(spans.subarray(from * 2, to * 2));
-    const states = kernel.states(rows);
-    states.set(faults.subarray(from, to));
-    const declined = kernel.run(rows, run.base, batch, first);
-    if (declined * 2 > rows && !this.#quoting && run.bytes.includes(QUOTE)) {
+    if (!this.#kernel) return false;
+    const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
+      this.#fallback(block, start, end, row, batch),
+    );
+    if (run && run.declined * 2 > to - from && !this.#quoting && run.bytes.includes(QUOTE)) {
       // Looking for quotes costs a little, so that it is done only where they are the rule; from the next rows on.
       this.#quoting = true;
       this.#openKernel();
     }
-    kernel.texts(rows, batch, first, (column, text, row) => {
-      const reader = this.#readers[column]!;
-      const fault = reader.readText(text, batch.columns[column]!, row);
-      if (fault) reject(batch, row, fault.code, reader.name, fault.message);
-    });
-    if (declined === 0) return true;
-    for (let r = 0; r < rows; r++) {
-      if (states[r] === VALID) continue;
-      let end = r + 1;
-      while (end < rows && states[end] !== VALID) end++;
-      batch.encoded.fill(0, first + r, first + end);
-      this.#fallback(block, from + r, from + end, first + r, batch);
-      r = end;
-    }
-    return true;
+    return run !== null;
   }
 
   #fallback(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {

@@ -2,14 +2,18 @@
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { DirectEncoding } from '../../inference/encode/encoder.ts';
 import { CellColumn, CellTable, DECLINED, FALSE, NULL, NUMBER, TABLE_ROWS, TEXT, TRUE, VALID } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice } from './decoder.ts';
 import { Dictionary } from './dictionary.ts';
 import { InputNames } from './input-names.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
 import { JsonKey } from './json-key.ts';
+import { jsonRows } from './json-row-program.ts';
 import { endOfNumber, endOfPlainString, endOfString, skipSpace, unescapeString } from './json-tokens.ts';
+import { endOfRun, KERNEL_ROWS, readByKernel } from './kernel-rows.ts';
 import { RecordBytes } from './record-bytes.ts';
+import { RowKernel } from './row-kernel.ts';
 import { settle } from './settle.ts';
 
 const BACKSLASH = 92;
@@ -23,21 +27,35 @@ const WORD_NULL = 0x6c6c756e;
 const WORD_TRUE = 0x65757274;
 const WORD_FALS = 0x736c6166;
 
+/** Kernels that a stream may have, each for other objects than the one before. */
+const MOST_KERNELS = 4;
+
 /**
  * Answers as JsonDecoder does, cell by cell and fault by fault. It takes objects whose keys are those of the model, each
  * once, and those named for passthrough, with numbers, words and strings as values. All else is declined: other keys,
  * missing or doubled ones, needless escapes in keys, escapes in passthrough, nested values, halves of surrogate pairs, text that is no JSON.
+ * Plain objects are read by the row kernel, which is made for such as were read before; only those it declines go this way.
  */
 export class JsonBytesDecoder implements Decoder {
   /** Records declined so far: those that the reference decoder read. */
   declined = 0;
   readonly #reference: JsonDecoder;
+  readonly #readers: readonly ColumnReader[];
+  readonly #direct: DirectEncoding | null;
+  #kernel: RowKernel | null = null;
+  /** Rows until a kernel is made. */
+  #kernelIn: number;
+  /** What the kernels were made for. */
+  readonly #shapes = new Set<string>();
   readonly #columns: readonly CellColumn[];
   /** Key in quotes, as it usually stands → field: columns of the model first, then passthrough, then what is ignored. */
   readonly #fields: Dictionary;
   /** Per field. */
+  readonly #names: readonly string[];
   readonly #keys: readonly JsonKey[];
   readonly #everything: boolean;
+  /** Passthrough columns, where not everything is passed through. */
+  readonly #echoes: number;
   readonly #table: CellTable;
   readonly #run = new RecordBytes();
   /** The fields of the record before, in its order. */
@@ -45,14 +63,30 @@ export class JsonBytesDecoder implements Decoder {
   /** Per field: the last record that had it. */
   readonly #seen: Float64Array;
   #record = 0;
+  /** The fields of the last object that was read to its end, in its order; `#order` may have been changed since. */
+  #shape = new Int32Array(0);
+  #orderChanged = false;
+  /** Columns that had values of the other sort: numbers in strings, words that are numbers. */
+  readonly #mixed = new Set<ColumnReader>();
 
-  constructor(readers: readonly ColumnReader[], layout: JsonLayout) {
+  /** `kernelAfter`: rows. `direct`: where the kernel may write numbers instead of into columns. */
+  constructor(
+    readers: readonly ColumnReader[],
+    layout: JsonLayout,
+    kernelAfter = Infinity,
+    direct: DirectEncoding | null = null,
+  ) {
+    this.#readers = readers;
+    this.#direct = direct;
+    this.#kernelIn = kernelAfter;
     this.#reference = new JsonDecoder(readers, layout);
-    const names = JsonBytesDecoder.#names(readers, layout);
+    const names = JsonBytesDecoder.#namesOf(readers, layout);
     this.#columns = readers.map((reader, c) => new CellColumn(reader, c));
     this.#fields = new Dictionary(names.map((name, field): [string, number] => [JSON.stringify(name), field]));
+    this.#names = names;
     this.#keys = names.map((name) => new JsonKey(name));
     this.#everything = layout.passthrough === '*';
+    this.#echoes = layout.passthrough === '*' ? 0 : layout.passthrough.length;
     this.#table = new CellTable(names.length);
     this.#order = Int32Array.from(names, (_, field) => field);
     this.#seen = new Float64Array(names.length);
@@ -60,7 +94,7 @@ export class JsonBytesDecoder implements Decoder {
 
   /** true if this decoder can take records of a stream; otherwise all of them would be declined. */
   static serves(readers: readonly ColumnReader[], layout: JsonLayout): boolean {
-    const names = JsonBytesDecoder.#names(readers, layout);
+    const names = JsonBytesDecoder.#namesOf(readers, layout);
     return (
       names.length <= layout.maxColumns &&
       new Set(names).size === names.length &&
@@ -73,7 +107,7 @@ export class JsonBytesDecoder implements Decoder {
     return passthrough.includes(outcome) && !readers.some(({ name }) => name === outcome);
   }
 
-  static #names(readers: readonly ColumnReader[], layout: JsonLayout): string[] {
+  static #namesOf(readers: readonly ColumnReader[], layout: JsonLayout): string[] {
     const columns = [...readers.map((r) => r.name), ...(layout.passthrough === '*' ? [] : layout.passthrough)];
     if (!layout.declared) return columns;
     const names = new InputNames(layout.declared);
@@ -82,7 +116,69 @@ export class JsonBytesDecoder implements Decoder {
 
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     beginBatch(batch, to - from);
-    for (let i = from; i < to; i += TABLE_ROWS) this.#rows(block, i, Math.min(to, i + TABLE_ROWS), i - from, batch);
+    let i = from;
+    if (this.#kernelIn >= 0) {
+      this.#kernelIn -= to - from;
+      if (this.#kernelIn < 0) {
+        // A kernel is made for objects as they are here.
+        i = Math.min(to, from + TABLE_ROWS);
+        this.#fallback(block, from, i, 0, batch);
+        this.#openKernel();
+      }
+    }
+    for (let end = i; i < to; i = end) {
+      end = endOfRun(block, i, to);
+      if (!this.#fastPath(block, i, end, i - from, batch)) this.#fallback(block, i, end, i - from, batch);
+    }
+  }
+
+  /** A kernel for objects as the last one that was read; none is made twice. */
+  #openKernel(): void {
+    if (this.#shape.length === 0) {
+      // No object was: the next one may be.
+      this.#kernelIn = 0;
+      return;
+    }
+    const order = [...this.#shape];
+    const shape = JSON.stringify([order, this.#readers.map((reader) => this.#mixed.has(reader))]);
+    if (this.#shapes.has(shape) || this.#shapes.size === MOST_KERNELS) return;
+    this.#shapes.add(shape);
+    const columns = this.#columns.length;
+    const members = order.map((field) => ({
+      key: Buffer.from(JSON.stringify(this.#names[field])),
+      isText: this.#readers[field]?.kind === 'text',
+    }));
+    this.#kernel = RowKernel.open({
+      readers: this.#readers,
+      layout: {
+        fields: order.length,
+        columns: this.#readers.map((_, c) => order.indexOf(c)),
+        passthrough: Array.from({ length: this.#echoes }, (_, p) => order.indexOf(columns + p)),
+      },
+      capacity: KERNEL_ROWS,
+      direct: this.#direct,
+      syntax: jsonRows(members, this.#mixed),
+    });
+  }
+
+  /** The fast path: the kernel reads plain rows, the rest fall back to cells. false: nothing was read. */
+  #fastPath(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): boolean {
+    if (!this.#kernel) return false;
+    const run = readByKernel(this.#kernel, this.#readers, { block, from, to, batch, first }, (start, end, row) =>
+      this.#fallback(block, start, end, row, batch),
+    );
+    if (run && this.#everything) {
+      const { states } = run;
+      for (let r = 0; r < states.length; r++) if (states[r] === VALID) batch.passthrough[0]![first + r] = '';
+    }
+    if (run && run.declined * 2 > to - from) this.#openKernel();
+    return run !== null;
+  }
+
+  #fallback(block: RecordSlice, from: number, to: number, first: number, batch: ColumnBatch): void {
+    for (let i = from; i < to; i += TABLE_ROWS) {
+      this.#rows(block, i, Math.min(to, i + TABLE_ROWS), first + i - from, batch);
+    }
   }
 
   /** Decodes records `from`..`to - 1` into rows `first`.. of the batch. */
@@ -92,8 +188,22 @@ export class JsonBytesDecoder implements Decoder {
     const rows = to - from;
     table.fill(run, block, from, to, (start, end, row) => this.#walk(run, start, end, row));
     this.#echo(rows, first, batch);
+    this.#noteSorts(rows);
     for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.read(table, rows, batch.columns[c]!, first);
     this.declined += settle(table, rows, block, from, batch, first, this.#reference);
+  }
+
+  /** Notes which columns have values of the other sort; before they are read, because that may change them. */
+  #noteSorts(rows: number): void {
+    if (this.#kernelIn >= 0) return;
+    const { starts, ends, types, states, width } = this.#table;
+    for (const [c, reader] of this.#readers.entries()) {
+      if (reader.kind === 'text' || this.#mixed.has(reader)) continue;
+      const other = reader.kind === 'number' ? TEXT : NUMBER;
+      for (let r = 0, at = c; r < rows; r++, at += width) {
+        if (states[r] === VALID && types[at] === other && starts[at] !== ends[at]) this.#mixed.add(reader);
+      }
+    }
   }
 
   /** Finds the values of the object in `bytes[start..end)` and notes them as row `row` of the table: VALID or DECLINED. */
@@ -101,12 +211,12 @@ export class JsonBytesDecoder implements Decoder {
     const behind = bytes[end]!;
     // Nothing of JSON goes on at a NUL, so that no loop needs to look for the end.
     bytes[end] = 0;
-    const valid = this.#members(bytes, view, start, end, row * this.#table.width);
+    const valid = this.#findMembers(bytes, view, start, end, row * this.#table.width);
     bytes[end] = behind;
     return valid ? VALID : DECLINED;
   }
 
-  #members(bytes: Buffer, view: DataView, start: number, end: number, at: number): boolean {
+  #findMembers(bytes: Buffer, view: DataView, start: number, end: number, at: number): boolean {
     const { starts, ends, types } = this.#table;
     const columns = this.#columns.length;
     const width = this.#table.width;
@@ -159,7 +269,9 @@ export class JsonBytesDecoder implements Decoder {
       p = skipSpace(bytes, p);
       if (bytes[p] === COMMA) continue;
       if (bytes[p] !== CLOSE) return false;
-      return found === columns && skipSpace(bytes, p + 1) === end;
+      if (found !== columns || skipSpace(bytes, p + 1) !== end) return false;
+      if (this.#orderChanged || this.#shape.length !== member + 1) this.#noteShape(member + 1);
+      return true;
     }
   }
 
@@ -175,7 +287,13 @@ export class JsonBytesDecoder implements Decoder {
     const field = this.#fields.find(view, p, end);
     if (field < 0) return -1;
     order[member] = field;
+    this.#orderChanged = true;
     return field;
+  }
+
+  #noteShape(members: number): void {
+    this.#shape = this.#order.slice(0, members);
+    this.#orderChanged = false;
   }
 
   /** The tokens of the passthrough keys as they stand in the text. */

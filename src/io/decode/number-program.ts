@@ -21,8 +21,8 @@ export const placeDivisors = (arena: Arena): number =>
   });
 
 interface ReadNumber {
-  /** Of the column: its range. */
-  reader: ColumnReader;
+  /** Of the column: its range, and how its numbers are written. */
+  reader: Pick<ColumnReader, 'min' | 'max' | 'wholeNumbers' | 'notation'>;
   /** Of `placeDivisors`. */
   divisors: number;
   /** Target for what is not a plain number. */

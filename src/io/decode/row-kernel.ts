@@ -1,17 +1,17 @@
-// The row kernel: plain rows of delimited text, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
+// The row kernel: plain rows, from bytes to numbers and codes in one pass of WebAssembly made for the columns of a stream.
 
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
 import { PAGE } from '../../core/wasm-page.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
-import type { DirectEncoding, EncodedInput } from '../../inference/encode/encoder.ts';
+import type { DirectEncoding, EncodedInput, Encoding } from '../../inference/encode/encoder.ts';
 import { Arena } from '../../wasm/arena.ts';
+import type { WasmFunction } from '../../wasm/function.ts';
 import { assemble, loadModule } from '../../wasm/module.ts';
 import { VALID } from './cells.ts';
-import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { placeDivisors } from './number-program.ts';
+import type { RowField, RowPlaces } from './row-frame.ts';
 import { placeMasks } from './row-locals.ts';
-import { type RowField, type RowPlaces, rowsFunction } from './row-program.ts';
-import { placeWords } from './word-table.ts';
+import type { Words } from './word-table.ts';
 
 /** Vector loads may touch so many bytes behind the last record, and so many more a field where a record has too few. */
 const SLACK = 32;
@@ -19,15 +19,35 @@ const FIELD_SLACK = 20;
 /** More fields make a function that takes longer to compile than it saves. */
 const MAX_FIELDS = 400;
 
+/** Which fields the rows have. */
+export interface RowLayout {
+  fields: number;
+  /** Per column of the model: its field. */
+  columns: readonly number[];
+  /** Per passthrough column: its field; -1: there is none. */
+  passthrough: readonly number[];
+}
+
+/** How rows are written. */
+export interface RowSyntax {
+  /** Of the kernel, in stack traces. */
+  readonly name: string;
+  /** Longest text between two fields, bytes. */
+  readonly between: number;
+  /** What is looked up in a column. */
+  words(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null;
+  /** The function rows(count, shift); see RowFrame. */
+  program(fields: readonly RowField[], places: RowPlaces): WasmFunction;
+}
+
 export interface RowKernelOptions {
   readers: readonly ColumnReader[];
-  layout: DelimitedLayout;
+  layout: RowLayout;
+  syntax: RowSyntax;
   /** Rows of a run, at most. */
   capacity: number;
   /** Where numbers go instead of into columns. */
   direct: DirectEncoding | null;
-  /** Fields in quotes are read, too. */
-  quoting: boolean;
 }
 
 /** Where everything lies in the memory of a kernel. */
@@ -46,7 +66,7 @@ interface RowMemory {
   readonly bytes: number;
 }
 
-function layOut({ readers, layout, capacity, direct }: RowKernelOptions): RowMemory {
+function layOut({ readers, layout, capacity, direct, syntax }: RowKernelOptions): RowMemory {
   const arena = new Arena();
   const divisors = placeDivisors(arena);
   const masks = placeMasks(arena);
@@ -74,7 +94,7 @@ function layOut({ readers, layout, capacity, direct }: RowKernelOptions): RowMem
       continue;
     }
     const encoding = direct?.columns[column] ?? null;
-    const words = placeWords(arena, reader, encoding);
+    const words = syntax.words(arena, reader, encoding);
     if (encoding) fields[field]!.model = { reader, words, encoding };
     else {
       const at = arena.take(capacity * (kind === 'number' ? 8 : 4));
@@ -82,18 +102,19 @@ function layOut({ readers, layout, capacity, direct }: RowKernelOptions): RowMem
       fields[field]!.model = { reader, words, at };
     }
   }
-  const echoes = layout.passthrough.map((field, passthrough) => ({ passthrough, at: span(field) }));
+  const echoes = layout.passthrough.flatMap((field, passthrough) =>
+    field < 0 ? [] : [{ passthrough, at: span(field) }],
+  );
   const places = { records, states, left, masks, divisors, matrices };
   const inputs = matrices.filter((_, i) => used.has(i));
   return { arena, places, fields, outputs, inputs, texts, echoes, bytes: arena.take(0) };
 }
 
 /**
- * A row is plain if no field begins with a quote (or those that do have no other quote but the closing one), numbers are
- * decimals of up to 15 digits within the column's range, words are ones the package lists, and there are as many fields as
- * there should be. Whatever is not plain is declined: the kernel never decides that something is a fault. It reads as
- * `numberAt` and `Dictionary` do, and is faster because it takes 16 bytes at a time and nothing but the results goes through
- * memory.
+ * Reads plain rows: numbers are decimals of up to 15 digits within the column's range, words are ones the package lists, and
+ * there are as many fields as there should be. What else is plain says the syntax (row-program.ts, json-row-program.ts).
+ * Whatever is not is declined: the kernel never decides that something is a fault. It reads as `numberAt` and `Dictionary` do,
+ * and is faster because it takes 16 bytes at a time and nothing but the results goes through memory.
  */
 export class RowKernel {
   readonly #at: RowMemory;
@@ -103,27 +124,26 @@ export class RowKernel {
   #all: Uint8Array;
   #buffer: Buffer;
 
-  private constructor(at: RowMemory, { memory, exports }: ReturnType<typeof loadModule>) {
+  private constructor(at: RowMemory, slack: number, { memory, exports }: ReturnType<typeof loadModule>) {
     this.#at = at;
     this.#memory = memory;
     this.#run = exports.rows!;
-    this.#slack = SLACK + FIELD_SLACK * at.fields.length;
+    this.#slack = slack;
     this.#all = new Uint8Array(memory.buffer);
     this.#buffer = Buffer.from(memory.buffer);
   }
 
   /** null where a kernel would not pay or cannot be had. */
   static open(options: RowKernelOptions): RowKernel | null {
-    const { layout, quoting } = options;
+    const { layout, syntax } = options;
     if (layout.fields > MAX_FIELDS) return null;
     // A field that two columns read.
     if (new Set(layout.columns).size < layout.columns.length) return null;
     const at = layOut(options);
-    const { fields, places } = at;
-    const delimiter = layout.delimiter.charCodeAt(0);
-    const code = assemble('row-kernel', [rowsFunction({ fields, delimiter, quoting, places })]);
+    const slack = SLACK + FIELD_SLACK * layout.fields + syntax.between;
+    const code = assemble(syntax.name, [syntax.program(at.fields, at.places)]);
     try {
-      return new RowKernel(at, loadModule(code, at.arena.build()));
+      return new RowKernel(at, slack, loadModule(code, at.arena.build()));
     } catch (error) {
       // No memory: the byte decoder does without.
       if (error instanceof RangeError) return null;

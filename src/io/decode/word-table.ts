@@ -18,8 +18,15 @@ export interface Words {
   readonly longest: number;
 }
 
-/** The valid words of a column: those with a code, and those for missing values where one may be missing. */
-export function placeWords(arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null {
+/** The valid words of a column and their codes: those for missing values where one may be missing, and those with a code. */
+function validWords(reader: ColumnReader): [word: string, code: number][] {
+  const known = reader.kind === 'number' ? [] : [...reader.codes];
+  const missing = mayMiss(reader) ? [...reader.missingTexts].map((word): [string, number] => [word, MISSING]) : [];
+  // A missing value that is a fault stays unknown here, also where the word has a code.
+  return [...missing, ...known.filter(([word]) => !reader.missingTexts.has(word))];
+}
+
+function mayMiss(reader: ColumnReader): boolean {
   const probe: ColumnData = {
     kind: reader.kind,
     numbers: new Float64Array(1),
@@ -27,17 +34,51 @@ export function placeWords(arena: Arena, reader: ColumnReader, encoding: Encodin
     texts: [],
     unseenRows: [],
   };
-  const mayMiss = reader.readMissing(probe, 0) === null;
-  const known = reader.kind === 'number' ? [] : [...reader.codes];
-  const missing = [...reader.missingTexts].map((word): [string, number] => [word, MISSING]);
-  // A missing value that is a fault stays unknown here, also where the word has a code.
-  const entries = [...missing, ...known.filter(([word]) => !reader.missingTexts.has(word))]
-    .filter(([, code]) => code !== MISSING || mayMiss)
-    // A cell that begins with a quote is quoted.
-    .filter(([word]) => !word.startsWith('"'));
-  const codes = firstCodes(entries);
-  return codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
+  return reader.readMissing(probe, 0) === null;
 }
+
+const placeCodes = (arena: Arena, codes: ReadonlyMap<string, number>, encoding: Encoding | null): Words | null =>
+  codes.size === 0 ? null : placeTable(arena, codes, (code) => encoding?.values?.[code - UNSEEN] ?? 0);
+
+/** The words of a column of delimited text. A cell that begins with a quote is quoted. */
+export const placeWords = (arena: Arena, reader: ColumnReader, encoding: Encoding | null): Words | null =>
+  placeCodes(arena, firstCodes(validWords(reader).filter(([word]) => !word.startsWith('"'))), encoding);
+
+/** Whole numbers of JSON that JavaScript writes as they stand. */
+const SHORT_WHOLE = /^(?:0|-?[1-9]\d{0,14})$/;
+
+/**
+ * The tokens of JSON that are words of a column: strings without their closing quote, as they stand with and without escapes of what
+ * is not ASCII (one with a quote in it would seem to end there: it is not among them); null, true, false and, if `numbers`, numbers.
+ */
+export function placeTokens(
+  arena: Arena,
+  reader: ColumnReader,
+  encoding: Encoding | null,
+  numbers: boolean,
+): Words | null {
+  const words = firstCodes(validWords(reader));
+  const tokens = new Map<string, number>();
+  for (const [word, code] of words) {
+    const token = JSON.stringify(word).slice(0, -1);
+    if (token.indexOf('"', 1) < 0) tokens.set(token, code).set(inAscii(token), code);
+  }
+  if (mayMiss(reader)) tokens.set('null', MISSING);
+  if (reader.kind === 'number') return placeCodes(arena, tokens, encoding);
+  for (const [word, code] of words) if (numbers && SHORT_WHOLE.test(word)) tokens.set(word, code);
+  for (const word of ['true', 'false']) {
+    const code = reader.kind === 'boolean' ? Number(word === 'true') : words.get(word);
+    if (code !== undefined) tokens.set(word, code);
+  }
+  return placeCodes(arena, tokens, encoding);
+}
+
+/** null, true and false: what else than strings and numbers may be passed through. */
+export const placeJsonWords = (arena: Arena): Words =>
+  placeTable(arena, new Map(['null', 'true', 'false'].map((word) => [word, 0])), () => 0);
+
+const inAscii = (token: string): string =>
+  token.replace(/[^\x00-\x7f]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`);
 
 /** A slot: the head of its word, its length (-1: empty), its code, the address of all of it, what it becomes as a float32. */
 const SLOT_BYTES = 32;

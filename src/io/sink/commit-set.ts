@@ -20,7 +20,7 @@ import {
 import { targetOf, writeError } from './file-target.ts';
 import { dropKept, hiddenName, journalsBeside, type KeptFile, keepLatest, takeOver } from './kept-files.ts';
 import { clearLeftOvers, type LeftOver, recover, waitForOthers } from './leftovers.ts';
-import { ObjectSet } from './object-set.ts';
+import type { ObjectSet } from './object-set.ts';
 import { holdLease } from './owner.ts';
 import { writeAll } from './write-all.ts';
 
@@ -42,8 +42,7 @@ interface Member extends CommitFile {
 export class CommitSet {
   readonly #members: Member[] = [];
   readonly #leases: (() => Promise<void>)[] = [];
-  /** Objects, which are elsewhere. */
-  readonly #objects = new ObjectSet();
+  #objects: ObjectSet | null = null;
   readonly #log: Log;
   /** In the names of all its members: what of a run belongs together. */
   #token = newToken();
@@ -64,7 +63,7 @@ export class CommitSet {
     file: string,
     { beside = false, from = null }: { beside?: boolean; from?: number | null } = {},
   ): Promise<ByteSink> {
-    if (isObject(file)) return this.#objects.open(file, beside);
+    if (isObject(file)) return (await this.#away()).open(file, beside);
     const { target, present, direct } = await targetOf(file);
     if (present?.isDirectory()) throw new SluiceError('output_exists_as_folder', `${target} is a folder`);
     if (direct) return openDirect(target);
@@ -143,13 +142,13 @@ export class CommitSet {
   /** Ends it without removing anything: whoever goes on finds it. Idempotent, never throws. */
   async leave(): Promise<void> {
     for (const member of this.#members.splice(0)) await shut(member);
-    await this.#objects.abort();
+    await this.#objects?.abort();
     await this.#release();
   }
 
   /** What is under this name now goes when the others come: it is of an earlier run. @throws SluiceError output_* */
   async remove(file: string): Promise<void> {
-    if (isObject(file)) return this.#objects.remove(file);
+    if (isObject(file)) return (await this.#away()).remove(file);
     const { target, present, direct } = await targetOf(file);
     if (direct || !present?.isFile()) return;
     try {
@@ -172,7 +171,7 @@ export class CommitSet {
       if (files.length > 0) await putInPlace(files, this.#log);
       // What an earlier run left to be gone on with is replaced.
       for (const { target } of files) await dropKept(target).catch(() => {});
-      await this.#objects.publish();
+      await this.#objects?.publish();
     } catch (cause) {
       for (const m of this.#members) await (this.#holding ? shut(m) : discard(m));
       throw writeError(files[0]?.target ?? '', cause, 'output_failed');
@@ -185,8 +184,13 @@ export class CommitSet {
   /** Leaves nothing. Idempotent, never throws. */
   async abort(): Promise<void> {
     for (const m of this.#members.splice(0)) await discard(m);
-    await this.#objects.abort();
+    await this.#objects?.abort();
     await this.#release();
+  }
+
+  async #away(): Promise<ObjectSet> {
+    this.#objects ??= new (await import('./object-set.ts')).ObjectSet();
+    return this.#objects;
   }
 
   /** Takes the lease of the folder and clears away what killed processes left of this target. */

@@ -1,7 +1,11 @@
 // Finds the elements of a JSON array while it arrives, without parsing them; a single object is an array of one.
 import { RECORD_OK, RECORD_TOO_DEEP } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
-import type { RecordList, RecordScanner } from './record-scanner.ts';
+import { ELEMENT_SCRATCH, ElementKernel } from './element-kernel.ts';
+import type { RecordList, RecordScanner, SlabMemory } from './record-scanner.ts';
+
+/** Bytes that make a kernel worth its while. */
+const KERNEL_BYTES = 8 * 1024;
 
 /** Nothing seen yet but white space. */
 const START = 0;
@@ -14,6 +18,9 @@ const INSIDE = 3;
 const AFTER = 4;
 /** The value has ended: only white space may follow. */
 const END = 5;
+
+/** `{` */
+const OPEN = 123;
 
 const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
 
@@ -36,8 +43,13 @@ export class JsonScanner implements RecordScanner {
   #elements = 0;
   readonly #maxRecordBytes: number;
   readonly #maxDepth: number;
+  readonly #kernelBytes: number;
+  #slabs: SlabMemory | null = null;
+  #kernel: ElementKernel | null = null;
 
-  constructor(maxRecordBytes: number, maxDepth: number) {
+  /** `kernelBytes`: bytes at hand from which plain elements are found by a kernel, in memory that it can see. */
+  constructor(maxRecordBytes: number, maxDepth: number, kernelBytes = KERNEL_BYTES) {
+    this.#kernelBytes = kernelBytes;
     this.#maxRecordBytes = maxRecordBytes;
     this.#maxDepth = maxDepth;
   }
@@ -52,7 +64,12 @@ export class JsonScanner implements RecordScanner {
     this.#start = 0;
   }
 
-  scan(slab: Buffer, to: number, final: boolean, records: RecordList): void {
+  attach(slabs: SlabMemory): void {
+    this.#slabs = slabs.memory && slabs.scratch >= ELEMENT_SCRATCH ? slabs : null;
+  }
+
+  scan(slab: Buffer, to: number, final: boolean, records: RecordList, place = -1): void {
+    const kernel = place >= 0 ? this.#kernelFor(to - this.pos) : null;
     while (this.pos < to) {
       if (this.#state === INSIDE) {
         this.#inside(slab, to, records);
@@ -62,7 +79,7 @@ export class JsonScanner implements RecordScanner {
       if (isSpace(c)) {
         if (c === 10) this.#lines++;
         this.pos++;
-      } else this.#between(c);
+      } else if (!(kernel && c === OPEN && this.#plainElements(kernel, to, place, records))) this.#between(c);
     }
     if (!final) return;
     if (this.#state === INSIDE && this.#depth === 0 && !this.#inString) this.#close(to, records);
@@ -72,12 +89,32 @@ export class JsonScanner implements RecordScanner {
     if (this.#state === START) throw new SluiceError('malformed_json', 'the body holds no JSON value');
   }
 
+  #kernelFor(bytes: number): ElementKernel | null {
+    if (!this.#kernel && this.#slabs?.memory && bytes >= this.#kernelBytes) {
+      const limits = { bytes: this.#maxRecordBytes, depth: this.#maxDepth };
+      this.#kernel = new ElementKernel(this.#slabs.memory, 0, limits);
+    }
+    return this.#kernel;
+  }
+
+  /** The fast path, where an object begins: plain elements, as many as there are. The one that does not end here is left. */
+  #plainElements(kernel: ElementKernel, to: number, place: number, records: RecordList): boolean {
+    if (this.#state !== FIRST && this.#state !== ELEMENT) return false;
+    const before = records.count;
+    this.#lines = kernel.find(this.pos, to, place, this.#lines, records);
+    if (records.count === before) return false;
+    this.#elements += records.count - before;
+    this.pos = kernel.next;
+    this.#state = AFTER;
+    return true;
+  }
+
   #between(c: number): void {
     const state = this.#state;
     if (state === START && c === 91) {
       this.#state = FIRST;
       this.pos++;
-    } else if (state === START && c === 123) {
+    } else if (state === START && c === OPEN) {
       this.#single = true;
       this.#open();
     } else if (state === AFTER && c === 44) {

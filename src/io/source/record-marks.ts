@@ -1,11 +1,10 @@
 // Finds where a file can be cut, near each of some offsets and where a record begins, in one pass, with the hash of what lies between.
 import { createHash, type Hash } from 'node:crypto';
-import { type FileHandle, open } from 'node:fs/promises';
 import { type Block, RECORD_OK, RECORD_TOO_LONG, recordsOf } from '../../core/block.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { SlabPool } from '../../core/slabs.ts';
 import { cutBlocks, type Leased } from './block-cutter.ts';
-import { DEFAULT_READ_BYTES, openFile } from './byte-source.ts';
+import type { ByteRange, ByteSource } from './byte-source.ts';
 import type { RecordScanner } from './record-scanner.ts';
 
 /** Where a record begins: offset in the file; row and physical line from 1. Behind the last record: the end. */
@@ -38,18 +37,20 @@ export interface MarkOptions {
   blockBytes: number;
 }
 
+/** Opens what is looked at: all of it, or ranges of it. */
+export type OpenRanges = (ranges?: readonly ByteRange[]) => Promise<ByteSource>;
+
 /**
  * Reads a file that is not packed to its end. A mark is where the block begins in which its target lies, or the next one; the first record at
  * or behind the target only where several targets lie in one block, or in the last. One at the first record stands at the beginning of the file.
  * @throws SluiceError input_not_found | input_unreadable | input_changed | header_mismatch: the header row is malformed | foreign_content
  */
-export async function findMarks(path: string, options: MarkOptions): Promise<MarkedFile> {
-  const source = await openFile(path);
-  const pieces = await PieceHasher.open(path, options.targets.length > 0);
+export async function findMarks(open: OpenRanges, options: MarkOptions): Promise<MarkedFile> {
+  const source = await open();
+  const pieces = new PieceHasher(open, options.targets.length > 0);
   try {
     return await marksOf(source.totalBytes ?? 0, pieces, options, (cut) => cutBlocks(source.chunks, cut));
   } finally {
-    await pieces.close();
     await source.close();
   }
 }
@@ -120,19 +121,15 @@ function firstFrom(block: Block, byte: number): number {
 /** Hashes bytes where they lie in a block; what no block holds (a byte order mark, a line that was too long) is read again. */
 class PieceHasher {
   readonly digests: string[] = [];
-  readonly #handle: FileHandle;
+  readonly #open: OpenRanges;
   #hash: Hash = createHash('sha256');
   /** Of the whole file; null: it is one piece. */
   readonly #all: Hash | null;
   #at = 0;
 
-  private constructor(handle: FileHandle, several: boolean) {
-    this.#handle = handle;
+  constructor(open: OpenRanges, several: boolean) {
+    this.#open = open;
     this.#all = several ? createHash('sha256') : null;
-  }
-
-  static async open(path: string, several: boolean): Promise<PieceHasher> {
-    return new PieceHasher(await open(path, 'r'), several);
   }
 
   /** SHA-256 of the whole file, once its last piece has ended. */
@@ -159,30 +156,71 @@ class PieceHasher {
     this.#hash = createHash('sha256');
   }
 
-  close(): Promise<void> {
-    return this.#handle.close();
-  }
-
   #see(bytes: Uint8Array): void {
     this.#hash.update(bytes);
     this.#all?.update(bytes);
   }
 
   async #read(to: number): Promise<void> {
-    const buffer = Buffer.allocUnsafe(Math.min(DEFAULT_READ_BYTES, Math.max(0, to - this.#at)));
-    while (this.#at < to) {
-      const { bytesRead } = await this.#handle.read(buffer, 0, Math.min(buffer.length, to - this.#at), this.#at);
-      if (bytesRead === 0) throw new SluiceError('input_changed', 'the input became shorter while it was read');
-      this.#see(buffer.subarray(0, bytesRead));
-      this.#at += bytesRead;
+    if (this.#at >= to) return;
+    const source = await this.#open([{ from: this.#at, to }]);
+    try {
+      for await (const chunk of source.chunks) {
+        this.#see(chunk);
+        this.#at += chunk.length;
+      }
+    } finally {
+      await source.close();
     }
+    if (this.#at < to) throw new SluiceError('input_changed', 'the input became shorter while it was read');
   }
 }
 
-/** SHA-256 of bytes `from`..`to - 1` of a file. @throws SluiceError input_not_found | input_changed: it is shorter */
-export async function hashOfRange(path: string, from: number, to: number): Promise<string> {
-  const source = await openFile(path, DEFAULT_READ_BYTES, [{ from, to }]);
+/**
+ * SHA-256 of the bytes before the first bound, between each and the next, and behind the last, and of all, in one pass; bounds ascend.
+ * @throws SluiceError input_not_found | input_changed: it is shorter than the last bound
+ */
+export async function hashesBetween(
+  open: OpenRanges,
+  bounds: readonly number[],
+): Promise<{ digests: string[]; sha256: string }> {
+  const digests: string[] = [];
+  const all = createHash('sha256');
+  let hash = createHash('sha256');
+  let at = 0;
+  const source = await open();
+  try {
+    for await (const chunk of source.chunks) {
+      all.update(chunk);
+      let begin = 0;
+      while (digests.length < bounds.length && bounds[digests.length]! < at + chunk.length) {
+        const end = bounds[digests.length]! - at;
+        digests.push(hash.update(chunk.subarray(begin, end)).digest('hex'));
+        hash = createHash('sha256');
+        begin = end;
+      }
+      hash.update(chunk.subarray(begin));
+      at += chunk.length;
+    }
+  } finally {
+    await source.close();
+  }
+  for (const bound of bounds.slice(digests.length)) {
+    if (bound > at) throw new SluiceError('input_changed', 'the input became shorter while it was read');
+    digests.push(hash.digest('hex'));
+    hash = createHash('sha256');
+  }
+  return { digests: [...digests, hash.digest('hex')], sha256: all.digest('hex') };
+}
+
+/** SHA-256 of bytes `from`..`to - 1`. @throws SluiceError input_not_found | input_changed: it is shorter */
+export async function hashOfRange(open: OpenRanges, from: number, to: number): Promise<string> {
   const hash = createHash('sha256');
-  for await (const chunk of source.chunks) hash.update(chunk);
+  const source = await open([{ from, to }]);
+  try {
+    for await (const chunk of source.chunks) hash.update(chunk);
+  } finally {
+    await source.close();
+  }
   return hash.digest('hex');
 }

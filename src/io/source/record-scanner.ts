@@ -29,6 +29,11 @@ export class RecordList {
     this.count += count;
   }
 
+  /** Adds `count` valid records: first byte, one past the last, and on which line behind `line` each begins. */
+  addElements(entries: Int32Array, count: number, line: number): void {
+    for (let i = 0; i < count * 3; i += 3) this.add(entries[i]!, entries[i + 1]!, RECORD_OK, line + entries[i + 2]!);
+  }
+
   clear(): void {
     this.count = 0;
   }

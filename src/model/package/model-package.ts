@@ -82,11 +82,21 @@ export const columnsKey = (model: ModelPackage): string =>
  * @throws SluiceError model_hash_mismatch | model_invalid
  */
 export async function readModelBytes(model: ModelPackage): Promise<Uint8Array<ArrayBuffer>> {
-  const { file, sha256 } = model.manifest.onnx;
-  const bytes = await readPackageFile(model, file);
+  const bytes = await readPackageFile(model, model.manifest.onnx.file);
   // Of the bytes that were read just now: no other ones come through.
-  const actual = model.files.find((f) => f.name === path.posix.normalize(file))!.sha256;
-  if (actual === sha256) return bytes;
+  modelHash(model);
+  return bytes;
+}
+
+/**
+ * The hash that the ONNX file of a package had when it was loaded, which has to be the one that `model.yaml` names.
+ * @throws SluiceError model_hash_mismatch | model_invalid: it is not there
+ */
+export function modelHash(model: ModelPackage): string {
+  const { file, sha256 } = model.manifest.onnx;
+  const actual = model.files.find((f) => f.name === path.posix.normalize(file))?.sha256;
+  if (actual === undefined) throw new SluiceError('model_invalid', `${model.ref}: ${file} cannot be read`);
+  if (actual === sha256) return actual;
   throw new SluiceError('model_hash_mismatch', `${model.ref}: ${file} has sha256 ${actual}, model.yaml says ${sha256}`);
 }
 

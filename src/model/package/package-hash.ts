@@ -1,6 +1,5 @@
 // What a package is, in one number: SHA-256 over every file that it is served from.
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { open, readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
@@ -35,56 +34,50 @@ export const packageHash = (files: readonly Named[]): string => hashOf(hashedFil
 /** The same of all files, lock and signature among them: what a copy of the folder is known by. */
 export const contentHash = (files: readonly Named[]): string => hashOf(files);
 
-/** Files from this are hashed on a thread of Node's pool; those beyond the second in pieces, to save memory. */
-const POOLED_BYTES = 256 * 1024;
-const WHOLE_BYTES = 64 * 1024 * 1024;
+/** Files up to this are read at once; larger ones in pieces, so that their memory stays in the cache and is never that of the file. */
+const WHOLE_BYTES = 256 * 1024;
 const PIECE_BYTES = 256 * 1024;
 
-/** A file that was read; its hash may still be under way. */
+/** A file whose hash may still be under way. */
 interface Hashing {
   name: string;
-  /** null: it was too large to be held. */
+  /** null: nobody asked for them. */
   bytes: Buffer<ArrayBuffer> | null;
   file: Promise<PackageFile>;
 }
 
-async function sha256Of(bytes: Buffer<ArrayBuffer>): Promise<string> {
-  if (bytes.length < POOLED_BYTES) return createHash('sha256').update(bytes).digest('hex');
-  return Buffer.from(await crypto.subtle.digest('SHA-256', bytes)).toString('hex');
-}
-
+/** One piece is read by a thread of Node's pool while the one before is hashed here: hashing alone is what it takes. */
 async function inPieces(name: string, at: string): Promise<PackageFile> {
-  const hash = createHash('sha256');
-  let bytes = 0;
-  for await (const piece of createReadStream(at, { highWaterMark: PIECE_BYTES })) {
-    hash.update(piece as Buffer);
-    bytes += (piece as Buffer).length;
-  }
-  return { name, bytes, sha256: hash.digest('hex') };
-}
-
-async function beginFile(folder: string, name: string): Promise<Hashing> {
-  const at = path.join(folder, name);
-  const { size } = await stat(at);
-  if (size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
-  const bytes = await readAtOnce(at, size);
-  return { name, bytes, file: sha256Of(bytes).then((sha256) => ({ name, bytes: bytes.length, sha256 })) };
-}
-
-/** In one call of the pool instead of one for each half megabyte; a file that has grown meanwhile is read on. */
-async function readAtOnce(at: string, size: number): Promise<Buffer<ArrayBuffer>> {
   const handle = await open(at);
   try {
-    const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafeSlow(size + 1), 0, size + 1, 0);
-    return bytesRead === size ? buffer.subarray(0, size) : await readFile(at);
+    const hash = createHash('sha256');
+    const buffers = [Buffer.allocUnsafeSlow(PIECE_BYTES), Buffer.allocUnsafeSlow(PIECE_BYTES)] as const;
+    let bytes = 0;
+    let next = handle.read(buffers[0], 0, PIECE_BYTES, 0);
+    for (let piece = 1; ; piece++) {
+      const { bytesRead, buffer } = await next;
+      if (bytesRead === 0) break;
+      bytes += bytesRead;
+      next = handle.read(buffers[piece & 1]!, 0, PIECE_BYTES, bytes);
+      hash.update(buffer.subarray(0, bytesRead));
+    }
+    return { name, bytes, sha256: hash.digest('hex') };
   } finally {
     await handle.close();
   }
 }
 
+async function beginFile(folder: string, name: string, keep: boolean): Promise<Hashing> {
+  const at = path.join(folder, name);
+  if (!keep && (await stat(at)).size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
+  const bytes = await readFile(at);
+  const sha256 = createHash('sha256').update(bytes).digest('hex');
+  return { name, bytes, file: Promise.resolve({ name, bytes: bytes.length, sha256 }) };
+}
+
 /** The files of a package folder with their hashes, sorted by name; what starts with a dot is no part of it. */
 export async function filesOf(folder: string): Promise<PackageFile[]> {
-  const begun = await Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name)));
+  const begun = await Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name, false)));
   return Promise.all(begun.map((b) => b.file));
 }
 
@@ -123,7 +116,8 @@ export async function beginHashing(
   folder: string,
   names: readonly string[],
 ): Promise<{ kept: ReadonlyMap<string, Buffer>; hashed: Promise<HashedPackage> }> {
-  const begin = async () => Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name)));
+  const begin = async () =>
+    Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name, names.includes(name))));
   const begun = await begin().catch(unreadable(folder));
   // A line end in a name could make one file look like two; a reader of the list would take a backslash for an escape.
   if (begun.some((b) => /[\n\r\\]/.test(b.name))) {

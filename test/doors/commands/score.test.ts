@@ -7,6 +7,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  statSync,
   symlinkSync,
   truncateSync,
   unlinkSync,
@@ -169,18 +170,23 @@ describe('streams', () => {
 });
 
 describe('an output is whole or not there', () => {
+  /** A run whose input never ends, and that has written some of its output. */
+  const inTheMiddle = async (folder: string) => {
+    const bytes = readFileSync(portfolioFile(folder, 20_000));
+    const args = ['score', '-', '--input-format', 'csv', '-m', 'credit-default', '-o', path.join(folder, 'scored.csv')];
+    const run = start(args, { stdin: 'open' });
+    run.child.stdin!.write(bytes);
+    const written = () => left(folder).find((name) => name.endsWith('.partial') || name.endsWith('.kept'));
+    await until(() => {
+      const name = written();
+      return name !== undefined && statSync(path.join(folder, name)).size > 0;
+    });
+    return run;
+  };
+
   test('SIGINT in the middle', async () => {
     const folder = scratch();
-    const { child, done } = start([
-      'score',
-      portfolioFile(folder, 60_000),
-      '-m',
-      'credit-default',
-      '-o',
-      path.join(folder, 'scored.csv'),
-    ]);
-    await until(() => left(folder).some((f) => f.endsWith('.partial')));
-    await sleep(400);
+    const { child, done } = await inTheMiddle(folder);
     child.kill('SIGINT');
     const run = await done;
     expect(run.code).toBe(1);
@@ -190,16 +196,7 @@ describe('an output is whole or not there', () => {
 
   test('kill -9 in the middle', async () => {
     const folder = scratch();
-    const { child, done } = start([
-      'score',
-      portfolioFile(folder, 60_000),
-      '-m',
-      'credit-default',
-      '-o',
-      path.join(folder, 'scored.csv'),
-    ]);
-    await until(() => left(folder).some((f) => f.endsWith('.partial')));
-    await sleep(400);
+    const { child, done } = await inTheMiddle(folder);
     child.kill('SIGKILL');
     expect((await done).signal).toBe('SIGKILL');
     expect(existsSync(path.join(folder, 'scored.csv'))).toBe(false);

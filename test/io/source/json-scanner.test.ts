@@ -6,7 +6,8 @@ import { JsonScanner } from '../../../src/io/source/json-scanner.ts';
 import { cutAll } from '../../support/blocks.ts';
 
 const cut = async (input: string, chunk = 1 << 16, slab = 1 << 16, maxRecordBytes = 1 << 20) =>
-  (await cutAll(input, { chunk, slab, scanner: new JsonScanner(maxRecordBytes, 4) })).records;
+  (await cutAll(input, { chunk, slab, scanner: (kernelBytes) => new JsonScanner(maxRecordBytes, 4, kernelBytes) }))
+    .records;
 const texts = async (input: string, chunk?: number, slab?: number) =>
   (await cut(input, chunk, slab)).map((r) => r.text);
 const refused = (input: string, max?: number) =>
@@ -83,4 +84,38 @@ test('any array of JSON values gives its elements, at every cut, with their line
     ),
     { numRuns: 2000 },
   );
+});
+
+test('any text gives the same elements or the same error with the kernel, at every cut', async () => {
+  const part = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom('{"a":1}', ',', ',\n ', ', ', '{"b":"x\\"}"}', '{"c":[{"d":"\\\\"}]}') },
+    { weight: 2, arbitrary: fc.nat(130).map((n) => `{"${'\\'.repeat(n)}":"${'é'.repeat(n)}\n"}`) },
+    { weight: 2, arbitrary: fc.nat(130).map((n) => ' '.repeat(n)) },
+    {
+      weight: 1,
+      arbitrary: fc.constantFrom('[', ']', '{', '}', '"', '\\', '\\"', '3', '"s"', '\n', '[[[[[]]]]]', ':', '\x00'),
+    },
+  );
+  const element = part.map((p) => [p, ',']);
+  const array = fc.array(fc.oneof({ weight: 6, arbitrary: element }, { weight: 1, arbitrary: part.map((p) => [p]) }));
+  await fc.assert(
+    fc.asyncProperty(
+      array.map((parts) => `[${parts.flat().join('')}{}]`),
+      fc.constantFrom(1, 7, 64, 300, 1 << 16),
+      fc.constantFrom(8, 100, 1 << 16),
+      fc.constantFrom(100, 1 << 20),
+      async (input, chunk, slab, limit) => {
+        await cut(input, chunk, slab, limit).catch((e: { code?: string }) => expect(e.code).toBeTypeOf('string'));
+      },
+    ),
+    { numRuns: 1000 },
+  );
+});
+
+test('more elements than the kernel lists at once, of every length', async () => {
+  const values = Array.from({ length: 5000 }, (_, i) => ({ n: i, s: `\\"}${'x'.repeat(i % 150)}` }));
+  const input = `[${values.map((v) => JSON.stringify(v)).join(',\n')}]`;
+  const records = await cut(input, 1 << 18, 1 << 20);
+  expect(records.map((r) => JSON.parse(r.text))).toEqual(values);
+  expect(records.map((r) => r.line)).toEqual(values.map((_, i) => i + 1));
 });

@@ -1,0 +1,70 @@
+// Records through a row kernel: what it takes is read in one pass, what it declines goes to the decoder that owns it.
+
+import type { ColumnBatch } from '../../core/batch.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import { VALID } from './cells.ts';
+import { type RecordSlice, reject } from './decoder.ts';
+import { copyRun } from './record-bytes.ts';
+import type { RowKernel } from './row-kernel.ts';
+
+/** Rows after which a stream is worth a kernel of its own: making one takes as long as reading some ten thousand rows. */
+export const ROW_KERNEL_AFTER = 2048;
+/** Rows the kernel takes at once, and the most bytes of them. */
+export const KERNEL_ROWS = 512;
+const KERNEL_BYTES = 1024 * 1024;
+
+/** Where records `from`.. of a block end that are read at once. */
+export function endOfRun({ spans }: RecordSlice, from: number, to: number): number {
+  let end = Math.min(to, from + KERNEL_ROWS);
+  while (end > from + 1 && spans[end * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) end = from + ((end - from) >> 1);
+  return end;
+}
+
+/** Records `from`..`to - 1` of a block, which become rows `first`.. of a batch. */
+export interface RunOfRecords {
+  readonly block: RecordSlice;
+  readonly from: number;
+  readonly to: number;
+  readonly batch: ColumnBatch;
+  readonly first: number;
+}
+
+/** What a run was. */
+export interface KernelRun {
+  readonly declined: number;
+  readonly bytes: Uint8Array;
+  /** Per record: VALID if the kernel read it. Until the kernel runs again. */
+  readonly states: Uint8Array;
+}
+
+/** Reads the records; `fallback` reads those that the kernel declines. null: nothing was read. */
+export function readByKernel(
+  kernel: RowKernel,
+  readers: readonly ColumnReader[],
+  { block, from, to, batch, first }: RunOfRecords,
+  fallback: (from: number, to: number, first: number) => void,
+): KernelRun | null {
+  const { spans, faults } = block;
+  if (spans[to * 2 - 1]! - spans[from * 2]! > KERNEL_BYTES) return null;
+  const rows = to - from;
+  const run = copyRun(block, from, to, (bytes) => kernel.room(bytes));
+  if (!run.valid) return null;
+  kernel.records(rows).set(spans.subarray(from * 2, to * 2));
+  const states = kernel.states(rows);
+  states.set(faults.subarray(from, to));
+  const declined = kernel.run(rows, run.base, batch, first);
+  kernel.texts(rows, batch, first, (column, text, row) => {
+    const reader = readers[column]!;
+    const fault = reader.readText(text, batch.columns[column]!, row);
+    if (fault) reject(batch, row, fault.code, reader.name, fault.message);
+  });
+  for (let r = 0; declined > 0 && r < rows; r++) {
+    if (states[r] === VALID) continue;
+    let end = r + 1;
+    while (end < rows && states[end] !== VALID) end++;
+    batch.encoded.fill(0, first + r, first + end);
+    fallback(from + r, from + end, first + r);
+    r = end;
+  }
+  return { declined, bytes: run.bytes, states };
+}

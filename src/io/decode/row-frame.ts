@@ -1,0 +1,143 @@
+// The frame of a row kernel's function, whatever the format: rows one after the other, cells stored where they go, rows declined.
+
+import { MISSING } from '../../core/batch.ts';
+import type { ColumnReader } from '../../inference/encode/column-reader.ts';
+import type { Encoding } from '../../inference/encode/encoder.ts';
+import type { WasmFunction } from '../../wasm/function.ts';
+import type { Label } from '../../wasm/type-stack.ts';
+import { RowLocals } from './row-locals.ts';
+import { WORD_CODE, WORD_FLOAT, type Words } from './word-table.ts';
+
+/** State of a row that the kernel declines; rows to be skipped come with a state of their own. */
+const DECLINED_BY_KERNEL = 255;
+
+export interface RowField {
+  /** Where first and last byte of the field go. */
+  readonly spans: number[];
+  model?: FieldModel;
+}
+
+/** What a field means to the model. */
+export interface FieldModel {
+  readonly reader: ColumnReader;
+  readonly words: Words | null;
+  /** Where the numbers or codes of the rows go, … */
+  readonly at?: number;
+  /** … or how they become numbers that the model takes. */
+  readonly encoding?: Encoding;
+}
+
+/** Addresses. */
+export interface RowPlaces {
+  readonly records: number;
+  readonly states: number;
+  /** How many rows were declined. */
+  readonly left: number;
+  readonly masks: number;
+  readonly divisors: number;
+  /** Row-major float32, an entry an input of the model. */
+  readonly matrices: readonly { at: number; rowBytes: number }[];
+}
+
+type Store = 'i32.store' | 'f32.store' | 'f64.store';
+
+/** rows(count, shift): the address of a byte of the block is its number there plus `shift`. */
+export class RowFrame {
+  readonly x: RowLocals;
+  readonly #places: RowPlaces;
+  /**
+   * Which columns show that a row is not empty: numbers where there are any, because a row without one is rare enough to be
+   * declined; else the columns with codes. null: texts only, which are not looked at here.
+   */
+  readonly #valuedBy: 'numbers' | 'words' | null;
+
+  constructor(fields: readonly RowField[], places: RowPlaces) {
+    this.x = new RowLocals(places.matrices.length, places.masks);
+    this.#places = places;
+    const kinds = fields.flatMap((field) => field.model?.reader.kind ?? []);
+    this.#valuedBy = kinds.includes('number') ? 'numbers' : kinds.length > 0 ? 'words' : null;
+  }
+
+  /** `record` reads the record p..end - 1; it leaves with the label for what is declined. */
+  emit(record: (slow: Label) => void): WasmFunction {
+    const { f, row, left, count, matrixRows } = this.x;
+    const { states, matrices } = this.#places;
+    f.repeat(
+      () => {
+        f.block('next', (next) => {
+          f.get(row).memory('i32.load8_u', states).leaveIf(next);
+          f.block('slow', (slow) => {
+            this.#beginRecord(slow);
+            record(slow);
+            if (this.#valuedBy) f.get(this.x.valued).op('i32.eqz').leaveIf(slow);
+            f.leave(next);
+          });
+          f.get(row).i32(DECLINED_BY_KERNEL).memory('i32.store8', states);
+        });
+        f.get(row).memory('i32.load8_u', states).i32(0).op('i32.ne').get(left).op('i32.add').set(left);
+        for (const [i, { rowBytes }] of matrices.entries()) f.bump(matrixRows[i]!, rowBytes);
+        f.bump(row, 1);
+      },
+      () => f.get(row, count).op('i32.lt_u'),
+    );
+    f.i32(0).get(left).memory('i32.store', this.#places.left);
+    return f.end();
+  }
+
+  /** p and end of the record; one that was cut inside a character is declined. */
+  #beginRecord(slow: Label): void {
+    const { f, p, end, shift, valued } = this.x;
+    const { records } = this.#places;
+    if (this.#valuedBy) f.i32(0).set(valued);
+    this.x.entry(3).memory('i32.load', records).get(shift).op('i32.add').set(p);
+    this.x.entry(3).memory('i32.load', records + 4).get(shift).op('i32.add').set(end); // biome-ignore format: one line
+    for (const at of [p, end]) f.get(at).memory('i32.load8_u').i32(0xc0).op('i32.and').i32(0x80).op('i32.eq').leaveIf(slow); // biome-ignore format: one line
+  }
+
+  /** Stores `value` as the row's number. */
+  storeNumber(model: FieldModel): void {
+    const { f, value, valued } = this.x;
+    this.#store(model, 'f64.store', () => f.get(value));
+    f.i32(1).set(valued);
+  }
+
+  storeMissingNumber(model: FieldModel): void {
+    this.#store(model, 'f64.store', () => this.x.f.f64(model.encoding?.missing ?? Number.NaN));
+  }
+
+  /** Stores what the word becomes whose slot was found. */
+  storeWord(model: FieldModel): void {
+    const { f, slot, valued } = this.x;
+    if (model.encoding) this.#store(model, 'f32.store', () => f.get(slot).memory('f32.load', WORD_FLOAT));
+    else this.#store(model, 'i32.store', () => f.get(slot).memory('i32.load', WORD_CODE));
+    if (this.#valuedBy === 'words') {
+      f.get(slot).memory('i32.load', WORD_CODE).i32(MISSING).op('i32.ne').get(valued).op('i32.or').set(valued);
+    }
+  }
+
+  /** Notes p..q-1 wherever the field's text is wanted. */
+  storeSpans({ spans }: RowField): void {
+    const { p, q } = this.x;
+    for (const to of spans) {
+      this.x.entry(3).get(p).memory('i32.store', to);
+      this.x.entry(3).get(q).memory('i32.store', to + 4); // biome-ignore format: one line
+    }
+  }
+
+  /** Stores the row's cell of a column: what `cell` leaves on the stack. */
+  #store({ at, encoding }: FieldModel, op: Store, cell: () => void): void {
+    const { f, matrixRows } = this.x;
+    if (!encoding) {
+      this.x.entry(op === 'f64.store' ? 3 : 2);
+      cell();
+      f.memory(op, at!);
+      return;
+    }
+    for (const { input, column } of encoding.places) {
+      f.get(matrixRows[input]!);
+      cell();
+      if (op === 'f64.store') f.op('f32.demote_f64');
+      f.memory('f32.store', this.#places.matrices[input]!.at + column * 4);
+    }
+  }
+}

@@ -1,0 +1,253 @@
+// Plain elements of a JSON array, found where they lie in shared memory, 64 bytes at a time.
+import { LF, QUOTE } from '../../core/ascii.ts';
+import { type Local, WasmFunction } from '../../wasm/function.ts';
+import { assemble } from '../../wasm/module.ts';
+import type { RecordList } from './record-scanner.ts';
+
+/** Elements that are listed at once. */
+const ELEMENTS = 2048;
+/** First byte, one past the last, line feeds before. */
+const ENTRY = 12;
+/** Bytes of memory that are written to: where it stopped and how many elements there are, then the elements. */
+export const ELEMENT_SCRATCH = 64 + ELEMENTS * ENTRY;
+
+const BACKSLASH = 92;
+const COMMA = 44;
+const OPEN = 0x7b;
+const CLOSE = 0x7d;
+/** What tells `{` from `[`, and `}` from `]`. */
+const BRACKET = 0x20;
+/** Every other bit. */
+const ODD = 0xaaaa_aaaa_aaaa_aaaan;
+
+/** What an element may be. */
+export interface ElementLimits {
+  bytes: number;
+  depth: number;
+}
+
+/**
+ * An element is plain if it is an object or an array that closes, no deeper and no longer than allowed, without a backslash outside
+ * of strings, and if a comma and white space are all there is between it and the one before. Any other is declined: the scanner
+ * reads it. As in simdjson (Langdale and Lemire, "Parsing gigabytes of JSON per second", VLDB J. 28, 2019), bits stand
+ * for 64 bytes; which are inside of strings is the prefix sum of the quotes that no backslash escapes.
+ */
+export class ElementKernel {
+  /** One past the last element that was listed; in bytes from `at`, as everything. */
+  next = 0;
+  readonly #run: (from: number, to: number, at: number) => void;
+  readonly #results: Int32Array;
+  readonly #entries: Int32Array;
+
+  /** `scratch`: ELEMENT_SCRATCH bytes of the memory that are nobody else's. */
+  constructor(memory: WebAssembly.Memory, scratch: number, limits: ElementLimits) {
+    const module = new WebAssembly.Module(assemble('element-kernel', [elementsFunction(limits)], { shared: true }));
+    const { exports } = new WebAssembly.Instance(module, { env: { memory } });
+    this.#run = (from, to, at) => exports.elements!(from, to, at, scratch);
+    this.#results = new Int32Array(memory.buffer, scratch, 3);
+    this.#entries = new Int32Array(memory.buffer, scratch + 64, (ELEMENTS * ENTRY) / 4);
+  }
+
+  /**
+   * Lists plain elements of bytes `from`..`to - 1` behind address `at`, of which the first begins at `from`, on line `line`. Gives the
+   * line where it stopped; `next` is `from` if there are none.
+   */
+  find(from: number, to: number, at: number, line: number, records: RecordList): number {
+    this.#run(at + from, at + to, at);
+    const [count, next] = this.#results as unknown as [number, number, number];
+    records.addElements(this.#entries, count, line);
+    this.next = next;
+    return line + this.#results[2]!;
+  }
+}
+
+/** The function in the making: its locals, and the steps that it is made of. */
+class Elements {
+  readonly f = new WasmFunction('elements', { from: 'i32', to: 'i32', at: 'i32', scratch: 'i32' });
+  /** Place of the 64 bytes at hand. */
+  readonly p = this.f.local('i32', 'p');
+  readonly start = this.f.local('i32', 'start');
+  /** One past the last element listed, and the line feeds before that. */
+  readonly end = this.f.local('i32', 'end');
+  readonly endLine = this.f.local('i32', 'endLine');
+  /** Line feeds before the element at hand, and before the bytes at hand. */
+  readonly line = this.f.local('i32', 'line');
+  readonly lines = this.f.local('i32', 'lines');
+  readonly out = this.f.local('i32', 'out');
+  readonly depth = this.f.local('i32', 'depth');
+  /** Place of a brace or bracket. */
+  readonly k = this.f.local('i32', 'k');
+  readonly q = this.f.local('i32', 'q');
+  readonly c = this.f.local('i32', 'c');
+  readonly commas = this.f.local('i32', 'commas');
+  // A bit a byte.
+  readonly quotes = this.f.local('i64', 'quotes');
+  readonly slashes = this.f.local('i64', 'slashes');
+  readonly opens = this.f.local('i64', 'opens');
+  readonly braces = this.f.local('i64', 'braces');
+  readonly breaks = this.f.local('i64', 'breaks');
+  readonly inside = this.f.local('i64', 'inside');
+  readonly escapes = this.f.local('i64', 'escapes');
+  readonly escaped = this.f.local('i64', 'escaped');
+  /** All ones if the byte before is inside of a string; 1 if the first byte is escaped. */
+  readonly carry = this.f.local('i64', 'carry');
+  readonly next = this.f.local('i64', 'next');
+  readonly vectors = [0, 1, 2, 3].map((i) => this.f.local('v128', `bytes${i}`));
+  readonly folded = [0, 1, 2, 3].map((i) => this.f.local('v128', `folded${i}`));
+
+  /** to = which of the bytes of the vectors are this one. */
+  which(vectors: readonly Local[], byte: number, to: Local): void {
+    const { f } = this;
+    for (const [i, vector] of vectors.entries()) {
+      f.get(vector).bytes(byte).op('i8x16.eq', 'i8x16.bitmask', 'i64.extend_i32_u');
+      if (i > 0) f.i64(BigInt(16 * i)).op('i64.shl', 'i64.or');
+    }
+    f.set(to);
+  }
+
+  /** Looks at 64 bytes; those behind the end are none. */
+  look(): void {
+    const { f, p, vectors, folded, quotes, slashes, opens, braces, breaks, inside } = this;
+    const { to } = f.params;
+    for (const [i, vector] of vectors.entries()) {
+      f.get(p).memory('v128.load', 16 * i).tee(vector).bytes(BRACKET).op('v128.or').set(folded[i]!); // biome-ignore format: one line
+    }
+    this.which(vectors, QUOTE, quotes);
+    this.which(vectors, BACKSLASH, slashes);
+    this.which(vectors, LF, breaks);
+    this.which(folded, OPEN, opens);
+    this.which(folded, CLOSE, braces);
+    f.get(opens, braces).op('i64.or').set(braces);
+    f.get(to, p).op('i32.sub').i32(64).op('i32.lt_u');
+    f.when(() => {
+      f.i64(1n).get(to, p).op('i32.sub', 'i64.extend_i32_u', 'i64.shl').i64(1n).op('i64.sub').set(inside);
+      for (const bits of [quotes, slashes, braces, breaks]) f.get(bits, inside).op('i64.and').set(bits);
+    });
+  }
+
+  /** Takes escaped quotes off: a backslash that is not escaped itself escapes the byte behind it. */
+  unescape(): void {
+    const { f, slashes, next, escapes, escaped, quotes } = this;
+    f.get(slashes, next).op('i64.or').i64(0n).op('i64.ne');
+    f.when(() => {
+      f.get(slashes).get(next).i64(-1n).op('i64.xor', 'i64.and').set(escapes);
+      f.get(escapes).i64(1n).op('i64.shl').i64(ODD).op('i64.or').get(escapes).op('i64.sub').i64(ODD).op('i64.xor');
+      f.tee(escapes).get(slashes, next).op('i64.or', 'i64.xor').set(escaped);
+      f.get(escapes, slashes).op('i64.and').i64(63n).op('i64.shr_u').set(next);
+      f.get(quotes).get(escaped).i64(-1n).op('i64.xor', 'i64.and').set(quotes);
+    });
+  }
+
+  /** inside = bytes from a quote that opens a string to before the one that closes it. */
+  findStrings(): void {
+    const { f, quotes, inside, carry } = this;
+    f.get(quotes).set(inside);
+    for (const n of [1n, 2n, 4n, 8n, 16n, 32n]) f.get(inside, inside).i64(n).op('i64.shl', 'i64.xor').set(inside);
+    f.get(inside, carry).op('i64.xor').set(inside);
+    f.i64(0n).get(inside).i64(63n).op('i64.shr_u', 'i64.sub').set(carry);
+  }
+
+  /** Gives how many of the `breaks` lie before the brace at hand. */
+  breaksBefore(): void {
+    const { f, k, p, breaks } = this;
+    f.get(breaks).i64(1n).get(k, p).op('i32.sub', 'i64.extend_i32_u', 'i64.shl').i64(1n).op('i64.sub', 'i64.and');
+    f.op('i64.popcnt', 'i32.wrap_i64');
+  }
+}
+
+/**
+ * elements(from, to, at, scratch): writes how many elements, where the last one ends and the line feeds before that; then start, end,
+ * and line feeds before each element.
+ */
+function elementsFunction(limits: ElementLimits): WasmFunction {
+  const x = new Elements();
+  const { f, p, start, end, endLine, line, lines, out, depth, k, braces, opens, inside, slashes, breaks } = x;
+  const { from, to, at, scratch } = f.params;
+  f.get(from).tee(p).set(end).get(scratch).set(out);
+  f.block('done', (done) => {
+    f.repeat(
+      () => {
+        f.get(p, to).op('i32.ge_u').leaveIf(done);
+        x.look();
+        x.unescape();
+        x.findStrings();
+        f.get(inside).i64(-1n).op('i64.xor').tee(inside).get(slashes).op('i64.and').i64(0n).op('i64.ne').leaveIf(done);
+        f.get(braces, inside).op('i64.and').set(braces);
+        f.block('looked', (looked) => {
+          f.repeat(
+            () => {
+              f.get(braces).i64(0n).op('i64.ne', 'i32.eqz').leaveIf(looked);
+              f.get(p).get(braces).op('i64.ctz', 'i32.wrap_i64', 'i32.add').set(k);
+              f.get(opens).get(k, p).op('i32.sub', 'i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1);
+              f.op('i32.and').when(
+                () => {
+                  f.get(depth).op('i32.eqz');
+                  f.when(() => {
+                    betweenElements(x, () => f.leave(done));
+                    f.get(lines);
+                    x.breaksBefore();
+                    f.op('i32.add').set(line).get(k).set(start);
+                  });
+                  f.bump(depth, 1).get(depth).i32(limits.depth).op('i32.gt_u').leaveIf(done);
+                },
+                () => {
+                  f.get(depth).op('i32.eqz').leaveIf(done);
+                  f.bump(depth, -1).get(depth).op('i32.eqz');
+                  f.when(() => {
+                    f.get(k).i32(1).op('i32.add').get(start).op('i32.sub').i32(limits.bytes).op('i32.gt_u').leaveIf(done); // biome-ignore format: one line
+                    f.get(k).i32(1).op('i32.add').set(end).get(lines);
+                    x.breaksBefore();
+                    f.op('i32.add').set(endLine);
+                    f.get(out, start, at).op('i32.sub').memory('i32.store', 64);
+                    f.get(out, end, at).op('i32.sub').memory('i32.store', 68);
+                    f.get(out, line).memory('i32.store', 72).bump(out, ENTRY);
+                    f.get(out, scratch).op('i32.sub').i32(ELEMENTS * ENTRY).op('i32.eq').leaveIf(done); // biome-ignore format: one line
+                  });
+                },
+              );
+              f.get(braces).i64(1n).op('i64.sub').get(braces).op('i64.and').set(braces);
+            },
+            () => f.i32(1),
+          );
+        });
+        f.get(lines, breaks).op('i64.popcnt', 'i32.wrap_i64', 'i32.add').set(lines).bump(p, 64);
+      },
+      () => f.i32(1),
+    );
+  });
+  f.get(scratch, out, scratch).op('i32.sub').i32(ENTRY).op('i32.div_u').memory('i32.store');
+  f.get(scratch, end, at).op('i32.sub').memory('i32.store', 4);
+  f.get(scratch, endLine).memory('i32.store', 8);
+  return f.end();
+}
+
+/** Declines what does not stand behind one comma, and white space: from the end of the element before, if there is one, to k. */
+function betweenElements({ f, k, q, end, c, commas }: Elements, decline: () => void): void {
+  f.get(k, f.params.from).op('i32.ne');
+  f.when(() => {
+    f.get(end).set(q).i32(0).set(commas);
+    f.block('between', (between) => {
+      f.repeat(
+        () => {
+          f.get(q, k).op('i32.ge_u').leaveIf(between);
+          f.get(q).memory('i32.load8_u').tee(c).i32(COMMA).op('i32.eq');
+          f.when(
+            () => f.bump(commas, 1),
+            () => {
+              // 1 << c of white space: tab, line feed, carriage return; a blank is the 33rd bit.
+              f.get(c).i32(32).op('i32.gt_u');
+              f.when(decline);
+              f.i64(0x1_0000_2600n).get(c).op('i64.extend_i32_u', 'i64.shr_u', 'i32.wrap_i64').i32(1).op('i32.and');
+              f.op('i32.eqz');
+              f.when(decline);
+            },
+          );
+          f.bump(q, 1);
+        },
+        () => f.i32(1),
+      );
+    });
+    f.get(commas).i32(1).op('i32.ne');
+    f.when(decline);
+  });
+}
