@@ -56,6 +56,8 @@ export default defineConfig(({ mode }) => {
             name: 'engine',
             include: files,
             exclude: [...BROKERS, ...ALONE],
+            // Processes that they wait for leave room for a third.
+            maxWorkers: 3,
             sequence: { groupOrder: 0 },
           },
         },

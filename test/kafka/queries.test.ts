@@ -28,7 +28,9 @@ const EMPTY: Readonly<Record<string, string>> = {
   'Pipeline: Transactions given up': 'none is',
   'Pipeline: Takeovers and restarts': 'restarts and resets are of failures',
   'Model & drift: Interpretations left out': 'all effects add up',
+  'Model & drift: Asked for effects': 'the effects of its model are computed without asking it',
   'Nightly: Slack': 'the run has no deadline',
+  'Nightly: Interpretations done': 'the run has no interpretation',
 };
 const isDeclared = (at: string): boolean => Object.keys(EMPTY).some((name) => at.startsWith(name));
 

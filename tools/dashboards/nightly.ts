@@ -23,6 +23,7 @@ export const NIGHTLY: DashboardSpec = {
       { title: 'Slack over time', description: 'How much room each night had.', kind: 'lines', unit: 's', thresholds: ['red', [0, 'yellow'], [1800, 'green']], queries: [line(`min by (pipeline) (sluice_run_deadline_slack_seconds{${HERE}})`, '{{pipeline}}')] },
       { title: 'Waiting for', description: 'While it runs: what it waits for. Source is the disk or the network that gives, sink the one that takes.', kind: 'stacked', unit: 'none', min: 0, thresholds: NEUTRAL, queries: [line(`sum by (pipeline, for) (rate(sluice_wait_seconds_total{${HERE}}[$__rate_interval]))`, '{{pipeline}}: {{for}}')] },
       { title: 'Throughput', description: 'Rows a second of the last run.', kind: 'lines', unit: 'rowsps', min: 0, thresholds: NEUTRAL, queries: [line(`sum by (pipeline) (sluice_run_rows{${HERE}}) / on (pipeline) (max by (pipeline) (sluice_run_last_duration_seconds{${HERE}}) > 0)`, '{{pipeline}}')] },
+      { title: 'Interpretations done', description: 'While a run with interpretation goes on: how much of its work is done, which takes longer than its rows let expect.', kind: 'lines', unit: 'percentunit', min: 0, thresholds: NEUTRAL, queries: [line(`min by (pipeline) (sluice_interpretation_done_ratio{${HERE}})`, '{{pipeline}}')] },
     ],
   },
 }; // biome-ignore format: a table

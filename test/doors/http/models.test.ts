@@ -115,10 +115,8 @@ describe('aliases', () => {
     });
     expect((await put('2')).json).toMatchObject({ from: '1', to: '2' });
     expect((await put('9')).status).toBe(404);
-    expect((await service.call('DELETE', '/api/v1/models/credit/aliases/champion')).json).toMatchObject({
-      from: '2',
-      to: null,
-    });
+    const removal = await service.call('DELETE', '/api/v1/models/credit/aliases/champion?reason=it%20drifted');
+    expect(removal.json).toMatchObject({ from: '2', to: null, why: 'it drifted' });
     const { json } = await service.call('GET', '/api/v1/models/credit/aliases');
     expect(json.aliases).toEqual({});
     expect(json.history[0].why).toBe('the board agreed');

@@ -39,6 +39,15 @@ const register: Json = {
   },
 };
 
+const REASON = { type: 'string', description: 'Kept in the history, with the name of the API key' } as const;
+
+/** Of the removal of an alias. */
+export const REMOVAL_QUERY = {
+  type: 'object',
+  additionalProperties: false,
+  properties: { reason: REASON },
+} as const;
+
 const ALIAS_BODY = {
   required: true,
   content: jsonContent({
@@ -46,7 +55,7 @@ const ALIAS_BODY = {
     required: ['version'],
     properties: {
       version: { type: ['string', 'integer'] },
-      reason: { type: 'string', description: 'Kept in the history, with the name of the API key' },
+      reason: REASON,
     },
   }),
 };
@@ -65,7 +74,10 @@ export function modelOperations(): Json {
         ...modelOperation('Points an alias to a version (scope models:write)', 'AliasMove', moved, alias),
         requestBody: ALIAS_BODY,
       },
-      delete: modelOperation('Removes an alias (scope models:write)', 'AliasMove', moved, alias),
+      delete: modelOperation('Removes an alias (scope models:write)', 'AliasMove', moved, [
+        ...alias,
+        { name: 'reason', in: 'query', schema: REASON },
+      ]),
     },
     '/api/v1/models/{ref}/drift': {
       get: modelOperation('How scores and columns are distributed against the training', 'Drift', found, [

@@ -1,4 +1,5 @@
 // Packages uploaded and aliases moved over HTTP, for keys with the scope models:write.
+
 import { createWriteStream } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -12,6 +13,7 @@ import type { Registry } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
 import { tryPackage } from '../../../onboarding/verify.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import { REMOVAL_QUERY } from '../openapi/model-operations.ts';
 import { DigestCheck } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
 import { openBody } from '../wire/request-body.ts';
@@ -60,20 +62,25 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       assertMayUse(request, id);
       const { version, reason } = await readMove(request, config);
       await tryPackage(await registry.resolve(`${id}:${version}`));
-      const by = { who: request.apiKey!.name, ...(reason === undefined ? {} : { why: reason }) };
-      return registry.moveAlias(id, alias, version, by);
+      return registry.moveAlias(id, alias, version, mover(request, reason));
     },
   );
-  app.delete<AliasPath>(
+  app.delete<AliasPath & { Querystring: { reason?: string } }>(
     '/api/v1/models/:ref/aliases/:alias',
-    { config: { scope: 'models:write' } },
+    { config: { scope: 'models:write' }, schema: { querystring: REMOVAL_QUERY } },
     async (request): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
-      return registry.moveAlias(id, alias, null, request.apiKey!.name);
+      return registry.moveAlias(id, alias, null, mover(request, request.query.reason));
     },
   );
 }
+
+/** Who moves an alias, and why if that is said. */
+const mover = ({ apiKey }: FastifyRequest, reason: string | undefined) => ({
+  who: apiKey!.name,
+  ...(reason === undefined ? {} : { why: reason }),
+});
 
 /** Writes the file parts of a multipart body into the folder, under their file names. */
 async function receive(request: FastifyRequest, folder: string, maxBytes: number): Promise<void> {
