@@ -5,7 +5,7 @@ import type { RecordFormatName } from '../core/file-format.ts';
 import type { Tally } from '../engine/counts.ts';
 import { PREDICTION_FIELDS } from '../io/format/prediction-fields.ts';
 import { readSecret, tlsOf } from '../kafka/client/connection.ts';
-import type { PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
+import type { ParsedPrediction, PredictionSchemaOptions } from '../kafka/schemas/prediction-schema.ts';
 import { SchemaRegistry, type SchemaType } from '../kafka/schemas/schema-registry.ts';
 import {
   type Decoded,
@@ -20,8 +20,11 @@ import type { RecordAnswer, RecordScorer, ScoredRecords } from './record-scorer.
 export interface RecordFormat {
   /** Scores values in the format of the source. */
   score(scorer: RecordScorer, values: readonly (Buffer | null)[]): Promise<ScoredRecords>;
-  /** A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; default: its main one. */
-  encode(json: Buffer, topic?: string): Buffer;
+  /**
+   * A prediction (JSON) in the format of the sink, as `topic` (one of the sink's) carries it; undefined: its main one. `parsed`: what
+   * `parsePrediction` gave of it, so that it is not read twice.
+   */
+  encode(json: Buffer, topic?: string, parsed?: ParsedPrediction): Buffer;
 }
 
 type Coded = Exclude<RecordFormatName, 'json'>;
@@ -49,7 +52,7 @@ export async function recordFormat(
     for (const topic of topicsOf(sink)) {
       encoders.set(topic, await openEncoder(sink.format, registry, predictionSchemaOf(spec, topic)));
     }
-    encode = (json, topic = sink.topic) => encoders.get(topic)!.encode(json);
+    encode = (json, topic = sink.topic, parsed) => encoders.get(topic)!.encode(json, parsed);
   }
   return { score, encode };
 }

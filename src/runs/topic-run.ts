@@ -14,6 +14,7 @@ import type { KafkaObserver } from '../kafka/observer.ts';
 import { TransactionalProcessor } from '../kafka/processor.ts';
 import type { ProcessorOptions } from '../kafka/processor-options.ts';
 import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-letters.ts';
+import { type ParsedPrediction, parsePrediction } from '../kafka/schemas/prediction-schema.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -326,8 +327,9 @@ class TopicRun {
       Buffer.from(
         JSON.stringify({ modelId: manifest.id, modelVersion: String(manifest.version), error: answer.error }),
       );
-    const topic = this.#routes.size > 0 ? this.#routes.get(decisionOf(value)) : undefined;
-    return this.#outgoing(record, this.#format.encode(value, topic), marks, topic);
+    const parsed = this.#routes.size > 0 ? parsePrediction(value) : undefined;
+    const topic = parsed && this.#routes.get(decisionOf(parsed));
+    return this.#outgoing(record, this.#format.encode(value, topic, parsed), marks, topic);
   }
 
   /** Wherever a prediction of this key may be. */
@@ -356,8 +358,7 @@ class TopicRun {
 }
 
 /** The decision of a prediction; an empty text where it has none. */
-const decisionOf = (json: Buffer): string =>
-  (JSON.parse(json.toString('utf8')) as { decision?: string }).decision ?? '';
+const decisionOf = ({ decision }: ParsedPrediction): string => (decision as string | undefined) ?? '';
 
 /** The error that ends a topic run with `on_invalid: fail`. */
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>

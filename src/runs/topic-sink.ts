@@ -2,14 +2,16 @@
 import type { KafkaSink } from '../config/pipeline-schema.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { OutgoingRecord, RecordHeaders } from '../kafka/client/records.ts';
+import { parsePrediction } from '../kafka/schemas/prediction-schema.ts';
 import { TopicWriter } from '../kafka/topic-writer.ts';
 import type { OpenSink } from './endpoints.ts';
+import type { RecordFormat } from './record-format.ts';
 
 export interface TopicSinkOptions {
   connection: KafkaConnection;
   sink: KafkaSink;
   /** A prediction (JSON) in the format of the topic. */
-  encode: (json: Buffer) => Buffer;
+  encode: RecordFormat['encode'];
   /** Of every record. */
   headers?: RecordHeaders;
 }
@@ -33,7 +35,7 @@ export async function openTopicSink({ connection, sink, encode, headers = {} }: 
     async write(bytes) {
       const records = lines
         .take(bytes)
-        .map((line): OutgoingRecord => ({ key: keyOf(line, sink.key), value: encode(line), headers }));
+        .map((line): OutgoingRecord => ({ ...recordOf(line, sink.key, encode), headers }));
       bytesWritten += bytes.length;
       if (records.length > 0) await writer.write(records);
     },
@@ -67,9 +69,18 @@ export class LineSplitter {
   }
 }
 
-/** Key of a record: the text of a passthrough column; null: no column is configured, or the row has no value. */
-export function keyOf(line: Buffer, column: string | undefined): Buffer | null {
-  if (column === undefined) return null;
-  const found: unknown = (JSON.parse(line.toString('utf8')) as Record<string, unknown>)[column];
-  return found === undefined || found === null ? null : Buffer.from(String(found));
+/**
+ * Key and value of a line. The key is the text of a passthrough column, a number with all its digits; null: no column is configured, or
+ * the row has no value.
+ */
+export function recordOf(
+  line: Buffer,
+  column: string | undefined,
+  encode: RecordFormat['encode'],
+): { key: Buffer | null; value: Buffer } {
+  if (column === undefined) return { key: null, value: encode(line) };
+  const parsed = parsePrediction(line);
+  const found = parsed[column];
+  const key = found === undefined || found === null ? null : Buffer.from(String(found));
+  return { key, value: encode(line, undefined, parsed) };
 }

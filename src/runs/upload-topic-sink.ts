@@ -6,7 +6,7 @@ import type { OutgoingRecord } from '../kafka/client/records.ts';
 import { SendPlanner } from '../kafka/send-plan.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import type { OpenSink } from './endpoints.ts';
-import { keyOf, LineSplitter, type TopicSinkOptions } from './topic-sink.ts';
+import { LineSplitter, recordOf, type TopicSinkOptions } from './topic-sink.ts';
 
 export interface UploadTopicSinkOptions extends TopicSinkOptions {
   /** The upload: the same id never writes a line twice, whatever process uses it. */
@@ -85,7 +85,7 @@ export async function openUploadTopicSink(options: UploadTopicSinkOptions): Prom
       for (const line of lines.take(bytes)) {
         if (++seen <= done) continue;
         bytesWritten += line.length;
-        held.push({ key: keyOf(line, sink.key), value: encode(line), headers });
+        held.push({ ...recordOf(line, sink.key, encode), headers });
         if (held.length >= transactionRows) await write();
       }
     },

@@ -9,6 +9,7 @@ import {
   isNothing,
   MODEL_KEYS,
   NAMESPACE,
+  type ParsedPrediction,
   PredictionParts,
   type PredictionSchemaOptions,
   parsePrediction,
@@ -89,7 +90,7 @@ export class AvscEncoder {
   }
 
   /** @throws Error a value does not fit its field */
-  encode(p: Readonly<Record<string, unknown>>): Buffer {
+  encode(p: ParsedPrediction): Buffer {
     const record: Record<string, unknown> = { passthrough: null };
     for (const key of MODEL_KEYS) record[key] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) record[key] = isNothing(p[key]) ? null : KINDS[kind].of(p[key]);
@@ -112,15 +113,14 @@ class AvroEncoder implements ValueEncoder {
     this.#reference = new AvscEncoder(schema, this.#parts);
   }
 
-  encode(json: Buffer): Buffer {
-    const p = parsePrediction(json);
+  encode(json: Buffer, p = parsePrediction(json)): Buffer {
     this.#writer.begin(this.#head);
     if (this.#written(p)) return this.#writer.taken();
     return Buffer.concat([this.#head, this.#reference.encode(p)]);
   }
 
   /** The record in the order of the schema; false: a value is not what its field says, and what was written is worth nothing. */
-  #written(p: Readonly<Record<string, unknown>>): boolean {
+  #written(p: ParsedPrediction): boolean {
     const to = this.#writer;
     for (const key of MODEL_KEYS) {
       const value = p[key] ?? '';

@@ -73,7 +73,9 @@ export function passthroughFields({ passthrough, fields }: PredictionSchemaOptio
 /** A value passed through, by its type in JSON; objects and lists as their JSON. */
 export type Passed = { boolean: boolean } | { long: number | string } | { double: number } | { string: string };
 
+/** What a long may have, and any whole number. */
 const WHOLE = /^-?\d{1,19}$/;
+const DIGITS = /^-?\d+$/;
 const LONG_MIN = -(2n ** 63n);
 const LONG_MAX = 2n ** 63n - 1n;
 
@@ -98,6 +100,9 @@ class ExactNumber {
   constructor(text: string) {
     this.text = text;
   }
+  toString(): string {
+    return this.text;
+  }
   toJSON(): unknown {
     return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(this.text);
   }
@@ -112,15 +117,17 @@ export const asDoubles = (values: unknown): unknown =>
 
 const MANY_DIGITS = /\d{16}/;
 
-/** A prediction as JSON.parse gives it, but for whole numbers beyond 2^53, which keep their digits. */
-export function parsePrediction(json: Buffer): Record<string, unknown> {
+/** A prediction as JSON.parse gives it, but for whole numbers beyond 2^53, which keep their digits (`String` of them gives these). */
+export type ParsedPrediction = Readonly<Record<string, unknown>>;
+
+export function parsePrediction(json: Buffer): ParsedPrediction {
   const text = json.toString('utf8');
   if (!MANY_DIGITS.test(text)) return JSON.parse(text);
   const exact = (_key: string, value: unknown, context: { source?: string }): unknown =>
-    typeof value === 'number' && !Number.isSafeInteger(value) && WHOLE.test(context.source ?? '')
+    typeof value === 'number' && !Number.isSafeInteger(value) && DIGITS.test(context.source ?? '')
       ? new ExactNumber(context.source!)
       : value;
-  return (JSON.parse as (text: string, reviver: typeof exact) => Record<string, unknown>)(text, exact);
+  return (JSON.parse as (text: string, reviver: typeof exact) => ParsedPrediction)(text, exact);
 }
 
 /** A prediction as every encoder takes it apart: its fields, the columns that are named, and all others. */
@@ -137,7 +144,7 @@ export class PredictionParts {
   }
 
   /** Members of a prediction that are neither a field nor a named column. */
-  rest(prediction: Readonly<Record<string, unknown>>): [column: string, value: unknown][] {
+  rest(prediction: ParsedPrediction): [column: string, value: unknown][] {
     const rest: [string, unknown][] = [];
     for (const key of Object.keys(prediction)) if (!this.#known.has(key)) rest.push([key, prediction[key]]);
     return rest;

@@ -91,8 +91,7 @@ class ProtobufEncoder implements ValueEncoder {
     this.#head = Buffer.concat([headOf(id), FIRST_MESSAGE]);
   }
 
-  encode(json: Buffer): Buffer {
-    const p = parsePrediction(json);
+  encode(json: Buffer, p = parsePrediction(json)): Buffer {
     const message: Record<string, unknown> = {};
     for (const key of MODEL_KEYS) message[snake(key)] = p[key] ?? '';
     for (const { key, kind } of this.#parts.fields) {
