@@ -23,6 +23,7 @@ import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { addModelWrites } from './routes/model-writes.ts';
 import { addModelRoutes } from './routes/models.ts';
+import { addOpenInference } from './routes/open-inference.ts';
 import type { PredictServices } from './routes/predict.ts';
 import { addPredictRoutes } from './routes/predict-routes.ts';
 import { addServiceRoutes } from './routes/service-routes.ts';
@@ -41,6 +42,8 @@ declare module 'fastify' {
     scope?: Scope;
     /** Of the process: answered to whoever asks, also where everything else has to come through a proxy. */
     health?: boolean;
+    /** Of the Open Inference Protocol, whose clients look for `error` in what is refused. */
+    openInference?: boolean;
   }
 }
 
@@ -107,7 +110,9 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
-  addServiceRoutes(app, { services, ready: () => state.ready && state.kept.ready });
+  const canAnswer = () => state.ready && state.kept.ready;
+  addServiceRoutes(app, { services, ready: canAnswer });
+  addOpenInference(app, { services, ready: canAnswer });
   refuseOtherMethods(app, methods);
   await app.ready();
   return { app, state, busy: () => admission.inside };

@@ -1,6 +1,7 @@
 // The OpenAPI 3.1 document, made of the schemas that the routes check with.
 import { VERSION } from '../../../core/version.ts';
 import { DRIFT } from './drift-schemas.ts';
+import { inferenceOperations } from './inference-operations.ts';
 import { jobOperations } from './job-operations.ts';
 import { modelOperations } from './model-operations.ts';
 import type { Json } from './operation-parts.ts';
@@ -19,7 +20,13 @@ export function openApi(): Json {
       license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
     },
     security: [{ apiKey: [] }],
-    paths: { ...scoringOperations(), ...modelOperations(), ...jobOperations(), ...serviceOperations() },
+    paths: {
+      ...scoringOperations(),
+      ...modelOperations(),
+      ...jobOperations(),
+      ...inferenceOperations(),
+      ...serviceOperations(),
+    },
     components: {
       securitySchemes: {
         apiKey: {

@@ -28,6 +28,7 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     return { code, cut };
   }
   const { status, headers, body } = problemOf(fault, request.id);
+  if (request.routeOptions.config.openInference) body.error = body.detail;
   if (isWhole(request.raw)) reply.code(status).headers(headers).send(body);
   else sendEarly(request, reply, status, { ...(reply.getHeaders() as Record<string, string>), ...headers }, body);
   return { code, cut: false };
