@@ -38,6 +38,9 @@ export default defineConfig(({ mode }) => {
     hookTimeout: TEST_TIMEOUT_MS,
     expect: { poll: { timeout: PATIENCE_MS } },
     pool: 'forks' as const,
+    // Node strips types in WebAssembly that calls JavaScript. Where several threads do, V8 13.6 may crash when it compiles those calls anew
+    // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
+    execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
     // What is found out about a model is kept for all tests of one run, and by none for the next run.
     env: { SLUICE_TIER: tier, SLUICE_CACHE: KEPT_FOLDER },
     globalSetup: 'test/support/kept-folder.ts',

@@ -2,6 +2,7 @@
 // The program: makes Node keep the compiled code of its modules, starts what takes long, then runs the command line.
 import { enableCompileCache } from 'node:module';
 import path from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { cacheFolder } from './core/cache-folder.ts';
 import { VERSION } from './core/version.ts';
 
@@ -17,6 +18,9 @@ function codeFolder(): string | undefined {
     return undefined;
   }
 }
+
+// In a checkout every thread strips types, in WebAssembly that calls JavaScript: V8 13.6 may crash where several threads compile those calls anew.
+if (import.meta.url.endsWith('.ts')) setFlagsFromString('--wasm-wrapper-tiering-budget=1000000000');
 
 /** Keeps the compiled code of modules, and starts what takes long. */
 async function prepare(): Promise<void> {
