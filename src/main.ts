@@ -30,7 +30,8 @@ async function prepare(): Promise<void> {
     // For the processes this one starts.
     process.env.NODE_COMPILE_CACHE = folder;
   }
-  if (!['score', 'run'].includes(process.argv[2] ?? '') || process.argv.includes('onnxruntime')) return;
+  const [, , command = '', ...words] = process.argv;
+  if (!['score', 'run'].includes(command) || words.some((w) => ['onnxruntime', '--help', '-h'].includes(w))) return;
   // Judging a model needs a second process, whose start takes as long as what this one loads until then.
   const { mayBeKept } = await import('./inference/sandbox/kept-verdicts.ts');
   if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();

@@ -71,6 +71,9 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
   ];
 }
 
+/** The same of a package. */
+export const answerColumnsOf = (manifest: Manifest): PredictionColumn[] => answerColumns(new Interpreter(manifest));
+
 export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'message'].map((part) => ({
   name: `error_${part}`,
   kind: 'text',

@@ -139,7 +139,9 @@ async function scored(
       onPart: refuseOutcome,
       sink: {
         output: { format: 'ndjson', delimiter: '\t' },
-        write: async (bytes) => void out.push(Buffer.from(bytes)),
+        write: async (bytes) => {
+          out.push(Buffer.from(bytes));
+        },
         commit: async () => {},
         abort: async () => {},
       },

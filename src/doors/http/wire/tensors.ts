@@ -1,10 +1,9 @@
 // Tensors of the Open Inference Protocol (V2, JSON) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
 import { SluiceError } from '../../../core/errors.ts';
-import { Interpreter } from '../../../inference/evaluate/prediction.ts';
-import { answerColumns, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
+import { answerColumnsOf, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
 
-export interface Tensor {
+export interface NamedTensor {
   name: string;
   shape: number[];
   datatype: string;
@@ -99,8 +98,8 @@ export function outputTensors(
   manifest: Manifest,
   wanted: readonly string[] | null,
   predictions: readonly PredictionJson[],
-): Tensor[] {
-  const all = answerColumns(new Interpreter(manifest));
+): NamedTensor[] {
+  const all = answerColumnsOf(manifest);
   const strange = wanted?.some((name) => !all.some((column) => column.name === name));
   if (strange) throw wrong(`the outputs of the model are ${all.map(({ name }) => name).join(', ')}`);
   return all
@@ -118,6 +117,6 @@ export function tensorMetadata(manifest: Manifest) {
   const shape = [-1];
   return {
     inputs: manifest.columns.map(({ name, kind }) => ({ name, datatype: COLUMN_DATATYPES[kind], shape })),
-    outputs: answerColumns(new Interpreter(manifest)).map(({ name, kind }) => ({ name, datatype: DATATYPES[kind], shape })), // biome-ignore format: one line
+    outputs: answerColumnsOf(manifest).map(({ name, kind }) => ({ name, datatype: DATATYPES[kind], shape })), // biome-ignore format: one line
   };
 }
