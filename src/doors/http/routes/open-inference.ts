@@ -9,9 +9,8 @@ import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { assertMayUse } from '../access/permissions.ts';
-import { openBody } from '../wire/request-body.ts';
 import { outputTensors, readInferRequest, tensorMetadata } from '../wire/tensors.ts';
-import { bodyOptions, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
+import { bodyOptions, inTurn, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
 
 /** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
 export const MOST_INFER_BYTES = 16 * 1024 * 1024;
@@ -75,43 +74,32 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
 
 /** Waits for its turn, as every predict request does. @throws SluiceError */
 async function infer(services: PredictServices, request: FastifyRequest, reply: FastifyReply, reference: string) {
-  const { host, admission, metrics } = services;
-  const gone = new AbortController();
-  const onClose = () => {
-    if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
-  };
-  reply.raw.on('close', onClose);
-  const place = admission.enter(request.apiKey!.name);
-  let hosted: HostedModel | null = null;
-  try {
-    const options = bodyOptions(services, request);
-    const maxBytes = Math.min(options.maxBytes, MOST_INFER_BYTES);
-    const maxExpandedBytes = Math.min(options.maxExpandedBytes, MOST_INFER_BYTES);
-    const body = await openBody(request, { ...options, maxBytes, maxExpandedBytes, whileIdle: place.idle });
-    const waitingSince = performance.now();
-    await place.begin(gone.signal);
-    metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
+  const options = bodyOptions(services, request);
+  const maxBytes = Math.min(options.maxBytes, MOST_INFER_BYTES);
+  const maxExpandedBytes = Math.min(options.maxExpandedBytes, MOST_INFER_BYTES);
+  const limited = { ...options, maxBytes, maxExpandedBytes };
+  return inTurn(services, request, reply, limited, async ({ body, place, signal }) => {
     const chunks: Buffer[] = [];
     for await (const chunk of body.chunks()) chunks.push(Buffer.from(chunk));
     const asked = readInferRequest(Buffer.concat(chunks));
-    hosted = await host.use(reference);
-    const { model } = hosted;
-    request.story.model = named(model.ref);
-    // Refused before anything is scored.
-    outputTensors(model.manifest, asked.wanted, []);
-    const predictions = await scored(services, request, { hosted, lines: asked.lines, signal: gone.signal });
-    place.finish();
-    return {
-      model_version: versionOf(model.manifest),
-      ...(asked.id === null ? {} : { id: asked.id }),
-      parameters: { package_sha256: model.sha256 },
-      outputs: outputTensors(model.manifest, asked.wanted, predictions),
-    };
-  } finally {
-    reply.raw.off('close', onClose);
-    hosted?.release();
-    place.leave();
-  }
+    const hosted = await services.host.use(reference);
+    try {
+      const { model } = hosted;
+      request.story.model = named(model.ref);
+      // Refused before anything is scored.
+      outputTensors(model.manifest, asked.wanted, []);
+      const predictions = await scored(services, request, { hosted, lines: asked.lines, signal });
+      place.finish();
+      return {
+        model_version: versionOf(model.manifest),
+        ...(asked.id === null ? {} : { id: asked.id }),
+        parameters: { package_sha256: model.sha256 },
+        outputs: outputTensors(model.manifest, asked.wanted, predictions),
+      };
+    } finally {
+      hosted.release();
+    }
+  });
 }
 
 /** A prediction for each line; the protocol has no place for a row without one, so an invalid row refuses the request. */

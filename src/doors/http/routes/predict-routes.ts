@@ -43,7 +43,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
             reply.header('preference-applied', 'respond-async');
             return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
           }
-          await predict(services, request, reply, format, request.apiKey!.name);
+          await predict(services, request, reply, format);
         },
       );
     }

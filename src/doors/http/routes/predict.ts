@@ -162,6 +162,40 @@ export function refuseNothingSent(
   throw new SluiceError('empty_input', 'the body holds no application; an empty one has Content-Length: 0');
 }
 
+/** A request whose turn it is. */
+export interface Turn {
+  body: RequestBody;
+  place: Admitted;
+  /** Aborted when the client is gone. */
+  signal: AbortSignal;
+}
+
+/** Opens the body of a request and waits until it is its turn. @throws SluiceError what `use` throws as well */
+export async function inTurn<T>(
+  { admission, metrics }: PredictServices,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: BodyOptions,
+  use: (turn: Turn) => Promise<T>,
+): Promise<T> {
+  const gone = new AbortController();
+  const onClose = () => {
+    if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
+  };
+  reply.raw.on('close', onClose);
+  const place = admission.enter(request.apiKey!.name);
+  try {
+    const body = await openBody(request, { ...options, whileIdle: place.idle });
+    const waitingSince = performance.now();
+    await place.begin(gone.signal);
+    metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
+    return await use({ body, place, signal: gone.signal });
+  } finally {
+    reply.raw.off('close', onClose);
+    place.leave();
+  }
+}
+
 /**
  * Answers one predict request on the raw socket. Errors before the head are thrown; after it the connection is cut.
  * @throws SluiceError
@@ -171,45 +205,26 @@ export async function predict(
   request: FastifyRequest,
   reply: FastifyReply,
   format: AnswerFormat,
-  keyName: string,
 ): Promise<void> {
-  const { host, admission, metrics } = services;
-  const gone = new AbortController();
-  const onClose = () => {
-    if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
-  };
-  reply.raw.on('close', onClose);
-  const place = admission.enter(keyName);
-  let hosted: HostedModel | null = null;
-  try {
-    const body = await openBody(request, { ...bodyOptions(services, request), whileIdle: place.idle });
-    const waitingSince = performance.now();
-    await place.begin(gone.signal);
-    metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
-    hosted = await host.use((request.query as PredictQuery).modelId);
+  const { host, metrics } = services;
+  await inTurn(services, request, reply, bodyOptions(services, request), async (turn) => {
+    const hosted = await host.use((request.query as PredictQuery).modelId);
     request.story.model = named(hosted.model.ref);
     metrics.uploads.inc();
     try {
-      await answerBody(services, { request, reply, format, body, hosted, place, signal: gone.signal });
+      await answerBody(services, { request, reply, format, hosted, ...turn });
     } finally {
       metrics.uploads.dec();
+      hosted.release();
     }
-  } finally {
-    reply.raw.off('close', onClose);
-    hosted?.release();
-    place.leave();
-  }
+  });
 }
 
-interface Asking {
+interface Asking extends Turn {
   request: FastifyRequest;
   reply: FastifyReply;
   format: AnswerFormat;
-  body: RequestBody;
   hosted: HostedModel;
-  place: Admitted;
-  /** Aborted when the client is gone. */
-  signal: AbortSignal;
 }
 
 async function answerBody(services: PredictServices, asking: Asking): Promise<void> {
