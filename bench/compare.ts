@@ -64,7 +64,7 @@ interface Task {
 /** @throws Error when the two do not score alike */
 async function pairsOf(two: readonly [Contender, Contender], { model, input, rows, rounds }: Task): Promise<Pair[]> {
   const file = (c: Contender) => path.join(folder(CACHE, 'outputs'), `compare-${c.name}.ndjson`);
-  const commands = two.map((c) => c.command(model, input, file(c))) as [Command, Command];
+  const commands = two.map((c) => c.command({ model }, input, file(c))) as [Command, Command];
   return inPairs(commands, rounds, measure, async (round, [a, b]) => {
     say(
       `round ${round + 1}/${rounds}  ${model}: ${two[0].name} ${a.seconds.toFixed(2)} s, ${two[1].name} ${b.seconds.toFixed(2)} s`,

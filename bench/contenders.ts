@@ -4,24 +4,41 @@ import path from 'node:path';
 import { BUNDLED, MODELS, NODE, PEERS, type Program, REGISTRY } from './prepare.ts';
 import type { Command } from './run.ts';
 
+/** One table scored with one model by all that take part. */
+export interface Case {
+  model: string;
+  rows: number;
+  /** With unseen categories, quoted values and long texts; clean ones have missing values only. */
+  odd: boolean;
+  /** Far more rows: only the fastest take part. */
+  large: boolean;
+}
+
 export interface Contender {
   name: string;
   /** What it is, for the page. */
   what: string;
-  takes: (model: string) => boolean;
-  command: (model: string, input: string, output: string) => Command;
+  takes: (one: Case) => boolean;
+  command: (one: Pick<Case, 'model'> & Partial<Case>, input: string, output: string) => Command;
 }
 
 const all = (): boolean => true;
 /** The peers do not know the package of the bundled model: it is measured alone, where nothing else is there. */
-const trained = (model: string): boolean => model !== BUNDLED;
+const trained = ({ model, odd, large }: Case): boolean => model !== BUNDLED && !odd && !large;
+const only = (model: string) => (one: Case) => one.model === model && !one.odd && !one.large;
 
-export function sluice(program: Program, name: string, what: string, options: readonly string[]): Contender {
+export function sluice(
+  program: Program,
+  name: string,
+  what: string,
+  options: readonly string[],
+  takes: Contender['takes'] = all,
+): Contender {
   return {
     name,
     what,
-    takes: all,
-    command: (model, input, output) => ({
+    takes,
+    command: ({ model }, input, output) => ({
       args: [
         ...program.sluice,
         'score',
@@ -44,7 +61,7 @@ function naive(name: string, how: string, options: readonly string[], takes = tr
     name,
     what: `what one writes first (\`bench/naive.ts\`): rows as objects, batches of 1,000, JSON.stringify a row${how}`,
     takes,
-    command: (model, input, output) => ({
+    command: ({ model }, input, output) => ({
       args: [
         NODE,
         path.join(import.meta.dirname, 'naive.ts'),
@@ -63,7 +80,7 @@ function peer(python: string, name: string, what: string, call: string, takes = 
     name,
     what,
     takes,
-    command: (model, input, output) => ({
+    command: ({ model, odd = false }, input, output) => ({
       args: [
         python,
         '-W',
@@ -79,33 +96,67 @@ function peer(python: string, name: string, what: string, call: string, takes = 
         input,
         '--output',
         output,
+        ...(odd ? ['--odd'] : []),
       ],
     }),
   };
 }
 
+/** Interpreters with the packages of the peers; those of the compilers want an older LLVM, and so a place of their own. */
+export interface Pythons {
+  python: string | null;
+  compiled: string | null;
+}
+
 /** The first is what all others are related to. */
-export function contenders(program: Program, python: string | null, cores: number): Contender[] {
+export function contenders(program: Program, { python, compiled }: Pythons, cores: number): Contender[] {
+  const clean = ({ odd, large }: Case): boolean => !odd && !large;
+  const workers = ['--workers', String(cores)];
+  const onnx = [...workers, '--evaluator', 'onnxruntime'];
   const list = [
-    sluice(program, 'sluice', `\`sluice score\`, ${cores} workers`, ['--workers', String(cores)]),
-    sluice(program, 'sluice, 1 worker', 'the same with one worker', ['--workers', '1']),
-    sluice(program, 'sluice, ONNX Runtime', `\`--evaluator onnxruntime\`, ${cores} workers`, [
-      '--workers',
-      String(cores),
-      '--evaluator',
-      'onnxruntime',
-    ]),
-    naive('csv-parse + onnxruntime-node', '', [], trained),
+    sluice(program, 'sluice', `\`sluice score\`, ${cores} workers`, workers),
+    sluice(program, 'sluice, 1 worker', 'the same with one worker', ['--workers', '1'], clean),
+    sluice(program, 'sluice, ONNX Runtime', `\`--evaluator onnxruntime\`, ${cores} workers`, onnx, clean),
+    naive('csv-parse + onnxruntime-node', '', []),
     naive(
       'csv-parse + onnxruntime-node, 1 thread',
       ', ONNX Runtime with one thread, as the reproducible bits of a tree ensemble need it',
       ['1'],
-      (model) => model === 'bench-lightgbm',
+      only('bench-lightgbm'),
     ),
   ];
-  if (python === null) return list;
+  if (python !== null) list.push(...libraries(python));
+  const lightgbm = ({ model }: Case): boolean => model === 'bench-lightgbm';
+  if (compiled === null) return list;
   return [
     ...list,
+    peer(
+      compiled,
+      'polars + lleaves',
+      'the same reader, LightGBM’s trees compiled by LLVM beforehand, on all cores',
+      'polars-lleaves',
+      lightgbm,
+    ),
+    peer(
+      compiled,
+      'polars + tl2cgen',
+      'the same reader, the trees as C compiled by `gcc -O3` beforehand, on all cores',
+      'polars-tl2cgen',
+      only('bench-lightgbm'),
+    ),
+  ];
+}
+
+function libraries(python: string): Contender[] {
+  const own = (name: string, call: string, model: string, odd = false): Contender =>
+    peer(
+      python,
+      `polars + ${name}`,
+      `the same reader, ${name}’s own predictor on all cores`,
+      call,
+      odd ? (one) => one.model === model && !one.large : only(model),
+    );
+  return [
     peer(python, 'polars + onnxruntime', 'lazy CSV scan in batches of 50,000 rows, categories as Enum', 'polars'),
     peer(python, 'pandas + onnxruntime', 'read_csv in chunks of 50,000 rows, categories as Categorical', 'pandas'),
     peer(
@@ -114,12 +165,8 @@ export function contenders(program: Program, python: string | null, cores: numbe
       'read_csv with types and ENUMs, Arrow batches, COPY … (FORMAT json)',
       'duckdb',
     ),
-    peer(
-      python,
-      'polars + LightGBM',
-      'the same reader, LightGBM’s own predictor on all cores',
-      'polars-lightgbm',
-      (model) => model === 'bench-lightgbm',
-    ),
+    own('LightGBM', 'polars-lightgbm', 'bench-lightgbm', true),
+    own('XGBoost', 'polars-xgboost', 'bench-xgboost'),
+    own('CatBoost', 'polars-catboost', 'bench-catboost'),
   ];
 }

@@ -91,7 +91,7 @@ async function wholeRun(
 ): Promise<ExplainRow> {
   const output = path.join(folder(CACHE, 'outputs'), 'explained.ndjson');
   const options = ['--workers', String(workers), '--interpretation'];
-  const usage = await measure(sluice(program, 'sluice', '', options).command(model, input, output));
+  const usage = await measure(sluice(program, 'sluice', '', options).command({ model }, input, output));
   rmSync(output);
   const cpuSeconds = usage.userSeconds + usage.systemSeconds;
   const what = `the whole run, CSV to NDJSON with 23 effects and reasons a row, ${workers} workers, start included`;

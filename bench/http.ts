@@ -244,7 +244,7 @@ async function uploads(setting: HttpSetting, server: Server, model: string): Pro
   const httpSeconds: number[] = [];
   const serverCpu: number[] = [];
   for (let round = 0; round < rounds; round++) {
-    fileSeconds.push((await measure(contender.command(model, input, direct))).seconds);
+    fileSeconds.push((await measure(contender.command({ model }, input, direct))).seconds);
     const { seconds, cpuSeconds } = await upload(server, { model, input, answered });
     httpSeconds.push(seconds);
     if (cpuSeconds !== null) serverCpu.push(cpuSeconds);

@@ -4,13 +4,14 @@ import { availableParallelism } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { compareWith } from './compare.ts';
+import type { Case } from './contenders.ts';
 import { benchExplain } from './explain.ts';
 import { benchHttp } from './http.ts';
 import { commitOf, machine } from './machine.ts';
 import { type Benchmarks, page } from './page.ts';
 import { benchPipeline } from './pipeline.ts';
 import { plot } from './plot.ts';
-import { applications, BUNDLED, build, CACHE, environment, models, REGISTRY, ROOT } from './prepare.ts';
+import { applications, BUNDLED, build, CACHE, compiledTrees, environment, models, REGISTRY, ROOT } from './prepare.ts';
 import { benchProof } from './proof.ts';
 import { folder, metersChildren, say, warn } from './run.ts';
 import { sameBytes } from './same-bytes/same-bytes.ts';
@@ -59,8 +60,11 @@ if (values['same-bytes'] !== undefined) {
 }
 const python = await environment('venv', 'requirements.txt', 'every Python peer');
 if (python !== null) await models(program, python);
+const compilers = await environment('compilers', 'requirements-compiled.txt', 'what compiles trees');
+const compiled = python !== null && compilers !== null && (await compiledTrees(compilers)) ? compilers : null;
 if (!metersChildren) warn('no python3 to measure with: processes are measured by themselves, children do not count');
-const scored = python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic'];
+const scored =
+  python === null ? [BUNDLED] : ['bench-lightgbm', 'bench-forest', 'bench-logistic', 'bench-xgboost', 'bench-catboost'];
 const chosen = values.models?.split(',') ?? scored;
 
 if (values.compare !== undefined)
@@ -79,9 +83,8 @@ else {
   if (only.includes('score')) {
     await benchScore({
       program,
-      python,
-      models: chosen,
-      rows,
+      pythons: { python, compiled },
+      cases: casesOf(chosen, rows, values.quick),
       rounds,
       cores,
       onRound: async (result) => {
@@ -110,6 +113,14 @@ else {
     results.proof = { machine: await where(), ...result };
     write(results);
   }
+}
+
+/** Each model on clean rows; the first also on odd ones, and on ten times as many. */
+function casesOf([first, ...others]: readonly string[], rows: number, quick: boolean): Case[] {
+  const clean = (model: string): Case => ({ model, rows, odd: false, large: false });
+  const one = clean(first!);
+  const more = [{ ...one, odd: true }, ...(quick ? [] : [{ ...one, rows: rows * 10, large: true }])];
+  return [one, ...more, ...others.map(clean)];
 }
 
 function write(results: Partial<Benchmarks>): void {

@@ -82,7 +82,7 @@ ${busy(s.machine, s.load)}![wall seconds of all contenders](benchmarks.svg)
 Medians of ${s.rounds} round${s.rounds === 1 ? '' : 's'}, in brackets the fastest and the slowest run. Whole processes: start, loading and checking the model, and
 the imports of Python included. CPU is user and system time of all threads and children. “× sluice” above 1: slower than Sluice, or more memory.
 
-${s.models.map((m) => modelPart(m, s.rows)).join('\n\n')}
+${s.models.map((m) => modelPart(m, m.rows)).join('\n\n')}
 
 Who takes part:
 

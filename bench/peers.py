@@ -1,7 +1,8 @@
 """The Python side of the benchmarks: training the models, and the contenders written as their users would write them.
 
     python peers.py train --training-data train.csv --folder models
-    python peers.py score polars|pandas|duckdb|polars-lightgbm --model NAME --models DIR --input FILE --output FILE
+    python peers.py compile --model NAME --models DIR
+    python peers.py score CONTENDER --model NAME --models DIR --input FILE --output FILE [--odd]
     python peers.py explain --model NAME --models DIR --rows FILE --background FILE --seconds S
     python peers.py meter REPORT COMMAND...     runs a command; wall, CPU and peak memory of it and its children as JSON
     python peers.py serve --models DIR --model NAME --port N     the HTTP stand-in: FastAPI and ONNX Runtime
@@ -43,13 +44,16 @@ def predictor(models, model):
 
 # ---- scoring, file to file: {"row", "prediction", "probability"} a line ----
 
-def polars_frames(models, file):
-    """float32 matrices of CHUNK rows; categories are read as Enum, so that their codes come for nothing."""
+def polars_frames(models, file, odd):
+    """float32 matrices of CHUNK rows. Categories are read as Enum, so that their codes come for nothing; a file with unseen
+    ones ends such a reader: there they are read as text, and what is no known one becomes missing."""
     import polars as pl
     order, codes = codes_of(models)
-    schema = {c: pl.Enum(codes[c]) if c in codes else pl.Float64 if c in NUMBERS else pl.Boolean for c in order}
+    category = lambda c: pl.String if odd else pl.Enum(codes[c])
+    schema = {c: category(c) if c in codes else pl.Float64 if c in NUMBERS else pl.Boolean for c in order}
+    known = lambda c: pl.col(c).cast(pl.Enum(codes[c]), strict=False) if odd else pl.col(c)
     frame = pl.scan_csv(file, schema=schema).select(
-        [(pl.col(c).to_physical() if c in codes else pl.col(c)).cast(pl.Float32) for c in order])
+        [(known(c).to_physical() if c in codes else pl.col(c)).cast(pl.Float32) for c in order])
     for batch in frame.collect_batches(chunk_size=CHUNK, maintain_order=True):
         yield batch.to_numpy(order="c")
 
@@ -58,16 +62,50 @@ def score_polars(a, predict):
     import polars as pl
     n = 0
     with open(a.output, "wb") as out:
-        for X in polars_frames(a.models, a.input):
+        for X in polars_frames(a.models, a.input, a.odd):
             p = predict(X)
             pl.DataFrame({"row": range(n + 1, n + 1 + len(p)), "prediction": p > .5, "probability": p}).write_ndjson(out)
             n += len(p)
 
 
-def score_lightgbm(a):
+# ---- predictors other than ONNX Runtime, each given the matrix of floats: probabilities of the positive class ----
+
+def lightgbm_predictor(models, model):
     import lightgbm as lgb
-    booster = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
-    score_polars(a, booster.predict)
+    return lgb.Booster(model_file=os.path.join(models, model + ".txt")).predict
+
+
+def lleaves_predictor(models, model):
+    """Compiled by LLVM when the models were trained; here only loaded."""
+    import lleaves
+    compiled = lleaves.Model(model_file=os.path.join(models, model + ".txt"))
+    compiled.compile(cache=os.path.join(models, model + ".lleaves"))
+    return compiled.predict
+
+
+def tl2cgen_predictor(models, model):
+    """Compiled by gcc -O3 when the models were trained; here only loaded."""
+    import numpy as np
+    import tl2cgen
+    compiled = tl2cgen.Predictor(os.path.join(models, model + ".so"))
+    return lambda X: compiled.predict(tl2cgen.DMatrix(X.astype(np.float64))).reshape(-1)
+
+
+def xgboost_predictor(models, model):
+    import xgboost as xgb
+    booster = xgb.Booster(model_file=os.path.join(models, model + ".json"))
+    return booster.inplace_predict
+
+
+def catboost_predictor(models, model):
+    import catboost
+    booster = catboost.CatBoostClassifier()
+    booster.load_model(os.path.join(models, model + ".cbm"))
+    return lambda X: booster.predict_proba(X)[:, 1]
+
+
+OWN = {"polars-lightgbm": lightgbm_predictor, "polars-lleaves": lleaves_predictor, "polars-tl2cgen": tl2cgen_predictor,
+       "polars-xgboost": xgboost_predictor, "polars-catboost": catboost_predictor}
 
 
 def score_pandas(a, predict):
@@ -115,8 +153,8 @@ def score_duckdb(a, predict):
 
 
 def score(a):
-    if a.contender == "polars-lightgbm":
-        return score_lightgbm(a)
+    if a.contender in OWN:
+        return score_polars(a, OWN[a.contender](a.models, a.model))
     run = {"polars": score_polars, "pandas": score_pandas, "duckdb": score_duckdb}[a.contender]
     run(a, predictor(a.models, a.model))
 
@@ -164,7 +202,9 @@ def training_matrix(rows, order, codes):
 
 
 def train(a):
+    import catboost
     import numpy as np
+    import onnx
     import pandas as pd
     import lightgbm as lgb
     import xgboost as xgb
@@ -186,7 +226,8 @@ def train(a):
     order = [c for c in rows.columns if c != "ok"]
     codes = {c: sorted(set(rows[c]) - {""}) for c in CATEGORIES}
     with open(path("codes.json"), "w") as f:
-        json.dump({"order": order, "codes": {c: {v: i for i, v in enumerate(levels)} for c, levels in codes.items()}}, f)
+        json.dump({"order": order, "codes": {c: {v: i for i, v in enumerate(levels)} for c, levels in codes.items()},
+                   "unseen": {"*": "missing"}}, f)
     X, y = training_matrix(rows, order, codes), (rows["ok"] == "true").astype(int).values
     width, at = len(order), {c: i for i, c in enumerate(order)}
     sample = slice(0, 2000)
@@ -213,6 +254,14 @@ def train(a):
         onx = convert_xgboost(g, initial_types=[("input", MlFloat([None, width]))], target_opset=15, name="xgboost")
         save("bench-xgboost", onx, g.predict_proba)
 
+    if wanted("bench-catboost"):
+        # Its exporter knows numbers only: all are fed the codes of categories, as with the other models.
+        b = catboost.CatBoostClassifier(iterations=200, depth=6, learning_rate=.05, random_seed=1, thread_count=2, verbose=False,
+                                        allow_writing_files=False).fit(X, y)
+        b.save_model(path("bench-catboost.cbm"))
+        b.save_model(path("bench-catboost.export"), format="onnx")
+        save("bench-catboost", onnx.load(path("bench-catboost.export")), b.predict_proba)
+
     types = [("input", FloatTensorType([None, width]))]
     if wanted("bench-forest"):
         # Its own handling of NaN is exported wrongly, so missing becomes -1 in front of it.
@@ -233,6 +282,19 @@ def train(a):
         r = make_pipeline(prepare, LogisticRegression(max_iter=1000)).fit(X[:50_000], y[:50_000])
         save("bench-logistic", convert_sklearn(r, "logistic", types, options={id(r): {"zipmap": False}}, target_opset=15),
              r.predict_proba)
+
+
+# ---- LightGBM's text as machine code: preparation, not measured ----
+
+def compile_ahead(a):
+    """By LLVM (lleaves) and by the C compiler (tl2cgen)."""
+    import lleaves
+    import tl2cgen
+    import treelite
+    name = os.path.join(a.models, a.model)
+    lleaves.Model(model_file=name + ".txt").compile(cache=name + ".lleaves")
+    tl2cgen.export_lib(treelite.frontend.load_lightgbm_model(name + ".txt"), toolchain="gcc", libpath=name + ".so",
+                       params={"parallel_comp": 8}, nthread=2)
 
 
 # ---- interpretation: effects of single applications, as many as there is time for ----
@@ -293,8 +355,13 @@ def main():
     t.add_argument("--training-data", required=True)
     t.add_argument("--folder", required=True)
     t.set_defaults(run=train)
+    c = sub.add_parser("compile")
+    for name in ("--model", "--models"):
+        c.add_argument(name, required=True)
+    c.set_defaults(run=compile_ahead)
     s = sub.add_parser("score")
-    s.add_argument("contender", choices=["polars", "pandas", "duckdb", "polars-lightgbm"])
+    s.add_argument("contender", choices=["polars", "pandas", "duckdb", *OWN])
+    s.add_argument("--odd", action="store_true", help="the file may hold categories that the model does not know")
     for name in ("--model", "--models", "--input", "--output"):
         s.add_argument(name, required=True)
     s.set_defaults(run=score)

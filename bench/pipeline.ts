@@ -41,12 +41,17 @@ export async function benchPipeline(setting: PipelineSetting): Promise<PipelineR
   for (const model of models) {
     result.load.push(loadavg()[0]!);
     const run = runOf(program, { model, input, output: ran, workers: cores });
-    const pairs = await inPairs([run, score.command(model, input, scored)], rounds, measure, async (round, [a, b]) => {
-      const cpu = (u: typeof a) => (u.userSeconds + u.systemSeconds).toFixed(2);
-      say(`round ${round + 1}/${rounds}  ${model}: run CPU ${cpu(a)} s, score CPU ${cpu(b)} s`);
-      if (round === 0 && !readFileSync(ran).equals(readFileSync(scored)))
-        throw new Error(`${model}: sluice run and sluice score write different bytes`);
-    });
+    const pairs = await inPairs(
+      [run, score.command({ model }, input, scored)],
+      rounds,
+      measure,
+      async (round, [a, b]) => {
+        const cpu = (u: typeof a) => (u.userSeconds + u.systemSeconds).toFixed(2);
+        say(`round ${round + 1}/${rounds}  ${model}: run CPU ${cpu(a)} s, score CPU ${cpu(b)} s`);
+        if (round === 0 && !readFileSync(ran).equals(readFileSync(scored)))
+          throw new Error(`${model}: sluice run and sluice score write different bytes`);
+      },
+    );
     const cpuSeconds = median(pairs.map(([, b]) => b.userSeconds + b.systemSeconds));
     result.models.push({ model, name: nameOf(model), cpuSeconds, ratios: ratios(pairs) });
   }

@@ -22,6 +22,7 @@ export const TRAINED = {
   'bench-forest': 'random forest (scikit-learn), 500 trees × 255 leaves',
   'bench-logistic': 'logistic regression on one-hot columns (scikit-learn)',
   'bench-xgboost': 'XGBoost, 200 trees × 31 leaves',
+  'bench-catboost': 'CatBoost, 200 symmetric trees of depth 6',
 } as const;
 export const BUNDLED = 'credit-default';
 export const nameOf = (model: string): string =>
@@ -43,15 +44,30 @@ export async function build(root: string): Promise<Program> {
   return { sluice: [NODE, path.join(out, 'main.js')], folder: root };
 }
 
-/** A portfolio without unseen categories: the peers may read categories the fastest way they know. */
-export async function applications(program: Program, rows: number, outcome = false): Promise<string> {
+/** A portfolio; clean: without unseen categories, so that the peers may read categories the fastest way they know. */
+export async function applications(
+  program: Program,
+  rows: number,
+  kind: 'clean' | 'odd' | 'training' = 'clean',
+): Promise<string> {
   folder(CACHE);
-  const file = path.join(CACHE, outcome ? `training-${rows}.csv` : `applications-${rows}.csv`);
+  const outcome = kind === 'training';
+  const name = { clean: 'applications', odd: 'odd-applications', training: 'training' }[kind];
+  const file = path.join(CACHE, `${name}-${rows}.csv`);
   if (existsSync(file)) return file;
   say(`generating ${rows} applications`);
   const seed = String(outcome ? TRAINING_SEED : SEED);
   const partial = `${file}.making.csv`;
-  const args = ['generate', '--clean', '--rows', String(rows), '--seed', seed, '-o', partial];
+  const args = [
+    'generate',
+    ...(kind === 'odd' ? [] : ['--clean']),
+    '--rows',
+    String(rows),
+    '--seed',
+    seed,
+    '-o',
+    partial,
+  ];
   await run({ args: [...program.sluice, ...args, ...(outcome ? ['--outcome'] : [])] });
   renameSync(partial, file);
   return file;
@@ -90,7 +106,7 @@ export async function models(program: Program, python: string): Promise<void> {
   if (existsSync(stamp)) return;
   rmSync(MODELS, { recursive: true, force: true });
   rmSync(REGISTRY, { recursive: true, force: true });
-  const training = await applications(program, TRAINING_ROWS, true);
+  const training = await applications(program, TRAINING_ROWS, 'training');
   say('training the models');
   await run(
     { args: [python, '-W', 'ignore', PEERS, 'train', '--training-data', training, '--folder', folder(MODELS)] },
@@ -113,4 +129,17 @@ export async function models(program: Program, python: string): Promise<void> {
     });
   }
   writeFileSync(stamp, '');
+}
+
+/** Compiles the trees of LightGBM where they are not yet compiled; false, and loudly so, without a C compiler. */
+export async function compiledTrees(compiled: string): Promise<boolean> {
+  const model = 'bench-lightgbm';
+  if (existsSync(path.join(MODELS, `${model}.so`))) return true;
+  try {
+    await run({ args: [compiled, '-W', 'ignore', PEERS, 'compile', '--model', model, '--models', MODELS] });
+    return true;
+  } catch (cause) {
+    warn(`the peers with compiled trees are skipped: ${(cause as Error).message}`);
+    return false;
+  }
 }

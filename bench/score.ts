@@ -2,7 +2,7 @@
 import { rmSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { type Contender, contenders } from './contenders.ts';
+import { type Case, type Contender, contenders, type Pythons } from './contenders.ts';
 import type { Ideal } from './ideal.ts';
 import { applications, CACHE, NODE, nameOf, type Program } from './prepare.ts';
 import { folder, measure, run, type Spread, say, spread, type Usage, warn } from './run.ts';
@@ -16,8 +16,7 @@ export interface ScoreResult {
   models: ModelResult[];
 }
 
-export interface ModelResult {
-  model: string;
+export interface ModelResult extends Case {
   name: string;
   contenders: ContenderResult[];
   ideal: (Omit<Ideal, 'seconds'> & { seconds: Spread }) | null;
@@ -35,9 +34,8 @@ export interface ContenderResult {
 
 export interface Setting {
   program: Program;
-  python: string | null;
-  models: readonly string[];
-  rows: number;
+  pythons: Pythons;
+  cases: readonly Case[];
   rounds: number;
   cores: number;
   /** Hears what there is after each round: on a busy machine a run may be ended before its time. */
@@ -46,64 +44,81 @@ export interface Setting {
 
 /** @throws Error when a contender fails or its probabilities are not those of the others */
 export async function benchScore(setting: Setting): Promise<void> {
-  const { program, rows, rounds, cores } = setting;
-  const input = await applications(program, rows);
-  const outputs = folder(CACHE, 'outputs');
-  const list = contenders(program, setting.python, cores);
-  const usages = new Map<string, Usage[]>();
-  const ideals = new Map<string, Ideal[]>();
-  const differences = new Map<string, number>();
+  const { program, cases, rounds, cores } = setting;
+  const list = contenders(program, setting.pythons, cores);
+  const taken = cases.map((one) => new Taken(one, list));
   const load: number[] = [];
   for (let round = 0; round < rounds; round++) {
     load.push(loadavg()[0]!);
-    for (const model of setting.models) {
-      const taking = list.filter((c) => c.takes(model));
-      const samples = new Map<string, Float64Array>();
-      const first = fileOf(outputs, model, taking[0]!);
-      // Another order each round, so that nobody always runs after the same neighbour.
-      for (let i = 0; i < taking.length; i++) {
-        const c = taking[(i + round) % taking.length]!;
-        const output = fileOf(outputs, model, c);
-        rmSync(output, { force: true });
-        const usage = await measure(c.command(model, input, output));
-        const key = `${model} ${c.name}`;
-        usages.set(key, [...(usages.get(key) ?? []), usage]);
-        say(
-          `round ${round + 1}/${rounds}  ${model}  ${c.name}: ${usage.seconds.toFixed(2)} s, ` +
-            `CPU ${(usage.userSeconds + usage.systemSeconds).toFixed(2)} s, ${Math.round(usage.peakBytes / 1e6)} MB`,
-        );
-        if (round === 0) samples.set(c.name, await readSample(output, rows));
-        if (output !== first) rmSync(output);
-      }
-      ideals.set(model, [...(ideals.get(model) ?? []), await ideal(model, input, first, cores)]);
-      for (const [name, distance] of distances(samples)) differences.set(`${model} ${name}`, distance);
-      const wrong = [...samples.keys()].filter((name) => differences.get(`${model} ${name}`)! > TOLERANCE);
-      if (wrong.length > 0) {
-        const found = wrong.map((name) => `${name} by ${differences.get(`${model} ${name}`)}`);
-        throw new Error(`${model}: probabilities differ from those of the others: ${found.join(', ')}`);
-      }
+    for (const one of taken) {
+      const input = await applications(program, one.case.rows, one.case.odd ? 'odd' : 'clean');
+      await one.round(input, round, `round ${round + 1}/${rounds}`, cores);
     }
-    await setting.onRound(resultSoFar(round + 1));
+    const rows = Math.min(...cases.map((one) => one.rows));
+    await setting.onRound({ rows, rounds: round + 1, load, models: taken.map((one) => one.result()) });
   }
-  if (setting.python === null) warn('no Python: only contenders in Node were measured');
+  if (setting.pythons.python === null) warn('no Python: only contenders in Node were measured');
+}
 
-  function resultSoFar(done: number): ScoreResult {
-    const models = setting.models.map(
-      (model): ModelResult => ({
-        model,
-        name: nameOf(model),
-        contenders: list
-          .filter((c) => c.takes(model))
-          .map((c) => resultOf(c, usages.get(`${model} ${c.name}`)!, differences.get(`${model} ${c.name}`)!)),
-        ideal: idealOf(ideals.get(model)!),
-      }),
-    );
-    return { rows, rounds: done, load, models };
+/** What the contenders of one case took so far. */
+class Taken {
+  private readonly usages = new Map<string, Usage[]>();
+  private readonly ideals: Ideal[] = [];
+  private differences = new Map<string, number>();
+  private readonly taking: readonly Contender[];
+  readonly case: Case;
+
+  constructor(one: Case, list: readonly Contender[]) {
+    this.case = one;
+    this.taking = list.filter((c) => c.takes(one));
+  }
+
+  /** All of them once, each round in another order, so that nobody always runs after the same neighbour. */
+  async round(input: string, round: number, label: string, cores: number): Promise<void> {
+    const { taking } = this;
+    const samples = new Map<string, Float64Array>();
+    const first = fileOf(this.case, taking[0]!);
+    for (let i = 0; i < taking.length; i++) {
+      const c = taking[(i + round) % taking.length]!;
+      const output = fileOf(this.case, c);
+      rmSync(output, { force: true });
+      const usage = await measure(c.command(this.case, input, output));
+      this.usages.set(c.name, [...(this.usages.get(c.name) ?? []), usage]);
+      say(
+        `${label}  ${titleOf(this.case)}  ${c.name}: ${usage.seconds.toFixed(2)} s, ` +
+          `CPU ${(usage.userSeconds + usage.systemSeconds).toFixed(2)} s, ${Math.round(usage.peakBytes / 1e6)} MB`,
+      );
+      if (round === 0) samples.set(c.name, await readSample(output, this.case.rows));
+      if (output !== first) rmSync(output);
+    }
+    if (round === 0) this.compare(samples);
+    // It has all floats in memory.
+    if (!this.case.large && !this.case.odd) this.ideals.push(await ideal(this.case.model, input, first, cores));
+  }
+
+  private compare(samples: ReadonlyMap<string, Float64Array>): void {
+    this.differences = distances(samples);
+    const wrong = [...this.differences].filter(([, distance]) => distance > TOLERANCE);
+    if (wrong.length === 0) return;
+    const found = wrong.map(([name, distance]) => `${name} by ${distance}`);
+    throw new Error(`${titleOf(this.case)}: probabilities differ from those of the others: ${found.join(', ')}`);
+  }
+
+  result(): ModelResult {
+    return {
+      ...this.case,
+      name: titleOf(this.case),
+      contenders: this.taking.map((c) => resultOf(c, this.usages.get(c.name)!, this.differences.get(c.name)!)),
+      ideal: this.ideals.length === 0 ? null : idealOf(this.ideals),
+    };
   }
 }
 
-const fileOf = (outputs: string, model: string, c: Contender): string =>
-  path.join(outputs, `${model}-${c.name.replaceAll(/[^a-z0-9]+/gi, '-')}.ndjson`);
+const titleOf = ({ model, rows, odd, large }: Case): string =>
+  nameOf(model) + (odd ? ', odd rows' : '') + (large ? `, ${rows.toLocaleString('en')} rows` : '');
+
+const fileOf = (one: Case, c: Contender): string =>
+  path.join(folder(CACHE, 'outputs'), `${one.model}-${c.name.replaceAll(/[^a-z0-9]+/gi, '-')}.ndjson`);
 
 async function ideal(model: string, input: string, output: string, cores: number): Promise<Ideal> {
   const script = path.join(import.meta.dirname, 'ideal.ts');
