@@ -116,3 +116,14 @@ export const partOf = (
   faults: faults.slice(from, to),
   lines: lines.slice(from, to),
 });
+
+/** The block, its bytes copied if only this thread can see them. */
+export function inSharedMemory(block: Block): JobBlock {
+  const { slab, spans } = block;
+  if (slab instanceof SharedArrayBuffer) return block;
+  const first = spans[0] ?? 0;
+  const length = (spans.at(-1) ?? 0) - first;
+  const shared = new SharedArrayBuffer(length);
+  new Uint8Array(shared).set(new Uint8Array(slab, first, length));
+  return { ...block, slab: shared, spans: spans.map((at) => at - first), firstByte: block.firstByte + first };
+}

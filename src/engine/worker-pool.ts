@@ -1,6 +1,4 @@
 // The workers of one model version: fair between streams, and unharmed by a worker that dies.
-import { stat } from 'node:fs/promises';
-import path from 'node:path';
 import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
@@ -12,10 +10,11 @@ import { asMessage, categoryBytes, type ModelPackage } from '../model/package/mo
 import { holdVersion } from '../model/registry/in-use.ts';
 import { bisect } from './bisect.ts';
 import type { InlineLimits, InlineScorer } from './inline-scorer.ts';
-import { type BlockJob, type JobBlock, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
+import { type BlockJob, inSharedMemory, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
 import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
 import { StreamKinds } from './stream-kinds.ts';
-import { type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
+import { WaitSum } from './wait-sum.ts';
+import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
 
 export interface PoolOptions {
   model: ModelPackage;
@@ -31,6 +30,11 @@ export interface PoolOptions {
    * Default: no.
    */
   few?: boolean;
+  /**
+   * One worker at first; the others when jobs have waited for it, and this says that so much is left that they are worth their
+   * start. Default: all at once.
+   */
+  gradual?: (() => boolean) | null;
   /** Rows a micro-batch. */
   batchRows?: number;
   /** A job that takes longer than this counts as a death of its worker, ms. */
@@ -108,6 +112,8 @@ export class WorkerPool {
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
   #started: Promise<unknown> | null = null;
+  /** Of a gradual pool that has one worker. */
+  #waiting: WaitSum | null = null;
   /** Ends a comparison of evaluators that nobody waits for any more. */
   readonly #stop = new AbortController();
   /** Takes back the word that this process has the version loaded. */
@@ -123,6 +129,7 @@ export class WorkerPool {
       ahead: false,
       inline: false,
       few: false,
+      gradual: null,
       batchRows: DEFAULT_BATCH_ROWS,
       jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
       maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
@@ -187,8 +194,14 @@ export class WorkerPool {
   }
 
   #startWorkers(): Promise<unknown> {
-    this.#started ??= Promise.all(Array.from({ length: this.#options.workers }, () => this.#supervisor.start()));
-    this.#started.catch(() => {});
+    const { gradual, workers } = this.#options;
+    this.#waiting = workers > 1 && gradual ? new WaitSum(() => gradual() && this.#startMore(workers - 1)) : null;
+    return this.#startMore(this.#waiting ? 1 : workers);
+  }
+
+  #startMore(workers: number): Promise<unknown> {
+    this.#started = Promise.all(Array.from({ length: workers }, () => this.#supervisor.start()));
+    this.#started.catch((error) => this.#failAll(asSluiceError(error, 'worker_failed')));
     return this.#started;
   }
 
@@ -258,7 +271,7 @@ export class WorkerPool {
     if (this.#failure) return Promise.reject(this.#failure);
     if (stream.closed || this.#closing) return Promise.reject(streamClosed());
     const parts = this.#queue.add(stream, inSharedMemory(block));
-    if (!this.#started) this.#startWorkers().catch((error) => this.#failAll(asSluiceError(error, 'worker_failed')));
+    if (!this.#started) this.#startWorkers();
     this.#dispatch();
     return parts;
   }
@@ -271,6 +284,7 @@ export class WorkerPool {
   /** Ends the workers; jobs still under way are rejected as cancelled. Idempotent. */
   async close(): Promise<void> {
     this.#closing = true;
+    this.#waiting?.stop();
     const closed = new SluiceError('cancelled', 'the worker pool was closed');
     this.#failAll(closed);
     this.#stop.abort(closed);
@@ -279,11 +293,12 @@ export class WorkerPool {
   }
 
   #dispatch(): void {
-    while (!this.#queue.empty) {
-      const worker = this.#supervisor.idlest();
-      if (!worker) return;
+    for (;;) {
+      const worker = this.#queue.empty ? null : this.#supervisor.idlest();
+      if (!worker) break;
       this.#supervisor.send(worker, this.#piece(this.#queue.take()), this.#free.pop() ?? null);
     }
+    this.#waiting?.waits(!this.#queue.empty);
   }
 
   /** As much of a job as is work for a while: rows with effects may take a second each, and others wait for their turn. */
@@ -381,18 +396,3 @@ export class WorkerPool {
 
 const cancelled = ({ reason }: AbortSignal): SluiceError =>
   reason instanceof SluiceError ? reason : new SluiceError('cancelled', 'the start was cancelled', { cause: reason });
-
-/** Bytes of the model file; 0 where it cannot be read, which shows when it is opened. */
-const modelSize = async ({ folder, manifest }: ModelPackage): Promise<number> =>
-  (await stat(path.join(folder, manifest.onnx.file)).catch(() => null))?.size ?? 0;
-
-/** The block, its bytes copied if only this thread can see them. */
-function inSharedMemory(block: Block): JobBlock {
-  const { slab, spans } = block;
-  if (slab instanceof SharedArrayBuffer) return block;
-  const first = spans[0] ?? 0;
-  const length = (spans.at(-1) ?? 0) - first;
-  const shared = new SharedArrayBuffer(length);
-  new Uint8Array(shared).set(new Uint8Array(slab, first, length));
-  return { ...block, slab: shared, spans: spans.map((at) => at - first), firstByte: block.firstByte + first };
-}

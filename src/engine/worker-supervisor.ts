@@ -1,8 +1,11 @@
 // Starts the workers of a pool, watches whether their jobs come on, and replaces those that die.
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
 import { type Word, words } from '../core/log.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
 import type { BlockJob, JobStream } from './job-queue.ts';
 import { processLink } from './process-link.ts';
 import type { JobAnswer, OpenModel, ScoreJob } from './protocol.ts';
@@ -24,6 +27,10 @@ export interface Opening {
   /** Size of the model file. */
   modelBytes: number;
 }
+
+/** Bytes of the model file; 0 where it cannot be read, which shows when it is opened. */
+export const modelSize = async ({ folder, manifest }: ModelPackage): Promise<number> =>
+  (await stat(path.join(folder, manifest.onnx.file)).catch(() => null))?.size ?? 0;
 
 /** Before there is a worker, and between a thread and the process that takes its place. */
 const NOTHING: WorkerLink = {

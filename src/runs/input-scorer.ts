@@ -15,6 +15,9 @@ import { type OneRun, runOnce, type Scoring } from './run-once.ts';
 /** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
 const FEW_BYTES = 256 * 1024;
 
+/** More workers than one are worth their start, some 100 ms of CPU time each, when so much is left, ms. */
+const WORTH_WORKERS_MS = 1500;
+
 /** Workers used when nobody says otherwise: one a core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
 
@@ -67,6 +70,8 @@ export interface InputRun {
 export class InputScorer {
   readonly #options: InputScorerOptions;
   #pool: WorkerPool | null = null;
+  /** The input under way, and when it began, in ms of the monotonic clock. */
+  #current: { source: OpenSource; began: number } | null = null;
 
   constructor(options: InputScorerOptions) {
     this.#options = options;
@@ -123,6 +128,7 @@ export class InputScorer {
       });
       confirmed.catch(stop);
       if (!ahead) onVerdict?.(pool.evaluator);
+      this.#current = { source, began: performance.now() };
       const holds = async () => {
         if (!(await confirmed)) throw refuted.signal.reason;
       };
@@ -166,6 +172,14 @@ export class InputScorer {
     }
   }
 
+  /** Whether more workers would be at work for a while, by what the input has taken so far. */
+  #muchLeft(): boolean {
+    const { source, began } = this.#current ?? {};
+    if (!source?.totalBytes) return true;
+    const part = source.bytesRead() / source.totalBytes;
+    return (performance.now() - began!) * (1 - part) > WORTH_WORKERS_MS * part;
+  }
+
   /** The pool: started `ahead` of the verdict, or confirmed. */
   async #started(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
@@ -175,7 +189,14 @@ export class InputScorer {
 
   #start(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
     const { model, engine, batchRows, pool, onWorkerDeath, onWork } = this.#options;
-    const options: PoolOptions = { model, workers: this.workers, ahead, few: few && !pool?.entry, ...pool };
+    const options: PoolOptions = {
+      model,
+      workers: this.workers,
+      ahead,
+      few: few && !pool?.entry,
+      gradual: () => this.#muchLeft(),
+      ...pool,
+    };
     if (engine !== undefined) options.engine = engine;
     if (batchRows !== undefined) options.batchRows = batchRows;
     return WorkerPool.start(
