@@ -75,7 +75,7 @@ function naive(name: string, how: string, options: readonly string[], takes = tr
   };
 }
 
-function peer(python: string, name: string, what: string, call: string, takes = trained): Contender {
+export function peer(python: string, name: string, what: string, call: string, takes = trained): Contender {
   return {
     name,
     what,

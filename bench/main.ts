@@ -6,6 +6,7 @@ import { parseArgs } from 'node:util';
 import { compareWith } from './compare.ts';
 import type { Case } from './contenders.ts';
 import { benchExplain } from './explain.ts';
+import { benchFormats } from './formats.ts';
 import { benchHttp } from './http.ts';
 import { commitOf, machine } from './machine.ts';
 import { type Benchmarks, page } from './page.ts';
@@ -37,7 +38,7 @@ const { values } = parseArgs({
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'pipeline', 'http', 'explain', 'proof'] as const;
+const PARTS = ['score', 'formats', 'pipeline', 'http', 'explain', 'proof'] as const;
 const only = values.only?.split(',') ?? [...PARTS];
 for (const part of only) {
   if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
@@ -92,6 +93,20 @@ else {
         write(results);
       },
     });
+  }
+  if (only.includes('formats') && python !== null) {
+    const result = await benchFormats({
+      program,
+      python,
+      compiled,
+      model: chosen[0]!,
+      rows,
+      rounds,
+      cores,
+      quick: values.quick,
+    });
+    results.formats = { machine: await where(), ...result };
+    write(results);
   }
   if (only.includes('pipeline')) {
     const result = await benchPipeline({ program, input, models: chosen, rows, rounds, cores });

@@ -1,5 +1,6 @@
 // docs/benchmarks.md from the numbers: tables, where they come from, and what they do not say.
 import type { ExplainResult } from './explain.ts';
+import type { FormatsResult, MeasuredRun } from './formats.ts';
 import type { HttpResult } from './http.ts';
 import type { Machine } from './machine.ts';
 import type { PipelineResult } from './pipeline.ts';
@@ -10,6 +11,7 @@ export interface Benchmarks {
   /** About this run, by whoever made it. */
   note?: string;
   score: { machine: Machine } & ScoreResult;
+  formats: { machine: Machine } & FormatsResult;
   pipeline: { machine: Machine } & PipelineResult;
   http: { machine: Machine } & HttpResult;
   explain: { machine: Machine } & ExplainResult;
@@ -30,6 +32,7 @@ export function page(b: Partial<Benchmarks>): string {
     HEAD,
     b.note,
     b.score && scorePart(b.score),
+    b.formats && formatsPart(b.formats),
     b.pipeline && pipelinePart(b.pipeline),
     b.http && httpPart(b.http),
     b.explain && explainPart(b.explain),
@@ -48,7 +51,7 @@ shared with other work; ratios carry over better.
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or pipeline, http, explain, proof: measures a part again, the others stay as they are
+npm run bench -- --only score          # or formats, pipeline, http, explain, proof: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
@@ -112,6 +115,34 @@ function modelPart(m: ModelResult, rows: number): string {
       `Sluice takes ${times(first.seconds.median / i.seconds.median)} as long.`
     : '';
   return `### ${m.name[0]!.toUpperCase()}${m.name.slice(1)}\n\n${table(head, body)}${ideal}`;
+}
+
+function formatsPart(f: Benchmarks['formats']): string {
+  const head = ['', 'CPU s', 'to the first', 'wall s', 'peak MB'];
+  const groups = f.groups.map(({ title, rows, runs }) => {
+    const [first] = runs as [MeasuredRun];
+    const body = runs.map((r) => [
+      r.name,
+      `${r.cpuSeconds.median.toFixed(2)} (${r.cpuSeconds.min.toFixed(2)}–${r.cpuSeconds.max.toFixed(2)})`,
+      r === first ? '' : times(r.cpuSeconds.median / first.cpuSeconds.median),
+      r.seconds.median.toFixed(2),
+      megabytes(r.peakBytes.max),
+    ]);
+    return `### ${title}: ${whole(rows)} rows\n\n${table(head, body)}`;
+  });
+  const { copy, read, sha256, write } = f.limits;
+  const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB/s`;
+  return `## Formats, small and large tables
+
+${busy(f.machine, f.load)}LightGBM, 200 trees × 31 leaves, whole processes without a manifest; medians of ${f.rounds} round${f.rounds === 1 ? '' : 's'}, in brackets the least and the most, of memory the
+most. JSON and NDJSON have values of their types, Parquet comes in one row group, Arrow as a stream.
+
+${groups.join('\n\n')}
+
+At best one core of this machine copies memory at ${gigabytes(copy)}, reads a cached file at ${gigabytes(read)}, hashes (SHA-256) at ${gigabytes(sha256)}, and writes
+and flushes at ${gigabytes(write)}; measured in the same run.
+
+${measured(f.machine, f.load)}`;
 }
 
 function pipelinePart(p: Benchmarks['pipeline']): string {

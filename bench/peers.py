@@ -1,6 +1,7 @@
 """The Python side of the benchmarks: training the models, and the contenders written as their users would write them.
 
     python peers.py train --training-data train.csv --folder models
+    python peers.py table --input FILE.csv --output FILE.parquet|arrow|ndjson|json
     python peers.py compile --model NAME --models DIR
     python peers.py score CONTENDER --model NAME --models DIR --input FILE --output FILE [--odd]
     python peers.py explain --model NAME --models DIR --rows FILE --background FILE --seconds S
@@ -51,8 +52,10 @@ def polars_frames(models, file, odd):
     order, codes = codes_of(models)
     category = lambda c: pl.String if odd else pl.Enum(codes[c])
     schema = {c: category(c) if c in codes else pl.Float64 if c in NUMBERS else pl.Boolean for c in order}
-    known = lambda c: pl.col(c).cast(pl.Enum(codes[c]), strict=False) if odd else pl.col(c)
-    frame = pl.scan_csv(file, schema=schema).select(
+    typed = file.endswith(".parquet")
+    known = lambda c: pl.col(c).cast(pl.Enum(codes[c]), strict=False) if odd or typed else pl.col(c)
+    scanned = pl.scan_parquet(file) if typed else pl.scan_csv(file, schema=schema)
+    frame = scanned.select(
         [(known(c).to_physical() if c in codes else pl.col(c)).cast(pl.Float32) for c in order])
     for batch in frame.collect_batches(chunk_size=CHUNK, maintain_order=True):
         yield batch.to_numpy(order="c")
@@ -61,11 +64,25 @@ def polars_frames(models, file, odd):
 def score_polars(a, predict):
     import polars as pl
     n = 0
-    with open(a.output, "wb") as out:
+
+    def answers():
+        nonlocal n
         for X in polars_frames(a.models, a.input, a.odd):
             p = predict(X)
-            pl.DataFrame({"row": range(n + 1, n + 1 + len(p)), "prediction": p > .5, "probability": p}).write_ndjson(out)
+            yield pl.DataFrame({"row": range(n + 1, n + 1 + len(p)), "prediction": p > .5, "probability": p})
             n += len(p)
+
+    if a.output.endswith(".parquet"):
+        import pyarrow.parquet as pq
+        writer = None
+        for frame in answers():
+            table = frame.to_arrow()
+            writer = writer or pq.ParquetWriter(a.output, table.schema)
+            writer.write_table(table)
+        return writer.close()
+    with open(a.output, "wb") as out:
+        for frame in answers():
+            frame.write_ndjson(out)
 
 
 # ---- predictors other than ONNX Runtime, each given the matrix of floats: probabilities of the positive class ----
@@ -284,6 +301,40 @@ def train(a):
              r.predict_proba)
 
 
+# ---- the same table in other formats: numbers, booleans and texts of their types, missing as null ----
+
+def table(a):
+    import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
+    with open(a.input) as f:
+        names = f.readline().strip().split(",")
+    types = {c: pa.float64() if c in NUMBERS else pa.string() if c in CATEGORIES else pa.bool_() for c in names}
+    options = pc.ConvertOptions(column_types=types, strings_can_be_null=True, true_values=["true"], false_values=["false"])
+    kind = a.output.rsplit(".", 1)[1]
+    partial = a.output + ".making"
+    if kind == "parquet":
+        rows = pc.read_csv(a.input, convert_options=options)
+        pq.write_table(rows, partial, row_group_size=len(rows))
+        return os.rename(partial, a.output)
+    with pc.open_csv(a.input, convert_options=options) as reader, open(partial, "wb") as out:
+        if kind == "arrow":
+            with pa.ipc.new_stream(out, reader.schema) as stream:
+                for batch in reader:
+                    stream.write_batch(batch)
+        else:
+            between = b"\n" if kind == "ndjson" else b",\n"
+            out.write(b"" if kind == "ndjson" else b"[")
+            first = True
+            for batch in reader:
+                for row in batch.to_pylist():
+                    out.write(b"" if first else between)
+                    out.write(json.dumps(row, separators=(",", ":")).encode())
+                    first = False
+            out.write(b"\n" if kind == "ndjson" else b"]\n")
+    os.rename(partial, a.output)
+
+
 # ---- LightGBM's text as machine code: preparation, not measured ----
 
 def compile_ahead(a):
@@ -355,6 +406,10 @@ def main():
     t.add_argument("--training-data", required=True)
     t.add_argument("--folder", required=True)
     t.set_defaults(run=train)
+    f = sub.add_parser("table")
+    for name in ("--input", "--output"):
+        f.add_argument(name, required=True)
+    f.set_defaults(run=table)
     c = sub.add_parser("compile")
     for name in ("--model", "--models"):
         c.add_argument(name, required=True)
