@@ -27,7 +27,7 @@ import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { runBlock, runStream } from './run-stream.ts';
 import type { WorkerPool } from './worker-pool.ts';
 
-export const DEFAULT_BLOCK_BYTES = 256 * 1024;
+export const DEFAULT_BLOCK_BYTES = 512 * 1024;
 export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
 /** A stream whose first block has at least so many bytes counts as large. */
 const LARGE_BYTES = 128 * 1024;

@@ -171,6 +171,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
       if (format === 'arrow')
         chunks = await arrowLines(chunks, {
           ignored: ignoredBy(declared),
+          near: source.chunks.readInto !== undefined,
           onRead: (n) => {
             read.text += n;
           },

@@ -1,6 +1,7 @@
 // One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
 import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
 import { Fragments, TokenArena } from './fragments.ts';
+import { InternedWords } from './interned-words.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
@@ -39,6 +40,8 @@ export class ArrowColumn {
   /** Of which edition the fragments are. */
   #edition = -1;
   #token: WriteToken = () => {};
+  /** Of plain texts; made with the first one. null: there are too many different ones. */
+  #words: InternedWords | null | undefined;
 
   constructor(key: Uint8Array) {
     this.#key = key;
@@ -63,7 +66,34 @@ export class ArrowColumn {
     out.fragments = null;
     if (type.typeId === Type.Dictionary) this.#takeCodes(out, batch, from, rows);
     else if (type.typeId === Type.Bool) this.#takeBooleans(out, batch, from, rows);
-    else if (!takeNumbers(out, batch, type, from, rows)) this.#takeTokens(out, batch, from, rows);
+    else if (takeNumbers(out, batch, type, from, rows) || this.#takeWords(out, batch, type, from, rows)) return;
+    else this.#takeTokens(out, batch, from, rows);
+  }
+
+  /** false: they are no plain texts, or too many different ones to be coded. */
+  #takeWords(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
+    if (this.#words === null || (type.typeId !== Type.Utf8 && type.typeId !== Type.LargeUtf8)) return false;
+    this.#words ??= new InternedWords(this.#key);
+    const words = this.#words;
+    const [bytes, offsets] = [batch.values as Uint8Array, batch.offsets as ArrayLike<number | bigint>];
+    const { codes } = out;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      if (!isValid(batch, row)) codes[i] = InternedWords.NULL;
+      else {
+        const [start, end] = [Number(offsets[row]), Number(offsets[row + 1])];
+        checkPlace(bytes, start, end);
+        const code = words.codeOf(bytes, start, end);
+        if (code < 0) {
+          // As a rule they are keys, and go on to be all different.
+          this.#words = null;
+          return false;
+        }
+        codes[i] = code;
+      }
+    }
+    out.kind = 'coded';
+    out.fragments = words.fragments;
+    return true;
   }
 
   #takeCodes(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
@@ -164,8 +194,12 @@ function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
   }
 }
 
-function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number): void {
+function checkPlace(bytes: Uint8Array, start: number, end: number): void {
   if (!(start >= 0 && start <= end && end <= bytes.length)) throw new Error('a text lies outside its column');
+}
+
+function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number): void {
+  checkPlace(bytes, start, end);
   const room = to.room((end - start) * ESCAPED_BYTES + QUOTE_BYTES);
   to.length = writeTextToken(room, to.length, bytes, start, end);
 }

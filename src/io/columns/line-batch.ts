@@ -16,6 +16,8 @@ export const batchRows = (columns: number): number =>
 export class BatchColumn {
   /** `,"name":`, in the first column with the brace before it. */
   readonly key: Uint8Array;
+  /** The same, eight bytes each, to be copied. */
+  readonly keyWords: Float64Array;
   kind: 'numbers' | 'coded' | 'tokens' = 'numbers';
   readonly values: Float64Array;
   readonly codes: Int32Array;
@@ -29,6 +31,8 @@ export class BatchColumn {
 
   constructor(key: Uint8Array, rows: number) {
     this.key = key;
+    this.keyWords = new Float64Array((key.length + 7) >> 3);
+    new Uint8Array(this.keyWords.buffer).set(key);
     this.values = new Float64Array(rows);
     this.codes = new Int32Array(rows);
     this.ends = new Int32Array(rows);

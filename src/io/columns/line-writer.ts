@@ -38,6 +38,8 @@ export class LineWriter {
   readonly #texts: Uint8Array;
   readonly #codes: readonly Int32Array[];
   readonly #fragments: readonly (Fragments | null)[];
+  /** Of columns without words: their keys, as those have them. */
+  readonly #keys: readonly Float64Array[];
 
   constructor(batch: LineBatch) {
     const { columns } = batch;
@@ -46,6 +48,7 @@ export class LineWriter {
     this.#texts = Uint8Array.from(columns, textOf);
     this.#codes = columns.map((column) => column.codes);
     this.#fragments = columns.map((column) => column.fragments);
+    this.#keys = columns.map((column) => column.keyWords);
   }
 
   /** Rows that are not written yet. */
@@ -65,7 +68,7 @@ export class LineWriter {
 
   #line(row: number, to: Buffer, view: DataView, start: number): number {
     const { columns } = this.#batch;
-    const [texts, codes, fragments] = [this.#texts, this.#codes, this.#fragments];
+    const [texts, codes, fragments, keys] = [this.#texts, this.#codes, this.#fragments, this.#keys];
     let at = start;
     if (texts.length === 0) to[at++] = OPEN;
     for (let c = 0; c < texts.length; c++) {
@@ -76,7 +79,12 @@ export class LineWriter {
         let word = starts[code]!;
         for (let k = 0; k < length; k += 8) view.setFloat64(at + k, words[word++]!, true);
         at += length;
-      } else at = writeCell(columns[c]!, row, to, at, start);
+      } else {
+        const key = keys[c]!;
+        const end = at + columns[c]!.key.length;
+        for (let k = 0; k < key.length; k++, at += 8) view.setFloat64(at, key[k]!, true);
+        at = writeCell(columns[c]!, row, to, end, start);
+      }
     }
     to[at++] = CLOSE;
     to[at++] = NEWLINE;
@@ -85,8 +93,7 @@ export class LineWriter {
 }
 
 function writeCell(column: BatchColumn, row: number, to: Buffer, at: number, start: number): number {
-  const { key, kind, values } = column;
-  for (let k = 0; k < key.length; k++) to[at++] = key[k]!;
+  const { kind, values } = column;
   return kind === 'numbers' ? writeNumber(to, at, values[row]!) : copyToken(column, row, to, at, start);
 }
 

@@ -1,6 +1,7 @@
 // Arrow streams and files of several writers: their lines are those of the same table in Parquet.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { columnFromArray, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 import { expect, test } from 'vitest';
 import { openArrow } from '../../../src/io/columns/arrow-table.ts';
 import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
@@ -52,6 +53,32 @@ test('words of a dictionary that grows, and of one that is replaced', async () =
   const words = async (name: string) => rowsOf(await arrowLines(fixture(name))).map(({ word }) => word);
   expect(await words('pyarrow-deltas.arrows')).toEqual(['a', 'b', 'a', 'b', 'c']);
   expect(await words('pyarrow-replaced.arrows')).toEqual(['a', 'b', 'a', 'b', 'c', 'x', 'y']);
+});
+
+test('plain texts are the same lines whether they are few and become words of a dictionary, or many', async () => {
+  const odd = ['', 'ONLINE', 'q"q', 'two\nlines', 'Zürich', '東京😀', '\u0000', 'a', 'aa', null];
+  const columns: Record<string, (row: number) => string | null> = {
+    few: (row) => odd[(row * 7) % odd.length]!,
+    // A new one now and then, in every batch.
+    growing: (row) => `word ${Math.floor(row / 10)}`,
+    'all "different"': (row) => `key ${row * 977}`,
+    late: (row) => (row < 5000 ? 'same' : `later ${row}`),
+    long: (row) => (row === 3000 ? 'x'.repeat(70_000) : (odd[row % 3] ?? null)),
+  };
+  const rows = Array.from({ length: 9000 }, (_, row) =>
+    Object.fromEntries(Object.entries(columns).map(([name, of]) => [name, of(row)])),
+  );
+  const table = tableFromColumns(
+    Object.keys(columns).map((name) => [
+      name,
+      columnFromArray(
+        rows.map((row) => row[name]),
+        utf8(),
+      ),
+    ]) as never,
+  );
+  const lines = await arrowLines(tableToIPC(table, { format: 'stream' })!, 100_000);
+  expect(lines === rows.map((row) => `${JSON.stringify(row)}\n`).join('')).toBe(true);
 });
 
 test('a nested column is refused by its name, unless nobody looks at it', async () => {

@@ -22,6 +22,8 @@ const KINDS: readonly [type: () => DataType, of: (random: Draw) => unknown][] = 
   [int64, (r) => BigInt(r.below(5))],
   [bool, (r) => r.below(2) === 1],
   [utf8, (r) => WORDS[r.below(WORDS.length)]],
+  // More than is taken for a dictionary.
+  [utf8, (r) => (r.below(9) === 0 ? WORDS[r.below(WORDS.length)] : String(r.uniform()).repeat(60))],
   [() => dictionary(utf8()), (r) => WORDS[r.below(WORDS.length)]],
   [() => dictionary(utf8()), (r) => ['x', 'y', 'true', '1'][r.below(4)]],
 ];
