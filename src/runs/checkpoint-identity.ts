@@ -1,7 +1,8 @@
 // What a run is, so that one which was interrupted is gone on with only by the same run: input, package, options and versions.
 import path from 'node:path';
+import { isColumnar } from '../core/file-format.ts';
 import { VERSION } from '../core/version.ts';
-import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
+import { blockBytesOf } from '../engine/score-chunks.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Endpoint } from './endpoints.ts';
 import type { FileRunSpec } from './spec.ts';
@@ -38,7 +39,7 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     ...flat('score', score),
     on_invalid,
     allow_empty: allow_empty ?? false,
-    'the bytes of a block': tuning?.blockBytes ?? DEFAULT_BLOCK_BYTES,
+    'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
     'whether a manifest is left': spec.manifest !== false,
     'the version of Sluice': VERSION,
     // Compressors and the text of numbers are of the runtime.

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
-import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
+import { blockBytesOf } from '../engine/score-chunks.ts';
 import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
@@ -156,7 +156,7 @@ export class InputScorer {
         ...(onPart ? { onPart } : {}),
         ...(goesOn ? { goesOn } : {}),
         ...(onConsumed ? { onConsumed } : {}),
-        blockBytes: this.#options.blockBytes ?? DEFAULT_BLOCK_BYTES,
+        blockBytes: this.#options.blockBytes ?? blockBytesOf(source.textBytes !== undefined),
         alone: true,
         signal: run.signal ? AbortSignal.any([run.signal, refuted.signal]) : refuted.signal,
       });

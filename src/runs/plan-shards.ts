@@ -1,7 +1,8 @@
 // Divides files among shards: by bytes, at the beginnings of records, with one pass over each file.
 import { createHash } from 'node:crypto';
 import { SluiceError } from '../core/errors.ts';
-import { DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
+import { isColumnar } from '../core/file-format.ts';
+import { blockBytesOf, hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { findMarks, hashesBetween, hashOfRange, type OpenRanges, type RecordMark } from '../io/source/record-marks.ts';
 import { type Endpoint, inputFormatOf, STDIO } from './endpoints.ts';
 import { namedPlan, type Piece, type PlannedFile, type ShardPlan } from './shard-plan.ts';
@@ -48,7 +49,7 @@ export async function planShards({
   inputs,
   shards,
   recordBytes,
-  blockBytes = DEFAULT_BLOCK_BYTES,
+  blockBytes = blockBytesOf(inputs.every(({ format }) => isColumnar(format))),
   onRead,
   signal,
 }: ShardPlanOptions): Promise<ShardPlan> {

@@ -8,7 +8,7 @@ import { fileFault } from '../core/file-errors.ts';
 import { isColumnar } from '../core/file-format.ts';
 import { ONNXRUNTIME_VERSION, VERSION } from '../core/version.ts';
 import type { RunCounts, WrittenBlock } from '../engine/counts.ts';
-import { DEFAULT_BLOCK_BYTES } from '../engine/score-chunks.ts';
+import { blockBytesOf } from '../engine/score-chunks.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import type { CutOptions } from '../io/source/block-cutter.ts';
@@ -271,7 +271,7 @@ export function optionsOf(spec: FileRunSpec, input: Endpoint, output: Endpoint):
     score: plain(score),
     on_invalid,
     allow_empty: allow_empty ?? false,
-    block_bytes: tuning?.blockBytes ?? DEFAULT_BLOCK_BYTES,
+    block_bytes: tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
   };
 }
 

@@ -71,8 +71,12 @@ export const SCORE_COMMANDS = {
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
       evaluator: { schema: SCORING.evaluator({ otherwise: 'auto' }), value: 'which' },
       batch_rows: { schema: SCORING.batch_rows({ otherwise: '512' }) },
-      block_bytes: { schema: whole('bytes per block, the unit of work', [16, 64 * MIB], { otherwise: '524288' }) },
-      read_bytes: { schema: whole('bytes per read of the input', [1, 64 * MIB], { otherwise: '524288' }) },
+      block_bytes: {
+        schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
+          otherwise: '524288, for Parquet and Arrow 1048576',
+        }),
+      },
+      read_bytes: { schema: whole('bytes per read of the input', [1, 64 * MIB], { otherwise: '262144' }) },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
       max_columns: { schema: SCORING.max_columns({ otherwise: '2000' }) },
       metrics_file: {
@@ -131,7 +135,11 @@ export const SCORE_COMMANDS = {
       input_compression: { schema: SCORING.compression('compression of the input', BY_INPUT) },
       delimiter: { schema: SCORING.delimiter({ otherwise: 'comma for .csv, else tab' }), value: 'name' },
       max_row_bytes: { schema: SCORING.record_bytes({ otherwise: '1048576' }) },
-      block_bytes: { schema: whole('bytes per block, the unit of work', [16, 64 * MIB], { otherwise: '524288' }) },
+      block_bytes: {
+        schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
+          otherwise: '524288, for Parquet and Arrow 1048576',
+        }),
+      },
       by: {
         schema: maybe(
           'when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs',
