@@ -1,6 +1,5 @@
 // What lies under the name of an input or an output, as it is stored: a file, or an object.
-import { createReadStream } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { open, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
@@ -8,6 +7,8 @@ import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { type ByteRange, type ByteSource, openFile } from '../io/source/byte-source.ts';
 import { isObject } from '../storage/objects.ts';
+
+const READ_BYTES = 256 * 1024;
 
 /** Another name in the folder of this one. */
 export function besideStored(name: string, other: string): string {
@@ -25,7 +26,7 @@ export async function storedSize(name: string): Promise<number | null> {
 /** Each chunk is valid until the next one is asked for. @throws SluiceError input_not_found | storage_unavailable | input_changed of objects, an error of the file system otherwise */
 export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
   if (!isObject(name)) {
-    yield* createReadStream(name) as AsyncIterable<Buffer>;
+    yield* bytesOfFile(name);
     return;
   }
   const { openObject } = await import('../storage/object-source.ts');
@@ -34,6 +35,17 @@ export async function* storedBytes(name: string): AsyncGenerator<Uint8Array> {
     yield* source.chunks;
   } finally {
     await source.close();
+  }
+}
+
+/** Into one buffer: those of a stream of the runtime are held until the next collection, which large files do not wait for. */
+async function* bytesOfFile(name: string): AsyncGenerator<Uint8Array> {
+  await using file = await open(name);
+  const buffer = Buffer.allocUnsafeSlow(READ_BYTES);
+  for (;;) {
+    const { bytesRead } = await file.read(buffer, 0, READ_BYTES, null);
+    if (bytesRead === 0) return;
+    yield buffer.subarray(0, bytesRead);
   }
 }
 
