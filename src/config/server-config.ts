@@ -1,6 +1,6 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
-import { closed, MIB, section, whole } from './options/describe-option.ts';
+import { choice, closed, MIB, section, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
@@ -37,6 +37,11 @@ export const ServerConfigSchema = Type.Object(
       Type.Array(Type.String(), {
         description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
       }),
+    ),
+    client_address: choice(
+      'where the address of a client is read: from the connection, or behind behind_tls_proxy from the end of X-Forwarded-For, which the proxies have to append to',
+      ['connection', 'x_forwarded_for'],
+      { default: 'connection' },
     ),
     proxy_streams: Type.Boolean({
       default: false,
@@ -83,6 +88,10 @@ export const ServerConfigSchema = Type.Object(
         queued_requests: atLeastZero(256, 'predict requests that may wait'),
         concurrent_requests_per_key: atLeastOne(32, 'predict requests of one key, waiting ones included'),
         requests_per_second_per_key: atLeastOne(10_000, 'predict requests of one key, with bursts of as many'),
+        failed_logins_per_minute_per_address: atLeastOne(
+          60,
+          'wrong keys, tokens and certificates of one address (of IPv6: of its 64-bit network) that are answered 401; beyond, 400 limit_exceeded',
+        ),
         header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
         model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
       },

@@ -85,8 +85,13 @@ export class Metrics {
   );
   readonly failedLogins = this.#counter(
     'sluice_logins_failed_total',
-    'requests refused because of their key: none, unknown, expired, without the scope or not for the model',
+    'requests refused because of who they are of: no key, an unknown or expired one, without the scope or not for the model',
     ['key', 'reason'],
+  );
+  readonly previousTokens = this.#counter(
+    'sluice_previous_tokens_total',
+    'requests with a token that `sluice keys rotate` has replaced: who sends it has not changed over yet',
+    ['key'],
   );
   readonly keyExpiry = this.#gauge('sluice_key_expiry_timestamp_seconds', 'when a key expires, for those that do', [
     'key',

@@ -51,8 +51,27 @@ export const SERVICE_COMMANDS = {
     },
   },
   'keys list': { description: 'names, scopes, models and expiry of the keys', flags: { file: keysFile } },
+  'keys rotate': {
+    description: 'make a new token for a key and print it, once; the one before it goes on for a while',
+    arguments: [{ name: 'name', description: 'name of the key' }],
+    flags: {
+      file: keysFile,
+      grace: {
+        schema: text('how long the token before it is still taken, such as 30m, 24h or 7d; 0: no longer', {
+          default: '24h',
+        }),
+        value: 'time',
+      },
+      days: {
+        schema: Type.Number({
+          exclusiveMinimum: 0,
+          description: 'the new one is valid for this many days; default: as long as the key was made for',
+        }),
+      },
+    },
+  },
   'keys revoke': {
-    description: 'remove a key',
+    description: 'remove a key with all its tokens',
     arguments: [{ name: 'name', description: 'name of the key' }],
     flags: { file: keysFile },
   },

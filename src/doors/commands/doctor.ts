@@ -126,7 +126,7 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     });
   }
   await look('keys', async () => {
-    const { readKeys } = await import('../http/access/api-keys.ts');
+    const { readKeys } = await import('../http/access/keys-file.ts');
     const keys = await readKeys(config.keys_file);
     const { mode } = await stat(config.keys_file);
     if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} can be written by everybody`);

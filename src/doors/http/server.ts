@@ -17,8 +17,9 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import { measureCertificatesOf } from '../../runs/measure-ends.ts';
-import type { ApiKey, KeyRing } from './access/api-keys.ts';
-import { assertScope, LoginRefused, login } from './access/permissions.ts';
+import type { Gatekeeper } from './access/gatekeeper.ts';
+import type { Identity } from './access/identity.ts';
+import { assertScope, LoginRefused } from './access/permissions.ts';
 import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { addModelWrites } from './routes/model-writes.ts';
@@ -35,10 +36,11 @@ import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './w
 
 declare module 'fastify' {
   interface FastifyRequest {
-    apiKey: ApiKey | null;
+    /** Who it is of, once that is known. */
+    identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scope a key must have; absent: no key needed. */
+    /** Scope an identity must have; absent: none is needed. */
     scope?: Scope;
     /** Of the process: answered to whoever asks, also where everything else has to come through a proxy. */
     health?: boolean;
@@ -50,7 +52,7 @@ declare module 'fastify' {
 export interface ServerOptions {
   config: ServerConfig;
   host: ModelHost;
-  keys: KeyRing;
+  gatekeeper: Gatekeeper;
   metrics: Metrics;
   /** Creates the HTTP(S) server that the handler runs in. */
   serverFactory?: FastifyServerOptions['serverFactory'];
@@ -138,7 +140,7 @@ async function newApp(
     },
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
-  app.decorateRequest('apiKey', null);
+  app.decorateRequest('identity', null);
   requests.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
@@ -151,12 +153,12 @@ function countProblem(metrics: Metrics, error: unknown, { code, cut }: ProblemSe
   metrics.httpErrors.inc({ code });
   if (cut) metrics.cutAnswers.inc();
   if (error instanceof LoginRefused) {
-    metrics.failedLogins.inc({ key: error.key ?? 'unknown', reason: error.reason });
+    metrics.failedLogins.inc({ key: error.label ?? 'unknown', reason: error.reason });
   }
 }
 
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
-function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }: ServerOptions): void {
+function checkEveryRequest(app: FastifyInstance, { gatekeeper, metrics, assertSecure }: ServerOptions): void {
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
     const { scope, health } = request.routeOptions.config;
@@ -164,7 +166,7 @@ function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
     if (scope === undefined) return;
-    request.apiKey = login(keys, request.headers.authorization);
+    request.identity = gatekeeper.identify(request);
     assertScope(request, scope);
   });
   app.addHook('onSend', async (request, reply, payload) => {

@@ -19,8 +19,11 @@ import { watchDisks } from '../../monitor/disks.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import type { FaultKind } from '../../monitor/process-faults.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
-import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
+import { KeyRing } from './access/api-keys.ts';
+import { Gatekeeper } from './access/gatekeeper.ts';
+import { hashToken, newToken } from './access/keys-file.ts';
 import { buildServer, type SluiceServer } from './server.ts';
+import { addressList, clientAddress } from './wire/client-address.ts';
 import {
   type Certificate,
   createListener,
@@ -125,7 +128,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const server = await buildServer({
     config,
     host,
-    keys,
+    gatekeeper: gatekeeperOf(config, { keys, metrics }),
     metrics,
     log,
     tracer,
@@ -177,6 +180,23 @@ function useCertificate(
   };
   return followCertificate(tls, onCertificate, (e) => {
     log('error', 'certificate_kept', words`the certificate stays as it is: ${saysOf(e)}`, faultFields(e));
+  });
+}
+
+function gatekeeperOf(
+  { behind_tls_proxy, client_address, limits }: ServerConfig,
+  { keys, metrics }: { keys: KeyRing; metrics: Metrics },
+): Gatekeeper {
+  const forwarded = client_address === 'x_forwarded_for';
+  if (forwarded && !behind_tls_proxy) {
+    throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
+  }
+  const proxies = forwarded ? addressList('behind_tls_proxy', behind_tls_proxy!) : null;
+  return new Gatekeeper({
+    keys,
+    metrics,
+    failuresPerMinute: limits.failed_logins_per_minute_per_address,
+    addressOf: clientAddress(proxies),
   });
 }
 

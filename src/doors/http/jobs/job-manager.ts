@@ -114,7 +114,7 @@ export class JobManager {
    */
   async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
-    const owner = request.apiKey!.name;
+    const owner = request.identity!.name;
     const idempotencyKey = (request.headers['idempotency-key'] as string | undefined) ?? null;
     if (idempotencyKey !== null && !/^[\x21-\x7e]{1,200}$/.test(idempotencyKey)) {
       throw new SluiceError('bad_request', 'an Idempotency-Key is 1 to 200 visible ASCII characters');

@@ -39,7 +39,7 @@ type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
   const config = { scope: 'jobs' as const };
-  const of = (request: JobRequest): Job => jobs.find(request.params.id, request.apiKey!.name);
+  const of = (request: JobRequest): Job => jobs.find(request.params.id, request.identity!.name);
   app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(of(request)));
   app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
     await jobs.cancel(of(request));

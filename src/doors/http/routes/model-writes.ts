@@ -34,7 +34,7 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       const model = await loadPackage(folder);
       assertMayUse(request, model.manifest.id);
       await tryPackage(model);
-      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.apiKey!.name);
+      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.identity!.name);
       const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
       reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
       // A registry that numbers versions itself writes its own into model.yaml.
@@ -77,8 +77,8 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
 }
 
 /** Who moves an alias, and why if that is said. */
-const mover = ({ apiKey }: FastifyRequest, reason: string | undefined) => ({
-  who: apiKey!.name,
+const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
+  who: identity!.name,
   ...(reason === undefined ? {} : { why: reason }),
 });
 

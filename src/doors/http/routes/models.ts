@@ -4,13 +4,13 @@ import { type DriftMonitor, type DriftSpan, emptyReport } from '../../../drift/d
 import type { ModelHost } from '../../../engine/model-host.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
-import { mayUse } from '../access/api-keys.ts';
+import { permits } from '../access/identity.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import { DRIFT_QUERY } from '../openapi/drift-schemas.ts';
 
 export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: DriftMonitor): void {
   app.get('/api/v1/models', { config: { scope: 'models:read' } }, async (request) => ({
-    models: (await host.registry.list()).filter((m) => mayUse(request.apiKey!, m.id)),
+    models: (await host.registry.list()).filter((m) => permits(request.identity!, 'models:read', m.id)),
   }));
   app.get<{ Params: { ref: string } }>('/api/v1/models/:ref', { config: { scope: 'models:read' } }, async (request) => {
     assertMayUse(request, request.params.ref);

@@ -183,7 +183,7 @@ export async function inTurn<T>(
     if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
   };
   reply.raw.on('close', onClose);
-  const place = admission.enter(request.apiKey!.name);
+  const place = admission.enter(request.identity!.name);
   try {
     const body = await openBody(request, { ...options, whileIdle: place.idle });
     const waitingSince = performance.now();

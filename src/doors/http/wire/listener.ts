@@ -8,6 +8,7 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
+import { addressList, isListed, peerOf } from './client-address.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { problemOf } from './problem.ts';
 
@@ -285,20 +286,11 @@ export function followCertificate(
 
 /** Behind a proxy that terminates TLS: accepts only its addresses, and only requests that reached it over HTTPS. */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
-  const allowed = new net.BlockList();
-  for (const address of addresses) {
-    const [ip, bits] = address.split('/');
-    const family = net.isIPv6(ip!) ? 'ipv6' : 'ipv4';
-    if (!net.isIP(ip!)) throw new SluiceError('usage', `behind_tls_proxy: ${address} is not an address`);
-    if (bits === undefined) allowed.addAddress(ip!, family);
-    else allowed.addSubnet(ip!, Number(bits), family);
-  }
+  const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
-    const peer = (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    const known = net.isIP(peer) !== 0 && allowed.check(peer, net.isIPv6(peer) ? 'ipv6' : 'ipv4');
     // Of several the first is what the client spoke.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
-    if (!known || proto !== 'https') {
+    if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
       throw new SluiceError('https_required', 'the request did not come over HTTPS through a known proxy');
     }
   };
