@@ -1,5 +1,6 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
+import { IssuerSchema } from './oidc-options.ts';
 import { choice, closed, MIB, section, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
@@ -60,6 +61,10 @@ export const ServerConfigSchema = Type.Object(
     keys_file: Type.String({
       default: 'keys.yaml',
       description: 'API keys, written by `sluice keys`; reloaded when it changes',
+    }),
+    oidc: Type.Array(IssuerSchema, {
+      default: [],
+      description: 'identity providers whose tokens are taken beside API keys; see docs/identity.md',
     }),
     workers: Type.Optional(SCORING.workers({ otherwise: 'one per core' })),
     evaluator: SCORING.evaluator({ default: 'auto' }),

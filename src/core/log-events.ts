@@ -8,6 +8,8 @@ export const LOG_EVENTS = {
   dev_key: 'the key of a service with --dev',
   request: 'a request is over: answered, refused or cut',
   keys_kept: 'the file of keys changed and cannot be used: the keys stay as they are',
+  issuer_unreachable: 'the keys of an identity provider cannot be read: its last ones go on for a while',
+  issuer_reached: 'they can be read again',
   certificate_kept: 'the certificate changed and cannot be used: it stays as it is',
   job_queued: 'an upload is accepted as a job, or a job is queued again because the service stops',
   job_started: 'a job is being scored',

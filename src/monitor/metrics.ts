@@ -93,6 +93,16 @@ export class Metrics {
     'requests with a token that `sluice keys rotate` has replaced: who sends it has not changed over yet',
     ['key'],
   );
+  readonly issuerKeysAge = this.#gauge(
+    'sluice_oidc_keys_age_seconds',
+    'time since the keys of an identity provider were read; beyond oidc.keys_max_age_ms its tokens are answered 503',
+    ['issuer'],
+  );
+  readonly issuerReads = this.#counter(
+    'sluice_oidc_key_reads_total',
+    'times the keys of an identity provider were read, or could not be',
+    ['issuer', 'outcome'],
+  );
   readonly keyExpiry = this.#gauge('sluice_key_expiry_timestamp_seconds', 'when a key expires, for those that do', [
     'key',
   ]);

@@ -166,7 +166,7 @@ function checkEveryRequest(app: FastifyInstance, { gatekeeper, metrics, assertSe
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
     if (scope === undefined) return;
-    request.identity = gatekeeper.identify(request);
+    request.identity = await gatekeeper.identify(request);
     assertScope(request, scope);
   });
   app.addHook('onSend', async (request, reply, payload) => {

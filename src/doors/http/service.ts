@@ -20,10 +20,9 @@ import { Metrics } from '../../monitor/metrics.ts';
 import type { FaultKind } from '../../monitor/process-faults.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
 import { KeyRing } from './access/api-keys.ts';
-import { Gatekeeper } from './access/gatekeeper.ts';
 import { hashToken, newToken } from './access/keys-file.ts';
+import { openGate } from './access/open-gate.ts';
 import { buildServer, type SluiceServer } from './server.ts';
-import { addressList, clientAddress } from './wire/client-address.ts';
 import {
   type Certificate,
   createListener,
@@ -128,7 +127,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const server = await buildServer({
     config,
     host,
-    gatekeeper: gatekeeperOf(config, { keys, metrics }),
+    gatekeeper: await openGate(config, { keys, metrics, log }),
     metrics,
     log,
     tracer,
@@ -180,23 +179,6 @@ function useCertificate(
   };
   return followCertificate(tls, onCertificate, (e) => {
     log('error', 'certificate_kept', words`the certificate stays as it is: ${saysOf(e)}`, faultFields(e));
-  });
-}
-
-function gatekeeperOf(
-  { behind_tls_proxy, client_address, limits }: ServerConfig,
-  { keys, metrics }: { keys: KeyRing; metrics: Metrics },
-): Gatekeeper {
-  const forwarded = client_address === 'x_forwarded_for';
-  if (forwarded && !behind_tls_proxy) {
-    throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
-  }
-  const proxies = forwarded ? addressList('behind_tls_proxy', behind_tls_proxy!) : null;
-  return new Gatekeeper({
-    keys,
-    metrics,
-    failuresPerMinute: limits.failed_logins_per_minute_per_address,
-    addressOf: clientAddress(proxies),
   });
 }
 

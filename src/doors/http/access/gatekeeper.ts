@@ -4,7 +4,8 @@ import type { Metrics } from '../../../monitor/metrics.ts';
 import type { KeyRing } from './api-keys.ts';
 import { FailedLogins } from './failed-logins.ts';
 import type { Identity } from './identity.ts';
-import { type LoginFault, LoginRefused } from './permissions.ts';
+import { KEY_CHALLENGE, type LoginFault, LoginRefused, TOKEN_CHALLENGE } from './permissions.ts';
+import { looksLikeToken, type TokenIssuers, TokenRefused } from './token-issuers.ts';
 
 export interface GatekeeperOptions {
   keys: KeyRing;
@@ -12,9 +13,12 @@ export interface GatekeeperOptions {
   /** Wrong keys of one address that are looked at in a minute. */
   failuresPerMinute: number;
   addressOf: (request: FastifyRequest) => string;
+  /** Identity providers whose tokens are taken; absent: none. */
+  issuers?: TokenIssuers;
 }
 
 const LIMIT = 'failed_logins_per_minute_per_address';
+const BEARER = /^bearer\s+(\S+)$/i;
 
 export class Gatekeeper {
   readonly #keys: KeyRing;
@@ -22,39 +26,65 @@ export class Gatekeeper {
   readonly #failures: FailedLogins;
   readonly #perMinute: number;
   readonly #addressOf: GatekeeperOptions['addressOf'];
+  readonly #issuers: TokenIssuers | null;
+  /** What whoever shows nothing is asked for. */
+  readonly #challenge: string;
 
-  constructor({ keys, metrics, failuresPerMinute, addressOf }: GatekeeperOptions) {
+  constructor({ keys, metrics, failuresPerMinute, addressOf, issuers }: GatekeeperOptions) {
     this.#keys = keys;
     this.#metrics = metrics;
     this.#perMinute = failuresPerMinute;
     this.#failures = new FailedLogins(failuresPerMinute);
     this.#addressOf = addressOf;
+    this.#issuers = issuers ?? null;
+    this.#challenge = issuers ? `${KEY_CHALLENGE}, ${TOKEN_CHALLENGE}` : KEY_CHALLENGE;
   }
 
   /**
-   * Who a request is of. Whoever is nobody learns nothing of why. A valid key is never refused for what others behind the same address
-   * did: a limit of guesses that locks out its neighbours would be a weapon.
-   * @throws LoginRefused
+   * Who a request is of. Whoever is nobody learns nothing of why, but of a token, which says all of it itself. A valid key is never refused
+   * for what others behind the same address did: a limit of guesses that locks out its neighbours would be a weapon.
+   * @throws LoginRefused | SluiceError identity_provider_unavailable
    */
-  identify(request: FastifyRequest): Identity {
-    const found = this.#keys.look(request.headers.authorization);
+  identify(request: FastifyRequest): Identity | Promise<Identity> {
+    const { authorization } = request.headers;
+    const found = this.#keys.look(authorization);
     if ('identity' in found) {
       if (found.previous) this.#metrics.previousTokens.inc({ key: found.identity.label });
       return found.identity;
     }
-    throw this.#refusal(request, found.refused, found.name);
+    const token = this.#issuers ? BEARER.exec(authorization?.trim() ?? '')?.[1] : undefined;
+    if (token !== undefined && looksLikeToken(token)) return this.#ofToken(request, token);
+    throw this.#refusal(request, found.refused, { label: found.name });
+  }
+
+  async #ofToken(request: FastifyRequest, token: string): Promise<Identity> {
+    try {
+      return await this.#issuers!.verify(token, null);
+    } catch (error) {
+      if (!(error instanceof TokenRefused)) throw error;
+      const { fault, issuer, message } = error;
+      const label = issuer === null ? null : `oidc:${issuer}`;
+      throw this.#refusal(request, fault, { label, message, token: true });
+    }
   }
 
   /** Counts a wrong key against its address; one that shows nothing guesses nothing. */
-  #refusal(request: FastifyRequest, reason: LoginFault, label: string | null): LoginRefused {
+  #refusal(
+    request: FastifyRequest,
+    reason: LoginFault,
+    told: { label: string | null; message?: string; token?: boolean },
+  ): LoginRefused {
+    const { label, message = 'no valid API key', token = false } = told;
     if (reason !== 'none') {
       const { retryAfter } = this.#failures.failed(this.#addressOf(request));
       if (retryAfter !== null) {
         const extra = { limit: LIMIT, value: this.#perMinute, unit: 'failures a minute', retryAfter };
-        const message = 'this address has shown too many wrong keys';
-        return new LoginRefused(reason, label, message, { code: 'limit_exceeded', extra, limited: true });
+        const beyond = 'this address has shown too many wrong keys';
+        return new LoginRefused(reason, label, beyond, { code: 'limit_exceeded', extra, limited: true });
       }
     }
-    return new LoginRefused(reason, label, 'no valid API key');
+    if (!token) return new LoginRefused(reason, label, message, { challenge: this.#challenge });
+    const challenge = `${TOKEN_CHALLENGE}, error="invalid_token", error_description="${message}"`;
+    return new LoginRefused(reason, label, message, { code: 'invalid_token', challenge });
   }
 }

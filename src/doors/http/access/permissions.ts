@@ -3,13 +3,15 @@ import type { FastifyRequest } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
-import { permits } from './identity.ts';
+import { type Identity, permits } from './identity.ts';
+import type { TokenFault } from './token-issuers.ts';
 
 /** What a request without a key is asked for (RFC 9110). */
 export const KEY_CHALLENGE = 'API-Key realm="sluice"';
+export const TOKEN_CHALLENGE = 'Bearer realm="sluice"';
 
 /** Why a request is refused. */
-export type LoginFault = 'none' | 'unknown' | 'expired' | 'scope' | 'model';
+export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope' | 'model' | TokenFault;
 
 /** A request that is refused because of who it is of. `label`: of a known identity, null without one. */
 export class LoginRefused extends SluiceError {
@@ -39,8 +41,13 @@ export class LoginRefused extends SluiceError {
 export function assertScope(request: FastifyRequest, scope: Scope): void {
   const identity = request.identity!;
   if (permits(identity, scope)) return;
-  throw new LoginRefused('scope', identity.label, `the key lacks the scope ${scope}`);
+  const challenge = tokenChallenge(identity, scope);
+  throw new LoginRefused('scope', identity.label, `the key lacks the scope ${scope}`, challenge);
 }
+
+/** What RFC 6750 has a client with a token told. */
+const tokenChallenge = ({ kind }: Identity, scope: Scope): { challenge?: string } =>
+  kind === 'oidc' ? { challenge: `${TOKEN_CHALLENGE}, error="insufficient_scope", scope="${scope}"` } : {};
 
 /** Who may not see a model learns nothing about whether it is there. @throws LoginRefused */
 export function assertMayUse(request: FastifyRequest, reference: string): void {

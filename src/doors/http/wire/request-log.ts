@@ -18,7 +18,7 @@ import {
 } from '../../../core/log.ts';
 import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
-import { LoginRefused } from '../access/permissions.ts';
+import { type LoginFault, LoginRefused } from '../access/permissions.ts';
 
 /** What is known of a request, filled in while it is answered. */
 export interface RequestStory {
@@ -129,6 +129,7 @@ export class RequestLog {
       bytes_out: bytesOut,
       ...(sampled > 1 ? { sampled } : {}),
       ...(fault === null ? {} : faultFields(fault)),
+      ...(fault instanceof LoginRefused ? { login: fixedWord<LoginFault>(fault.reason) } : {}),
     };
     story.span?.end(fields, level === 'error' ? fault : undefined);
     if (sampled === 0) return;
