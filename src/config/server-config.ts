@@ -1,7 +1,7 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
 import { IssuerSchema } from './oidc-options.ts';
-import { choice, closed, MIB, section, whole } from './options/describe-option.ts';
+import { choice, closed, MIB, maybe, section, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
@@ -30,6 +30,19 @@ export const ServerConfigSchema = Type.Object(
         {
           certificate: Type.String({ description: 'PEM file with the certificate chain; reloaded when it changes' }),
           key: Type.String({ description: 'PEM file with the private key; reloaded when it changes' }),
+          client_ca: maybe(
+            'PEM file with the authorities whose certificates clients may show; reloaded when it changes; see docs/identity.md',
+            { otherwise: 'clients are asked for none' },
+          ),
+          client_certificates: choice(
+            'request: who shows none may show a key or a token; require: who shows no valid one gets no connection, not even for the health of the process',
+            ['request', 'require'],
+            { default: 'request' },
+          ),
+          client_crl: maybe(
+            'PEM file with the certificates that client_ca has revoked, a list for every authority of a chain; reloaded when it changes',
+            { otherwise: 'none is asked for' },
+          ),
         },
         { ...closed, description: 'HTTPS by this server' },
       ),

@@ -118,10 +118,10 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
 
 async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise<void> {
   if (config.tls) {
-    const { certificate, key } = config.tls;
+    const { certificate, key, client_ca, client_crl } = config.tls;
     await look('certificate', async () => {
       const { readCertificate } = await import('../http/wire/listener.ts');
-      await readCertificate({ certificate, key });
+      await readCertificate({ certificate, key, client_ca, client_crl });
       return `${certificate} and ${key} can be read`;
     });
   }

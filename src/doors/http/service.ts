@@ -74,6 +74,8 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   if (!dev && !config.tls && !config.behind_tls_proxy) {
     throw new SluiceError('usage', 'serve wants tls (certificate and key), behind_tls_proxy, or --dev');
   }
+  if (config.tls?.client_crl !== undefined && config.tls.client_ca === undefined)
+    throw new SluiceError('usage', 'tls.client_crl says what tls.client_ca has revoked, and there is none');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
   /** What was begun ends in the opposite order if the start fails. */
@@ -114,12 +116,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const keys = new KeyRing();
   undo.push(() => keys.close());
   const token = dev ? newToken() : null;
-  if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
-  else
-    await keys.follow(config.keys_file, (error) =>
-      log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
-    );
-  measureKeys(metrics, keys);
+  await fillKeys(keys, token ? { token } : { file: config.keys_file }, { metrics, log });
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
@@ -127,7 +124,12 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const server = await buildServer({
     config,
     host,
-    gatekeeper: await openGate(config, { keys, metrics, log }),
+    gatekeeper: await openGate(config, {
+      keys,
+      metrics,
+      log,
+      certificateOf: (request) => listener.clientOf(request.raw.socket),
+    }),
     metrics,
     log,
     tracer,
@@ -170,7 +172,10 @@ function useCertificate(
   { config: { tls }, dev = false, log = SILENT }: ServeOptions,
   { metrics, listener }: { metrics: Metrics; listener: Listener },
 ): () => void {
-  const measure = ({ cert }: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
+  const measure = ({ cert, ca }: Certificate) => {
+    metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
+    if (ca !== undefined) metrics.certificateExpiry.set({ use: 'client_ca' }, expiryOf(ca) / 1000);
+  };
   measure(certificate);
   if (dev || !tls) return () => {};
   const onCertificate = (next: Certificate) => {
@@ -182,7 +187,18 @@ function useCertificate(
   });
 }
 
-function measureKeys(metrics: Metrics, keys: KeyRing): void {
+/** `from`: the file of keys; with --dev the token of the only one. @throws SluiceError usage */
+async function fillKeys(
+  keys: KeyRing,
+  from: { file: string } | { token: string },
+  { metrics, log }: { metrics: Metrics; log: Log },
+): Promise<void> {
+  if ('token' in from) keys.replace([{ name: 'dev', sha256: hashToken(from.token), scopes: [...SCOPES] }]);
+  else {
+    await keys.follow(from.file, (error) => {
+      log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error));
+    });
+  }
   metrics.onScrape(() => {
     metrics.keyExpiry.reset();
     for (const [key, at] of keys.expiries) metrics.keyExpiry.set({ key }, at / 1000);
@@ -200,12 +216,13 @@ const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Reco
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 const listenerOf = (
-  { timeouts, limits }: ServerConfig,
+  { tls, timeouts, limits }: ServerConfig,
   certificate: Certificate | null,
   onRefused: (code: ErrorCode) => void,
 ) =>
   createListener({
     ...(certificate ? { certificate } : {}),
+    requireClient: tls?.client_certificates === 'require',
     onRefused,
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,

@@ -1,6 +1,7 @@
 // Who a request is of: what it shows is looked at in one place, and wrong guesses are counted by address.
 import type { FastifyRequest } from 'fastify';
 import type { Metrics } from '../../../monitor/metrics.ts';
+import type { ClientCertificate } from '../wire/client-certificate.ts';
 import type { KeyRing } from './api-keys.ts';
 import { FailedLogins } from './failed-logins.ts';
 import type { Identity } from './identity.ts';
@@ -13,6 +14,8 @@ export interface GatekeeperOptions {
   /** Wrong keys of one address that are looked at in a minute. */
   failuresPerMinute: number;
   addressOf: (request: FastifyRequest) => string;
+  /** What the client of a request showed of itself in the TLS handshake. */
+  certificateOf?: (request: FastifyRequest) => ClientCertificate;
   /** Identity providers whose tokens are taken; absent: none. */
   issuers?: TokenIssuers;
 }
@@ -26,16 +29,19 @@ export class Gatekeeper {
   readonly #failures: FailedLogins;
   readonly #perMinute: number;
   readonly #addressOf: GatekeeperOptions['addressOf'];
+  readonly #certificateOf: (request: FastifyRequest) => ClientCertificate;
   readonly #issuers: TokenIssuers | null;
   /** What whoever shows nothing is asked for. */
   readonly #challenge: string;
 
-  constructor({ keys, metrics, failuresPerMinute, addressOf, issuers }: GatekeeperOptions) {
+  constructor(options: GatekeeperOptions) {
+    const { keys, metrics, failuresPerMinute, addressOf, certificateOf = () => null, issuers } = options;
     this.#keys = keys;
     this.#metrics = metrics;
     this.#perMinute = failuresPerMinute;
     this.#failures = new FailedLogins(failuresPerMinute);
     this.#addressOf = addressOf;
+    this.#certificateOf = certificateOf;
     this.#issuers = issuers ?? null;
     this.#challenge = issuers ? `${KEY_CHALLENGE}, ${TOKEN_CHALLENGE}` : KEY_CHALLENGE;
   }
@@ -47,6 +53,7 @@ export class Gatekeeper {
    */
   identify(request: FastifyRequest): Identity | Promise<Identity> {
     const { authorization } = request.headers;
+    if (authorization === undefined) return this.#ofCertificate(request);
     const found = this.#keys.look(authorization);
     if ('identity' in found) {
       if (found.previous) this.#metrics.previousTokens.inc({ key: found.identity.label });
@@ -57,9 +64,19 @@ export class Gatekeeper {
     throw this.#refusal(request, found.refused, { label: found.name });
   }
 
+  /** Whoever sends an Authorization is judged by that alone. @throws LoginRefused */
+  #ofCertificate(request: FastifyRequest): Identity {
+    const shown = this.#certificateOf(request);
+    if (!shown) throw this.#refusal(request, 'none', { label: null });
+    const identity = 'refused' in shown ? null : this.#keys.certificate(shown);
+    if (identity) return identity;
+    throw this.#refusal(request, 'certificate', { label: null, message: 'the certificate of the client is not taken' });
+  }
+
   async #ofToken(request: FastifyRequest, token: string): Promise<Identity> {
     try {
-      return await this.#issuers!.verify(token, null);
+      const shown = this.#certificateOf(request);
+      return await this.#issuers!.verify(token, shown && 'thumbprint' in shown ? shown.thumbprint : null);
     } catch (error) {
       if (!(error instanceof TokenRefused)) throw error;
       const { fault, issuer, message } = error;

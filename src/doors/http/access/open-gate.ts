@@ -1,11 +1,13 @@
 // Puts the gatekeeper of a service together from its configuration, and has it measured.
 import { readFile } from 'node:fs/promises';
+import type { FastifyRequest } from 'fastify';
 import type { IssuerConfig } from '../../../config/oidc-options.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
 import type { Metrics } from '../../../monitor/metrics.ts';
 import { addressList, clientAddress } from '../wire/client-address.ts';
+import type { ClientCertificate } from '../wire/client-certificate.ts';
 import type { KeyRing } from './api-keys.ts';
 import { Gatekeeper } from './gatekeeper.ts';
 import { IssuerKeys } from './issuer-keys.ts';
@@ -15,11 +17,16 @@ interface GateParts {
   keys: KeyRing;
   metrics: Metrics;
   log: Log;
+  certificateOf: (request: FastifyRequest) => ClientCertificate;
 }
 
 /** @throws SluiceError usage */
-export async function openGate(config: ServerConfig, { keys, metrics, log }: GateParts): Promise<Gatekeeper> {
+export async function openGate(
+  config: ServerConfig,
+  { keys, metrics, log, certificateOf }: GateParts,
+): Promise<Gatekeeper> {
   const { behind_tls_proxy, client_address, limits, oidc } = config;
+  assertCertificatesShown(config, keys);
   const forwarded = client_address === 'x_forwarded_for';
   if (forwarded && !behind_tls_proxy) {
     throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
@@ -32,8 +39,18 @@ export async function openGate(config: ServerConfig, { keys, metrics, log }: Gat
     metrics,
     failuresPerMinute: limits.failed_logins_per_minute_per_address,
     addressOf: clientAddress(proxies),
+    certificateOf,
     ...(oidc.length > 0 ? { issuers } : {}),
   });
+}
+
+/** @throws SluiceError usage: certificates have names that nobody can show */
+function assertCertificatesShown({ tls, behind_tls_proxy }: ServerConfig, keys: KeyRing): void {
+  if (!keys.namesCertificates || tls?.client_ca !== undefined) return;
+  const why = behind_tls_proxy
+    ? 'a TLS proxy keeps them to itself, and what it says of them in a header is not read'
+    : 'there is no tls.client_ca';
+  throw new SluiceError('usage', `keys_file names certificates of clients, but ${why}`);
 }
 
 /** Its keys are read at once, and nobody waits for them: a service starts while a provider is away. */

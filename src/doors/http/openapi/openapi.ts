@@ -19,7 +19,7 @@ export function openApi(): Json {
       description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
       license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
     },
-    security: [{ apiKey: [] }, { token: [] }],
+    security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],
     paths: {
       ...scoringOperations(),
       ...modelOperations(),
@@ -35,6 +35,7 @@ export function openApi(): Json {
           name: 'Authorization',
           description: '`API-Key <token>`, `Bearer <token>` or the bare token',
         },
+        certificate: { type: 'mutualTLS', description: 'of an authority that the service is configured for' },
         token: {
           type: 'http',
           scheme: 'bearer',
