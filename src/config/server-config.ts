@@ -1,7 +1,7 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
 import { IssuerSchema } from './oidc-options.ts';
-import { choice, closed, MIB, maybe, section, whole } from './options/describe-option.ts';
+import { choice, closed, MIB, maybe, section, text, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
@@ -159,6 +159,35 @@ export const ServerConfigSchema = Type.Object(
         ),
       },
       'traces; see docs/logs.md',
+    ),
+    audit: Type.Optional(
+      Type.Object(
+        {
+          file: text('file of the records; full ones get the number of their last record in the name'),
+          sync: choice(
+            'when records are brought to the disk: with each batch of them, once a second, or when the system likes',
+            ['batch', 'second', 'none'],
+            { default: 'second' },
+          ),
+          on_failure: choice(
+            'while records cannot be written: refuse what would have one with 503, or continue without',
+            ['refuse', 'continue'],
+            { default: 'refuse' },
+          ),
+          address: choice(
+            'addresses in records: whole, their network (24 bits, of IPv6 64), or none',
+            ['full', 'network', 'none'],
+            {
+              default: 'full',
+            },
+          ),
+          max_bytes: atLeastOne(256 * MIB, 'a file that has reached this is full'),
+        },
+        {
+          ...closed,
+          description: 'who asked what of which model; see docs/audit-log.md; without it there is no such log',
+        },
+      ),
     ),
     jobs: section(
       {

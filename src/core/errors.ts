@@ -127,6 +127,14 @@ export const ERRORS = {
     'The keys of an identity provider cannot be read.',
     'Check its address, the authorities it is trusted by and that it runs; API keys and certificates are taken meanwhile.',
   ),
+  audit_unavailable: dependency(
+    'The audit log cannot be written, and nothing is done that cannot be recorded.',
+    'Free space or repair the disk of audit.file; audit.on_failure: continue does without records.',
+  ),
+  audit_broken: usage(
+    'An audit log is not what was written.',
+    'Compare what is named with a copy; everything before it is whole.',
+  ),
   forbidden: input('The API key does not permit this.', 'Ask for a key with the scope or model.', 403),
   https_required: input('Only HTTPS is served.', 'Use https://.', 400),
   client_gone: {

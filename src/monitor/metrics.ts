@@ -103,6 +103,13 @@ export class Metrics {
     'times the keys of an identity provider were read, or could not be',
     ['issuer', 'outcome'],
   );
+  readonly auditRecords = this.#counter('sluice_audit_records_total', 'records written to the audit log', []);
+  readonly auditLost = this.#counter(
+    'sluice_audit_lost_total',
+    'records that could not be written to the audit log; it says so itself when it can be written again',
+    [],
+  );
+  readonly auditFailed = this.#gauge('sluice_audit_failed', '1 while the audit log cannot be written', []);
   readonly keyExpiry = this.#gauge('sluice_key_expiry_timestamp_seconds', 'when a key expires, for those that do', [
     'key',
   ]);

@@ -75,6 +75,17 @@ export const SERVICE_COMMANDS = {
     arguments: [{ name: 'name', description: 'name of the key' }],
     flags: { file: keysFile },
   },
+  'audit verify': {
+    description: 'check that the records of an audit log are whole, in their places, and none is missing',
+    arguments: [{ name: 'files', description: 'files of one log', many: true, complete: 'file' }],
+    flags: {
+      head: {
+        schema: text('sum of a record that has to be there, from the line audit_head of the log'),
+        value: 'sha256',
+      },
+      json: switchFlag('print what was found as JSON'),
+    },
+  },
   doctor: {
     description: 'look at this machine, the registry, its models, and what a configuration or pipeline needs',
     flags: {

@@ -1,7 +1,7 @@
 // Written by `npm run docs` from src/config/commands: commands and their flags as plain data, so that a command line loads no schema.
 import type { CommandTable } from './flags.ts';
 
-export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"list, show, count, put back and drop dead letters","model":"register, list, verify models and move aliases","keys":"create, list, rotate and revoke API keys"};
+export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"list, show, count, put back and drop dead letters","model":"register, list, verify models and move aliases","audit":"check audit logs","keys":"create, list, rotate and revoke API keys"};
 
 export const COMMAND_TABLES = {
   "score": {
@@ -539,6 +539,14 @@ export const COMMAND_TABLES = {
       {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
     ],
   },
+  "audit verify": {
+    description: "check that the records of an audit log are whole, in their places, and none is missing",
+    arguments: [{"name":"<files...>","description":"files of one log","complete":"file"}],
+    flags: [
+      {"name":"head","value":"sha256","description":"sum of a record that has to be there, from the line audit_head of the log"},
+      {"name":"json","description":"print what was found as JSON"},
+    ],
+  },
   "doctor": {
     description: "look at this machine, the registry, its models, and what a configuration or pipeline needs",
     arguments: [],
@@ -982,6 +990,11 @@ export interface KeysRotateFlags {
 
 export interface KeysRevokeFlags {
   file: string;
+}
+
+export interface AuditVerifyFlags {
+  head?: string;
+  json?: boolean;
 }
 
 export interface DoctorFlags {

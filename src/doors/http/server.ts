@@ -17,6 +17,7 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import { measureCertificatesOf } from '../../runs/measure-ends.ts';
+import type { AuditTrail } from './access/audit-trail.ts';
 import type { Gatekeeper } from './access/gatekeeper.ts';
 import type { Identity } from './access/identity.ts';
 import { assertScope, LoginRefused } from './access/permissions.ts';
@@ -53,6 +54,8 @@ export interface ServerOptions {
   config: ServerConfig;
   host: ModelHost;
   gatekeeper: Gatekeeper;
+  /** Records who asks what of which model; null: nothing does. */
+  audit?: AuditTrail | null;
   metrics: Metrics;
   /** Creates the HTTP(S) server that the handler runs in. */
   serverFactory?: FastifyServerOptions['serverFactory'];
@@ -99,7 +102,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     methods.set(url, known);
   });
   const account = new RunAccount(metrics, 'http');
-  const services: PredictServices = { config, host, admission, metrics, log, tracer, account };
+  const told = options.audit?.ofJobs(log) ?? log;
+  const services: PredictServices = { config, host, admission, metrics, log: told, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
   measureCertificatesOf(
     pipelines.map(({ spec }) => spec),
@@ -112,7 +116,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
-  const canAnswer = () => state.ready && state.kept.ready;
+  const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer });
   addOpenInference(app, { services, ready: canAnswer });
   refuseOtherMethods(app, methods);
@@ -121,7 +125,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
 }
 
 async function newApp(
-  { config, metrics, serverFactory }: ServerOptions,
+  { config, metrics, audit, serverFactory }: ServerOptions,
   requests: RequestLog,
 ): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify({
@@ -142,6 +146,7 @@ async function newApp(
   }) as unknown as FastifyInstance;
   app.decorateRequest('identity', null);
   requests.follow(app);
+  audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
   // Bodies are streams: nobody parses them before the operation that knows what they are.
@@ -158,7 +163,7 @@ function countProblem(metrics: Metrics, error: unknown, { code, cut }: ProblemSe
 }
 
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
-function checkEveryRequest(app: FastifyInstance, { gatekeeper, metrics, assertSecure }: ServerOptions): void {
+function checkEveryRequest(app: FastifyInstance, { gatekeeper, audit, metrics, assertSecure }: ServerOptions): void {
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
     const { scope, health } = request.routeOptions.config;
@@ -168,6 +173,7 @@ function checkEveryRequest(app: FastifyInstance, { gatekeeper, metrics, assertSe
     if (scope === undefined) return;
     request.identity = await gatekeeper.identify(request);
     assertScope(request, scope);
+    if (scope !== 'metrics') audit?.assertReady();
   });
   app.addHook('onSend', async (request, reply, payload) => {
     const digest = typeof payload === 'string' ? AnswerDigest.wantedBy(request.headers) : null;

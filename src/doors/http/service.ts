@@ -21,6 +21,7 @@ import type { FaultKind } from '../../monitor/process-faults.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
 import { KeyRing } from './access/api-keys.ts';
 import { hashToken, newToken } from './access/keys-file.ts';
+import { type OpenedAudit, openAudit } from './access/open-audit.ts';
 import { openGate } from './access/open-gate.ts';
 import { buildServer, type SluiceServer } from './server.ts';
 import {
@@ -62,6 +63,7 @@ interface Parts {
   keys: KeyRing;
   listener: Listener;
   server: SluiceServer;
+  audit: OpenedAudit;
   /** Stops watching files, space left and models. */
   unfollow: () => void;
   /** Stops hearing of failures in the background. */
@@ -102,21 +104,14 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   undo.push(unhear);
   if (options.faults) options.faults.hear = (kind) => metrics.processFaults.inc({ kind });
   if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });
-  const host = new ModelHost({
-    registry,
-    workers: config.workers ?? Math.max(1, availableParallelism()),
-    engine: config.evaluator,
-    max: config.models_max,
-    keep: config.preload,
-    tryOut: tryPackage,
-    ...hostEvents(metrics, log),
-  });
+  const audit = await openAudit(config, { metrics, log });
+  undo.push(() => audit.close());
+  const host = openHost(config, registry, { metrics, log });
   undo.push(() => host.close());
-  measureHost(metrics, host);
   const keys = new KeyRing();
   undo.push(() => keys.close());
   const token = dev ? newToken() : null;
-  await fillKeys(keys, token ? { token } : { file: config.keys_file }, { metrics, log });
+  await fillKeys(keys, token ? { token } : { file: config.keys_file }, { metrics, log, audit });
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
@@ -130,6 +125,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
       log,
       certificateOf: (request) => listener.clientOf(request.raw.socket),
     }),
+    audit: audit.trail,
     metrics,
     log,
     tracer,
@@ -160,7 +156,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
         stopDisks();
         kept.stop();
       };
-      stopping ??= stop({ host, keys, listener, server, unfollow, unhear }, config.timeouts.stop_ms);
+      stopping ??= stop({ host, keys, listener, server, audit, unfollow, unhear }, config.timeouts.stop_ms);
       return stopping;
     },
   };
@@ -187,17 +183,37 @@ function useCertificate(
   });
 }
 
+function openHost(
+  config: ServerConfig,
+  registry: Registry,
+  { metrics, log }: { metrics: Metrics; log: Log },
+): ModelHost {
+  const host = new ModelHost({
+    registry,
+    workers: config.workers ?? Math.max(1, availableParallelism()),
+    engine: config.evaluator,
+    max: config.models_max,
+    keep: config.preload,
+    tryOut: tryPackage,
+    ...hostEvents(metrics, log),
+  });
+  measureHost(metrics, host);
+  return host;
+}
+
 /** `from`: the file of keys; with --dev the token of the only one. @throws SluiceError usage */
 async function fillKeys(
   keys: KeyRing,
   from: { file: string } | { token: string },
-  { metrics, log }: { metrics: Metrics; log: Log },
+  { metrics, log, audit: { trail } }: { metrics: Metrics; log: Log; audit: OpenedAudit },
 ): Promise<void> {
   if ('token' in from) keys.replace([{ name: 'dev', sha256: hashToken(from.token), scopes: [...SCOPES] }]);
   else {
-    await keys.follow(from.file, (error) => {
-      log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error));
-    });
+    await keys.follow(
+      from.file,
+      (error) => log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
+      (before, after) => trail?.keysChanged(before, after),
+    );
   }
   metrics.onScrape(() => {
     metrics.keyExpiry.reset();
@@ -229,7 +245,7 @@ const listenerOf = (
     headerBytes: limits.header_bytes,
   });
 
-async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
+async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;
   listener.close();
   const deadline = Date.now() + withinMs;
@@ -245,5 +261,6 @@ async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, w
   unfollow();
   // At once: an answer may wait for a model that does not come to an end.
   await Promise.all([server.app.close(), host.close()]);
+  await audit.close();
   unhear();
 }

@@ -215,7 +215,11 @@ test('a body that trickles is ended, though it never stops for long', async () =
         `POST ${predictUrl('json')} HTTP/1.1\r\nhost: x\r\nauthorization: ${s.token}\r\ncontent-length: 5000\r\n\r\n`,
       );
     });
-    const drip = setInterval(() => socket.write(' '), 50);
+    // Not before the head: on a busy machine the handshake takes longer.
+    let drip: NodeJS.Timeout;
+    socket.on('secureConnect', () => {
+      drip = setInterval(() => socket.write(' '), 50);
+    });
     socket.on('error', () => {});
     socket.once('data', (d) => {
       clearInterval(drip);

@@ -64,17 +64,26 @@ export class KeyRing {
     onError: (error: unknown) => void,
     onChange: (before: readonly ApiKey[], after: KeysFile) => void = () => {},
   ): Promise<void> {
+    let known = '';
     const take = (read: KeysFile): void => {
+      const text = JSON.stringify(read);
+      if (text === known) return;
+      known = text;
       const before = this.#keys;
       this.replace(read.keys, read.certificates);
       if (this.#watcher) onChange(before, read);
     };
     take(await readKeysFile(file));
-    let timer: NodeJS.Timeout | undefined;
+    let waiting = false;
     this.#watcher = watch(path.dirname(path.resolve(file)), () => {
       // Any change in the folder counts: a mounted secret changes by a link beside the file, not by the file's name.
-      clearTimeout(timer);
-      timer = setTimeout(() => readKeysFile(file).then(take, onError), 50);
+      // Not put off by the next one: where something writes all the time, the file would never be read.
+      if (waiting) return;
+      waiting = true;
+      setTimeout(() => {
+        waiting = false;
+        readKeysFile(file).then(take, onError);
+      }, 50);
     });
     this.#watcher.on('error', onError);
     this.#watcher.unref();

@@ -28,7 +28,8 @@ export class Gatekeeper {
   readonly #metrics: Metrics;
   readonly #failures: FailedLogins;
   readonly #perMinute: number;
-  readonly #addressOf: GatekeeperOptions['addressOf'];
+  /** Where a request came from. */
+  readonly addressOf: GatekeeperOptions['addressOf'];
   readonly #certificateOf: (request: FastifyRequest) => ClientCertificate;
   readonly #issuers: TokenIssuers | null;
   /** What whoever shows nothing is asked for. */
@@ -40,7 +41,7 @@ export class Gatekeeper {
     this.#metrics = metrics;
     this.#perMinute = failuresPerMinute;
     this.#failures = new FailedLogins(failuresPerMinute);
-    this.#addressOf = addressOf;
+    this.addressOf = addressOf;
     this.#certificateOf = certificateOf;
     this.#issuers = issuers ?? null;
     this.#challenge = issuers ? `${KEY_CHALLENGE}, ${TOKEN_CHALLENGE}` : KEY_CHALLENGE;
@@ -93,11 +94,11 @@ export class Gatekeeper {
   ): LoginRefused {
     const { label, message = 'no valid API key', token = false } = told;
     if (reason !== 'none') {
-      const { retryAfter } = this.#failures.failed(this.#addressOf(request));
+      const { retryAfter, first } = this.#failures.failed(this.addressOf(request));
       if (retryAfter !== null) {
         const extra = { limit: LIMIT, value: this.#perMinute, unit: 'failures a minute', retryAfter };
         const beyond = 'this address has shown too many wrong keys';
-        return new LoginRefused(reason, label, beyond, { code: 'limit_exceeded', extra, limited: true });
+        return new LoginRefused(reason, label, beyond, { code: 'limit_exceeded', extra, limited: true, first });
       }
     }
     if (!token) return new LoginRefused(reason, label, message, { challenge: this.#challenge });

@@ -26,3 +26,7 @@ export const permits = ({ grants }: Identity, scope: Scope, model?: string): boo
     ({ scopes, models }) =>
       scopes.includes(scope) && (model === undefined || models === undefined || models.includes(model)),
   );
+
+/** The label of whoever has a name: without the subject of a token. */
+export const labelOf = (name: string): string =>
+  name.startsWith('oidc:') ? name.split(':').slice(0, 2).join(':') : name;

@@ -25,23 +25,27 @@ export async function openGate(
   config: ServerConfig,
   { keys, metrics, log, certificateOf }: GateParts,
 ): Promise<Gatekeeper> {
-  const { behind_tls_proxy, client_address, limits, oidc } = config;
+  const { limits, oidc } = config;
   assertCertificatesShown(config, keys);
-  const forwarded = client_address === 'x_forwarded_for';
-  if (forwarded && !behind_tls_proxy) {
-    throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
-  }
-  const proxies = forwarded ? addressList('behind_tls_proxy', behind_tls_proxy!) : null;
   const issuers = new TokenIssuers(await Promise.all(oidc.map((issuer) => openIssuer(issuer, metrics, log))));
   measureIssuers(metrics, issuers);
   return new Gatekeeper({
     keys,
     metrics,
     failuresPerMinute: limits.failed_logins_per_minute_per_address,
-    addressOf: clientAddress(proxies),
+    addressOf: readAddresses(config),
     certificateOf,
     ...(oidc.length > 0 ? { issuers } : {}),
   });
+}
+
+/** Where the address of a client is read. @throws SluiceError usage */
+export function readAddresses({ behind_tls_proxy, client_address }: ServerConfig): (request: FastifyRequest) => string {
+  if (client_address !== 'x_forwarded_for') return clientAddress(null);
+  if (!behind_tls_proxy) {
+    throw new SluiceError('usage', 'client_address: x_forwarded_for is believed from behind_tls_proxy only');
+  }
+  return clientAddress(addressList('behind_tls_proxy', behind_tls_proxy));
 }
 
 /** @throws SluiceError usage: certificates have names that nobody can show */

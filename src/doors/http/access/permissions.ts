@@ -19,6 +19,8 @@ export class LoginRefused extends SluiceError {
   readonly reason: LoginFault;
   /** The address has failed too often: told apart, so that a flood of them leaves no flood of lines. */
   readonly limited: boolean;
+  /** The first that is told apart so: the address has just come to the limit. */
+  readonly first: boolean;
   /** Of WWW-Authenticate, where it is not the one for keys. */
   readonly challenge: string | null;
 
@@ -26,13 +28,20 @@ export class LoginRefused extends SluiceError {
     reason: LoginFault,
     label: string | null,
     message: string,
-    more: { code?: ErrorCode; extra?: Record<string, unknown>; challenge?: string; limited?: boolean } = {},
+    more: {
+      code?: ErrorCode;
+      extra?: Record<string, unknown>;
+      challenge?: string;
+      limited?: boolean;
+      first?: boolean;
+    } = {},
   ) {
     const { code = reason === 'scope' || reason === 'model' ? 'forbidden' : 'unauthorized', extra = {} } = more;
     super(code, message, { extra });
     this.label = label;
     this.reason = reason;
     this.limited = more.limited ?? false;
+    this.first = more.first ?? false;
     this.challenge = more.challenge ?? null;
   }
 }

@@ -20,6 +20,7 @@ import {
 import { withoutNames } from '../wire/no-echo.ts';
 import { systemFault } from '../wire/problem.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
+import { tellModel } from '../wire/request-log.ts';
 import { lockFolder } from './folder-lock.ts';
 import { JobLog } from './job-log.ts';
 import { nextOf } from './job-order.ts';
@@ -179,7 +180,8 @@ export class JobManager {
         finished: null,
       };
       this.#store.insert(job);
-      Object.assign(request.story, { job: named(id), model: named(model.ref) });
+      request.story.job = named(id);
+      tellModel(request, model);
       this.#log.queued(job);
       this.#next();
       return job;

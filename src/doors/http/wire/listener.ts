@@ -307,9 +307,9 @@ export function followCertificate(
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
   const reload = () => {
-    clearTimeout(timer);
-    // Certificate and key are written one after the other.
-    timer = setTimeout(() => {
+    // Certificate and key are written one after the other. Not put off by what else is written in their folders.
+    timer ??= setTimeout(() => {
+      timer = undefined;
       readCertificate(files).then(onCertificate).catch(onError);
     }, 200);
   };

@@ -20,14 +20,25 @@ import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
 import { type LoginFault, LoginRefused } from '../access/permissions.ts';
 
+/** Says in the story of a request which model it is about. */
+export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: string; sha256: string }): void {
+  story.model = named(ref);
+  story.packageSha256 = sha256;
+}
+
 /** What is known of a request, filled in while it is answered. */
 export interface RequestStory {
   /** Its span; without tracing the one the client named; null where there is none. */
   trace: TraceParent | null;
   span: Span | null;
   model: Word | null;
+  /** Of the package that `model` is. */
+  packageSha256: string | null;
+  /** Of a request that asks for aliases. */
+  alias: Word | null;
   job: Word | null;
   rows: number;
+  scored: number;
   rejected: number;
   bytesIn: number;
   bytesOut: number;
@@ -88,8 +99,11 @@ export class RequestLog {
       trace: span?.context ?? came,
       span,
       model: null,
+      packageSha256: null,
+      alias: null,
       job: null,
       rows: 0,
+      scored: 0,
       rejected: 0,
       bytesIn: 0,
       bytesOut: 0,
