@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
 import tls from 'node:tls';
-import { expect, onTestFinished } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { serve } from '../../../src/doors/http/service.ts';
@@ -13,7 +13,7 @@ import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch } from '../../support/cli.ts';
 import { Authority, type ClientCredential } from '../../support/client-certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { REGISTRY } from '../../support/service.ts';
+import { REGISTRY, startService } from '../../support/service.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../../support/token-provider.ts';
 import { testNeeding } from '../../support/tools.ts';
 
@@ -162,6 +162,22 @@ testNeeding(['openssl'], 'require: no connection without a certificate; a token 
   expect(await ask(port, client, { headers })).toBe('200 ok');
   expect(await ask(port, other, { headers })).toBe('401 invalid_token');
   expect(await ask(port, client)).toBe('401 unauthorized');
+});
+
+test('TLS 1.1 gets no connection, 1.2 and 1.3 do', async () => {
+  const { port } = await startService();
+  const version = (v: tls.SecureVersion) =>
+    new Promise<string>((resolve) => {
+      // A client that would take it: by itself OpenSSL speaks nothing older any more.
+      const old = { minVersion: v, maxVersion: v, ciphers: 'DEFAULT@SECLEVEL=0', rejectUnauthorized: false };
+      const socket = tls.connect({ host: '127.0.0.1', port, ...old }, () => {
+        resolve(socket.getProtocol() ?? 'none');
+        socket.destroy();
+      });
+      socket.on('error', (error: NodeJS.ErrnoException) => resolve(String(error.code)));
+    });
+  expect([await version('TLSv1.2'), await version('TLSv1.3')]).toEqual(['TLSv1.2', 'TLSv1.3']);
+  expect(await version('TLSv1.1')).toBe('ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION');
 });
 
 testNeeding(
