@@ -1,6 +1,7 @@
 // Starts the whole service and stops it gracefully.
 import { isIPv6 } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
@@ -222,9 +223,10 @@ async function fillKeys(
 }
 
 /** Folders that the service writes to. */
-const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
+const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
   jobs: jobs.folder,
+  ...(audit === undefined ? {} : { audit: path.dirname(path.resolve(audit.file)) }),
   ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
 });
 
