@@ -160,6 +160,17 @@ export const ServerConfigSchema = Type.Object(
       },
       'traces; see docs/logs.md',
     ),
+    cors: section(
+      {
+        origins: Type.Array(Type.String(), {
+          default: [],
+          description:
+            'pages that may call from a browser, such as https://desk.bank.example, or * for all; default: none',
+        }),
+        max_age_s: atLeastZero(600, 'browsers need not ask again for so many seconds'),
+      },
+      'calls from pages of other origins',
+    ),
     audit: Type.Optional(
       Type.Object(
         {

@@ -32,6 +32,7 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
+import { crossOrigin } from './wire/cross-origin.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
 
@@ -163,13 +164,17 @@ function countProblem(metrics: Metrics, error: unknown, { code, cut }: ProblemSe
 }
 
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
-function checkEveryRequest(app: FastifyInstance, { gatekeeper, audit, metrics, assertSecure }: ServerOptions): void {
+function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
+  const { config, gatekeeper, audit, metrics, assertSecure } = options;
+  const cross = config.cors.origins.length > 0 ? crossOrigin(config.cors.origins, config.cors.max_age_s) : null;
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
     const { scope, health } = request.routeOptions.config;
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
+    // A browser asks without a key whether it may show one.
+    if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined) return;
     request.identity = await gatekeeper.identify(request);
     assertScope(request, scope);
