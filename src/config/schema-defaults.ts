@@ -5,11 +5,13 @@ interface Node {
   type?: string;
   properties?: Record<string, TSchema & { default?: unknown }>;
   required?: string[];
+  items?: TSchema;
 }
 
 /** The same schema in which every key with a default may be missing. */
 export function withoutDefaults(schema: TSchema): TSchema {
   const node = schema as Node;
+  if (node.type === 'array' && node.items) return { ...schema, items: withoutDefaults(node.items) } as TSchema;
   if (node.type !== 'object' || !node.properties) return schema;
   const properties = Object.fromEntries(Object.entries(node.properties).map(([k, v]) => [k, withoutDefaults(v)]));
   const required = (node.required ?? []).filter((k) => node.properties![k]!.default === undefined);

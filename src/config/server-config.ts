@@ -1,6 +1,7 @@
 // The configuration of `serve`: one schema gives the type, the defaults, the validation and the reference page.
 import { type Static, Type } from 'typebox';
-import { closed, MIB, section, whole } from './options/describe-option.ts';
+import { IssuerSchema } from './oidc-options.ts';
+import { choice, closed, MIB, maybe, section, text, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
@@ -29,6 +30,19 @@ export const ServerConfigSchema = Type.Object(
         {
           certificate: Type.String({ description: 'PEM file with the certificate chain; reloaded when it changes' }),
           key: Type.String({ description: 'PEM file with the private key; reloaded when it changes' }),
+          client_ca: maybe(
+            'PEM file with the authorities whose certificates clients may show; reloaded when it changes; see docs/identity.md',
+            { otherwise: 'clients are asked for none' },
+          ),
+          client_certificates: choice(
+            'request: who shows none may show a key or a token; require: who shows no valid one gets no connection, not even for the health of the process',
+            ['request', 'require'],
+            { default: 'request' },
+          ),
+          client_crl: maybe(
+            'PEM file with the certificates that client_ca has revoked, a list for every authority of a chain; reloaded when it changes',
+            { otherwise: 'none is asked for' },
+          ),
         },
         { ...closed, description: 'HTTPS by this server' },
       ),
@@ -37,6 +51,11 @@ export const ServerConfigSchema = Type.Object(
       Type.Array(Type.String(), {
         description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
       }),
+    ),
+    client_address: choice(
+      'where the address of a client is read: from the connection, or behind behind_tls_proxy from the end of X-Forwarded-For, which the proxies have to append to',
+      ['connection', 'x_forwarded_for'],
+      { default: 'connection' },
     ),
     proxy_streams: Type.Boolean({
       default: false,
@@ -55,6 +74,10 @@ export const ServerConfigSchema = Type.Object(
     keys_file: Type.String({
       default: 'keys.yaml',
       description: 'API keys, written by `sluice keys`; reloaded when it changes',
+    }),
+    oidc: Type.Array(IssuerSchema, {
+      default: [],
+      description: 'identity providers whose tokens are taken beside API keys; see docs/identity.md',
     }),
     workers: Type.Optional(SCORING.workers({ otherwise: 'one per core' })),
     evaluator: SCORING.evaluator({ default: 'auto' }),
@@ -83,6 +106,10 @@ export const ServerConfigSchema = Type.Object(
         queued_requests: atLeastZero(256, 'predict requests that may wait'),
         concurrent_requests_per_key: atLeastOne(32, 'predict requests of one key, waiting ones included'),
         requests_per_second_per_key: atLeastOne(10_000, 'predict requests of one key, with bursts of as many'),
+        failed_logins_per_minute_per_address: atLeastOne(
+          60,
+          'wrong keys, tokens and certificates of one address (of IPv6: of its 64-bit network) that are answered 401; beyond, 400 limit_exceeded',
+        ),
         header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
         model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
       },
@@ -132,6 +159,46 @@ export const ServerConfigSchema = Type.Object(
         ),
       },
       'traces; see docs/logs.md',
+    ),
+    cors: section(
+      {
+        origins: Type.Array(Type.String(), {
+          default: [],
+          description:
+            'pages that may call from a browser, such as https://desk.bank.example, or * for all; default: none',
+        }),
+        max_age_s: atLeastZero(600, 'browsers need not ask again for so many seconds'),
+      },
+      'calls from pages of other origins',
+    ),
+    audit: Type.Optional(
+      Type.Object(
+        {
+          file: text('file of the records; full ones get the number of their last record in the name'),
+          sync: choice(
+            'when records are brought to the disk: with each batch of them, once a second, or when the system likes',
+            ['batch', 'second', 'none'],
+            { default: 'second' },
+          ),
+          on_failure: choice(
+            'while records cannot be written: refuse what would have one with 503, or continue without',
+            ['refuse', 'continue'],
+            { default: 'refuse' },
+          ),
+          address: choice(
+            'addresses in records: whole, their network (24 bits, of IPv6 64), or none',
+            ['full', 'network', 'none'],
+            {
+              default: 'full',
+            },
+          ),
+          max_bytes: atLeastOne(256 * MIB, 'a file that has reached this is full'),
+        },
+        {
+          ...closed,
+          description: 'who asked what of which model; see docs/audit-log.md; without it there is no such log',
+        },
+      ),
     ),
     jobs: section(
       {

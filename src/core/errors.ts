@@ -1,44 +1,5 @@
 // The one catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
-
-/** Whose fault an error is: it decides who is woken at night. */
-export type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
-
-export interface ErrorEntry {
-  fault: Fault;
-  /** HTTP status of the answer when this error ends a request. Row-level codes never end one by themselves. */
-  status: number;
-  retryable: boolean;
-  /** true: marks one rejected application and never ends a run. */
-  row?: true;
-  summary: string;
-  action: string;
-}
-
-const input = (summary: string, action: string, status = 400): ErrorEntry => ({
-  fault: 'input',
-  status,
-  retryable: false,
-  summary,
-  action,
-});
-const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
-const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
-const conflict = (summary: string, action: string): ErrorEntry => ({ ...usage(summary, action), status: 409 });
-const dependency = (summary: string, action: string, status = 503): ErrorEntry => ({
-  fault: 'dependency',
-  status,
-  retryable: true,
-  summary,
-  action,
-});
-
-const bug = (summary: string, action: string, retryable = false): ErrorEntry => ({
-  fault: 'bug',
-  status: 500,
-  retryable,
-  summary,
-  action,
-});
+import { bug, conflict, dependency, type ErrorEntry, input, row, usage } from './error-entries.ts';
 
 /** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
 export const ERRORS = {
@@ -156,7 +117,24 @@ export const ERRORS = {
     'The Idempotency-Key was used for another body.',
     'Use a new key for each body; the earlier job is as it was.',
   ),
-  unauthorized: input('No valid API key was given.', 'Send Authorization: API-Key <token>.', 401),
+  unauthorized: input('No valid API key, token or certificate was given.', 'Send Authorization: API-Key <token>.', 401),
+  invalid_token: input(
+    'A token was not accepted.',
+    'Ask the identity provider for a new one; what it has to hold stands in docs/identity.md.',
+    401,
+  ),
+  identity_provider_unavailable: dependency(
+    'The keys of an identity provider cannot be read.',
+    'Check its address, the authorities it is trusted by and that it runs; API keys and certificates are taken meanwhile.',
+  ),
+  audit_unavailable: dependency(
+    'The audit log cannot be written, and nothing is done that cannot be recorded.',
+    'Free space or repair the disk of audit.file; audit.on_failure: continue does without records.',
+  ),
+  audit_broken: usage(
+    'An audit log is not what was written.',
+    'Compare what is named with a copy; everything before it is whole.',
+  ),
   forbidden: input('The API key does not permit this.', 'Ask for a key with the scope or model.', 403),
   https_required: input('Only HTTPS is served.', 'Use https://.', 400),
   client_gone: {

@@ -12,6 +12,8 @@ export interface JsonRequest {
   tls: ConnectionOptions;
   /** Longest wait for the whole answer, ms. */
   timeoutMs: number;
+  /** Largest answer, bytes; default: 16 MiB. */
+  mostBytes?: number;
 }
 
 export interface JsonAnswer {
@@ -25,7 +27,7 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 
 /** @throws Error of the network, of TLS, or of time */
 export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
-  const { method, url, headers, body, tls, timeoutMs } = request;
+  const { method, url, headers, body, tls, timeoutMs, mostBytes = MAX_ANSWER_BYTES } = request;
   const signal = AbortSignal.timeout(timeoutMs);
   const options = { method, headers, signal };
   const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>();
@@ -37,7 +39,7 @@ export async function requestJson(request: JsonRequest): Promise<JsonAnswer> {
   let bytes = 0;
   response.on('data', (part: Buffer) => {
     bytes += part.length;
-    if (bytes > MAX_ANSWER_BYTES) response.destroy(new Error('the answer is too large'));
+    if (bytes > mostBytes) response.destroy(new Error('the answer is too large'));
   });
   const words = await text(response);
   return { status: response.statusCode ?? 0, body: objectOf(words) };

@@ -85,9 +85,31 @@ export class Metrics {
   );
   readonly failedLogins = this.#counter(
     'sluice_logins_failed_total',
-    'requests refused because of their key: none, unknown, expired, without the scope or not for the model',
+    'requests refused because of who they are of: no key, an unknown or expired one, without the scope or not for the model',
     ['key', 'reason'],
   );
+  readonly previousTokens = this.#counter(
+    'sluice_previous_tokens_total',
+    'requests with a token that `sluice keys rotate` has replaced: who sends it has not changed over yet',
+    ['key'],
+  );
+  readonly issuerKeysAge = this.#gauge(
+    'sluice_oidc_keys_age_seconds',
+    'time since the keys of an identity provider were read; beyond oidc.keys_max_age_ms its tokens are answered 503',
+    ['issuer'],
+  );
+  readonly issuerReads = this.#counter(
+    'sluice_oidc_key_reads_total',
+    'times the keys of an identity provider were read, or could not be',
+    ['issuer', 'outcome'],
+  );
+  readonly auditRecords = this.#counter('sluice_audit_records_total', 'records written to the audit log', []);
+  readonly auditLost = this.#counter(
+    'sluice_audit_lost_total',
+    'records that could not be written to the audit log; it says so itself when it can be written again',
+    [],
+  );
+  readonly auditFailed = this.#gauge('sluice_audit_failed', '1 while the audit log cannot be written', []);
   readonly keyExpiry = this.#gauge('sluice_key_expiry_timestamp_seconds', 'when a key expires, for those that do', [
     'key',
   ]);

@@ -30,6 +30,7 @@ const PACKAGES: Record<string, string[]> = {
   fastify: ['doors/http'],
   '@fastify/multipart': ['doors/http'],
   selfsigned: ['doors/http'],
+  jose: ['doors/http'],
   avsc: ['kafka/schemas'],
   protobufjs: ['kafka/schemas'],
   '@uwdata/flechette': ['io/columns', 'io/sink'],

@@ -101,6 +101,12 @@ test('links in the pages lead to files', () => {
   expect(broken).toEqual([]);
 });
 
+test('the tests that hold the threats of the threat model are there', () => {
+  const named = [...readFileSync('docs/threat-model.md', 'utf8').matchAll(/`(test\/[\w./-]+)`/g)].map((m) => m[1]!);
+  expect(named.length).toBeGreaterThan(40);
+  expect(named.filter((file) => !existsSync(file))).toEqual([]);
+});
+
 test('the version is that of package.json', () => {
   expect(JSON.parse(readFileSync('package.json', 'utf8')).version).toBe(VERSION);
 });

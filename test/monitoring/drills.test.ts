@@ -144,6 +144,21 @@ const DRILLS: readonly Drill[] = [
     bring: async ({ folder }) => execFileSync('fallocate', ['-l', '300m', path.join(folder, 'disk', 'full')]),
   },
   {
+    what: 'the disk for the audit log is full',
+    alerts: ['SluiceAuditFailed', 'SluiceDiskLow'],
+    needs: ['unshare as root'],
+    options: (folder, ends) => {
+      const disk = path.join(folder, 'disk');
+      mkdirSync(disk);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1200m', 'tmpfs', disk]);
+      ends.defer(() => void execFileSync('umount', ['-l', disk]));
+      return { settings: [`audit.file=${disk}/audit.ndjson`, 'audit.on_failure=continue'] };
+    },
+    bring: async ({ folder }) =>
+      execFileSync('sh', ['-c', `cat /dev/zero > ${path.join(folder, 'disk', 'full')} 2>/dev/null || true`]),
+    again: ({ service }) => service.request('GET', '/api/v1/models'),
+  },
+  {
     what: 'somebody tries keys',
     alerts: ['SluiceLoginsFail'],
     again: ({ service }) => service.request('GET', '/api/v1/models', undefined, 'sluice_guess'),

@@ -216,6 +216,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [at('10m', { [DISK]: '500000000x20' }), at('30m', { [DISK]: '8000000000-50000000x40' })],
     quiet: [at('10m', { [DISK]: '50000000000x20' }), at('30m', { [DISK]: '80000000000-500000000x40' })],
   },
+  SluiceAuditFailed: {
+    fires: [at('5m', { [`sluice_audit_failed{${P}}`]: '0 1x20' })],
+    quiet: [at('5m', { [`sluice_audit_failed{${P}}`]: '0x20' })],
+  },
   SluiceCertificateExpiring: until(CERTIFICATE, 7 * DAY, [30 * DAY]),
   SluiceCertificateExpiresSoon: {
     fires: [at('5m', { [CERTIFICATE]: `${DAY}x10` }, ['SluiceCertificateExpiring'])],

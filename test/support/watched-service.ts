@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { generate } from 'selfsigned';
 import { SCOPES } from '../../src/config/scopes.ts';
-import { hashToken, newToken, writeKeys } from '../../src/doors/http/access/api-keys.ts';
+import { hashToken, newToken, writeKeys } from '../../src/doors/http/access/keys-file.ts';
 import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
 import type { ScrapeTarget } from './prometheus.ts';

@@ -35,6 +35,7 @@ export const INHIBITIONS: readonly Inhibition[] = [
     equal: PROCESS,
   },
   { cause: 'SluicePipelinePaused', effects: ['SluiceNotReady'], equal: PROCESS },
+  { cause: 'SluiceAuditFailed', effects: ['SluiceNotReady'], equal: PROCESS },
   {
     cause: 'SluicePipelineModelUnavailable',
     effects: ['SluiceLagGrowing'],

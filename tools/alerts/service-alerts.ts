@@ -103,6 +103,13 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     summary: 'the disk for {{ $labels.use }} of {{ $labels.instance }} is full or will be within four hours',
   },
   {
+    name: 'SluiceAuditFailed',
+    severity: 'page',
+    for: '2m',
+    expr: () => `max ${byScopeAnd(...INSTANCE)} (sluice_audit_failed) > 0`,
+    summary: 'the audit log of {{ $labels.instance }} cannot be written',
+  },
+  {
     name: 'SluiceCertificateExpiring',
     severity: 'ticket',
     expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 14),

@@ -23,5 +23,6 @@ export const COMMANDS: CommandSpecs = {
 export const COMMAND_GROUPS: Readonly<Record<string, string>> = {
   dlq: 'list, show, count, put back and drop dead letters',
   model: 'register, list, verify models and move aliases',
-  keys: 'create, list and revoke API keys',
+  audit: 'check audit logs',
+  keys: 'create, list, rotate and revoke API keys',
 };

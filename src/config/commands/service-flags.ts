@@ -51,10 +51,40 @@ export const SERVICE_COMMANDS = {
     },
   },
   'keys list': { description: 'names, scopes, models and expiry of the keys', flags: { file: keysFile } },
+  'keys rotate': {
+    description: 'make a new token for a key and print it, once; the one before it goes on for a while',
+    arguments: [{ name: 'name', description: 'name of the key' }],
+    flags: {
+      file: keysFile,
+      grace: {
+        schema: text('how long the token before it is still taken, such as 30m, 24h or 7d; 0: no longer', {
+          default: '24h',
+        }),
+        value: 'time',
+      },
+      days: {
+        schema: Type.Number({
+          exclusiveMinimum: 0,
+          description: 'the new one is valid for this many days; default: as long as the key was made for',
+        }),
+      },
+    },
+  },
   'keys revoke': {
-    description: 'remove a key',
+    description: 'remove a key with all its tokens',
     arguments: [{ name: 'name', description: 'name of the key' }],
     flags: { file: keysFile },
+  },
+  'audit verify': {
+    description: 'check that the records of an audit log are whole, in their places, and none is missing',
+    arguments: [{ name: 'files', description: 'files of one log', many: true, complete: 'file' }],
+    flags: {
+      head: {
+        schema: text('sum of a record that has to be there, from the line audit_head of the log'),
+        value: 'sha256',
+      },
+      json: switchFlag('print what was found as JSON'),
+    },
   },
   doctor: {
     description: 'look at this machine, the registry, its models, and what a configuration or pipeline needs',

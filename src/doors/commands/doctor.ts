@@ -118,15 +118,15 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
 
 async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise<void> {
   if (config.tls) {
-    const { certificate, key } = config.tls;
+    const { certificate, key, client_ca, client_crl } = config.tls;
     await look('certificate', async () => {
       const { readCertificate } = await import('../http/wire/listener.ts');
-      await readCertificate({ certificate, key });
+      await readCertificate({ certificate, key, client_ca, client_crl });
       return `${certificate} and ${key} can be read`;
     });
   }
   await look('keys', async () => {
-    const { readKeys } = await import('../http/access/api-keys.ts');
+    const { readKeys } = await import('../http/access/keys-file.ts');
     const keys = await readKeys(config.keys_file);
     const { mode } = await stat(config.keys_file);
     if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} can be written by everybody`);

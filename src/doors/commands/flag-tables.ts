@@ -1,7 +1,7 @@
 // Written by `npm run docs` from src/config/commands: commands and their flags as plain data, so that a command line loads no schema.
 import type { CommandTable } from './flags.ts';
 
-export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"list, show, count, put back and drop dead letters","model":"register, list, verify models and move aliases","keys":"create, list and revoke API keys"};
+export const COMMAND_GROUPS_TABLE: Readonly<Record<string, string>> = {"dlq":"list, show, count, put back and drop dead letters","model":"register, list, verify models and move aliases","audit":"check audit logs","keys":"create, list, rotate and revoke API keys"};
 
 export const COMMAND_TABLES = {
   "score": {
@@ -523,11 +523,28 @@ export const COMMAND_TABLES = {
       {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
     ],
   },
-  "keys revoke": {
-    description: "remove a key",
+  "keys rotate": {
+    description: "make a new token for a key and print it, once; the one before it goes on for a while",
     arguments: [{"name":"<name>","description":"name of the key"}],
     flags: [
       {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
+      {"name":"grace","value":"time","description":"how long the token before it is still taken, such as 30m, 24h or 7d; 0: no longer","default":"24h"},
+      {"name":"days","value":"n","description":"the new one is valid for this many days; default: as long as the key was made for","number":{"above":0}},
+    ],
+  },
+  "keys revoke": {
+    description: "remove a key with all its tokens",
+    arguments: [{"name":"<name>","description":"name of the key"}],
+    flags: [
+      {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
+    ],
+  },
+  "audit verify": {
+    description: "check that the records of an audit log are whole, in their places, and none is missing",
+    arguments: [{"name":"<files...>","description":"files of one log","complete":"file"}],
+    flags: [
+      {"name":"head","value":"sha256","description":"sum of a record that has to be there, from the line audit_head of the log"},
+      {"name":"json","description":"print what was found as JSON"},
     ],
   },
   "doctor": {
@@ -965,8 +982,19 @@ export interface KeysListFlags {
   file: string;
 }
 
+export interface KeysRotateFlags {
+  file: string;
+  grace: string;
+  days?: number;
+}
+
 export interface KeysRevokeFlags {
   file: string;
+}
+
+export interface AuditVerifyFlags {
+  head?: string;
+  json?: boolean;
 }
 
 export interface DoctorFlags {

@@ -8,13 +8,14 @@ import {
   type KeysCreateFlags,
   type KeysListFlags,
   type KeysRevokeFlags,
+  type KeysRotateFlags,
 } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
 
 const DAY_MS = 24 * 3600 * 1000;
 
 /** Reading keys takes the schema library, which help does not. */
-const openKeys = () => import('../http/access/api-keys.ts');
+const openKeys = () => import('../http/access/keys-file.ts');
 
 export function addKeysCommand(program: Command): void {
   const keys = program.command('keys').description(COMMAND_GROUPS_TABLE.keys!);
@@ -29,9 +30,21 @@ export function addKeysCommand(program: Command): void {
     for (const k of await readKeys(flags.file)) {
       const state =
         k.expires === undefined ? 'no expiry' : Date.parse(k.expires) > Date.now() ? `until ${k.expires}` : 'expired';
-      process.stdout.write(`${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}\n`);
+      const living = (k.previous ?? []).filter((p) => Date.parse(p.expires) > Date.now());
+      const old = living.map((p) => `, a token before it until ${p.expires}`).join('');
+      process.stdout.write(
+        `${k.name}\t${k.scopes.join(',')}\t${k.models?.join(',') ?? 'all models'}\t${state}${old}\n`,
+      );
     }
   });
+  addFlags(keys.command('rotate'), COMMAND_TABLES['keys rotate']).action(
+    async (name: string, flags: KeysRotateFlags) => {
+      const { token, until } = await rotateKey(name, flags);
+      process.stdout.write(`${token}\n`);
+      const old = until === null ? 'The one before it is refused from now on.' : `The one before it ends ${until}.`;
+      process.stderr.write(`This is the only time the token is shown. ${old}\n`);
+    },
+  );
   addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
     async (name: string, flags: KeysRevokeFlags) => {
       const { readKeys, writeKeys } = await openKeys();
@@ -48,9 +61,11 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   const scopes = flags.scopes.split(',');
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
   if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes some of ${SCOPES.join(', ')}`);
-  const days = flags.days === undefined ? null : Number(flags.days);
-  if (days !== null && !(days > 0)) throw new SluiceError('usage', '--days takes a number above 0');
-  const { hashToken, newToken, readKeys, writeKeys } = await openKeys();
+  const days = daysOf(flags);
+  const { assertFreeName, hashToken, newToken, readKeys, writeKeys } = await openKeys();
+  assertFreeName(name, (what) => {
+    throw new SluiceError('usage', what);
+  });
   const all = await readKeys(flags.file);
   if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key of this name is there already');
   const token = newToken();
@@ -66,4 +81,53 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
     },
   ]);
   return token;
+}
+
+/** A new token beside the old one, which ends after the grace; null: with none, at once. @throws SluiceError usage */
+export async function rotateKey(
+  name: string,
+  flags: KeysRotateFlags,
+): Promise<{ token: string; until: string | null }> {
+  const days = daysOf(flags);
+  const grace = graceMs(flags.grace);
+  const { hashToken, newToken, readKeys, rotated, writeKeys } = await openKeys();
+  const all = await readKeys(flags.file);
+  const key = all.find((k) => k.name === name);
+  if (!key) throw new SluiceError('usage', 'there is no key of this name');
+  const lifetime = days === null ? lifetimeMs(key) : days * DAY_MS;
+  if (Number.isNaN(lifetime)) {
+    throw new SluiceError('usage', 'the key expires, and the file does not say when it was made: say --days');
+  }
+  const token = newToken();
+  const now = Date.now();
+  const next = {
+    ...rotated(key, hashToken(token), { now, until: now + grace }),
+    ...(lifetime === null ? {} : { expires: new Date(now + lifetime).toISOString() }),
+  };
+  await writeKeys(
+    flags.file,
+    all.map((k) => (k === key ? next : k)),
+  );
+  return { token, until: next.previous?.at(-1)?.expires ?? null };
+}
+
+/** How long a key was made for; null: until revoked, NaN: nobody knows. */
+const lifetimeMs = ({ created, expires }: { created?: string; expires?: string }): number | null =>
+  expires === undefined ? null : Date.parse(expires) - Date.parse(created ?? '');
+
+/** @throws SluiceError usage */
+function daysOf({ days }: { days?: number }): number | null {
+  if (days === undefined) return null;
+  if (!(Number(days) > 0)) throw new SluiceError('usage', '--days takes a number above 0');
+  return Number(days);
+}
+
+const UNITS_MS = { s: 1000, m: 60_000, h: 3_600_000, d: DAY_MS };
+
+/** @throws SluiceError usage */
+function graceMs(text: string): number {
+  const [, n, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (n !== undefined) return Number(n) * UNITS_MS[unit as keyof typeof UNITS_MS];
+  if (text === '0') return 0;
+  throw new SluiceError('usage', '--grace takes a whole number with s, m, h or d, such as 24h, or 0');
 }

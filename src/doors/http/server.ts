@@ -17,8 +17,10 @@ import type { ModelHost } from '../../engine/model-host.ts';
 import type { Metrics } from '../../monitor/metrics.ts';
 import { RunAccount } from '../../runs/account.ts';
 import { measureCertificatesOf } from '../../runs/measure-ends.ts';
-import type { ApiKey, KeyRing } from './access/api-keys.ts';
-import { assertScope, LoginRefused, login } from './access/permissions.ts';
+import type { AuditTrail } from './access/audit-trail.ts';
+import type { Gatekeeper } from './access/gatekeeper.ts';
+import type { Identity } from './access/identity.ts';
+import { assertScope, LoginRefused } from './access/permissions.ts';
 import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { addModelWrites } from './routes/model-writes.ts';
@@ -30,15 +32,17 @@ import { addServiceRoutes } from './routes/service-routes.ts';
 import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelines.ts';
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
+import { crossOrigin } from './wire/cross-origin.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    apiKey: ApiKey | null;
+    /** Who it is of, once that is known. */
+    identity: Identity | null;
   }
   interface FastifyContextConfig {
-    /** Scope a key must have; absent: no key needed. */
+    /** Scope an identity must have; absent: none is needed. */
     scope?: Scope;
     /** Of the process: answered to whoever asks, also where everything else has to come through a proxy. */
     health?: boolean;
@@ -50,7 +54,9 @@ declare module 'fastify' {
 export interface ServerOptions {
   config: ServerConfig;
   host: ModelHost;
-  keys: KeyRing;
+  gatekeeper: Gatekeeper;
+  /** Records who asks what of which model; null: nothing does. */
+  audit?: AuditTrail | null;
   metrics: Metrics;
   /** Creates the HTTP(S) server that the handler runs in. */
   serverFactory?: FastifyServerOptions['serverFactory'];
@@ -97,7 +103,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     methods.set(url, known);
   });
   const account = new RunAccount(metrics, 'http');
-  const services: PredictServices = { config, host, admission, metrics, log, tracer, account };
+  const told = options.audit?.ofJobs(log) ?? log;
+  const services: PredictServices = { config, host, admission, metrics, log: told, tracer, account };
   const pipelines = await readUploadPipelines(config.pipelines);
   measureCertificatesOf(
     pipelines.map(({ spec }) => spec),
@@ -110,7 +117,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
-  const canAnswer = () => state.ready && state.kept.ready;
+  const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer });
   addOpenInference(app, { services, ready: canAnswer });
   refuseOtherMethods(app, methods);
@@ -119,7 +126,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
 }
 
 async function newApp(
-  { config, metrics, serverFactory }: ServerOptions,
+  { config, metrics, audit, serverFactory }: ServerOptions,
   requests: RequestLog,
 ): Promise<FastifyInstance> {
   const app: FastifyInstance = Fastify({
@@ -138,8 +145,9 @@ async function newApp(
     },
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
-  app.decorateRequest('apiKey', null);
+  app.decorateRequest('identity', null);
   requests.follow(app);
+  audit?.follow(app);
   await app.register(multipart, { throwFileSizeLimit: false });
   app.removeContentTypeParser(['application/json', 'text/plain']);
   // Bodies are streams: nobody parses them before the operation that knows what they are.
@@ -151,21 +159,26 @@ function countProblem(metrics: Metrics, error: unknown, { code, cut }: ProblemSe
   metrics.httpErrors.inc({ code });
   if (cut) metrics.cutAnswers.inc();
   if (error instanceof LoginRefused) {
-    metrics.failedLogins.inc({ key: error.key ?? 'unknown', reason: error.reason });
+    metrics.failedLogins.inc({ key: error.label ?? 'unknown', reason: error.reason });
   }
 }
 
 /** What holds for every request: headers, TLS, the key and its scope, the metric of its route. */
-function checkEveryRequest(app: FastifyInstance, { keys, metrics, assertSecure }: ServerOptions): void {
+function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
+  const { config, gatekeeper, audit, metrics, assertSecure } = options;
+  const cross = config.cors.origins.length > 0 ? crossOrigin(config.cors.origins, config.cors.max_age_s) : null;
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
     const { scope, health } = request.routeOptions.config;
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
+    // A browser asks without a key whether it may show one.
+    if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined) return;
-    request.apiKey = login(keys, request.headers.authorization);
+    request.identity = await gatekeeper.identify(request);
     assertScope(request, scope);
+    if (scope !== 'metrics') audit?.assertReady();
   });
   app.addHook('onSend', async (request, reply, payload) => {
     const digest = typeof payload === 'string' ? AnswerDigest.wantedBy(request.headers) : null;

@@ -1,6 +1,7 @@
 // Starts the whole service and stops it gracefully.
 import { isIPv6 } from 'node:net';
 import { availableParallelism, tmpdir } from 'node:os';
+import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
@@ -19,7 +20,10 @@ import { watchDisks } from '../../monitor/disks.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import type { FaultKind } from '../../monitor/process-faults.ts';
 import { tryPackage } from '../../onboarding/verify.ts';
-import { hashToken, KeyRing, newToken } from './access/api-keys.ts';
+import { KeyRing } from './access/api-keys.ts';
+import { hashToken, newToken } from './access/keys-file.ts';
+import { type OpenedAudit, openAudit } from './access/open-audit.ts';
+import { openGate } from './access/open-gate.ts';
 import { buildServer, type SluiceServer } from './server.ts';
 import {
   type Certificate,
@@ -60,6 +64,7 @@ interface Parts {
   keys: KeyRing;
   listener: Listener;
   server: SluiceServer;
+  audit: OpenedAudit;
   /** Stops watching files, space left and models. */
   unfollow: () => void;
   /** Stops hearing of failures in the background. */
@@ -72,6 +77,8 @@ export async function serve(options: ServeOptions): Promise<RunningService> {
   if (!dev && !config.tls && !config.behind_tls_proxy) {
     throw new SluiceError('usage', 'serve wants tls (certificate and key), behind_tls_proxy, or --dev');
   }
+  if (config.tls?.client_crl !== undefined && config.tls.client_ca === undefined)
+    throw new SluiceError('usage', 'tls.client_crl says what tls.client_ca has revoked, and there is none');
   if (config.tls && config.behind_tls_proxy)
     throw new SluiceError('usage', 'tls and behind_tls_proxy exclude each other');
   /** What was begun ends in the opposite order if the start fails. */
@@ -98,26 +105,14 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   undo.push(unhear);
   if (options.faults) options.faults.hear = (kind) => metrics.processFaults.inc({ kind });
   if (options.lookups) options.lookups.hear = (outcome) => metrics.lookups.inc({ outcome });
-  const host = new ModelHost({
-    registry,
-    workers: config.workers ?? Math.max(1, availableParallelism()),
-    engine: config.evaluator,
-    max: config.models_max,
-    keep: config.preload,
-    tryOut: tryPackage,
-    ...hostEvents(metrics, log),
-  });
+  const audit = await openAudit(config, { metrics, log });
+  undo.push(() => audit.close());
+  const host = openHost(config, registry, { metrics, log });
   undo.push(() => host.close());
-  measureHost(metrics, host);
   const keys = new KeyRing();
   undo.push(() => keys.close());
   const token = dev ? newToken() : null;
-  if (token) keys.replace([{ name: 'dev', sha256: hashToken(token), scopes: [...SCOPES] }]);
-  else
-    await keys.follow(config.keys_file, (error) =>
-      log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
-    );
-  measureKeys(metrics, keys);
+  await fillKeys(keys, token ? { token } : { file: config.keys_file }, { metrics, log, audit });
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
@@ -125,7 +120,13 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   const server = await buildServer({
     config,
     host,
-    keys,
+    gatekeeper: await openGate(config, {
+      keys,
+      metrics,
+      log,
+      certificateOf: (request) => listener.clientOf(request.raw.socket),
+    }),
+    audit: audit.trail,
     metrics,
     log,
     tracer,
@@ -156,7 +157,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
         stopDisks();
         kept.stop();
       };
-      stopping ??= stop({ host, keys, listener, server, unfollow, unhear }, config.timeouts.stop_ms);
+      stopping ??= stop({ host, keys, listener, server, audit, unfollow, unhear }, config.timeouts.stop_ms);
       return stopping;
     },
   };
@@ -168,7 +169,10 @@ function useCertificate(
   { config: { tls }, dev = false, log = SILENT }: ServeOptions,
   { metrics, listener }: { metrics: Metrics; listener: Listener },
 ): () => void {
-  const measure = ({ cert }: Certificate) => metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
+  const measure = ({ cert, ca }: Certificate) => {
+    metrics.certificateExpiry.set({ use: 'server' }, expiryOf(cert) / 1000);
+    if (ca !== undefined) metrics.certificateExpiry.set({ use: 'client_ca' }, expiryOf(ca) / 1000);
+  };
   measure(certificate);
   if (dev || !tls) return () => {};
   const onCertificate = (next: Certificate) => {
@@ -180,7 +184,38 @@ function useCertificate(
   });
 }
 
-function measureKeys(metrics: Metrics, keys: KeyRing): void {
+function openHost(
+  config: ServerConfig,
+  registry: Registry,
+  { metrics, log }: { metrics: Metrics; log: Log },
+): ModelHost {
+  const host = new ModelHost({
+    registry,
+    workers: config.workers ?? Math.max(1, availableParallelism()),
+    engine: config.evaluator,
+    max: config.models_max,
+    keep: config.preload,
+    tryOut: tryPackage,
+    ...hostEvents(metrics, log),
+  });
+  measureHost(metrics, host);
+  return host;
+}
+
+/** `from`: the file of keys; with --dev the token of the only one. @throws SluiceError usage */
+async function fillKeys(
+  keys: KeyRing,
+  from: { file: string } | { token: string },
+  { metrics, log, audit: { trail } }: { metrics: Metrics; log: Log; audit: OpenedAudit },
+): Promise<void> {
+  if ('token' in from) keys.replace([{ name: 'dev', sha256: hashToken(from.token), scopes: [...SCOPES] }]);
+  else {
+    await keys.follow(
+      from.file,
+      (error) => log('error', 'keys_kept', words`the keys stay as they are: ${saysOf(error)}`, faultFields(error)),
+      (before, after) => trail?.keysChanged(before, after),
+    );
+  }
   metrics.onScrape(() => {
     metrics.keyExpiry.reset();
     for (const [key, at] of keys.expiries) metrics.keyExpiry.set({ key }, at / 1000);
@@ -188,9 +223,10 @@ function measureKeys(metrics: Metrics, keys: KeyRing): void {
 }
 
 /** Folders that the service writes to. */
-const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
+const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
   jobs: jobs.folder,
+  ...(audit === undefined ? {} : { audit: path.dirname(path.resolve(audit.file)) }),
   ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
 });
 
@@ -198,19 +234,20 @@ const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Reco
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 const listenerOf = (
-  { timeouts, limits }: ServerConfig,
+  { tls, timeouts, limits }: ServerConfig,
   certificate: Certificate | null,
   onRefused: (code: ErrorCode) => void,
 ) =>
   createListener({
     ...(certificate ? { certificate } : {}),
+    requireClient: tls?.client_certificates === 'require',
     onRefused,
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,
     headerBytes: limits.header_bytes,
   });
 
-async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
+async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;
   listener.close();
   const deadline = Date.now() + withinMs;
@@ -226,5 +263,6 @@ async function stop({ host, keys, listener, server, unfollow, unhear }: Parts, w
   unfollow();
   // At once: an answer may wait for a model that does not come to an end.
   await Promise.all([server.app.close(), host.close()]);
+  await audit.close();
   unhear();
 }

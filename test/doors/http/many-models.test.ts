@@ -6,8 +6,11 @@ import { loadConfig } from '../../../src/config/load-config.ts';
 import { SCOPES } from '../../../src/config/scopes.ts';
 import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { hashToken, KeyRing, newToken } from '../../../src/doors/http/access/api-keys.ts';
+import { KeyRing } from '../../../src/doors/http/access/api-keys.ts';
+import { Gatekeeper } from '../../../src/doors/http/access/gatekeeper.ts';
+import { hashToken, newToken } from '../../../src/doors/http/access/keys-file.ts';
 import { buildServer } from '../../../src/doors/http/server.ts';
+import { peerOf } from '../../../src/doors/http/wire/client-address.ts';
 import { hostEvents, measureHost } from '../../../src/engine/host-events.ts';
 import { ModelHost } from '../../../src/engine/model-host.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
@@ -69,7 +72,13 @@ async function fifty() {
   const keys = new KeyRing();
   const token = newToken();
   keys.replace([{ name: 'all', sha256: hashToken(token), scopes: [...SCOPES] }]);
-  const server = await buildServer({ config: await loadConfig(ServerConfigSchema, { settings }), host, keys, metrics });
+  const gatekeeper = new Gatekeeper({ keys, metrics, failuresPerMinute: 60, addressOf: peerOf });
+  const server = await buildServer({
+    config: await loadConfig(ServerConfigSchema, { settings }),
+    host,
+    gatekeeper,
+    metrics,
+  });
   onTestFinished(() => server.app.close());
   await server.app.listen({ port: 0, host: '127.0.0.1' });
   server.state.ready = true;

@@ -1,85 +1,89 @@
-// API keys: kept as SHA-256, compared in constant time, read again when their file changes.
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto';
+// Those who may call, as the file of keys says: tokens are compared in constant time, and the file is read again when it changes.
+import { hash, timingSafeEqual } from 'node:crypto';
 import { type FSWatcher, watch } from 'node:fs';
-import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type Static, Type } from 'typebox';
-import { stringify } from 'yaml';
-import { SCOPES, type Scope } from '../../../config/scopes.ts';
-import { parseYaml } from '../../../config/yaml-document.ts';
-import { formatProblem } from '../../../config/yaml-problem.ts';
-import { SluiceError } from '../../../core/errors.ts';
+import type { Identity } from './identity.ts';
+import { type ApiKey, type KeysFile, type NamedCertificate, readKeysFile } from './keys-file.ts';
 
-const KeySchema = Type.Object(
-  {
-    name: Type.String({ minLength: 1 }),
-    sha256: Type.String({ pattern: '^[0-9a-f]{64}$' }),
-    scopes: Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES]))),
-    models: Type.Optional(Type.Array(Type.String())),
-    expires: Type.Optional(Type.String()),
-    created: Type.Optional(Type.String()),
-  },
-  { additionalProperties: false },
-);
-const KeysSchema = Type.Object({ keys: Type.Array(KeySchema) }, { additionalProperties: false });
+/** Who shows a valid token, or why nobody does; `name`: of the key that is no longer valid. */
+export type KeyFound =
+  | { identity: Identity; key: ApiKey /** The token is one that a rotation has replaced. */; previous: boolean }
+  | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
 
-export type ApiKey = Static<typeof KeySchema>;
-
-/** Reads a keys file; a file that is not there holds no keys. @throws SluiceError usage */
-export async function readKeys(file: string): Promise<ApiKey[]> {
-  let text: string;
-  try {
-    text = await readFile(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
-    throw new SluiceError('usage', `${file} cannot be read`, { cause: error });
-  }
-  const parsed = parseYaml(file, text, KeysSchema);
-  if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
-  return parsed.value.keys;
+/** What of a client certificate may be known by name. */
+export interface CertificateFacts {
+  /** null: none, or several. */
+  commonName: string | null;
+  uris: readonly string[];
+  /** Of the whole certificate, in hex. */
+  sha256: string;
 }
 
-/** Replaces a keys file as a whole; only its owner may read it. */
-export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<void> {
-  const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
-  try {
-    await writeFile(temporary, stringify({ keys }), { mode: 0o600 });
-    await chmod(temporary, 0o600);
-    await rename(temporary, file);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
+interface KnownToken {
+  key: ApiKey;
+  identity: Identity;
+  hash: Buffer;
+  /** ms since 1970; null: never. */
+  expires: number | null;
+  previous: boolean;
 }
 
-export const hashToken = (token: string): string => hash('sha256', token, 'hex');
+interface KnownCertificate {
+  named: NamedCertificate;
+  identity: Identity;
+}
 
-/** A new token: 32 random bytes with a prefix that secret scanners can look for. */
-export const newToken = (): string => `sluice_${randomBytes(32).toString('base64url')}`;
-
-/** A valid key, or why there is none; `name`: of the key that is no longer valid. */
-export type KeyFound = { key: ApiKey } | { refused: 'none' | 'unknown' | 'expired'; name: string | null };
+/** `API-Key x`, `ApiKey x`, `Bearer x`, or the bare token. */
+const AUTHORIZATION = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i;
 
 export class KeyRing {
-  #keys: { key: ApiKey; hash: Buffer }[] = [];
+  #tokens: KnownToken[] = [];
+  #keys: readonly ApiKey[] = [];
+  #certificates: KnownCertificate[] = [];
   #watcher: FSWatcher | null = null;
 
   constructor(keys: readonly ApiKey[] = []) {
     this.replace(keys);
   }
 
-  replace(keys: readonly ApiKey[]): void {
-    this.#keys = keys.map((key) => ({ key, hash: Buffer.from(key.sha256, 'hex') }));
+  replace(keys: readonly ApiKey[], certificates: readonly NamedCertificate[] = []): void {
+    this.#keys = keys;
+    this.#tokens = keys.flatMap(tokensOf);
+    this.#certificates = certificates.map((named) => {
+      const name = `certificate:${named.name}`;
+      return { named, identity: { kind: 'certificate', name, label: name, grants: [named] } };
+    });
   }
 
-  /** Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. */
-  async follow(file: string, onError: (error: unknown) => void): Promise<void> {
-    this.replace(await readKeys(file));
-    let timer: NodeJS.Timeout | undefined;
+  /**
+   * Follows `file`; a version that cannot be read leaves the keys unchanged and is reported to `onError`. `onChange`: what the file says
+   * now, after it was taken.
+   */
+  async follow(
+    file: string,
+    onError: (error: unknown) => void,
+    onChange: (before: readonly ApiKey[], after: KeysFile) => void = () => {},
+  ): Promise<void> {
+    let known = '';
+    const take = (read: KeysFile): void => {
+      const text = JSON.stringify(read);
+      if (text === known) return;
+      known = text;
+      const before = this.#keys;
+      this.replace(read.keys, read.certificates);
+      if (this.#watcher) onChange(before, read);
+    };
+    take(await readKeysFile(file));
+    let waiting = false;
     this.#watcher = watch(path.dirname(path.resolve(file)), () => {
       // Any change in the folder counts: a mounted secret changes by a link beside the file, not by the file's name.
-      clearTimeout(timer);
-      timer = setTimeout(() => readKeys(file).then((keys) => this.replace(keys), onError), 50);
+      // Not put off by the next one: where something writes all the time, the file would never be read.
+      if (waiting) return;
+      waiting = true;
+      setTimeout(() => {
+        waiting = false;
+        readKeysFile(file).then(take, onError);
+      }, 50);
     });
     this.#watcher.on('error', onError);
     this.#watcher.unref();
@@ -91,35 +95,63 @@ export class KeyRing {
   }
 
   /**
-   * The key of an Authorization header: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
-   * Compares every key, so that timing reveals nothing about the keys.
+   * Who an Authorization header is of: `API-Key`, `ApiKey`, `Api-Key` or `Bearer` before the token, or the bare token.
+   * Compares every token, so that timing reveals nothing about them.
    */
   look(authorization: string | undefined, now = Date.now()): KeyFound {
     if (!authorization) return { refused: 'none', name: null };
-    const match = /^(?:(?:api-key|apikey|bearer)\s+)?(\S+)$/i.exec(authorization.trim());
+    const match = AUTHORIZATION.exec(authorization.trim());
     if (!match) return { refused: 'unknown', name: null };
     const presented = hash('sha256', match[1]!, 'buffer');
-    let found: ApiKey | null = null;
-    for (const k of this.#keys) if (timingSafeEqual(k.hash, presented)) found = k.key;
+    let found: KnownToken | null = null;
+    for (const k of this.#tokens) if (timingSafeEqual(k.hash, presented)) found = k;
     if (!found) return { refused: 'unknown', name: null };
-    if (found.expires !== undefined && !(Date.parse(found.expires) > now)) {
-      return { refused: 'expired', name: found.name };
-    }
-    return { key: found };
+    const { key, identity, previous, expires } = found;
+    if (expires !== null && !(expires > now)) return { refused: 'expired', name: key.name };
+    return { key, identity, previous };
   }
 
-  /** The same; null where there is none that is valid. */
+  /** The key; null where there is none that is valid. */
   find(authorization: string | undefined, now = Date.now()): ApiKey | null {
     const found = this.look(authorization, now);
     return 'key' in found ? found.key : null;
   }
 
+  /** Who a certificate is of that was issued by tls.client_ca; null: it has no name here, or not any more. */
+  certificate({ commonName, uris, sha256 }: CertificateFacts, now = Date.now()): Identity | null {
+    const found = this.#certificates.find(
+      ({ named: c }) =>
+        (c.sha256 !== undefined && c.sha256 === sha256) ||
+        (c.san_uri !== undefined && uris.includes(c.san_uri)) ||
+        (c.subject_cn !== undefined && c.subject_cn === commonName),
+    );
+    if (!found) return null;
+    const { expires } = found.named;
+    return expires !== undefined && !(Date.parse(expires) > now) ? null : found.identity;
+  }
+
+  /** Whether certificates have names here. */
+  get namesCertificates(): boolean {
+    return this.#certificates.length > 0;
+  }
+
   /** When keys expire, ms since 1970, by name; those that do not are not there. */
   get expiries(): ReadonlyMap<string, number> {
-    const known = this.#keys.map(({ key }) => [key.name, Date.parse(key.expires ?? '')] as const);
+    const known = this.#keys.map(({ name, expires }) => [name, Date.parse(expires ?? '')] as const);
     return new Map(known.filter(([, at]) => !Number.isNaN(at)));
   }
 }
 
-/** true if the key may use the model id. */
-export const mayUse = (key: ApiKey, id: string): boolean => key.models === undefined || key.models.includes(id);
+/** The token of a key, and those that it replaced. */
+function tokensOf(key: ApiKey): KnownToken[] {
+  const { name, scopes, models, previous = [] } = key;
+  const grant = { scopes, ...(models === undefined ? {} : { models }) };
+  const identity: Identity = { kind: 'key', name, label: name, grants: [grant] };
+  return [{ ...key, old: false }, ...previous.map((p) => ({ ...p, old: true }))].map(({ sha256, expires, old }) => ({
+    key,
+    identity,
+    hash: Buffer.from(sha256, 'hex'),
+    expires: expires === undefined ? null : Date.parse(expires),
+    previous: old,
+  }));
+}

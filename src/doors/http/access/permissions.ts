@@ -1,39 +1,66 @@
-// What a request's key permits.
+// What a request's identity permits, and how a request is refused because of it.
 import type { FastifyRequest } from 'fastify';
 import type { Scope } from '../../../config/scopes.ts';
-import { SluiceError } from '../../../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
-import { type ApiKey, type KeyRing, mayUse } from './api-keys.ts';
+import { type Identity, permits } from './identity.ts';
+import type { TokenFault } from './token-issuers.ts';
 
-/** A request that is refused because of its key. `key`: the name of the known key, null without one. */
+/** What a request without a key is asked for (RFC 9110). */
+export const KEY_CHALLENGE = 'API-Key realm="sluice"';
+export const TOKEN_CHALLENGE = 'Bearer realm="sluice"';
+
+/** Why a request is refused. */
+export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope' | 'model' | TokenFault;
+
+/** A request that is refused because of who it is of. `label`: of a known identity, null without one. */
 export class LoginRefused extends SluiceError {
-  readonly key: string | null;
-  readonly reason: 'none' | 'unknown' | 'expired' | 'scope' | 'model';
+  readonly label: string | null;
+  readonly reason: LoginFault;
+  /** The address has failed too often: told apart, so that a flood of them leaves no flood of lines. */
+  readonly limited: boolean;
+  /** The first that is told apart so: the address has just come to the limit. */
+  readonly first: boolean;
+  /** Of WWW-Authenticate, where it is not the one for keys. */
+  readonly challenge: string | null;
 
-  constructor(reason: LoginRefused['reason'], key: string | null, message: string) {
-    super(reason === 'scope' || reason === 'model' ? 'forbidden' : 'unauthorized', message);
-    this.key = key;
+  constructor(
+    reason: LoginFault,
+    label: string | null,
+    message: string,
+    more: {
+      code?: ErrorCode;
+      extra?: Record<string, unknown>;
+      challenge?: string;
+      limited?: boolean;
+      first?: boolean;
+    } = {},
+  ) {
+    const { code = reason === 'scope' || reason === 'model' ? 'forbidden' : 'unauthorized', extra = {} } = more;
+    super(code, message, { extra });
+    this.label = label;
     this.reason = reason;
+    this.limited = more.limited ?? false;
+    this.first = more.first ?? false;
+    this.challenge = more.challenge ?? null;
   }
-}
-
-/** The key of a request. Whoever has none learns nothing of why. @throws LoginRefused */
-export function login(keys: KeyRing, authorization: string | undefined): ApiKey {
-  const found = keys.look(authorization);
-  if ('key' in found) return found.key;
-  throw new LoginRefused(found.refused, found.name, 'no valid API key');
 }
 
 /** @throws LoginRefused */
 export function assertScope(request: FastifyRequest, scope: Scope): void {
-  const { name, scopes } = request.apiKey!;
-  if (!scopes.includes(scope)) throw new LoginRefused('scope', name, `the key lacks the scope ${scope}`);
+  const identity = request.identity!;
+  if (permits(identity, scope)) return;
+  const challenge = tokenChallenge(identity, scope);
+  throw new LoginRefused('scope', identity.label, `the key lacks the scope ${scope}`, challenge);
 }
 
-/** A key that may not see a model learns nothing about whether it is there. @throws LoginRefused */
+/** What RFC 6750 has a client with a token told. */
+const tokenChallenge = ({ kind }: Identity, scope: Scope): { challenge?: string } =>
+  kind === 'oidc' ? { challenge: `${TOKEN_CHALLENGE}, error="insufficient_scope", scope="${scope}"` } : {};
+
+/** Who may not see a model learns nothing about whether it is there. @throws LoginRefused */
 export function assertMayUse(request: FastifyRequest, reference: string): void {
-  const key = request.apiKey!;
-  if (!mayUse(key, parseReference(reference).id)) {
-    throw new LoginRefused('model', key.name, 'the key may not use this model');
-  }
+  const identity = request.identity!;
+  if (permits(identity, request.routeOptions.config.scope!, parseReference(reference).id)) return;
+  throw new LoginRefused('model', identity.label, 'the key may not use this model');
 }

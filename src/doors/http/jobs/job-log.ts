@@ -15,6 +15,7 @@ import {
 import type { LogEvent } from '../../../core/log-events.ts';
 import { parseTraceparent, type Span, type Tracer, traceFields } from '../../../core/tracing.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
+import { labelOf } from '../access/identity.ts';
 import type { Job } from './job-store.ts';
 
 export class JobLog {
@@ -85,7 +86,7 @@ function identityOf(job: Job): LogFields {
     job_id: named(job.id),
     request_id: idOf(job.requestId ?? undefined),
     ...traceFields(parseTraceparent(job.trace ?? undefined)),
-    key: named(job.owner),
+    key: named(labelOf(job.owner)),
     model: named(job.query.modelId),
     ...(job.pipeline === null ? {} : { pipeline: named(job.pipeline) }),
   };

@@ -20,6 +20,7 @@ import {
 import { withoutNames } from '../wire/no-echo.ts';
 import { systemFault } from '../wire/problem.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
+import { tellModel } from '../wire/request-log.ts';
 import { lockFolder } from './folder-lock.ts';
 import { JobLog } from './job-log.ts';
 import { nextOf } from './job-order.ts';
@@ -114,7 +115,7 @@ export class JobManager {
    */
   async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
-    const owner = request.apiKey!.name;
+    const owner = request.identity!.name;
     const idempotencyKey = (request.headers['idempotency-key'] as string | undefined) ?? null;
     if (idempotencyKey !== null && !/^[\x21-\x7e]{1,200}$/.test(idempotencyKey)) {
       throw new SluiceError('bad_request', 'an Idempotency-Key is 1 to 200 visible ASCII characters');
@@ -179,7 +180,8 @@ export class JobManager {
         finished: null,
       };
       this.#store.insert(job);
-      Object.assign(request.story, { job: named(id), model: named(model.ref) });
+      request.story.job = named(id);
+      tellModel(request, model);
       this.#log.queued(job);
       this.#next();
       return job;

@@ -2,6 +2,7 @@
 import { createReadStream } from 'node:fs';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
+import { named } from '../../../core/log.ts';
 import { CONTENT_TYPES } from '../routes/predict.ts';
 import type { JobManager } from './job-manager.ts';
 import type { Job } from './job-store.ts';
@@ -39,7 +40,15 @@ type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
   const config = { scope: 'jobs' as const };
-  const of = (request: JobRequest): Job => jobs.find(request.params.id, request.apiKey!.name);
+  const of = (request: JobRequest): Job => {
+    const job = jobs.find(request.params.id, request.identity!.name);
+    Object.assign(request.story, {
+      job: named(job.id),
+      model: named(job.query.modelId),
+      packageSha256: job.packageSha256,
+    });
+    return job;
+  };
   app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(of(request)));
   app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
     await jobs.cancel(of(request));

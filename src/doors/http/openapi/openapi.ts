@@ -19,7 +19,7 @@ export function openApi(): Json {
       description: 'Bulk credit scoring: applications in, a prediction for every one out, streamed both ways.',
       license: { name: 'Apache 2.0', identifier: 'Apache-2.0' },
     },
-    security: [{ apiKey: [] }],
+    security: [{ apiKey: [] }, { token: [] }, { certificate: [] }],
     paths: {
       ...scoringOperations(),
       ...modelOperations(),
@@ -34,6 +34,13 @@ export function openApi(): Json {
           in: 'header',
           name: 'Authorization',
           description: '`API-Key <token>`, `Bearer <token>` or the bare token',
+        },
+        certificate: { type: 'mutualTLS', description: 'of an authority that the service is configured for' },
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'JWT',
+          description: 'of an identity provider that the service is configured for',
         },
       },
       schemas: {

@@ -8,6 +8,7 @@ import { pipeline } from 'node:stream/promises';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import { named } from '../../../core/log.ts';
 import { loadPackage, versionOf } from '../../../model/package/load-package.ts';
 import type { Registry } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
@@ -17,6 +18,7 @@ import { REMOVAL_QUERY } from '../openapi/model-operations.ts';
 import { DigestCheck } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
 import { openBody } from '../wire/request-body.ts';
+import { tellModel } from '../wire/request-log.ts';
 
 const MAX_FILES = 20;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -33,8 +35,9 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       await receive(request, folder, config.limits.model_bytes);
       const model = await loadPackage(folder);
       assertMayUse(request, model.manifest.id);
+      tellModel(request, model);
       await tryPackage(model);
-      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.apiKey!.name);
+      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.identity!.name);
       const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
       reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
       // A registry that numbers versions itself writes its own into model.yaml.
@@ -61,8 +64,12 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
       const { version, reason } = await readMove(request, config);
-      await tryPackage(await registry.resolve(`${id}:${version}`));
-      return registry.moveAlias(id, alias, version, mover(request, reason));
+      const model = await registry.resolve(`${id}:${version}`);
+      tellModel(request, model);
+      await tryPackage(model);
+      const moved = await registry.moveAlias(id, alias, version, mover(request, reason));
+      request.story.alias = named(alias);
+      return moved;
     },
   );
   app.delete<AliasPath & { Querystring: { reason?: string } }>(
@@ -71,14 +78,16 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
     async (request): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
-      return registry.moveAlias(id, alias, null, mover(request, request.query.reason));
+      const moved = await registry.moveAlias(id, alias, null, mover(request, request.query.reason));
+      Object.assign(request.story, { model: named(id), alias: named(alias) });
+      return moved;
     },
   );
 }
 
 /** Who moves an alias, and why if that is said. */
-const mover = ({ apiKey }: FastifyRequest, reason: string | undefined) => ({
-  who: apiKey!.name,
+const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
+  who: identity!.name,
   ...(reason === undefined ? {} : { why: reason }),
 });
 

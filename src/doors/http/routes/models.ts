@@ -4,17 +4,19 @@ import { type DriftMonitor, type DriftSpan, emptyReport } from '../../../drift/d
 import type { ModelHost } from '../../../engine/model-host.ts';
 import { parseReference } from '../../../model/registry/registry.ts';
 import { describeModel } from '../../../onboarding/describe.ts';
-import { mayUse } from '../access/api-keys.ts';
+import { permits } from '../access/identity.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import { DRIFT_QUERY } from '../openapi/drift-schemas.ts';
+import { tellModel } from '../wire/request-log.ts';
 
 export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: DriftMonitor): void {
   app.get('/api/v1/models', { config: { scope: 'models:read' } }, async (request) => ({
-    models: (await host.registry.list()).filter((m) => mayUse(request.apiKey!, m.id)),
+    models: (await host.registry.list()).filter((m) => permits(request.identity!, 'models:read', m.id)),
   }));
   app.get<{ Params: { ref: string } }>('/api/v1/models/:ref', { config: { scope: 'models:read' } }, async (request) => {
     assertMayUse(request, request.params.ref);
     const model = await host.registry.resolve(request.params.ref);
+    tellModel(request, model);
     const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
     return describeModel(model, entry);
   });
@@ -24,7 +26,9 @@ export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: Dri
     async (request) => {
       const { ref } = request.params;
       assertMayUse(request, ref);
-      const { ref: model, manifest } = await host.meant(ref);
+      const found = await host.meant(ref);
+      tellModel(request, found);
+      const { ref: model, manifest } = found;
       const { window } = request.query;
       const report = drift.report(model, window) ?? emptyReport(manifest);
       return {

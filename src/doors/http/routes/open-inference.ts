@@ -1,7 +1,6 @@
 // The Open Inference Protocol (V2) over HTTP: what clients of KServe, Seldon, Triton and MLServer speak.
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
-import { named } from '../../../core/log.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
 import type { PredictionJson } from '../../../io/format/prediction-fields.ts';
@@ -9,6 +8,7 @@ import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import { tellModel } from '../wire/request-log.ts';
 import { outputTensors, readInferRequest, tensorMetadata } from '../wire/tensors.ts';
 import { bodyOptions, inTurn, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
 
@@ -68,7 +68,9 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
   async function meant(request: FastifyRequest<ModelPath>) {
     const reference = referenceOf(request.params);
     assertMayUse(request, reference);
-    return host.meant(reference);
+    const model = await host.meant(reference);
+    tellModel(request, model);
+    return model;
   }
 }
 
@@ -85,7 +87,7 @@ async function infer(services: PredictServices, request: FastifyRequest, reply: 
     const hosted = await services.host.use(reference);
     try {
       const { model } = hosted;
-      request.story.model = named(model.ref);
+      tellModel(request, model);
       // Refused before anything is scored.
       outputTensors(model.manifest, asked.wanted, []);
       const predictions = await scored(services, request, { hosted, lines: asked.lines, signal });
@@ -136,8 +138,8 @@ async function scored(
       beforeCommit: refuseNothingScored,
     });
   } finally {
-    const { rows, rejected } = unit.counts;
-    Object.assign(request.story, { rows, rejected });
+    const { rows, scored, rejected } = unit.counts;
+    Object.assign(request.story, { rows, scored, rejected });
   }
   const text = Buffer.concat(out).toString();
   return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as PredictionJson]));

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
-import { type Log, named } from '../../../core/log.ts';
+import type { Log } from '../../../core/log.ts';
 import type { Tracer } from '../../../core/tracing.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { Tally } from '../../../engine/counts.ts';
@@ -22,6 +22,7 @@ import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
 import { type BodyOptions, openBody, type RequestBody } from '../wire/request-body.ts';
+import { tellModel } from '../wire/request-log.ts';
 import { mustBeWhole, takesTrailers } from '../wire/way.ts';
 
 export type BodyFormat = 'json' | 'csv' | 'ndjson';
@@ -183,7 +184,7 @@ export async function inTurn<T>(
     if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
   };
   reply.raw.on('close', onClose);
-  const place = admission.enter(request.apiKey!.name);
+  const place = admission.enter(request.identity!.name);
   try {
     const body = await openBody(request, { ...options, whileIdle: place.idle });
     const waitingSince = performance.now();
@@ -209,7 +210,7 @@ export async function predict(
   const { host, metrics } = services;
   await inTurn(services, request, reply, bodyOptions(services, request), async (turn) => {
     const hosted = await host.use((request.query as PredictQuery).modelId);
-    request.story.model = named(hosted.model.ref);
+    tellModel(request, hosted.model);
     metrics.uploads.inc();
     try {
       await answerBody(services, { request, reply, format, hosted, ...turn });
@@ -287,8 +288,8 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     reply.hijack();
     held.destroy();
   } finally {
-    const { rows, rejected } = unit.counts;
-    Object.assign(request.story, { rows, rejected });
+    const { rows, scored, rejected } = unit.counts;
+    Object.assign(request.story, { rows, scored, rejected });
   }
 }
 

@@ -37,6 +37,9 @@ export interface Admitted {
   leave(): void;
 }
 
+/** Keys that are remembered without looking whether they are still used: subjects of tokens may be many. */
+const MOST_KEYS = 10_000;
+
 export class Admission {
   readonly #limits: AdmissionLimits;
   readonly #keys = new Map<string, KeyState>();
@@ -114,11 +117,19 @@ export class Admission {
     return place;
   }
 
+  /** Whoever was not here for a second has a full bucket: as good as unknown. */
+  #forget(now: number): void {
+    for (const [key, { inside, refilled }] of this.#keys) {
+      if (inside === 0 && now - refilled > 1000) this.#keys.delete(key);
+    }
+  }
+
   #take(key: string): KeyState {
     const limits = this.#limits;
     const now = performance.now();
     let state = this.#keys.get(key);
     if (!state) {
+      if (this.#keys.size >= MOST_KEYS) this.#forget(now);
       state = { inside: 0, tokens: limits.requests_per_second_per_key, refilled: now };
       this.#keys.set(key, state);
     }

@@ -8,12 +8,26 @@ import path from 'node:path';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
+import { addressList, isListed, peerOf } from './client-address.ts';
+import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
 import { problemOf } from './problem.ts';
 
 export interface Certificate {
   cert: string;
   key: string;
+  /** Authorities that the certificates of clients are checked with. */
+  ca?: string;
+  /** What they have revoked. */
+  crl?: string;
+}
+
+/** Where a certificate and what clients are checked with are read. */
+export interface CertificateFiles {
+  certificate: string;
+  key: string;
+  client_ca?: string | undefined;
+  client_crl?: string | undefined;
 }
 
 /** First byte of every TLS connection (a handshake record, RFC 8446). */
@@ -22,10 +36,12 @@ const PLAIN_ANSWER =
   'HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain\r\nconnection: close\r\n\r\nThis port speaks HTTPS: use https://\n';
 
 /** @throws SluiceError usage */
-export async function readCertificate(files: { certificate: string; key: string }): Promise<Certificate> {
+export async function readCertificate(files: CertificateFiles): Promise<Certificate> {
+  const { certificate, key, client_ca, client_crl } = files;
+  const read = async (file: string | undefined) => (file === undefined ? undefined : readFile(file, 'utf8'));
   try {
-    const [cert, key] = await Promise.all([readFile(files.certificate, 'utf8'), readFile(files.key, 'utf8')]);
-    return { cert, key };
+    const [cert, keyText, ca, crl] = await Promise.all([certificate, key, client_ca, client_crl].map(read));
+    return { cert: cert!, key: keyText!, ...(ca === undefined ? {} : { ca }), ...(crl === undefined ? {} : { crl }) };
   } catch (cause) {
     throw new SluiceError('usage', `the certificate cannot be read: ${(cause as Error).message}`, { cause });
   }
@@ -55,6 +71,8 @@ export interface Listener {
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is invalid */
   replaceCertificate(certificate: Certificate): void;
+  /** What the client of a connection showed of itself. */
+  clientOf(socket: net.Socket): ClientCertificate;
   /** Takes no more connections. */
   close(): void;
   /** Connections that are open. */
@@ -68,6 +86,8 @@ export interface Listener {
 export interface ListenerOptions {
   /** Absent: plain HTTP, behind a proxy. */
   certificate?: Certificate;
+  /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */
+  requireClient?: boolean;
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
@@ -94,6 +114,8 @@ export function createListener(options: ListenerOptions): Listener {
     // The service asks for it itself, to say so in a problem document.
     requireHostHeader: false,
   };
+  const clients = new ClientCertificates();
+  let authorities = options.certificate;
   const doorman = new Doorman(options.headersTimeoutMs);
   const front = net.createServer({ noDelay: true }, (socket) => {
     if (options.certificate) doorman.admitTls(socket, () => server.emit('connection', socket));
@@ -105,10 +127,13 @@ export function createListener(options: ListenerOptions): Listener {
   return {
     factory: (handler) => {
       server = options.certificate
-        ? https.createServer({ ...common, ...options.certificate, minVersion: 'TLSv1.2' }, handler)
+        ? https.createServer({ ...common, ...tlsOptions(options) }, handler)
         : http.createServer(common, handler);
       server.on(options.certificate ? 'secureConnection' : 'connection', count);
-      server.on('secureConnection', (socket: net.Socket) => doorman.greeted(socket));
+      server.on('secureConnection', (socket: net.Socket) => {
+        doorman.greeted(socket);
+        clients.greeted(socket);
+      });
       server.on('request', headCame);
       server.on('clientError', clientError);
       server.on('tlsClientError', (_error: Error, socket: net.Socket) => socket.destroy());
@@ -125,8 +150,15 @@ export function createListener(options: ListenerOptions): Listener {
           resolve(front.address() as net.AddressInfo);
         });
       }),
-    replaceCertificate: (certificate) =>
-      (server as https.Server).setSecureContext({ ...certificate, minVersion: 'TLSv1.2' }),
+    replaceCertificate: (certificate) => {
+      // A new context has new ticket keys, too: no session that the old authorities let in is resumed.
+      (server as https.Server).setSecureContext({ ...certificate, minVersion: 'TLSv1.2' });
+      if (certificate.ca === authorities?.ca && certificate.crl === authorities?.crl) return;
+      authorities = certificate;
+      clients.checkAnew();
+      server.closeIdleConnections();
+    },
+    clientOf: (socket) => clients.of(socket),
     close: () => {
       front.close();
     },
@@ -139,6 +171,13 @@ export function createListener(options: ListenerOptions): Listener {
     },
   };
 }
+
+const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
+  ...certificate,
+  minVersion: 'TLSv1.2',
+  // Whoever is not vouched for is let in to be told so, or to show a key.
+  ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
+});
 
 /** Lets connections in to TLS: each has to have shaken hands within a deadline that begins when it is accepted. */
 class Doorman {
@@ -262,19 +301,21 @@ function sayLastWord(socket: net.Socket, text: string): void {
  * `onError`.
  */
 export function followCertificate(
-  files: { certificate: string; key: string },
+  files: CertificateFiles,
   onCertificate: (certificate: Certificate) => void,
   onError: (error: unknown) => void,
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
   const reload = () => {
-    clearTimeout(timer);
-    // Certificate and key are written one after the other.
-    timer = setTimeout(() => {
+    // Certificate and key are written one after the other. Not put off by what else is written in their folders.
+    timer ??= setTimeout(() => {
+      timer = undefined;
       readCertificate(files).then(onCertificate).catch(onError);
     }, 200);
   };
-  const folders = new Set([files.certificate, files.key].map((f) => path.dirname(path.resolve(f))));
+  const { certificate, key, client_ca, client_crl } = files;
+  const named = [certificate, key, client_ca, client_crl].filter((file) => file !== undefined);
+  const folders = new Set(named.map((f) => path.dirname(path.resolve(f))));
   const watchers = [...folders].map((folder) => watch(folder, reload));
   for (const w of watchers) w.on('error', onError).unref();
   return () => {
@@ -285,20 +326,11 @@ export function followCertificate(
 
 /** Behind a proxy that terminates TLS: accepts only its addresses, and only requests that reached it over HTTPS. */
 export function proxyCheck(addresses: readonly string[]): (request: FastifyRequest) => void {
-  const allowed = new net.BlockList();
-  for (const address of addresses) {
-    const [ip, bits] = address.split('/');
-    const family = net.isIPv6(ip!) ? 'ipv6' : 'ipv4';
-    if (!net.isIP(ip!)) throw new SluiceError('usage', `behind_tls_proxy: ${address} is not an address`);
-    if (bits === undefined) allowed.addAddress(ip!, family);
-    else allowed.addSubnet(ip!, Number(bits), family);
-  }
+  const allowed = addressList('behind_tls_proxy', addresses);
   return (request) => {
-    const peer = (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
-    const known = net.isIP(peer) !== 0 && allowed.check(peer, net.isIPv6(peer) ? 'ipv6' : 'ipv4');
     // Of several the first is what the client spoke.
     const proto = [request.headers['x-forwarded-proto']].flat().join().split(',')[0]!.trim().toLowerCase();
-    if (!known || proto !== 'https') {
+    if (!isListed(allowed, peerOf(request)) || proto !== 'https') {
       throw new SluiceError('https_required', 'the request did not come over HTTPS through a known proxy');
     }
   };

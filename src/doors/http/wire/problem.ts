@@ -1,6 +1,7 @@
 // Error answers: RFC 9457 problem documents with a code of the catalogue; they never contain values of the input.
 
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { KEY_CHALLENGE, LoginRefused } from '../access/permissions.ts';
 import { withoutNames } from './no-echo.ts';
 import { retryAfterSeconds } from './retry-after.ts';
 
@@ -39,7 +40,9 @@ export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action, fault } = e.entry;
   const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
-  if (status === 401) headers['www-authenticate'] = 'API-Key realm="sluice"';
+  const challenge = e instanceof LoginRefused ? e.challenge : null;
+  if (challenge !== null) headers['www-authenticate'] = challenge;
+  else if (status === 401) headers['www-authenticate'] = KEY_CHALLENGE;
   const wait = retryAfterSeconds(e);
   if (wait !== null) headers['retry-after'] = String(wait);
   return {

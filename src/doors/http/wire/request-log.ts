@@ -6,6 +6,7 @@ import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import {
   faultFields,
+  fixedWord,
   idOf,
   type Log,
   type LogFields,
@@ -17,6 +18,13 @@ import {
 } from '../../../core/log.ts';
 import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
+import { type LoginFault, LoginRefused } from '../access/permissions.ts';
+
+/** Says in the story of a request which model it is about. */
+export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: string; sha256: string }): void {
+  story.model = named(ref);
+  story.packageSha256 = sha256;
+}
 
 /** What is known of a request, filled in while it is answered. */
 export interface RequestStory {
@@ -24,8 +32,13 @@ export interface RequestStory {
   trace: TraceParent | null;
   span: Span | null;
   model: Word | null;
+  /** Of the package that `model` is. */
+  packageSha256: string | null;
+  /** Of a request that asks for aliases. */
+  alias: Word | null;
   job: Word | null;
   rows: number;
+  scored: number;
   rejected: number;
   bytesIn: number;
   bytesOut: number;
@@ -42,6 +55,9 @@ declare module 'fastify' {
 /** The id a client gave its request, if it is fit to be repeated; else a new one. */
 export const requestIdOf = ({ headers }: IncomingMessage): string =>
   idOf(headers['x-request-id'] as string | undefined) ?? randomUUID();
+
+/** Those that are refused without being looked at have a sampler of their own. */
+const BEYOND_LIMIT = fixedWord('beyond the limit of wrong keys');
 
 export interface RequestLogOptions {
   log: Log;
@@ -83,8 +99,11 @@ export class RequestLog {
       trace: span?.context ?? came,
       span,
       model: null,
+      packageSha256: null,
+      alias: null,
       job: null,
       rows: 0,
+      scored: 0,
       rejected: 0,
       bytesIn: 0,
       bytesOut: 0,
@@ -102,7 +121,8 @@ export class RequestLog {
     const status = raw.headersSent ? raw.statusCode : 0;
     const level = levelOf(fault, status, quiet);
     const route = named(request.routeOptions.url ?? 'none');
-    const sampled = fault === null && status < 400 && !quiet ? this.#samplerOf(route).take() : 1;
+    const many = (fault === null && status < 400 && !quiet) || (fault instanceof LoginRefused && fault.limited);
+    const sampled = many ? this.#samplerOf(fault === null ? route : BEYOND_LIMIT).take() : 1;
     if (sampled === 0 && story.span === null) return;
     const ms = Math.round((performance.now() - began) * 10) / 10;
     const bytesOut = story.bytesOut || Number(raw.getHeader('content-length') ?? 0) || 0;
@@ -114,7 +134,7 @@ export class RequestLog {
       ...(status === 0 ? {} : { status }),
       ...(cut ? { cut } : {}),
       ms,
-      key: request.apiKey ? named(request.apiKey.name) : null,
+      key: request.identity ? named(request.identity.label) : null,
       model: story.model,
       ...(story.job === null ? {} : { job_id: story.job }),
       rows: story.rows,
@@ -123,6 +143,7 @@ export class RequestLog {
       bytes_out: bytesOut,
       ...(sampled > 1 ? { sampled } : {}),
       ...(fault === null ? {} : faultFields(fault)),
+      ...(fault instanceof LoginRefused ? { login: fixedWord<LoginFault>(fault.reason) } : {}),
     };
     story.span?.end(fields, level === 'error' ? fault : undefined);
     if (sampled === 0) return;

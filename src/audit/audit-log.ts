@@ -1,0 +1,233 @@
+// The audit log as it is written: records are chained when they happen, and appended in batches by one writer.
+import { type FileHandle, open, rename } from 'node:fs/promises';
+import path from 'node:path';
+import { assertUsable } from '../core/usable-folder.ts';
+import { VERSION } from '../core/version.ts';
+import { findEnd, fullName, lockLog } from './audit-files.ts';
+import { type AuditFields, type AuditKind, type ChainEnd, sealRecord } from './audit-record.ts';
+
+/** What may wait for the disk. Beyond, records are counted as lost; half of it, and the log is not available. */
+const MOST_PENDING_BYTES = 8 * 1024 * 1024;
+const RETRY_MS = 1_000;
+const SYNC_MS = 1_000;
+
+export interface AuditLogOptions {
+  file: string;
+  /** When what was written is brought to the disk: with each batch, once a second, or when the system likes. */
+  sync: 'batch' | 'second' | 'none';
+  /** A file that has reached this gets another name, and the next one is begun. */
+  maxBytes: number;
+  /** Hears of records that are written, lost, and of the disk that fails and comes back. */
+  onWritten?: (records: number) => void;
+  onLost?: () => void;
+  onFailed?: (error: unknown) => void;
+  onRestored?: () => void;
+}
+
+/** A batch, or the place where the next file begins. */
+type Pending = { line: Buffer } | { fullUpTo: number };
+
+/**
+ * Modes: open (records are written soon after they happen) ⇄ failed (they wait, the first one cut where the disk stopped taking bytes, and
+ * are tried again every second) → closed. A file only grows: what a failed write left is gone on with, byte by byte.
+ */
+export class AuditLog {
+  readonly #options: AuditLogOptions;
+  readonly #unlock: () => void;
+  #handle: FileHandle;
+  #end: ChainEnd;
+  /** Bytes of the file, those that wait included. */
+  #bytes: number;
+  readonly #pending: Pending[] = [];
+  #pendingBytes = 0;
+  /** Bytes of the first pending line that are written. */
+  #written = 0;
+  #lost = 0;
+  #failed = false;
+  #closed = false;
+  #pumping: Promise<void> | null = null;
+  #unsynced = false;
+  #syncedAt = performance.now();
+  readonly #timer: NodeJS.Timeout;
+
+  private constructor(options: AuditLogOptions, unlock: () => void, handle: FileHandle, end: ChainEnd, bytes: number) {
+    this.#options = options;
+    this.#unlock = unlock;
+    this.#handle = handle;
+    this.#end = end;
+    this.#bytes = bytes;
+    this.#timer = setInterval(() => this.#tick(), Math.min(RETRY_MS, SYNC_MS));
+    this.#timer.unref();
+  }
+
+  /** @throws SluiceError folder_unusable | folder_in_use | audit_broken */
+  static async open(options: AuditLogOptions): Promise<AuditLog> {
+    const file = path.resolve(options.file);
+    await assertUsable('audit.file', path.dirname(file));
+    const unlock = lockLog(file);
+    try {
+      const { end, bytes, wantsNewline, torn } = await findEnd(file);
+      const handle = await open(file, 'a', 0o600);
+      const log = new AuditLog({ ...options, file }, unlock, handle, end, bytes);
+      if (bytes === 0) log.append('head', { version: VERSION });
+      if (wantsNewline) log.#put({ line: Buffer.from('\n') });
+      if (torn) {
+        log.append('recovered', { torn_bytes: torn.bytes, torn_sha256: torn.sha256, version: VERSION });
+      } else if (bytes > 0) log.append('opened', { version: VERSION });
+      await log.flushed();
+      return log;
+    } catch (error) {
+      unlock();
+      throw error;
+    }
+  }
+
+  /** false while the disk does not take what there is to write: whoever wants everything recorded does nothing meanwhile. */
+  get available(): boolean {
+    return !this.#failed && !this.#closed && this.#pendingBytes < MOST_PENDING_BYTES / 2;
+  }
+
+  /** The last record: whoever keeps it elsewhere can tell whether the log was cut off before it. */
+  get end(): ChainEnd {
+    return this.#end;
+  }
+
+  /** Adds a record. Never throws and never waits. */
+  append(kind: AuditKind, fields: AuditFields): void {
+    if (this.#closed) return;
+    if (this.#pendingBytes >= MOST_PENDING_BYTES) {
+      this.#lost++;
+      this.#options.onLost?.();
+      return;
+    }
+    if (this.#bytes >= this.#options.maxBytes) {
+      this.#put({ fullUpTo: this.#end.seq });
+      this.#bytes = 0;
+      this.#seal('head', { version: VERSION });
+    }
+    if (this.#lost > 0) {
+      const records = this.#lost;
+      this.#lost = 0;
+      this.#seal('lost', { records });
+    }
+    this.#seal(kind, fields);
+    this.#start();
+  }
+
+  /** Resolves when everything so far is in the file, or the disk has failed to take it. */
+  async flushed(): Promise<void> {
+    this.#start();
+    while (this.#pumping) await this.#pumping;
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.append('closed', {});
+    this.#closed = true;
+    clearInterval(this.#timer);
+    await this.flushed();
+    await this.#handle.datasync().catch(() => {});
+    await this.#handle.close().catch(() => {});
+    this.#unlock();
+  }
+
+  #seal(kind: AuditKind, fields: AuditFields): void {
+    const { line, end } = sealRecord(this.#end, kind, fields);
+    this.#end = end;
+    this.#put({ line });
+  }
+
+  #put(item: Pending): void {
+    this.#pending.push(item);
+    if (!('line' in item)) return;
+    this.#pendingBytes += item.line.length;
+    this.#bytes += item.line.length;
+  }
+
+  #tick(): void {
+    if (this.#failed || this.#unsynced) this.#start();
+  }
+
+  #start(): void {
+    this.#pumping ??= this.#pump().finally(() => {
+      this.#pumping = null;
+    });
+  }
+
+  async #pump(): Promise<void> {
+    // What happens in one turn of the event loop is written together.
+    await new Promise((resolve) => setImmediate(resolve));
+    try {
+      while (this.#pending.length > 0) await this.#next();
+      const { sync } = this.#options;
+      if (sync === 'batch' || (sync === 'second' && performance.now() - this.#syncedAt >= SYNC_MS))
+        await this.#toDisk();
+      if (!this.#failed) return;
+      this.#failed = false;
+      this.#options.onRestored?.();
+    } catch (error) {
+      if (!this.#failed) this.#options.onFailed?.(error);
+      this.#failed = true;
+    }
+  }
+
+  /** Writes lines up to the end of a file, or begins the next one. */
+  async #next(): Promise<void> {
+    const [first] = this.#pending;
+    if ('fullUpTo' in first!) {
+      await this.#beginNext(first.fullUpTo);
+      this.#pending.shift();
+      return;
+    }
+    const stop = this.#pending.findIndex((item) => 'fullUpTo' in item);
+    const lines = this.#pending.slice(0, stop < 0 ? undefined : stop).map((item) => (item as { line: Buffer }).line);
+    const batch = Buffer.concat(lines).subarray(this.#written);
+    for (let at = 0; at < batch.length; ) {
+      const { bytesWritten } = await this.#handle.write(batch, at);
+      at += bytesWritten;
+      this.#unsynced = true;
+      this.#done(bytesWritten);
+    }
+  }
+
+  /** Takes what is written from what waits. */
+  #done(bytes: number): void {
+    this.#written += bytes;
+    let records = 0;
+    for (let first = this.#pending[0]; first && 'line' in first && this.#written >= first.line.length; ) {
+      this.#written -= first.line.length;
+      this.#pendingBytes -= first.line.length;
+      this.#pending.shift();
+      records++;
+      first = this.#pending[0];
+    }
+    if (records > 0) this.#options.onWritten?.(records);
+  }
+
+  async #beginNext(seq: number): Promise<void> {
+    const { file } = this.#options;
+    await this.#toDisk();
+    await rename(file, fullName(file, seq)).catch((error: NodeJS.ErrnoException) => {
+      // An attempt before this one had come so far.
+      if (error.code !== 'ENOENT') throw error;
+    });
+    const next = await open(file, 'a', 0o600);
+    await this.#handle.close();
+    this.#handle = next;
+    await syncFolder(path.dirname(file));
+  }
+
+  async #toDisk(): Promise<void> {
+    if (!this.#unsynced || this.#options.sync === 'none') return;
+    await this.#handle.datasync();
+    this.#unsynced = false;
+    this.#syncedAt = performance.now();
+  }
+}
+
+/** Names of files are in their folder; systems that cannot bring one to the disk do without. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r').catch(() => null);
+  await handle?.sync().catch(() => {});
+  await handle?.close();
+}

@@ -1,0 +1,65 @@
+// One record of the audit log: a line of JSON that names the record before it by its sum, and ends with the sum of itself.
+import { hash } from 'node:crypto';
+
+/** What a record holds besides its place in the chain: words of the program and of its configuration, ids, numbers. */
+export type AuditFields = Readonly<Record<string, string | number | boolean | null | readonly string[]>>;
+
+/**
+ * `head`: the first of a file. `opened`, `closed`: a server began and ended. `recovered`: what a killed server left of a record, as it is.
+ * `lost`: records that could not be written. The rest is what happened.
+ */
+export type AuditKind =
+  | 'head'
+  | 'opened'
+  | 'closed'
+  | 'recovered'
+  | 'lost'
+  | 'request'
+  | 'job'
+  | 'keys'
+  | 'logins_limited';
+
+/** The place of a record: records are numbered from 1 through all files of a log. */
+export interface ChainEnd {
+  seq: number;
+  /** SHA-256 in hex. */
+  sum: string;
+}
+
+/** Before the first record. */
+export const CHAIN_START: ChainEnd = { seq: 0, sum: '0'.repeat(64) };
+
+const SUM_KEY = ',"sum":"';
+/** `,"sum":"`, 64 digits, `"}` */
+const SEAL_BYTES = SUM_KEY.length + 64 + 2;
+const SEAL = /^,"sum":"([0-9a-f]{64})"\}$/;
+
+/** The next record after `end`: its line, with its end, and its place. */
+export function sealRecord(end: ChainEnd, kind: AuditKind, fields: AuditFields): { line: Buffer; end: ChainEnd } {
+  const seq = end.seq + 1;
+  const text = JSON.stringify({ seq, prev: end.sum, time: new Date().toISOString(), kind, ...fields });
+  const open = text.slice(0, -1);
+  const sum = hash('sha256', open, 'hex');
+  return { line: Buffer.from(`${open}${SUM_KEY}${sum}"}\n`), end: { seq, sum } };
+}
+
+/** A record that was read. */
+export interface ReadRecord extends ChainEnd {
+  prev: string;
+  kind: AuditKind;
+  fields: Readonly<Record<string, unknown>>;
+}
+
+/** The record on a line (without its end); null: the line is none, or was changed. */
+export function readRecord(line: Buffer): ReadRecord | null {
+  const at = line.length - SEAL_BYTES;
+  if (at <= 0) return null;
+  const sum = SEAL.exec(line.toString('latin1', at))?.[1];
+  if (sum === undefined || hash('sha256', line.subarray(0, at), 'hex') !== sum) return null;
+  try {
+    const fields = JSON.parse(line.toString()) as ReadRecord['fields'];
+    return { seq: Number(fields.seq), prev: String(fields.prev), kind: fields.kind as AuditKind, sum, fields };
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,175 @@
+// Whether audit logs are what was written: every record whole, in its place, and none gone between the first and the last.
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { SluiceError } from '../core/errors.ts';
+import { fileFault } from '../core/file-errors.ts';
+import { CHAIN_START, type ChainEnd, type ReadRecord, readRecord } from './audit-record.ts';
+
+const NEWLINE = 10;
+/** No record is as long; a file of another kind need not be read to the end. */
+const MOST_LINE_BYTES = 16 * 1024 * 1024;
+
+export interface ChainBreak {
+  file: string;
+  line: number;
+  why: string;
+}
+
+export interface VerifiedChain {
+  whole: boolean;
+  broken: ChainBreak | null;
+  records: number;
+  /** Number of the first record; 1 where nothing before it is missing. */
+  first: number;
+  last: ChainEnd;
+  /** Whether the last record says that its server was stopped; false: it runs, was killed, or the end was cut off. */
+  closed: boolean;
+  /** What killed servers left of records. */
+  torn: { file: string; line: number; bytes: number }[];
+  /** Records that could not be written, as the log itself says. */
+  lost: number;
+}
+
+/** Something that is no record: what a killed server left, if a record behind it says so. */
+interface Unread {
+  line: number;
+  bytes: number;
+  sum: Hash;
+}
+
+/**
+ * Reads files of one log in the order of their records. `head`: a sum of a record that has to be there, kept elsewhere.
+ * @throws SluiceError input_not_found | input_unreadable
+ */
+export async function verifyChain(files: readonly string[], head: string | null = null): Promise<VerifiedChain> {
+  const chain = new Chain(head);
+  for (const file of await inOrder(files)) {
+    if (!(await chain.read(file))) break;
+  }
+  return chain.result();
+}
+
+/** A file whose first line is no record comes last, where it is told. */
+async function inOrder(files: readonly string[]): Promise<string[]> {
+  const firsts = await Promise.all(
+    files.map(async (file) => {
+      for await (const { bytes } of linesOf(file)) return { file, seq: readRecord(bytes)?.seq ?? Number.MAX_VALUE };
+      return { file, seq: Number.MAX_VALUE };
+    }),
+  );
+  return firsts.sort((a, b) => a.seq - b.seq).map(({ file }) => file);
+}
+
+class Chain {
+  readonly #head: string | null;
+  #headSeen: boolean;
+  #last: ReadRecord | null = null;
+  #unread: Unread | null = null;
+  readonly #result = {
+    broken: null as ChainBreak | null,
+    records: 0,
+    first: 0,
+    torn: [] as VerifiedChain['torn'],
+    lost: 0,
+  };
+
+  constructor(head: string | null) {
+    this.#head = head;
+    this.#headSeen = head === null;
+  }
+
+  /** false: broken. */
+  async read(file: string): Promise<boolean> {
+    let line = 0;
+    const broken = (why: string, at = line): boolean => {
+      this.#result.broken = { file, line: at, why };
+      return false;
+    };
+    for await (const { bytes, ended } of linesOf(file)) {
+      line++;
+      const record = ended ? readRecord(bytes) : null;
+      const fits = record !== null && this.#follows(record);
+      if (line === 1 && record?.kind !== 'head' && this.#unread === null && record !== null) {
+        return broken('the file does not begin with its first record');
+      }
+      if (this.#unread && fits && record.kind === 'recovered' && this.#isTorn(record, this.#unread)) {
+        this.#result.torn.push({ file, line: this.#unread.line, bytes: this.#unread.bytes });
+        this.#unread = null;
+      } else if (record === null || this.#unread) {
+        // Whether somebody changed it or a server was killed is known when it opened the log again.
+        this.#unread ??= { line, bytes: 0, sum: createHash('sha256') };
+        this.#unread.bytes += bytes.length + (ended ? 1 : 0);
+        if (this.#unread.bytes > MOST_LINE_BYTES) break;
+        this.#unread.sum.update(bytes).update(ended ? '\n' : '');
+        continue;
+      } else if (!fits) return broken(this.#misplaced(record));
+      this.#take(record);
+    }
+    if (!this.#unread) return true;
+    const { line: at, bytes } = this.#unread;
+    return broken(
+      `what is here was changed or cut off (${bytes} bytes up to the next record that says so, or to the end)`,
+      at,
+    );
+  }
+
+  #follows({ seq, prev, kind }: ReadRecord): boolean {
+    if (this.#last) return seq === this.#last.seq + 1 && prev === this.#last.sum;
+    // Files before it may be kept elsewhere; its first record says where it goes on.
+    return seq === 1 ? prev === CHAIN_START.sum : kind === 'head' || this.#unread !== null;
+  }
+
+  #misplaced({ seq }: ReadRecord): string {
+    const expected = (this.#last?.seq ?? 0) + 1;
+    if (seq === expected) return `record ${seq} names another record before it than the one that is there`;
+    return `record ${seq} stands where record ${expected} should be`;
+  }
+
+  #isTorn({ fields }: ReadRecord, { bytes, sum }: Unread): boolean {
+    return fields.torn_bytes === bytes && fields.torn_sha256 === sum.copy().digest('hex');
+  }
+
+  #take(record: ReadRecord): void {
+    if (this.#last === null) this.#result.first = record.seq;
+    this.#last = record;
+    this.#result.records++;
+    if (record.sum === this.#head) this.#headSeen = true;
+    if (record.kind === 'lost') this.#result.lost += Number(record.fields.records);
+  }
+
+  result(): VerifiedChain {
+    const { broken } = this.#result;
+    const missing = !this.#headSeen && !broken;
+    const last = this.#last ?? CHAIN_START;
+    const gone: ChainBreak = { file: '-', line: 0, why: 'the record that has to be there is not: the end was cut off' };
+    return {
+      ...this.#result,
+      whole: broken === null && !missing,
+      broken: missing ? gone : broken,
+      last: { seq: last.seq, sum: last.sum },
+      closed: this.#last?.kind === 'closed',
+    };
+  }
+}
+
+/** Lines as bytes; `ended`: with a line end behind it. @throws SluiceError input_not_found | input_unreadable */
+async function* linesOf(file: string): AsyncGenerator<{ bytes: Buffer; ended: boolean }> {
+  let rest: Buffer = Buffer.alloc(0);
+  try {
+    for await (const chunk of createReadStream(file) as AsyncIterable<Buffer>) {
+      let from = 0;
+      for (let at = chunk.indexOf(NEWLINE); at >= 0; at = chunk.indexOf(NEWLINE, from)) {
+        const part = chunk.subarray(from, at);
+        yield { bytes: rest.length === 0 ? part : Buffer.concat([rest, part]), ended: true };
+        rest = Buffer.alloc(0);
+        from = at + 1;
+      }
+      rest = Buffer.concat([rest, chunk.subarray(from)]);
+      if (rest.length > MOST_LINE_BYTES) break;
+    }
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'input_not_found' : 'input_unreadable';
+    throw new SluiceError(code, `${file}: ${fileFault(error)}`, { cause: error });
+  }
+  if (rest.length > 0) yield { bytes: rest, ended: false };
+}

@@ -1,0 +1,34 @@
+// `sluice audit`: whether audit logs are what was written.
+import type { Command } from 'commander';
+import { verifyChain } from '../../audit/verify-chain.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { count } from '../../monitor/progress.ts';
+import { type AuditVerifyFlags, COMMAND_GROUPS_TABLE, COMMAND_TABLES } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
+
+export function addAuditCommand(program: Command): void {
+  const audit = program.command('audit').description(COMMAND_GROUPS_TABLE.audit!);
+  addFlags(audit.command('verify'), COMMAND_TABLES['audit verify']).action(verifyAudit);
+}
+
+async function verifyAudit(files: string[], flags: AuditVerifyFlags): Promise<void> {
+  const found = await verifyChain(files, flags.head ?? null);
+  if (flags.json) process.stdout.write(`${JSON.stringify(found)}\n`);
+  const { broken, records, first, last, closed, torn, lost } = found;
+  if (broken) {
+    const where = broken.line === 0 ? '' : `${broken.file}:${broken.line} `;
+    throw new SluiceError('audit_broken', `${where}${broken.why}; ${count(records)} records before it are whole`);
+  }
+  if (flags.json) return;
+  const told = [
+    `${count(records)} records are whole and in their places, ${first} to ${last.seq}`,
+    ...(first > 1 ? [`records 1 to ${first - 1} are not in these files`] : []),
+    ...torn.map(
+      ({ file, line, bytes }) => `${file}:${line} ${bytes} bytes that a killed server left, marked by the next`,
+    ),
+    ...(lost > 0 ? [`${count(lost)} records could not be written, as the log itself says`] : []),
+    closed ? 'the server was stopped in order' : 'the server runs, was killed, or the end was cut off',
+    `last sum ${last.sum}`,
+  ];
+  process.stdout.write(`${told.join('\n')}\n`);
+}

@@ -1,0 +1,138 @@
+// What of the service goes into the audit log: who asked what of which model, who was refused, what became of jobs, whose keys changed.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { AuditLog } from '../../../audit/audit-log.ts';
+import type { AuditFields } from '../../../audit/audit-record.ts';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import type { Log, LogFields } from '../../../core/log.ts';
+import type { LogEvent } from '../../../core/log-events.ts';
+import { neighbourhoodOf } from './failed-logins.ts';
+import type { ApiKey, KeysFile } from './keys-file.ts';
+import { LoginRefused } from './permissions.ts';
+
+type AuditConfig = NonNullable<ServerConfig['audit']>;
+
+export interface AuditTrailOptions {
+  config: AuditConfig;
+  log: AuditLog;
+  addressOf: (request: FastifyRequest) => string;
+}
+
+/** Lines of the log that say what became of a job. */
+const JOB_ENDS: Partial<Record<LogEvent, string>> = {
+  job_done: 'done',
+  job_failed: 'failed',
+  job_cancelled: 'cancelled',
+};
+/** Numbers and codes of such a line. */
+const JOB_FIELDS = ['job_id', 'request_id', 'key', 'model', 'pipeline', 'rows', 'scored', 'rejected', 'bytes_in', 'bytes_out', 'code', 'ms'] as const; // biome-ignore format: one line
+
+export class AuditTrail {
+  readonly #config: AuditConfig;
+  readonly #log: AuditLog;
+  readonly #addressOf: AuditTrailOptions['addressOf'];
+
+  constructor({ config, log, addressOf }: AuditTrailOptions) {
+    this.#config = config;
+    this.#log = log;
+    this.#addressOf = addressOf;
+  }
+
+  /** Whether work may be done: not while it could not be recorded and has to be. */
+  get ready(): boolean {
+    return this.#config.on_failure === 'continue' || this.#log.available;
+  }
+
+  /** @throws SluiceError audit_unavailable */
+  assertReady(): void {
+    if (!this.ready) throw new SluiceError('audit_unavailable', 'what is asked for cannot be recorded');
+  }
+
+  /** Every request for which somebody has to be known leaves a record when it is over, but those for metrics. */
+  follow(app: FastifyInstance): void {
+    app.addHook('onRequest', (request, reply, done) => {
+      const { scope } = request.routeOptions.config;
+      if (scope !== undefined && scope !== 'metrics') {
+        const began = performance.now();
+        // Emitted once, also where the connection was cut.
+        reply.raw.once('close', () => this.#ended(request, reply, performance.now() - began));
+      }
+      done();
+    });
+  }
+
+  /** The same log, of which the ends of jobs are recorded. */
+  ofJobs(log: Log): Log {
+    return (level, event, says, fields = {}) => {
+      log(level, event, says, fields);
+      const state = JOB_ENDS[event];
+      if (state !== undefined) this.#log.append('job', { state, ...jobFields(fields) });
+    };
+  }
+
+  /** The file of keys says something else. Names only: neither tokens nor their sums. */
+  keysChanged(before: readonly ApiKey[], { keys, certificates }: KeysFile): void {
+    const old = new Map(before.map((key) => [key.name, JSON.stringify(key)]));
+    const names = keys.map(({ name }) => name);
+    this.#log.append('keys', {
+      added: names.filter((name) => !old.has(name)),
+      removed: [...old.keys()].filter((name) => !names.includes(name)),
+      changed: keys.filter((key) => old.has(key.name) && old.get(key.name) !== JSON.stringify(key)).map((k) => k.name),
+      certificates: certificates.map(({ name }) => name),
+    });
+  }
+
+  #ended(request: FastifyRequest, reply: FastifyReply, ms: number): void {
+    const { identity, story } = request;
+    const { fault } = story;
+    const login = fault instanceof LoginRefused ? fault : null;
+    // Whoever showed nothing asked nothing of anybody, and could fill the disk; so could a flood of guesses.
+    if (login?.limited) {
+      if (login.first) this.#log.append('logins_limited', this.#address(request));
+      return;
+    }
+    if (!identity && (login === null || login.reason === 'none')) return;
+    const { raw } = reply;
+    const cut = !raw.writableFinished;
+    this.#log.append('request', {
+      request_id: request.id,
+      identity_kind: identity?.kind ?? null,
+      identity: identity?.name ?? login?.label ?? null,
+      ...this.#address(request),
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      model: story.model,
+      package_sha256: story.packageSha256,
+      ...(story.alias === null ? {} : { alias: story.alias }),
+      ...(story.job === null ? {} : { job_id: story.job }),
+      rows: story.rows,
+      scored: story.scored,
+      rejected: story.rejected,
+      status: raw.headersSent ? raw.statusCode : null,
+      cut,
+      ...(fault === null ? {} : { code: asSluiceError(fault, 'internal_error').code }),
+      ...(login === null ? {} : { login: login.reason }),
+      bytes_in: story.bytesIn,
+      bytes_out: story.bytesOut || Number(raw.getHeader('content-length') ?? 0) || 0,
+      ms: Math.round(ms),
+    });
+  }
+
+  #address(request: FastifyRequest): AuditFields {
+    const { address } = this.#config;
+    if (address === 'none') return {};
+    const whole = this.#addressOf(request);
+    return { address: address === 'full' ? whole : networkOf(whole) };
+  }
+}
+
+/** Of IPv4 the first three numbers, of IPv6 the first 64 bits. */
+function networkOf(address: string): string {
+  const parts = address.split('.');
+  return parts.length === 4 ? `${parts.slice(0, 3).join('.')}.0/24` : neighbourhoodOf(address);
+}
+
+const jobFields = (fields: LogFields): AuditFields =>
+  Object.fromEntries(
+    JOB_FIELDS.flatMap((name) => (fields[name] == null ? [] : [[name, fields[name] as string | number]])),
+  );

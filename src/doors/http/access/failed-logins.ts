@@ -1,0 +1,93 @@
+// How often an address may show a wrong key: a token bucket each, in memory that does not grow.
+import { isIPv4, isIPv6 } from 'node:net';
+
+const MINUTE_MS = 60_000;
+/** Addresses that are told apart; whoever comes on top shares one bucket. */
+const MOST_ADDRESSES = 4096;
+
+interface Bucket {
+  /** Failures that are still free. */
+  left: number;
+  /** ms of `now` at which `left` was true. */
+  at: number;
+  /** Whether it was empty when it was last asked. */
+  limited: boolean;
+}
+
+/** What came of one failure. */
+export interface Failure {
+  /** Seconds after which the next one is free; null: this one was. */
+  retryAfter: number | null;
+  /** It is the first beyond the limit since there was room. */
+  first: boolean;
+}
+
+export class FailedLogins {
+  readonly #perMinute: number;
+  readonly #buckets = new Map<string, Bucket>();
+  readonly #shared: Bucket;
+
+  /** `perMinute`: failures of one address in a minute; as many may come at once. */
+  constructor(perMinute: number, now = performance.now()) {
+    this.#perMinute = perMinute;
+    this.#shared = { left: perMinute, at: now, limited: false };
+  }
+
+  /** Counts a failure of an address. */
+  failed(address: string, now = performance.now()): Failure {
+    const bucket = this.#bucketOf(neighbourhoodOf(address), now);
+    this.#refill(bucket, now);
+    if (bucket.left >= 1) {
+      bucket.left--;
+      bucket.limited = false;
+      return { retryAfter: null, first: false };
+    }
+    const first = !bucket.limited;
+    bucket.limited = true;
+    const wait = ((1 - bucket.left) * MINUTE_MS) / this.#perMinute;
+    return { retryAfter: Math.max(1, Math.ceil(wait / 1000)), first };
+  }
+
+  /** Addresses that are remembered. */
+  get size(): number {
+    return this.#buckets.size;
+  }
+
+  #refill(bucket: Bucket, now: number): void {
+    bucket.left = Math.min(this.#perMinute, bucket.left + ((now - bucket.at) / MINUTE_MS) * this.#perMinute);
+    bucket.at = now;
+  }
+
+  #bucketOf(name: string, now: number): Bucket {
+    const known = this.#buckets.get(name);
+    if (known) return known;
+    if (this.#buckets.size >= MOST_ADDRESSES) this.#forget(now);
+    if (this.#buckets.size >= MOST_ADDRESSES) return this.#shared;
+    const bucket = { left: this.#perMinute, at: now, limited: false };
+    this.#buckets.set(name, bucket);
+    return bucket;
+  }
+
+  /** A bucket that nobody took from for a minute is full: as good as none. They are in the order of their first failure. */
+  #forget(now: number): void {
+    for (const [name, { at }] of this.#buckets) if (now - at >= MINUTE_MS) this.#buckets.delete(name);
+  }
+}
+
+/** What one client is taken to have: an IPv4 address, or the 64 bits of an IPv6 network, in which it may choose any address. */
+export function neighbourhoodOf(address: string): string {
+  if (isIPv4(address) || !isIPv6(address)) return address;
+  const groups = expanded(address.split('%')[0]!);
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
+
+/** The eight groups of an IPv6 address, without leading zeros. */
+function expanded(address: string): string[] {
+  // An IPv4 part at the end stands for two groups, which are not among the first four.
+  const plain = address.replace(/[.\d]{7,15}$/, '0:0');
+  const [head = '', tail] = plain.split('::');
+  const front = head === '' ? [] : head.split(':');
+  const back = tail === undefined || tail === '' ? [] : tail.split(':');
+  const zeros = tail === undefined ? [] : Array<string>(8 - front.length - back.length).fill('0');
+  return [...front, ...zeros, ...back].map((group) => Number.parseInt(group, 16).toString(16));
+}

@@ -1,0 +1,165 @@
+// The public keys of an identity provider: read over HTTPS, kept, and read again when they are old or a token names an unknown one.
+import {
+  createLocalJWKSet,
+  errors,
+  type FlattenedJWSInput,
+  type JSONWebKeySet,
+  type JWK,
+  type JWSHeaderParameters,
+} from 'jose';
+import { SluiceError } from '../../../core/errors.ts';
+import { requestJson } from '../../../core/http-json.ts';
+
+const TIMEOUT_MS = 5_000;
+const MOST_BYTES = 1024 * 1024;
+const MOST_KEYS = 100;
+/** A provider that failed is left in peace for this long, or for the cooldown if that is shorter. */
+const PEACE_MS = 1_000;
+
+export interface IssuerKeysOptions {
+  issuer: string;
+  /** null: where the provider says. */
+  jwksUrl: string | null;
+  /** Authorities in PEM; null: those of Node. */
+  ca: string | null;
+  refreshMs: number;
+  cooldownMs: number;
+  maxAgeMs: number;
+  /** Hears of every time they were read. */
+  onFetch?: (outcome: 'ok' | 'failed', error?: unknown) => void;
+}
+
+type KeySet = ReturnType<typeof createLocalJWKSet>;
+
+/**
+ * Modes: none (a token has to wait for the first reading) → fresh → old (they serve, and are read again beside) → too old (a token has to
+ * wait, and is refused with 503 while the provider is away). However many tokens come, there is one reading at a time, and none sooner
+ * after the last than the cooldown.
+ */
+export class IssuerKeys {
+  readonly #options: IssuerKeysOptions;
+  #set: KeySet | null = null;
+  #text = '';
+  #generation = 0;
+  /** ms of `performance.now()`, when the reading of `#set` began. */
+  #readAt = Number.NEGATIVE_INFINITY;
+  #failedAt = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | null = null;
+
+  constructor(options: IssuerKeysOptions) {
+    for (const [what, url] of [
+      ['issuer', options.issuer],
+      ['jwks_url', options.jwksUrl],
+    ] as const) {
+      if (url !== null && !isHttps(url)) throw new SluiceError('usage', `oidc: ${what} has to begin with https://`);
+    }
+    this.#options = options;
+  }
+
+  /** Another number whenever the keys are others. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /** Seconds since the keys were read; null: never. */
+  get ageSeconds(): number | null {
+    return this.#set ? (performance.now() - this.#readAt) / 1000 : null;
+  }
+
+  /** Sees to it that there are keys that may be used. @throws SluiceError identity_provider_unavailable */
+  async ready(): Promise<void> {
+    const { refreshMs, maxAgeMs } = this.#options;
+    const age = performance.now() - this.#readAt;
+    if (age < refreshMs) return;
+    const reading = this.#read();
+    if (age >= maxAgeMs) await reading;
+    else reading.catch(() => {});
+  }
+
+  /** The key that a token names. @throws errors of jose | SluiceError identity_provider_unavailable */
+  async find(header: JWSHeaderParameters, token: FlattenedJWSInput): ReturnType<KeySet> {
+    try {
+      return await this.#set!(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      const fresh = performance.now() - this.#readAt < this.#options.cooldownMs;
+      if (fresh && !this.#reading) throw error;
+      // The provider may have made it since.
+      await this.#read();
+      return this.#set!(header, token);
+    }
+  }
+
+  /** @throws SluiceError identity_provider_unavailable */
+  #read(): Promise<void> {
+    const peace = Math.min(PEACE_MS, this.#options.cooldownMs);
+    if (!this.#reading && performance.now() - this.#failedAt < peace) return Promise.reject(unavailable());
+    this.#reading ??= this.#readNow().finally(() => {
+      this.#reading = null;
+    });
+    return this.#reading;
+  }
+
+  async #readNow(): Promise<void> {
+    const began = performance.now();
+    const { onFetch } = this.#options;
+    try {
+      const keys = usableKeys(await this.#get(await this.#address()));
+      const text = JSON.stringify(keys);
+      if (text !== this.#text) {
+        this.#set = createLocalJWKSet({ keys });
+        this.#text = text;
+        this.#generation++;
+      }
+      this.#readAt = began;
+      onFetch?.('ok');
+    } catch (cause) {
+      this.#failedAt = performance.now();
+      onFetch?.('failed', cause);
+      throw unavailable(cause);
+    }
+  }
+
+  async #address(): Promise<string> {
+    const { issuer, jwksUrl } = this.#options;
+    if (jwksUrl !== null) return jwksUrl;
+    const about = await this.#get(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`);
+    if (about.issuer !== issuer) throw new Error('the provider calls itself another issuer');
+    if (typeof about.jwks_uri !== 'string' || !isHttps(about.jwks_uri)) throw new Error('jwks_uri is no https address');
+    return about.jwks_uri;
+  }
+
+  async #get(url: string): Promise<Record<string, unknown>> {
+    const { ca } = this.#options;
+    const { status, body } = await requestJson({
+      method: 'GET',
+      url,
+      headers: { accept: 'application/json' },
+      tls: ca === null ? {} : { ca },
+      timeoutMs: TIMEOUT_MS,
+      mostBytes: MOST_BYTES,
+    });
+    if (status !== 200 || !body) throw new Error(`the provider answered ${status}`);
+    return body;
+  }
+}
+
+const isHttps = (url: string): boolean => URL.canParse(url) && new URL(url).protocol === 'https:';
+
+const unavailable = (cause?: unknown): SluiceError =>
+  new SluiceError('identity_provider_unavailable', 'the keys of the identity provider cannot be read', { cause });
+
+/** Public keys that sign. A secret among them would let whoever can read the address sign tokens. */
+function usableKeys({ keys }: Record<string, unknown>): JSONWebKeySet['keys'] {
+  if (!Array.isArray(keys) || keys.length > MOST_KEYS) throw new Error('there is no list of keys');
+  const usable = (keys as unknown[]).filter(
+    (key): key is JWK =>
+      typeof key === 'object' &&
+      key !== null &&
+      ['RSA', 'EC', 'OKP'].includes(String((key as JWK).kty)) &&
+      (key as JWK).use !== 'enc' &&
+      (key as JWK).d === undefined,
+  );
+  if (usable.length === 0) throw new Error('there is no key that signs');
+  return usable;
+}

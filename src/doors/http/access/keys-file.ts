@@ -1,0 +1,127 @@
+// The file of those who may call: API keys as SHA-256 of their tokens, and names for client certificates.
+import { hash, randomBytes } from 'node:crypto';
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { type Static, Type } from 'typebox';
+import { stringify } from 'yaml';
+import { SCOPES, type Scope } from '../../../config/scopes.ts';
+import { parseYaml } from '../../../config/yaml-document.ts';
+import { formatProblem } from '../../../config/yaml-problem.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import { RESERVED_PREFIXES } from './identity.ts';
+
+const SHA256 = Type.String({ pattern: '^[0-9a-f]{64}$' });
+const name = Type.String({ minLength: 1 });
+const scopes = Type.Array(Type.Unsafe<Scope>(Type.Enum([...SCOPES])));
+const models = Type.Optional(Type.Array(Type.String()));
+const expires = Type.Optional(Type.String());
+
+const KeySchema = Type.Object(
+  {
+    name,
+    sha256: SHA256,
+    scopes,
+    models,
+    expires,
+    created: Type.Optional(Type.String()),
+    /** Tokens that a rotation has replaced, and when they end. */
+    previous: Type.Optional(
+      Type.Array(Type.Object({ sha256: SHA256, expires: Type.String() }, { additionalProperties: false })),
+    ),
+  },
+  { additionalProperties: false },
+);
+/** A certificate of tls.client_ca by one of three things that are in it. */
+const CertificateSchema = Type.Object(
+  {
+    name,
+    subject_cn: Type.Optional(Type.String({ minLength: 1 })),
+    san_uri: Type.Optional(Type.String({ minLength: 1 })),
+    sha256: Type.Optional(SHA256),
+    scopes,
+    models,
+    expires,
+  },
+  { additionalProperties: false },
+);
+const KeysSchema = Type.Object(
+  { keys: Type.Array(KeySchema), certificates: Type.Optional(Type.Array(CertificateSchema)) },
+  { additionalProperties: false },
+);
+
+export type ApiKey = Static<typeof KeySchema>;
+export type NamedCertificate = Static<typeof CertificateSchema>;
+
+export interface KeysFile {
+  keys: readonly ApiKey[];
+  certificates: readonly NamedCertificate[];
+}
+
+/** Reads a keys file; a file that is not there holds nothing. @throws SluiceError usage */
+export async function readKeysFile(file: string): Promise<KeysFile> {
+  let text: string;
+  try {
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { keys: [], certificates: [] };
+    throw new SluiceError('usage', `${file} cannot be read`, { cause: error });
+  }
+  const parsed = parseYaml(file, text, KeysSchema);
+  if (!parsed.ok) throw new SluiceError('usage', parsed.problems.map(formatProblem).join('\n'));
+  const { keys, certificates = [] } = parsed.value;
+  const refuse = (what: string): never => {
+    throw new SluiceError('usage', `${file}: ${what}`);
+  };
+  for (const k of keys) assertFreeName(k.name, refuse);
+  for (const c of certificates) {
+    const by = [c.subject_cn, c.san_uri, c.sha256].filter((said) => said !== undefined);
+    if (by.length !== 1) refuse(`certificate ${c.name}: say one of subject_cn, san_uri, sha256`);
+  }
+  for (const { name, expires } of [...keys, ...certificates]) {
+    if (expires !== undefined && Number.isNaN(Date.parse(expires))) refuse(`${name}: expires is no time`);
+  }
+  return { keys, certificates };
+}
+
+export const readKeys = async (file: string): Promise<readonly ApiKey[]> => (await readKeysFile(file)).keys;
+
+/** A name that a caller of another kind could have would be given that caller's jobs. @throws what `refuse` throws */
+export function assertFreeName(name: string, refuse: (what: string) => never): void {
+  const taken = RESERVED_PREFIXES.find((prefix) => name.startsWith(prefix));
+  if (taken !== undefined) refuse(`the name of a key cannot begin with ${taken}`);
+}
+
+/** Replaces the keys of a file, which is written as a whole; only its owner may read it. */
+export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<void> {
+  const { certificates } = await readKeysFile(file);
+  const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
+  try {
+    const text = stringify({ keys, ...(certificates.length === 0 ? {} : { certificates }) });
+    await writeFile(temporary, text, { mode: 0o600 });
+    await chmod(temporary, 0o600);
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}
+
+/** The same key with another token beside the one it has, which ends at `until` (ms since 1970) if it does not end before. */
+export function rotated(key: ApiKey, sha256: string, { now, until }: { now: number; until: number }): ApiKey {
+  const { expires, previous = [], ...same } = key;
+  const old = { sha256: key.sha256, expires: earlier(expires, until) };
+  const living = [...previous.map((p) => ({ ...p, expires: earlier(p.expires, until) })), old];
+  return {
+    ...same,
+    sha256,
+    created: new Date(now).toISOString(),
+    previous: living.filter((p) => Date.parse(p.expires) > now),
+  };
+}
+
+const earlier = (expires: string | undefined, until: number): string =>
+  expires !== undefined && Date.parse(expires) < until ? expires : new Date(until).toISOString();
+
+export const hashToken = (token: string): string => hash('sha256', token, 'hex');
+
+/** A new token: 32 random bytes with a prefix that secret scanners can look for. */
+export const newToken = (): string => `sluice_${randomBytes(32).toString('base64url')}`;

@@ -1,0 +1,60 @@
+// Opens the audit log of a service, has it measured, and says in the log how far it is.
+import { AuditLog } from '../../../audit/audit-log.ts';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
+import type { Metrics } from '../../../monitor/metrics.ts';
+import { AuditTrail } from './audit-trail.ts';
+import { readAddresses } from './open-gate.ts';
+
+const TELL_MS = 10 * 60_000;
+
+export interface OpenedAudit {
+  /** null: the configuration wants no records. */
+  trail: AuditTrail | null;
+  close(): Promise<void>;
+}
+
+/** @throws SluiceError usage | folder_unusable | folder_in_use | audit_broken */
+export async function openAudit(
+  config: ServerConfig,
+  { metrics, log }: { metrics: Metrics; log: Log },
+): Promise<OpenedAudit> {
+  if (!config.audit) return { trail: null, close: async () => {} };
+  const { file, sync, max_bytes } = config.audit;
+  const addressOf = readAddresses(config);
+  metrics.auditFailed.set(0);
+  const audit = await AuditLog.open({
+    file,
+    sync,
+    maxBytes: max_bytes,
+    onWritten: (records) => metrics.auditRecords.inc(records),
+    onLost: () => metrics.auditLost.inc(),
+    onFailed: (error) => {
+      metrics.auditFailed.set(1);
+      log('error', 'audit_failed', words`the audit log cannot be written: ${saysOf(error)}`, faultFields(error));
+    },
+    onRestored: () => {
+      metrics.auditFailed.set(0);
+      log('info', 'audit_restored', words`the audit log can be written again`);
+    },
+  });
+  let told = 0;
+  /** Kept where the log goes, the sum tells whether the end of the file was cut off. */
+  const tell = (): void => {
+    const { seq, sum } = audit.end;
+    if (seq === told) return;
+    told = seq;
+    log('info', 'audit_head', words`the audit log is at record ${seq}`, { seq, sum: named(sum) });
+  };
+  tell();
+  const timer = setInterval(tell, TELL_MS);
+  timer.unref();
+  return {
+    trail: new AuditTrail({ config: config.audit, log: audit, addressOf }),
+    close: async () => {
+      clearInterval(timer);
+      await audit.close();
+      tell();
+    },
+  };
+}

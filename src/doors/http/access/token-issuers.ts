@@ -1,0 +1,188 @@
+// Tokens of identity providers (JWT, RFC 7519): who signed one, whether it is for this service and valid now, and what it permits.
+import { hash } from 'node:crypto';
+import { errors, type JWTPayload, type JWTVerifyOptions, jwtVerify } from 'jose';
+import type { IssuerConfig } from '../../../config/oidc-options.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import type { Identity } from './identity.ts';
+import type { IssuerKeys } from './issuer-keys.ts';
+import { claimAt, grantsOf } from './token-grants.ts';
+
+/** Why a token is not taken, as metrics and the log name it → what its owner is told. */
+export const TOKEN_FAULTS = {
+  token_malformed: 'the token is malformed',
+  token_issuer: 'the token is of an issuer that is not known here',
+  token_algorithm: 'the token is signed in a way that is not taken',
+  token_key: 'the token is signed with a key that its issuer does not have',
+  token_signature: 'the signature of the token is wrong',
+  token_audience: 'the token is for another service',
+  token_expired: 'the token has expired',
+  token_not_yet_valid: 'the token is not valid yet',
+  token_claims: 'the token lacks a claim, or has another value there than it must have',
+  token_binding: 'the token is bound to something that the request does not show',
+} as const;
+export type TokenFault = keyof typeof TOKEN_FAULTS;
+
+/** A token that is not taken. `issuer`: the name of the one it is said to be of, if that is known. */
+export class TokenRefused extends Error {
+  readonly fault: TokenFault;
+  readonly issuer: string | null;
+
+  constructor(fault: TokenFault, issuer: string | null, cause?: unknown) {
+    super(TOKEN_FAULTS[fault], { cause });
+    this.name = 'TokenRefused';
+    this.fault = fault;
+    this.issuer = issuer;
+  }
+}
+
+/** Three parts in base64url. */
+const JWT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+export const looksLikeToken = (text: string): boolean => JWT.test(text);
+
+/** A name that can stand in a log and in a table. */
+const SUBJECT = /^[^\p{Cc}]{1,256}$/u;
+/** Keys without a name that are tried for one token. */
+const MOST_TRIALS = 8;
+/** Tokens whose signature need not be checked again. */
+const MOST_KNOWN = 1000;
+
+interface Known {
+  identity: Identity;
+  /** Seconds since 1970, tolerance included. */
+  until: number;
+  /** Of the keys it was checked with. */
+  generation: number;
+}
+
+export class TokenIssuer {
+  readonly config: IssuerConfig;
+  readonly keys: IssuerKeys;
+  readonly #known = new Map<string, Known>();
+  readonly #rules: JWTVerifyOptions;
+
+  constructor(config: IssuerConfig, keys: IssuerKeys) {
+    this.config = config;
+    this.keys = keys;
+    this.#rules = {
+      issuer: config.issuer,
+      audience: config.audience,
+      algorithms: [...config.algorithms],
+      clockTolerance: config.clock_tolerance_ms / 1000,
+      requiredClaims: ['exp', 'aud', 'iss'],
+      ...(config.token_type === undefined ? {} : { typ: config.token_type }),
+    };
+  }
+
+  /**
+   * Who a token is of. `thumbprint`: SHA-256 of the client's certificate in base64url, if it showed one.
+   * @throws TokenRefused | SluiceError identity_provider_unavailable
+   */
+  async verify(token: string, thumbprint: string | null): Promise<Identity> {
+    await this.keys.ready();
+    const name = hash('sha256', token, 'base64');
+    const known = this.#known.get(name);
+    if (known && known.generation === this.keys.generation && Date.now() / 1000 < known.until) return known.identity;
+    this.#known.delete(name);
+    const claims = await this.#checked(token);
+    this.#assertBound(claims, thumbprint);
+    const identity = this.#identityOf(claims);
+    // What is bound to a certificate has to be compared with it every time.
+    if (claims.cnf === undefined) this.#remember(name, identity, claims.exp!);
+    return identity;
+  }
+
+  #remember(name: string, identity: Identity, exp: number): void {
+    if (this.#known.size >= MOST_KNOWN) this.#known.delete(this.#known.keys().next().value!);
+    const until = exp + this.config.clock_tolerance_ms / 1000;
+    this.#known.set(name, { identity, until, generation: this.keys.generation });
+  }
+
+  async #checked(token: string): Promise<JWTPayload> {
+    try {
+      return (await jwtVerify(token, (header, parts) => this.keys.find(header, parts), this.#rules)).payload;
+    } catch (error) {
+      if (!(error instanceof errors.JWKSMultipleMatchingKeys)) throw this.#refusal(error);
+      // The token names no key, and several would do.
+      let trials = 0;
+      for await (const key of error) {
+        if (++trials > MOST_TRIALS) break;
+        try {
+          return (await jwtVerify(token, key, this.#rules)).payload;
+        } catch (failure) {
+          if (!(failure instanceof errors.JWSSignatureVerificationFailed)) throw this.#refusal(failure);
+        }
+      }
+      throw new TokenRefused('token_signature', this.config.name, error);
+    }
+  }
+
+  #refusal(error: unknown): Error {
+    if (error instanceof SluiceError) return error;
+    return new TokenRefused(faultOfToken(error), this.config.name, error);
+  }
+
+  /** A token bound to a key (RFC 7800) is worth nothing without it; certificates are what can be shown here (RFC 8705). */
+  #assertBound({ cnf }: JWTPayload, thumbprint: string | null): void {
+    if (cnf === undefined) return;
+    const bound = typeof cnf === 'object' && cnf !== null ? Object.entries(cnf) : [];
+    const [[method, value] = []] = bound;
+    if (bound.length === 1 && method === 'x5t#S256' && thumbprint !== null && value === thumbprint) return;
+    throw new TokenRefused('token_binding', this.config.name);
+  }
+
+  #identityOf(claims: JWTPayload): Identity {
+    const { name, subject_claim } = this.config;
+    const subject = claimAt(claims, subject_claim);
+    if (typeof subject !== 'string' || !SUBJECT.test(subject)) throw new TokenRefused('token_claims', name);
+    const label = `oidc:${name}`;
+    return { kind: 'oidc', name: `${label}:${subject}`, label, grants: grantsOf(claims, this.config) };
+  }
+}
+
+export class TokenIssuers {
+  readonly #issuers: ReadonlyMap<string, TokenIssuer>;
+
+  /** @throws SluiceError usage: a name or an issuer is there twice */
+  constructor(issuers: readonly TokenIssuer[]) {
+    for (const part of ['name', 'issuer'] as const) {
+      const said = issuers.map(({ config }) => config[part]);
+      if (new Set(said).size < said.length) throw new SluiceError('usage', `oidc: two providers have the same ${part}`);
+    }
+    this.#issuers = new Map(issuers.map((issuer) => [issuer.config.issuer, issuer]));
+  }
+
+  get all(): Iterable<TokenIssuer> {
+    return this.#issuers.values();
+  }
+
+  /** @throws TokenRefused | SluiceError identity_provider_unavailable */
+  async verify(token: string, thumbprint: string | null): Promise<Identity> {
+    const issuer = this.#issuers.get(issuerOf(token));
+    if (!issuer) throw new TokenRefused('token_issuer', null);
+    return issuer.verify(token, thumbprint);
+  }
+}
+
+/** Who a token says it is of, before anybody has looked whether that is true. @throws TokenRefused */
+function issuerOf(token: string): string {
+  try {
+    const { iss } = JSON.parse(Buffer.from(token.split('.')[1]!, 'base64url').toString()) as { iss?: unknown };
+    if (typeof iss === 'string') return iss;
+  } catch (cause) {
+    throw new TokenRefused('token_malformed', null, cause);
+  }
+  throw new TokenRefused('token_issuer', null);
+}
+
+function faultOfToken(error: unknown): TokenFault {
+  if (error instanceof errors.JWTExpired) return 'token_expired';
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    if (error.claim === 'nbf' && error.reason === 'check_failed') return 'token_not_yet_valid';
+    return error.claim === 'aud' ? 'token_audience' : 'token_claims';
+  }
+  if (error instanceof errors.JOSEAlgNotAllowed) return 'token_algorithm';
+  if (error instanceof errors.JWSSignatureVerificationFailed) return 'token_signature';
+  if (error instanceof errors.JWKSNoMatchingKey) return 'token_key';
+  // A key that jose will not use, such as one of RSA with 1024 bits, is no valid signature either.
+  return error instanceof TypeError ? 'token_key' : 'token_malformed';
+}

@@ -1,0 +1,45 @@
+// The address a request came from: that of the connection, or what a proxy that is known says of it.
+import { BlockList, isIP, isIPv6 } from 'node:net';
+import type { FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+
+/** Addresses and networks as a configuration lists them. @throws SluiceError usage, naming the setting */
+export function addressList(setting: string, addresses: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const address of addresses) {
+    const [ip = '', bits] = address.split('/');
+    if (isIP(ip) === 0) throw new SluiceError('usage', `${setting}: ${address} is not an address`);
+    const family = familyOf(ip);
+    if (bits === undefined) list.addAddress(ip, family);
+    else list.addSubnet(ip, Number(bits), family);
+  }
+  return list;
+}
+
+const familyOf = (ip: string): 'ipv4' | 'ipv6' => (isIPv6(ip) ? 'ipv6' : 'ipv4');
+
+export const isListed = (list: BlockList, ip: string): boolean => isIP(ip) !== 0 && list.check(ip, familyOf(ip));
+
+/** The other end of the connection; an IPv4 address is written as one. */
+export const peerOf = (request: FastifyRequest): string =>
+  (request.raw.socket.remoteAddress ?? '').replace(/^::ffff:/, '');
+
+/**
+ * What a request's address is taken from. `proxies`: those whose X-Forwarded-For is read, from its end: what stands before the first
+ * address that is none of them was written by whoever sent it, and may say anything.
+ */
+export function clientAddress(proxies: BlockList | null): (request: FastifyRequest) => string {
+  return (request) => {
+    const peer = peerOf(request);
+    if (!proxies || !isListed(proxies, peer)) return peer;
+    const said = [request.headers['x-forwarded-for'] ?? []].flat().join(',').split(',');
+    let last = peer;
+    for (const part of said.reverse()) {
+      const ip = part.trim().replace(/^::ffff:/i, '');
+      if (isIP(ip) === 0) return last;
+      last = ip;
+      if (!isListed(proxies, ip)) return ip;
+    }
+    return last;
+  };
+}

@@ -1,0 +1,41 @@
+// Pages of other origins (CORS): which may call, and what of an answer they may read.
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+
+const METHODS = 'GET, HEAD, POST, PUT, DELETE';
+/** What clients of this service send beside what any page may. */
+const ASKED_WITH =
+  'authorization, content-type, content-encoding, content-digest, want-content-digest, idempotency-key, prefer, range, if-range, traceparent, x-request-id';
+const READABLE =
+  'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version';
+
+/** Adds what a page may read; true: the request was the question whether a page may ask, and is answered. */
+export type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
+
+/**
+ * Keys are shown in a header that a page has to set itself, so a browser has nothing to add: credentials of its own are never allowed, and
+ * an origin that is not listed gets answers without a word of CORS, which its browser keeps from it.
+ * @throws SluiceError usage: an origin that is none
+ */
+export function crossOrigin(origins: readonly string[], maxAgeSeconds: number): CrossOrigin {
+  const wrong = origins.find(
+    (origin) => origin !== '*' && (!URL.canParse(origin) || new URL(origin).origin !== origin),
+  );
+  if (wrong !== undefined) {
+    throw new SluiceError('usage', `cors.origins: ${wrong} is no origin, such as https://desk.bank.example, or *`);
+  }
+  const all = origins.includes('*');
+  return ({ method, headers }, reply) => {
+    if (!all) reply.header('vary', 'origin');
+    const { origin } = headers;
+    if (origin === undefined || !(all || origins.includes(origin))) return false;
+    reply.headers({ 'access-control-allow-origin': all ? '*' : origin, 'access-control-expose-headers': READABLE });
+    if (method !== 'OPTIONS' || headers['access-control-request-method'] === undefined) return false;
+    reply.headers({
+      'access-control-allow-methods': METHODS,
+      'access-control-allow-headers': ASKED_WITH,
+      'access-control-max-age': String(maxAgeSeconds),
+    });
+    return true;
+  };
+}
