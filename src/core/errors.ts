@@ -1,44 +1,5 @@
 // The one catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
-
-/** Whose fault an error is: it decides who is woken at night. */
-export type Fault = 'input' | 'usage' | 'dependency' | 'overload' | 'bug';
-
-export interface ErrorEntry {
-  fault: Fault;
-  /** HTTP status of the answer when this error ends a request. Row-level codes never end one by themselves. */
-  status: number;
-  retryable: boolean;
-  /** true: marks one rejected application and never ends a run. */
-  row?: true;
-  summary: string;
-  action: string;
-}
-
-const input = (summary: string, action: string, status = 400): ErrorEntry => ({
-  fault: 'input',
-  status,
-  retryable: false,
-  summary,
-  action,
-});
-const row = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), row: true });
-const usage = (summary: string, action: string): ErrorEntry => ({ ...input(summary, action), fault: 'usage' });
-const conflict = (summary: string, action: string): ErrorEntry => ({ ...usage(summary, action), status: 409 });
-const dependency = (summary: string, action: string, status = 503): ErrorEntry => ({
-  fault: 'dependency',
-  status,
-  retryable: true,
-  summary,
-  action,
-});
-
-const bug = (summary: string, action: string, retryable = false): ErrorEntry => ({
-  fault: 'bug',
-  status: 500,
-  retryable,
-  summary,
-  action,
-});
+import { bug, conflict, dependency, type ErrorEntry, input, row, usage } from './error-entries.ts';
 
 /** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
 export const ERRORS = {
@@ -145,6 +106,14 @@ export const ERRORS = {
   not_found: input('There is nothing under this path.', 'See /docs.', 404),
   method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),
+  jobs_unavailable: dependency(
+    'Jobs cannot be reached: their table in the database, or their files in object storage.',
+    'Try again, with the same Idempotency-Key; queued jobs are not lost.',
+  ),
+  job_lease_lost: dependency(
+    'This server could not renew its lease of a job or of an upload in time.',
+    'Nothing: a job is run by another server. An upload is sent again, with the same Idempotency-Key.',
+  ),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
   several_files: input('A form holds more than one file.', 'Send one file a request.'),
   digest_mismatch: input(

@@ -133,9 +133,9 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     return `${keys.length} keys in ${config.keys_file}`;
   });
   for (const [what, folder] of [
-    ['jobs', config.jobs.folder],
-    ['spill', config.spill.folder ?? tmpdir()],
-  ] as const) {
+    ...(config.jobs.shared ? [] : [['jobs', config.jobs.folder] as const]),
+    ['spill', config.spill.folder ?? tmpdir()] as const,
+  ]) {
     await look(`${what} folder`, async () => {
       // A folder that is not there yet is made by the service: its parent counts.
       const there = await stat(folder).then(

@@ -190,7 +190,7 @@ function measureKeys(metrics: Metrics, keys: KeyRing): void {
 /** Folders that the service writes to. */
 const disksOf = ({ spill, jobs, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
-  jobs: jobs.folder,
+  ...(jobs.shared ? {} : { jobs: jobs.folder }),
   ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
 });
 
