@@ -1,5 +1,6 @@
 // The table of jobs in PostgreSQL, for several servers: leases by the clock of the database, every write checked against the epoch.
 import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
 import { SluiceError } from '../../../core/errors.ts';
 import type { DatabaseSettings } from '../../../postgres/database.ts';
 import { SharedConnections, type SqlResult, type SqlRow, type SqlValue } from '../../../postgres/shared-connections.ts';
@@ -41,8 +42,8 @@ const UNIQUE = '23505';
 export class PostgresJobs implements JobStore {
   readonly leaseMs: number;
   reachable = true;
-  /** Of this server, in this run of it. */
-  readonly #holder = randomUUID();
+  /** Of this server, in this run of it; host and process are for people who look at the table. */
+  readonly #holder = `${hostname()} ${process.pid} ${randomUUID()}`;
   readonly #connections: SharedConnections;
   readonly #tables: JobTables;
   readonly #onReach: PostgresJobsOptions['onReach'];
