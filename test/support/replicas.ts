@@ -12,6 +12,7 @@ import { type Run, type Started, scratch, start } from './cli.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { type PostgresServer, startPostgres } from './postgres/server.ts';
 import { freePort } from './proxies.ts';
+import { Gate } from './registries/gate.ts';
 import { installS3 } from './registries/install.ts';
 import { S3_KEYS, Server } from './registries/servers.ts';
 import { missingTools } from './tools.ts';
@@ -21,13 +22,14 @@ const BUCKET = 'jobs';
 /** What replicas share. */
 export interface SharedPlace {
   postgres: PostgresServer;
-  storage: Server;
+  gate: Gate | null;
   bucket: S3Client;
   env: Record<string, string>;
   close(): Promise<void>;
 }
 
-export async function openShared(): Promise<SharedPlace> {
+/** `gated`: object storage is reached through a gate that a test can shut. */
+export async function openShared({ gated = false } = {}): Promise<SharedPlace> {
   const storage = await startStorage();
   const postgres = await startPostgres();
   const client = new AwsClient({
@@ -38,19 +40,21 @@ export async function openShared(): Promise<SharedPlace> {
   });
   const made = await client.fetch(new URL(`/${BUCKET}`, storage.url), { method: 'PUT' });
   if (made.status !== 200) throw new Error(`bucket: ${made.status}`);
+  const gate = gated ? await Gate.open(storage.url) : null;
   const env = {
     ...S3_KEYS,
-    AWS_ENDPOINT_URL: storage.url.href,
+    AWS_ENDPOINT_URL: (gate ?? storage).url.href,
     AWS_REGION: 'us-east-1',
     JOBS_DATABASE: postgres.url,
   };
   return {
     postgres,
-    storage,
+    gate,
     bucket: bucketClient(BUCKET, env),
     env,
     close: async () => {
       await postgres.stop();
+      await gate?.[Symbol.asyncDispose]();
       await storage[Symbol.asyncDispose]();
     },
   };

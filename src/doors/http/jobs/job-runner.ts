@@ -174,7 +174,8 @@ export class JobRunner {
     lease.controller.abort(new SluiceError('job_lease_lost', 'the lease could not be renewed in time'));
   }
 
-  async #run({ job, takenOver, cancelled }: ClaimedJob, lease: Lease): Promise<void> {
+  async #run(claimed: ClaimedJob, lease: Lease): Promise<void> {
+    const { job, takenOver, cancelled } = claimed;
     const { log, files, services } = this.#parts;
     if (takenOver) {
       services.metrics.jobTakeovers.inc();
@@ -200,7 +201,7 @@ export class JobRunner {
       this.#failures.delete(job.id);
     } catch (error) {
       try {
-        await this.#endBadly(job, lease, running, error);
+        await this.#endBadly(claimed, lease, running, error);
       } catch (lost) {
         if (!isOurs(lost)) throw lost;
         services.metrics.jobLeasesLost.inc();
@@ -211,11 +212,14 @@ export class JobRunner {
   }
 
   /** @throws SluiceError job_lease_lost | jobs_unavailable: it is not for this server to say how it ended */
-  async #endBadly(job: Job, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
+  async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
     const { log, files, store } = this.#parts;
     const { signal } = lease.controller;
     // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
-    const fault = signal.aborted ? signal.reason : systemFault(error);
+    const thrown = signal.aborted ? signal.reason : systemFault(error);
+    // Nobody cancelled it: workers say so when they are closed, which a stopping server may do before it stops its jobs.
+    const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
+    const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
     const e = withoutNames(asSluiceError(fault, 'internal_error'));
     if (this.#isPassing(job, e) && !signal.aborted) {
       const why = { errorCode: e.code, errorMessage: e.message };
