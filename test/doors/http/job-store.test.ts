@@ -240,7 +240,7 @@ requirePostgres('PostgreSQL', () => {
   let made = 0;
   const open = (table: string, leaseMs: number, heard: boolean[] = []) =>
     new PostgresJobs({
-      database: { url: server.url, connect_timeout_ms: 2000, statement_timeout_ms: 5000 },
+      database: { url: server.url, connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 },
       table,
       leaseMs,
       onReach: (reached) => heard.push(reached),
@@ -340,7 +340,7 @@ requirePostgres('PostgreSQL', () => {
 
   test('a user who may not make them is given them, or told', async () => {
     await server.query(`CREATE ROLE scorer LOGIN PASSWORD 'correct horse'`);
-    const database = { url: server.urlOf('scorer'), connect_timeout_ms: 2000, statement_timeout_ms: 5000 };
+    const database = { url: server.urlOf('scorer'), connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const store = new PostgresJobs({ database, table: 'given', leaseMs: 60_000, onReach: () => {} });
     onTestFinished(() => store.close());
     await expect(store.prepare()).rejects.toMatchObject({ code: 'database_refused' });

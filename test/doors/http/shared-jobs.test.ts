@@ -3,6 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { reachShared } from '../../../src/doors/http/jobs/open-jobs.ts';
 import { scratch } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
@@ -44,7 +45,8 @@ requirePostgres('jobs that services share', () => {
     const table = `shared_${tables++}`;
     const shared = [
       'jobs.shared.database.url_env=JOBS_DATABASE',
-      'jobs.shared.database.connect_timeout_ms=500',
+      'jobs.shared.database.connect_timeout_ms=60000',
+      'jobs.shared.database.statement_timeout_ms=60000',
       `jobs.shared.table=${table}`,
       `jobs.shared.files=s3://jobs/${table}`,
       `jobs.shared.lease_ms=${leaseMs}`,
@@ -192,6 +194,20 @@ requirePostgres('jobs that services share', () => {
       expect((await a.call('GET', LIST)).json.jobs).toHaveLength(2);
     },
   );
+
+  checkTestNeeding(['versitygw'], 'doctor says whether table and bucket are reached, and why not', async () => {
+    const { table } = await two();
+    const database = { url_env: 'JOBS_DATABASE', connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
+    const shared = { database, table, files: `s3://jobs/${table}`, lease_ms: 60_000 };
+    expect(await reachShared(shared)).toContain('0 jobs are queued and 0 running');
+    const times = { connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
+    const nowhere = { ...times, url: 'postgresql://sluice@127.0.0.1:1/none' };
+    await expect(reachShared({ ...shared, database: nowhere })).rejects.toMatchObject({ code: 'database_failed' });
+    const open = { ...nowhere, url: 'postgresql://sluice:secret@db/none' };
+    await expect(reachShared({ ...shared, database: open })).rejects.toMatchObject({ code: 'usage' });
+    gate.rule = () => 403;
+    await expect(reachShared(shared)).rejects.toMatchObject({ code: 'storage_unavailable' });
+  });
 
   checkTestNeeding(['versitygw'], 'an upload of a pipeline is scored out of the bucket', async () => {
     const out = scratch();

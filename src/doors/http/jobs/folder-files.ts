@@ -1,6 +1,6 @@
 // The bytes of jobs in the folder of one server.
 import { createReadStream } from 'node:fs';
-import { open, readdir, rm, stat, unlink } from 'node:fs/promises';
+import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -70,6 +70,10 @@ export class FolderFiles implements JobFiles {
 
   async removeResult({ id }: HeldJob): Promise<void> {
     await unlink(this.#result(id)).catch(() => {});
+  }
+
+  async reach(): Promise<void> {
+    await access(this.#folder);
   }
 
   async sweep(known: KnownJobs): Promise<void> {

@@ -26,6 +26,8 @@ export interface JobFiles {
   /** Never throws: what stays behind, a sweep removes. */
   removeUpload(id: string): Promise<void>;
   removeResult(held: HeldJob): Promise<void>;
+  /** @throws SluiceError jobs_unavailable: nothing can be read where they lie */
+  reach(): Promise<void>;
   /** Removes files that belong to no job, to an earlier epoch, or to a job that does not need them any more. */
   sweep(known: KnownJobs): Promise<void>;
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { bucketClient } from '../../../storage/buckets.ts';
-import { openObject } from '../../../storage/object-source.ts';
+import { objectSize, openObject } from '../../../storage/object-source.ts';
 import { ObjectUpload, removeObject } from '../../../storage/object-upload.ts';
 import { objectAddress } from '../../../storage/objects.ts';
 import type { ByteSpan, JobFiles, KnownJobs } from './job-files.ts';
@@ -56,6 +56,10 @@ export class ObjectFiles implements JobFiles {
 
   async removeResult(held: HeldJob): Promise<void> {
     await removeObject(this.#result(held)).catch(() => {});
+  }
+
+  async reach(): Promise<void> {
+    await reached(() => objectSize(`${this.#prefix}/none`));
   }
 
   /**

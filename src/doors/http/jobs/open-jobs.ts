@@ -1,6 +1,9 @@
 // Where the jobs of this server are kept: in a folder of its own, or in a database and object storage that several servers share.
 import path from 'node:path';
-import { faultFields, named, saysOf, words } from '../../../core/log.ts';
+import { judgeAddress } from '../../../config/database-contradictions.ts';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
 import { assertUsable } from '../../../core/usable-folder.ts';
 import type { PredictServices } from '../routes/predict.ts';
 import { FolderFiles } from './folder-files.ts';
@@ -9,9 +12,13 @@ import { JobManager, type JobPlace } from './job-manager.ts';
 import type { UploadPipeline } from './score-job.ts';
 import { SqliteJobs } from './sqlite-jobs.ts';
 
+type SharedJobs = NonNullable<ServerConfig['jobs']['shared']>;
+
 /** @throws SluiceError folder_unusable | folder_in_use; database_refused | usage where jobs are shared */
 export async function openJobs(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
-  const place = services.config.jobs.shared ? await sharedPlace(services) : await ownPlace(services);
+  const place = services.config.jobs.shared
+    ? await sharedPlace(services.config.jobs.shared, services.log)
+    : await ownPlace(services);
   try {
     const manager = new JobManager(services, pipelines, place);
     await manager.start();
@@ -45,8 +52,25 @@ async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
   }
 }
 
-async function sharedPlace({ config, log }: PredictServices): Promise<JobPlace> {
-  const { database, table, files, lease_ms } = config.jobs.shared!;
+/** Whether the table and the files that are shared can be reached; gives words for it. @throws SluiceError */
+export async function reachShared(shared: SharedJobs): Promise<string> {
+  const { store, files, close } = await sharedPlace(shared, () => {});
+  try {
+    const { queued, running } = await store.counts();
+    await files.reach();
+    return `${shared.table} and ${shared.files} can be reached, ${queued} jobs are queued and ${running} running`;
+  } catch (error) {
+    // Whoever looks after the server is told more than its clients.
+    throw (error as SluiceError).cause ?? error;
+  } finally {
+    await close();
+  }
+}
+
+async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log: Log): Promise<JobPlace> {
+  judgeAddress(database, 'jobs.shared.database', (_, message) => {
+    throw new SluiceError('usage', `jobs.shared.database: ${message}`);
+  });
   const [{ PostgresJobs }, { ObjectFiles }] = await Promise.all([
     import('./postgres-jobs.ts'),
     import('./object-files.ts'),
