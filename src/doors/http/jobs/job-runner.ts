@@ -147,7 +147,8 @@ export class JobRunner {
   async #beat(): Promise<void> {
     const margin = this.#parts.store.leaseMs! / BEATS;
     const leases = [...this.#running.values(), ...this.#reserved.values()];
-    for (const lease of leases) if (performance.now() > lease.until - margin) this.#lose(lease);
+    // Of an upload the table alone says whether it is lost: nobody else goes on with it.
+    for (const lease of this.#running.values()) if (performance.now() > lease.until - margin) this.#lose(lease);
     if (this.#renewing || leases.length === 0) return;
     this.#renewing = true;
     const sent = performance.now();
