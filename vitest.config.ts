@@ -5,7 +5,7 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
-  'test/doors/http/{connections,cut-answers,models,open-inference-client,sigterm}.test.ts',
+  'test/doors/http/{connections,cut-answers,models,open-inference-client,replicas,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
   'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',

@@ -2,6 +2,7 @@
 import type { Pipeline, PostgresSink, PostgresSource } from './pipeline-schema.ts';
 
 type Say = (path: string, message: string) => void;
+type DatabaseAddress = Pick<PostgresSource, 'url' | 'url_env'>;
 
 export function judgeDatabases(pipeline: Pipeline, say: Say): void {
   const { source, sink, dead_letter: letters } = pipeline;
@@ -17,7 +18,7 @@ export function judgeDatabases(pipeline: Pipeline, say: Say): void {
 }
 
 /** A password in a file that is kept with the code is none. */
-function judgeAddress({ url, url_env }: PostgresSource | PostgresSink, end: 'source' | 'sink', say: Say): void {
+export function judgeAddress({ url, url_env }: DatabaseAddress, end: string, say: Say): void {
   if (url !== undefined && url_env !== undefined) say(`${end}.url`, `${end}: needs one of url and url_env`);
   if (url === undefined) return;
   if (!URL.canParse(url) || !/^postgres(ql)?:$/.test(new URL(url).protocol)) {

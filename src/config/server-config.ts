@@ -4,6 +4,7 @@ import { IssuerSchema } from './oidc-options.ts';
 import { choice, closed, MIB, maybe, section, text, whole } from './options/describe-option.ts';
 import { LOGGING } from './options/logging.ts';
 import { registryAddress, SCORING } from './options/scoring.ts';
+import { database } from './options/sources-and-sinks.ts';
 import { RegistryOptionsSchema } from './registry-options.ts';
 
 /** A bound that is at least one. */
@@ -210,6 +211,34 @@ export const ServerConfigSchema = Type.Object(
           'uploads and results of one key kept at once, also while they are written',
         ),
         concurrent: atLeastOne(1, 'jobs scored at once; keys take turns'),
+        shared: Type.Optional(
+          Type.Object(
+            {
+              database: section(database({ connect: 2000, statement: 5000 }), 'the table of jobs: PostgreSQL'),
+              table: Type.String({
+                default: 'sluice_jobs',
+                minLength: 1,
+                maxLength: 100,
+                description:
+                  'table or schema.table, made where it is not there; beside it is one with _meta behind its name',
+              }),
+              files: Type.String({
+                pattern: '^s3://[a-z0-9][a-z0-9.-]{1,62}/.+$',
+                description:
+                  'uploads and results: s3://bucket/prefix, reached as $AWS_ENDPOINT_URL, $AWS_REGION and $AWS_… say',
+              }),
+              lease_ms: whole(
+                'a server that did not renew its lease of a job for so long loses it to another; a fifth of it is the beat',
+                [1000],
+                { default: 15_000 },
+              ),
+            },
+            {
+              ...closed,
+              description: 'several servers have one table of jobs, and `folder` is not used; see replicas.md',
+            },
+          ),
+        ),
         lock_wait_ms: atLeastZero(45_000, 'a server that is stopping has so long to leave the folder to this one'),
       },
       'asynchronous jobs',

@@ -106,6 +106,14 @@ export const ERRORS = {
   not_found: input('There is nothing under this path.', 'See /docs.', 404),
   method_not_allowed: input('The path does not take this method.', 'See /docs.', 405),
   job_not_found: input('There is no such job.', 'Jobs are kept for a time only; check the id and the key.', 404),
+  jobs_unavailable: dependency(
+    'Jobs cannot be reached: their table in the database, or their files in object storage.',
+    'Try again, with the same Idempotency-Key; queued jobs are not lost.',
+  ),
+  job_lease_lost: dependency(
+    'This server could not renew its lease of a job or of an upload in time.',
+    'Nothing: a job is run by another server. An upload is sent again, with the same Idempotency-Key.',
+  ),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
   several_files: input('A form holds more than one file.', 'Send one file a request.'),
   digest_mismatch: input(

@@ -20,6 +20,10 @@ export const LOG_EVENTS = {
   job_failed: 'it failed for good',
   job_put_off: 'something it needs is away: it is tried again',
   job_cancelled: 'its owner cancelled it',
+  job_taken_over: 'a job whose server did not renew its lease begins again here',
+  job_lease_lost: 'this server could not renew the lease of a job and gives it up: another one runs it',
+  job_table_down: 'the table of jobs that servers share cannot be reached: requests for jobs are answered 503',
+  job_table_up: 'it can be reached again',
   folder_in_use: 'another server works in the folder of the jobs',
   model_swapped: 'a reference means another version from now on',
   model_stale:

@@ -230,7 +230,22 @@ export class Metrics {
     'failures of work that nobody waits for; the log says more',
     ['task'],
   );
-  readonly jobs = this.#gauge('sluice_jobs', 'asynchronous jobs by state', ['state']);
+  readonly jobs = this.#gauge(
+    'sluice_jobs',
+    'asynchronous jobs by state; where servers share them, told by the one that cleans up',
+    ['state'],
+  );
+  readonly jobTakeovers = this.#counter(
+    'sluice_job_takeovers_total',
+    'jobs begun again because the server that ran them did not renew its lease',
+    [],
+  );
+  readonly jobLeasesLost = this.#counter(
+    'sluice_job_leases_lost_total',
+    'jobs that this server gave up because it could not renew their lease',
+    [],
+  );
+  readonly jobTableUp = this.#gauge('sluice_job_table_up', '1 while the table of jobs can be reached, else 0', []);
   readonly logLines = this.#counter(
     'sluice_log_lines_total',
     'lines of the log, also those that its level leaves out',

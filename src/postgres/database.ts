@@ -26,8 +26,8 @@ const FIRST_PAUSE_MS = 200;
 const SSL_MODES = ['disable', 'require', 'verify-ca', 'verify-full'] as const;
 type SslMode = (typeof SSL_MODES)[number];
 
-/** A database that starts or stops, or has no connection left, may take the next attempt. */
-const NOT_NOW = /^(53300|57P0[123]|08)/;
+/** SQLSTATE of a database that starts or stops, or has no connection left: it may take the next attempt. */
+export const NOT_NOW = /^(53300|57P0[123]|08)/;
 
 /**
  * A connection of one's own, ready for statements: texts are UTF-8, times are those of UTC, numbers have all their digits.
@@ -163,7 +163,8 @@ function pem(file: string): Buffer {
   }
 }
 
-const distrusted = (error: unknown): boolean =>
+/** TLS or the login stands in the way: another attempt would meet the same. */
+export const distrusted = (error: unknown): boolean =>
   /^(CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO|HOSTNAME)/.test(String((error as { code?: unknown }).code ?? '')) ||
   /does not support SSL|wants a password|password must be a string/i.test(String((error as Error).message));
 

@@ -1,6 +1,5 @@
 // A run whose source is an upload: a pipeline as an endpoint of the service, its predictions in a topic or file, exactly once per upload.
 import { createHash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { FileSink, UploadSource } from '../config/pipeline-schema.ts';
@@ -15,6 +14,7 @@ import { endpoint, type OpenSink, openSink, openSource, outputName } from './end
 import { connectionOf } from './kafka-connection.ts';
 import { runOnce, type Scoring } from './run-once.ts';
 import { interpretationOf, type RunSpec, rejectsOf, scoringOf } from './spec.ts';
+import { storedBytes } from './stored.ts';
 
 export interface UploadSpec extends RunSpec {
   source: UploadSource;
@@ -26,7 +26,7 @@ export interface UploadRun {
   name: string;
   /** Of the upload; unique. */
   id: string;
-  /** The spooled upload; it can be read again. */
+  /** The spooled upload, a path or an object; it can be read again. */
   file: string;
   /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not kept. */
   sha256: string | null;
@@ -125,7 +125,7 @@ async function openUploadSink(
 export async function assertUnchanged(file: string, sha256: string | null): Promise<void> {
   if (sha256 === null) return;
   const hash = createHash('sha256');
-  for await (const chunk of createReadStream(file)) hash.update(chunk as Buffer);
+  for await (const chunk of storedBytes(file)) hash.update(chunk);
   if (hash.digest('hex') === sha256) return;
   throw new SluiceError('digest_mismatch', 'the spooled upload is not the one that was acknowledged');
 }

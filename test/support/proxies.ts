@@ -83,6 +83,35 @@ backend out
   return run('haproxy', ['-db', '-f', file], port);
 }
 
+/** HAProxy in turns before several servers that speak plain HTTP, whose readiness it asks for. Gives its port. */
+export async function startBalancer(upstreams: readonly number[]): Promise<number> {
+  const port = await freePort();
+  const file = path.join(scratch(), 'haproxy.cfg');
+  writeFileSync(
+    file,
+    `defaults
+  mode http
+  timeout connect 2s
+  timeout client 600s
+  timeout server 600s
+  timeout check 5s
+frontend in
+  bind 127.0.0.1:${port}
+  http-request set-header X-Forwarded-Proto https
+  default_backend out
+backend out
+  balance roundrobin
+  option httpchk GET /readyz
+  option redispatch 1
+  retries 5
+  retry-on conn-failure
+  default-server check inter 200ms fall 1 rise 1
+${upstreams.map((upstream, i) => `  server replica${i} 127.0.0.1:${upstream}`).join('\n')}
+`,
+  );
+  return run('haproxy', ['-db', '-f', file], port);
+}
+
 async function run(command: string, args: string[], port: number): Promise<number> {
   const child = spawn(command, args, { stdio: ['ignore', 'ignore', 'pipe'] });
   let words = '';
@@ -113,7 +142,8 @@ const listens = (port: number): Promise<boolean> =>
     socket.on('error', () => resolve(false));
   });
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens on. */
+export async function freePort(): Promise<number> {
   const server = net.createServer();
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as net.AddressInfo;

@@ -34,14 +34,14 @@ const route = Type.Object(
 );
 const delimiter = () => Type.Optional(SCORING.delimiter({ otherwise: 'comma' }));
 /** Which database an end is, and how long it is waited for. */
-const database = () => ({
+export const database = (timeouts = { connect: 10_000, statement: 3_600_000 }) => ({
   url: maybe('postgresql://user@host:port/database?sslmode=…, without a password', {
     otherwise: 'what $PGHOST, $PGUSER, $PGDATABASE … say',
   }),
   url_env: maybe('instead of `url`: environment variable that holds it, password and all'),
-  connect_timeout_ms: whole('longest time for one attempt to connect', [1], { default: 10_000 }),
+  connect_timeout_ms: whole('longest time for one attempt to connect', [1], { default: timeouts.connect }),
   statement_timeout_ms: whole('longest time for a statement other than the transfer of rows; 0: any', [0], {
-    default: 3_600_000,
+    default: timeouts.statement,
   }),
 });
 const keyColumns = (description: string) =>

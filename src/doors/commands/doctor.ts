@@ -132,10 +132,17 @@ async function lookAtServer(config: ServerConfig, look: Look, say: Say): Promise
     if ((mode & 0o002) !== 0) say('keys', 'warning', `${config.keys_file} can be written by everybody`);
     return `${keys.length} keys in ${config.keys_file}`;
   });
+  const { shared } = config.jobs;
+  if (shared) {
+    await look('shared jobs', async () => {
+      const { reachShared } = await import('../http/jobs/open-jobs.ts');
+      return reachShared(shared);
+    });
+  }
   for (const [what, folder] of [
-    ['jobs', config.jobs.folder],
-    ['spill', config.spill.folder ?? tmpdir()],
-  ] as const) {
+    ...(shared ? [] : [['jobs', config.jobs.folder] as const]),
+    ['spill', config.spill.folder ?? tmpdir()] as const,
+  ]) {
     await look(`${what} folder`, async () => {
       // A folder that is not there yet is made by the service: its parent counts.
       const there = await stat(folder).then(

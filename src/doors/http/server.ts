@@ -21,8 +21,8 @@ import type { AuditTrail } from './access/audit-trail.ts';
 import type { Gatekeeper } from './access/gatekeeper.ts';
 import type { Identity } from './access/identity.ts';
 import { assertScope, LoginRefused } from './access/permissions.ts';
-import { JobManager } from './jobs/job-manager.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
+import { openJobs } from './jobs/open-jobs.ts';
 import { addModelWrites } from './routes/model-writes.ts';
 import { addModelRoutes } from './routes/models.ts';
 import { addOpenInference } from './routes/open-inference.ts';
@@ -110,7 +110,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
     pipelines.map(({ spec }) => spec),
     metrics,
   );
-  const jobs = await JobManager.open(services, pipelines);
+  const jobs = await openJobs(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
   addModelRoutes(app, host, services.account.drift);
@@ -118,7 +118,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addJobRoutes(app, jobs);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
   const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
-  addServiceRoutes(app, { services, ready: canAnswer });
+  addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable });
   addOpenInference(app, { services, ready: canAnswer });
   refuseOtherMethods(app, methods);
   await app.ready();

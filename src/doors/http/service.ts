@@ -225,7 +225,7 @@ async function fillKeys(
 /** Folders that the service writes to. */
 const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readonly<Record<string, string>> => ({
   spill: spill.folder ?? tmpdir(),
-  jobs: jobs.folder,
+  ...(jobs.shared ? {} : { jobs: jobs.folder }),
   ...(audit === undefined ? {} : { audit: path.dirname(path.resolve(audit.file)) }),
   ...(registry_options.cache_folder === undefined ? {} : { cache: registry_options.cache_folder }),
 });

@@ -80,6 +80,7 @@ const QUEUED: Job = {
   target: null,
   packageSha256: null,
   state: 'queued',
+  epoch: 0,
   rows: 0,
   scored: 0,
   rejected: 0,

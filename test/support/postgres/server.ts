@@ -24,6 +24,8 @@ export interface PostgresServer {
   query(sql: string, values?: unknown[]): Promise<pg.QueryResult>;
   /** Ends the process at once, as a power cut does, and starts it again. */
   crash(): Promise<void>;
+  /** Ends it until `resume`. */
+  pause(): Promise<{ resume(): Promise<void> }>;
   stop(): Promise<void>;
 }
 
@@ -74,6 +76,14 @@ export async function startPostgres(settings: readonly string[] = []): Promise<P
     crash: async () => {
       await end('SIGQUIT');
       child = await run(programs, data, folder, url);
+    },
+    pause: async () => {
+      await end('SIGQUIT');
+      return {
+        resume: async () => {
+          child = await run(programs, data, folder, url);
+        },
+      };
     },
     stop: async () => {
       await end('SIGQUIT');

@@ -31,6 +31,11 @@ export class JobLog {
     this.#tell('info', 'job_queued', job, words`queued`, { why: fixedWord(why), bytes_in: job.uploadBytes });
   }
 
+  /** Another server ran it and did not renew its lease. Followed by `started`. */
+  takenOver(job: Job): void {
+    this.#tell('warn', 'job_taken_over', job, words`taken over`, { epoch: job.epoch });
+  }
+
   /** Ended by one of the next three. */
   started(job: Job): RunningJobLog {
     const parent = parseTraceparent(job.trace ?? undefined);
@@ -51,18 +56,12 @@ export class JobLog {
   }
 
   /** `fault`: a SluiceError with the code its owner is told, caused by what was thrown. */
-  failed(job: Job, running: RunningJobLog, fault: unknown, event: 'job_failed' | 'job_put_off'): void {
+  failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
     this.#end(running, job, fields, fault);
     const input = (fault as Partial<SluiceError>).entry?.fault === 'input';
-    const level = input ? 'info' : event === 'job_put_off' ? 'warn' : 'error';
-    this.#tell(
-      level,
-      event,
-      job,
-      words`${fixedWord(event === 'job_failed' ? 'failed' : 'put off')}: ${saysOf(fault)}`,
-      fields,
-    );
+    const level = input ? 'info' : event === 'job_failed' ? 'error' : 'warn';
+    this.#tell(level, event, job, words`${ENDS[event]}: ${saysOf(fault)}`, fields);
   }
 
   #end({ span }: RunningJobLog, job: Job, fields: LogFields, fault?: unknown): void {
@@ -73,6 +72,8 @@ export class JobLog {
     this.#log(level, event, words`job ${named(job.id)} ${what}`, { ...identityOf(job), ...fields });
   }
 }
+
+const ENDS = { job_failed: words`failed`, job_put_off: words`put off`, job_lease_lost: words`given up` } as const;
 
 export interface RunningJobLog {
   span: Span | null;

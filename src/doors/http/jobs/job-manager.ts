@@ -1,15 +1,12 @@
 // Asynchronous jobs: an upload is spooled, scored in its turn, and its result kept for a time.
 import { randomUUID } from 'node:crypto';
-import { readdir, rm, stat, unlink } from 'node:fs/promises';
-import path from 'node:path';
+import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
-import { named, words } from '../../../core/log.ts';
+import { named } from '../../../core/log.ts';
 import { traceparentOf } from '../../../core/tracing.ts';
-import { assertUsable } from '../../../core/usable-folder.ts';
-import type { RunCounts } from '../../../engine/counts.ts';
-import { type UploadSpec, uploadTarget } from '../../../runs/upload-run.ts';
+import { uploadTarget } from '../../../runs/upload-run.ts';
 import {
   type BodyFormat,
   bodyOptions,
@@ -17,32 +14,19 @@ import {
   type PredictServices,
   refuseNothingSent,
 } from '../routes/predict.ts';
-import { withoutNames } from '../wire/no-echo.ts';
-import { systemFault } from '../wire/problem.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
-import { lockFolder } from './folder-lock.ts';
+import type { ByteSpan, JobFiles } from './job-files.ts';
 import { JobLog } from './job-log.ts';
-import { nextOf } from './job-order.ts';
 import { JobQuota } from './job-quota.ts';
-import { type Job, JobStore } from './job-store.ts';
-import { type JobDone, scoreJob, scoreUpload } from './score-job.ts';
+import { JobRunner } from './job-runner.ts';
+import type { Job, JobPage, JobStore, NewJob } from './job-store.ts';
+import type { UploadPipeline } from './score-job.ts';
 import { hashOf, spool } from './spool.ts';
 
 const SWEEP_MS = 60_000;
-const PROGRESS_MS = 500;
-/** Pauses between attempts at an upload while something it needs is away; they double. */
-const FIRST_PAUSE_MS = 500;
-const MAX_PAUSE_MS = 60_000;
-
-/** What a job knows of itself before it is scored. */
-const UNBEGUN = { rows: 0, scored: 0, rejected: 0, bytesRead: 0, packageSha256: null, errorCode: null, errorMessage: null }; // biome-ignore format: one line
-
-/** A pipeline whose source is an upload. */
-export interface UploadPipeline {
-  name: string;
-  spec: UploadSpec;
-}
+/** Where leases are shorter, what they leave behind is found sooner. */
+const SWEEP_LEASES = 4;
 
 /** What a request wants of a job. */
 export interface AskedJob {
@@ -52,66 +36,71 @@ export interface AskedJob {
   pipeline: string | null;
 }
 
-/**
- * Modes of a job: queued → running → done | failed | cancelled → removed when its time is up. A server that stops puts
- * what it was running back to queued; what is found running at the start was cut off by a crash and is queued again.
- */
+/** Where jobs are kept, and what ends that. */
+export interface JobPlace {
+  store: JobStore;
+  files: JobFiles;
+  /** Jobs that the server before this one left running. */
+  cutOff: readonly Job[];
+  close(): Promise<void>;
+}
+
+type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
+
+/** What the routes ask of jobs; `JobRunner` runs them, and the store says which there are. */
 export class JobManager {
   readonly #services: PredictServices;
-  readonly #store: JobStore;
+  readonly #place: JobPlace;
   readonly #log: JobLog;
   readonly #quota: JobQuota;
-  readonly #folder: string;
-  /** Lets go of the folder. */
-  readonly #unlock: () => void;
+  readonly #runner: JobRunner;
   readonly #pipelines: ReadonlyMap<string, UploadPipeline>;
-  readonly #running = new Map<string, { owner: string; controller: AbortController }>();
-  /** When a job of each key was started last. */
-  readonly #started = new Map<string, number>();
-  /** Uploads that failed for want of something else, and when they are tried again. */
-  readonly #waiting = new Map<string, { failures: number; until: number }>();
+  readonly #sweepMs: number;
   readonly #sweeper: NodeJS.Timeout;
-  #stopped = false;
+  readonly #unmeasure: () => void;
+  /** This server cleans up, and tells of the table what all see. */
+  #sweeps = false;
+  #closing: Promise<void> | null = null;
 
-  private constructor(services: PredictServices, pipelines: readonly UploadPipeline[], unlock: () => void) {
+  constructor(services: PredictServices, pipelines: readonly UploadPipeline[], place: JobPlace) {
+    const { store, files } = place;
     this.#services = services;
+    this.#place = place;
     this.#log = new JobLog(services.log, services.tracer);
     this.#pipelines = new Map(pipelines.map((p) => [p.name, p]));
-    this.#folder = path.resolve(services.config.jobs.folder);
-    this.#unlock = unlock;
-    this.#store = new JobStore(this.#folder);
-    this.#quota = new JobQuota(this.#store, services.config.jobs);
-    this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), SWEEP_MS);
+    this.#quota = new JobQuota(store, services.config.jobs);
+    this.#runner = new JobRunner({
+      services,
+      store,
+      files,
+      quota: this.#quota,
+      log: this.#log,
+      pipelines: this.#pipelines,
+    });
+    for (const job of place.cutOff) this.#log.queued(job, 'crash');
+    this.#sweepMs = store.leaseMs === null ? SWEEP_MS : Math.min(SWEEP_MS, store.leaseMs * SWEEP_LEASES);
+    this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), this.#sweepMs);
     this.#sweeper.unref();
+    this.#unmeasure = services.metrics.onScrape(() => this.#measure());
   }
 
-  /** @throws SluiceError folder_unusable | folder_in_use */
-  static async open(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
-    const { folder, lock_wait_ms } = services.config.jobs;
-    const place = path.resolve(folder);
-    await assertUsable('jobs.folder', place);
-    const unlock = await lockFolder(place, lock_wait_ms, () => {
-      services.log('warn', 'folder_in_use', words`another server works in ${named(place)}: waiting for it`);
-    });
-    try {
-      const manager = new JobManager(services, pipelines, unlock);
-      for (const job of manager.#store.all()) {
-        if (job.state !== 'running') continue;
-        manager.#store.update(job.id, { state: 'queued' });
-        manager.#log.queued(job, 'crash');
-      }
-      await manager.#sweep();
-      manager.#next();
-      return manager;
-    } catch (error) {
-      unlock();
-      throw error;
-    }
+  /** Cleans up and begins to run what is queued. */
+  async start(): Promise<void> {
+    // What several servers share need not be clean before this one takes requests.
+    if (this.#place.store.leaseMs === null) await this.#sweep();
+    else inBackground('sweeping the jobs', () => this.#sweep());
+    this.#runner.wake();
+  }
+
+  /** false: the table of jobs could not be asked the last time. */
+  get reachable(): boolean {
+    return this.#place.store.reachable;
   }
 
   /**
    * Spools the body of a request and queues it. The same Idempotency-Key with the same body gives the same job again.
-   * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | what the body throws
+   * @throws SluiceError limit_exceeded | idempotency_conflict | idempotency_key_reused | model_not_found | jobs_unavailable |
+   * what the body throws
    */
   async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
@@ -138,62 +127,97 @@ export class JobManager {
     }
   }
 
-  async #take(
-    request: FastifyRequest,
-    body: RequestBody,
-    { format, query, pipeline }: AskedJob,
-    who: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>,
-  ): Promise<Job> {
+  async #take(request: FastifyRequest, body: RequestBody, asked: AskedJob, who: Repeated): Promise<Job> {
+    const { files } = this.#place;
     const { owner } = who;
-    const earlier = this.#sameKey(who);
+    const earlier = await this.#sameKey(who);
     // Which body it belongs to is known at the end of this one only.
     if (earlier) return this.#again(earlier, earlier.bodySha256 === null ? null : await hashOf(body));
-    this.#quota.assertRoom(owner);
-    // A version is pinned now: what was asked for is what is scored, however long it waits.
-    const hosted = await this.#services.host.use(query.modelId);
-    const { model } = hosted;
-    hosted.release();
     const id = randomUUID();
-    const upload = this.#path(id, 'upload');
-    const room = this.#quota.file(owner);
+    await this.#quota.reserve(id, owner);
+    const lease = this.#runner.reserve(id);
+    let job: Job | null = null;
     try {
-      const { bytes, sha256 } = await spool(body, upload, room);
+      // A version is pinned now: what was asked for is what is scored, however long it waits.
+      const hosted = await this.#services.host.use(asked.query.modelId);
+      const { model } = hosted;
+      hosted.release();
+      const { bytes, sha256 } = await spool(body, await files.newUpload(id), this.#quota.file({ id, epoch: 0 }, owner));
       // Two requests with one Idempotency-Key may have been spooled side by side: the first one in the table stands.
-      const rival = this.#sameKey(who);
-      if (rival) return this.#again(rival, sha256);
-      refuseNothingSent({ rows: bytes }, format, request.headers);
-      const job: Job = {
-        ...who,
-        id,
-        format,
-        query: { ...query, modelId: model.ref },
-        bodySha256: sha256,
-        requestId: request.id,
-        trace: request.story.trace === null ? null : traceparentOf(request.story.trace),
-        pipeline,
-        target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, id),
-        ...UNBEGUN,
-        state: 'queued',
-        uploadBytes: bytes,
-        resultBytes: 0,
-        created: Date.now(),
-        finished: null,
-      };
-      this.#store.insert(job);
+      const rival = await this.#sameKey(who);
+      if (rival) return await this.#again(rival, sha256);
+      refuseNothingSent({ rows: bytes }, asked.format, request.headers);
+      if (lease.signal.aborted) throw lease.signal.reason;
+      const made = this.#described(request, asked, { ...who, id, bodySha256: sha256, uploadBytes: bytes }, model.ref);
+      job = await this.#enqueue(made);
+      if (job.id !== id) {
+        const other = job;
+        job = null;
+        return await this.#again(other, sha256);
+      }
       request.story.job = named(id);
       tellModel(request, model);
       this.#log.queued(job);
-      this.#next();
       return job;
     } finally {
-      room.close();
-      if (!this.#store.get(id)) await unlink(upload).catch(() => {});
+      lease.release();
+      if (job) this.#runner.wake();
+      else await this.#discard(id);
+    }
+  }
+
+  #described(
+    request: FastifyRequest,
+    { format, query, pipeline }: AskedJob,
+    made: Repeated & Pick<Job, 'id' | 'bodySha256' | 'uploadBytes'>,
+    modelId: string,
+  ): NewJob {
+    return {
+      ...made,
+      format,
+      query: { ...query, modelId },
+      requestId: request.id,
+      trace: request.story.trace === null ? null : traceparentOf(request.story.trace),
+      pipeline,
+      target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, made.id),
+    };
+  }
+
+  /** The job as it is in the table: this one, or the one that has its Idempotency-Key. */
+  async #enqueue(job: NewJob): Promise<Job> {
+    const { store } = this.#place;
+    const answer = await store.enqueue(job);
+    if (answer === 'lost') throw new SluiceError('job_lease_lost', 'the lease of the upload ended before it was whole');
+    const there = answer === 'queued' ? await store.get(job.id) : await this.#sameKey(job);
+    // It was removed in between: whoever has its id deleted it.
+    if (!there) throw new SluiceError('job_not_found', 'the job was deleted at once');
+    return there;
+  }
+
+  /** What came of an upload that became no job. */
+  async #discard(id: string): Promise<void> {
+    const { store, files } = this.#place;
+    try {
+      await store.drop(id);
+    } catch (error) {
+      // It stays reserved until its lease ends; a sweep takes the rest.
+      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+    }
+    if (store.leaseMs === null || (await this.#isUnknown(id))) await files.removeUpload(id);
+  }
+
+  /** Whether a job was made of it after all is known only where the table can be asked. */
+  async #isUnknown(id: string): Promise<boolean> {
+    try {
+      return (await this.#place.store.known([id])).size === 0;
+    } catch {
+      return false;
     }
   }
 
   /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
-  #sameKey({ owner, idempotencyKey, fingerprint }: Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>): Job | null {
-    const job = idempotencyKey === null ? null : this.#store.byIdempotencyKey(owner, idempotencyKey);
+  async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
+    const job = idempotencyKey === null ? null : await this.#place.store.byIdempotencyKey(owner, idempotencyKey);
     if (job === null || job.fingerprint === fingerprint) return job;
     throw new SluiceError(
       'idempotency_conflict',
@@ -202,192 +226,89 @@ export class JobManager {
   }
 
   /** A job as it stands now, for a request that repeats it. @throws SluiceError idempotency_key_reused: with another body */
-  #again(job: Job, sha256: string | null): Job {
+  async #again(job: Job, sha256: string | null): Promise<Job> {
     if (sha256 !== null && job.bodySha256 !== null && job.bodySha256 !== sha256) {
       throw new SluiceError('idempotency_key_reused', 'the Idempotency-Key belongs to a request with another body');
     }
-    return this.#store.get(job.id) ?? job;
+    return (await this.#place.store.get(job.id)) ?? job;
   }
 
   /** @throws SluiceError job_not_found, also for a job of another key */
-  find(id: string, owner: string): Job {
-    const job = this.#store.get(id);
+  async find(id: string, owner: string): Promise<Job> {
+    const job = await this.#place.store.get(id);
     if (!job || job.owner !== owner) throw new SluiceError('job_not_found', 'there is no such job');
     return job;
   }
 
-  resultPath(job: Job): string {
-    return this.#path(job.id, 'result');
+  list(owner: string, page: JobPage): Promise<Job[]> {
+    return this.#place.store.list(owner, page);
   }
 
-  /** Cancels a job that is queued or running; a finished one is removed with its result. */
+  /** @throws SluiceError job_not_found: it was removed in between | jobs_unavailable */
+  readResult(job: Job, span: ByteSpan | null): Promise<Readable> {
+    return this.#place.files.readResult(job, span);
+  }
+
+  /** Cancels a job that is queued or running, wherever; a finished one is removed with its result. */
   async cancel(job: Job): Promise<void> {
-    if (job.state === 'queued') {
-      this.#finish(job.id, { state: 'cancelled' });
-      this.#log.cancelled(job, null);
-    } else if (job.state === 'running') {
-      this.#running.get(job.id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
+    const { store, files } = this.#place;
+    const how = await store.cancel(job.id);
+    if (how === 'asked') {
+      this.#runner.cancel(job.id);
       return;
-    } else this.#store.remove(job.id);
-    await this.#removeFiles(job.id);
+    }
+    if (how === 'cancelled') this.#log.cancelled(job, null);
+    else await store.remove(job.id);
+    await files.removeUpload(job.id);
+    // It may have ended since it was looked at; then the epoch is the same.
+    await files.removeResult(job);
   }
 
   /** Jobs being scored now. */
   get running(): number {
-    return this.#running.size;
+    return this.#runner.running;
   }
 
-  async close(): Promise<void> {
-    if (this.#stopped) return;
-    this.#stopped = true;
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     clearInterval(this.#sweeper);
-    for (const { controller } of this.#running.values())
-      controller.abort(new SluiceError('stopping', 'the server stops'));
-    while (this.#running.size > 0) await new Promise((resolve) => setTimeout(resolve, 10));
-    this.#store.close();
-    this.#unlock();
+    this.#unmeasure();
+    await this.#runner.stop();
+    await this.#place.close();
   }
 
-  #next(): void {
-    if (this.#stopped) return;
-    const jobs = this.#store.all();
-    this.#services.metrics.jobs.reset();
-    for (const j of jobs) this.#services.metrics.jobs.inc({ state: j.state });
-    while (this.#running.size < this.#services.config.jobs.concurrent) {
-      const job = nextOf(
-        jobs.filter((j) => j.state === 'queued' && this.#mayRun(j)),
-        [...this.#running.values()].map((r) => r.owner),
-        this.#started,
-      );
-      if (!job) return;
-      const controller = new AbortController();
-      this.#running.set(job.id, { owner: job.owner, controller });
-      this.#started.set(job.owner, performance.now());
-      this.#store.update(job.id, { ...UNBEGUN, state: 'running' });
-      inBackground('running a job', async () => {
-        try {
-          await this.#run(job, controller.signal);
-        } finally {
-          this.#running.delete(job.id);
-          this.#next();
-        }
-      });
-    }
-  }
-
-  #mayRun({ id, pipeline }: Job): boolean {
-    if (this.#running.has(id) || (this.#waiting.get(id)?.until ?? 0) > Date.now()) return false;
-    // It waits until a service has its pipeline again.
-    return pipeline === null || this.#pipelines.has(pipeline);
-  }
-
-  async #run(job: Job, signal: AbortSignal): Promise<void> {
-    const running = this.#log.started(job);
+  async #measure(): Promise<void> {
+    const { metrics } = this.#services;
+    const { store } = this.#place;
+    metrics.jobTableUp.set(store.reachable ? 1 : 0);
+    metrics.jobs.reset();
+    // Of what several servers see one tells, so that sums over them are right.
+    if (!this.#sweeps || !store.reachable) return;
     try {
-      const { counts, resultBytes, packageSha256 } = await this.#score(job, signal);
-      const { rows, scored, rejected } = counts;
-      this.#finish(job.id, {
-        state: 'done',
-        rows,
-        scored,
-        rejected,
-        bytesRead: job.uploadBytes,
-        resultBytes,
-        packageSha256,
-        uploadBytes: 0,
-      });
-      this.#log.done(job, running, counts, resultBytes);
-      await unlink(this.#path(job.id, 'upload')).catch(() => {});
-    } catch (error) {
-      // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
-      const fault = signal.aborted ? signal.reason : systemFault(error);
-      const e = withoutNames(asSluiceError(fault, 'internal_error'));
-      if (job.pipeline !== null && e.entry.fault === 'dependency' && e.entry.retryable && !signal.aborted) {
-        this.#log.failed(job, running, fault, 'job_put_off');
-        this.#putOff(job.id, e);
-        return;
-      }
-      if (e.code === 'stopping') {
-        this.#log.queued(job, 'stopping');
-        this.#store.update(job.id, { state: 'queued' });
-        return;
-      }
-      if (e.code === 'cancelled') this.#log.cancelled(job, running);
-      else this.#log.failed(job, running, fault, 'job_failed');
-      await this.#removeFiles(job.id);
-      this.#finish(
-        job.id,
-        e.code === 'cancelled'
-          ? { state: 'cancelled', uploadBytes: 0 }
-          : {
-              state: 'failed',
-              uploadBytes: 0,
-              errorCode: e.code,
-              errorMessage: e.entry.fault === 'bug' ? null : e.message,
-            },
-      );
+      for (const [state, n] of Object.entries(await store.counts())) metrics.jobs.set({ state }, n);
+    } catch {
+      metrics.jobTableUp.set(0);
     }
   }
 
-  async #score(job: Job, signal: AbortSignal): Promise<JobDone> {
-    const files = { upload: this.#path(job.id, 'upload'), result: this.resultPath(job) };
-    let told = 0;
-    const onProgress = ({ rows, scored, rejected }: Readonly<RunCounts>, bytesRead: number): void => {
-      if (performance.now() - told < PROGRESS_MS) return;
-      told = performance.now();
-      this.#store.update(job.id, { rows, scored, rejected, bytesRead });
-    };
-    if (job.pipeline !== null) {
-      return scoreUpload(this.#services, job, files, this.#pipelines.get(job.pipeline)!, { signal, onProgress });
-    }
-    const room = this.#quota.file(job.owner);
-    try {
-      return await scoreJob(this.#services, job, files, { signal, onProgress, onGrowth: room.grow });
-    } finally {
-      room.close();
-    }
-  }
-
-  /** Back to the queue for a while: an acknowledged upload is not lost because something it needs is away. */
-  #putOff(id: string, { code, message }: SluiceError): void {
-    const failures = (this.#waiting.get(id)?.failures ?? 0) + 1;
-    const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
-    this.#waiting.set(id, { failures, until: Date.now() + pause });
-    this.#store.update(id, { state: 'queued', errorCode: code, errorMessage: message });
-    setTimeout(() => inBackground('starting a job', () => this.#next()), pause + 1).unref();
-  }
-
-  #finish(id: string, change: Partial<Omit<Job, 'id' | 'query'>>): void {
-    this.#waiting.delete(id);
-    this.#store.update(id, { ...change, finished: Date.now() });
-  }
-
-  /** Removes what is too old, and files that belong to no job. */
+  /** Removes what is too old, and files that belong to no job; one server does it for all. */
   async #sweep(): Promise<void> {
-    const before = Date.now() - this.#services.config.jobs.keep_ms;
-    const jobs = this.#store.all();
-    for (const job of jobs) {
-      if (job.finished === null || job.finished > before) continue;
-      this.#store.remove(job.id);
-      await this.#removeFiles(job.id);
+    const { store, files } = this.#place;
+    try {
+      this.#sweeps = await store.takeSweep(this.#sweepMs * 1.5);
+      if (!this.#sweeps) return;
+      for (const gone of await store.expire(this.#services.config.jobs.keep_ms)) {
+        await files.removeUpload(gone.id);
+        await files.removeResult(gone);
+      }
+      await files.sweep((ids) => store.known(ids));
+    } catch (error) {
+      // It was told when it went away; the next sweep finds what this one left.
+      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
     }
-    const known = new Set(jobs.map((j) => j.id));
-    for (const name of await readdir(this.#folder)) {
-      const id = /^\.?([0-9a-f-]{36})\.(upload|result)/.exec(name)?.[1];
-      if (id === undefined || known.has(id)) continue;
-      const file = path.join(this.#folder, name);
-      // An upload that is being spooled right now is in no table yet.
-      const info = await stat(file).catch(() => null);
-      if (info && Date.now() - info.mtimeMs > this.#services.config.timeouts.body_idle_ms * 2)
-        await rm(file, { force: true });
-    }
-  }
-
-  async #removeFiles(id: string): Promise<void> {
-    await Promise.all(['upload', 'result'].map((kind) => unlink(this.#path(id, kind)).catch(() => {})));
-  }
-
-  #path(id: string, kind: string): string {
-    return path.join(this.#folder, `${id}.${kind}`);
   }
 }

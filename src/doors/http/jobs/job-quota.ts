@@ -1,55 +1,51 @@
 // What the jobs of one key may hold: a key that fills its share stops nobody else.
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
-import type { JobStore } from './job-store.ts';
+import type { HeldJob, JobStore } from './job-store.ts';
 
-/** The table is asked again after so many bytes. */
-const ASK_BYTES = 1024 * 1024;
+/** Room is taken in steps of so many bytes, or of a hundredth of the quota where that is less. */
+const STEP_BYTES = 1024 * 1024;
 
-/** A file that is being written for a key. */
-export interface GrowingFile {
-  /** @throws SluiceError limit_exceeded */
-  grow(bytes: number): void;
-  /** The file is gone, or its size is in the table. Idempotent. */
-  close(): void;
-}
+/** Hears of bytes before they are written. @throws SluiceError limit_exceeded | jobs_unavailable | job_lease_lost */
+export type GrowFile = (bytes: number) => Promise<void>;
 
+/**
+ * Room is taken first and looked at then, so that two files that grow at the same time, on two servers perhaps, both see what the other
+ * took: at the edge both may be refused, and the quota holds.
+ */
 export class JobQuota {
   readonly #store: JobStore;
   readonly #limits: ServerConfig['jobs'];
-  /** Bytes of files that are being written, by key: the table does not know them yet. */
-  readonly #growing = new Map<string, number>();
 
   constructor(store: JobStore, limits: ServerConfig['jobs']) {
     this.#store = store;
     this.#limits = limits;
   }
 
-  /** @throws SluiceError limit_exceeded: the key has as many jobs as it may */
-  assertRoom(owner: string): void {
+  /** Takes the place of one more job. @throws SluiceError limit_exceeded: the key has as many jobs as it may | jobs_unavailable */
+  async reserve(id: string, owner: string): Promise<void> {
     const { max_jobs } = this.#limits;
-    if (this.#store.kept(owner).jobs >= max_jobs) throw tooMany('jobs.max_jobs', max_jobs, 'jobs');
+    await this.#store.reserve(id, owner);
+    if ((await this.#store.kept(owner)).jobs <= max_jobs) return;
+    await this.#store.drop(id);
+    throw tooMany('jobs.max_jobs', max_jobs, 'jobs');
   }
 
-  file(owner: string): GrowingFile {
+  /** For an upload or a result that is written. */
+  file(held: HeldJob, owner: string): GrowFile {
     const { max_bytes } = this.#limits;
+    const step = Math.max(1, Math.min(STEP_BYTES, Math.floor(max_bytes / 100)));
     let bytes = 0;
-    let kept = 0;
-    let asked = Number.NEGATIVE_INFINITY;
-    const add = (n: number) => {
+    let taken = 0;
+    return async (n) => {
       bytes += n;
-      this.#growing.set(owner, (this.#growing.get(owner) ?? 0) + n);
-    };
-    return {
-      grow: (n) => {
-        add(n);
-        if (bytes - asked >= ASK_BYTES) {
-          kept = this.#store.kept(owner).bytes;
-          asked = bytes;
-        }
-        if (kept + this.#growing.get(owner)! > max_bytes) throw tooMany('jobs.max_bytes', max_bytes, 'bytes');
-      },
-      close: () => add(-bytes),
+      if (bytes <= taken) return;
+      taken = Math.ceil(bytes / step) * step;
+      if (!(await this.#store.grow(held, taken))) {
+        throw new SluiceError('job_lease_lost', 'the lease ended while the job was written');
+      }
+      if ((await this.#store.kept(owner)).bytes > max_bytes) throw tooMany('jobs.max_bytes', max_bytes, 'bytes');
     };
   }
 }

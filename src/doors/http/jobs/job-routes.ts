@@ -1,11 +1,13 @@
 // What the owner of a job can ask for over HTTP: its state, its result in ranges, its end.
-import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { CONTENT_TYPES } from '../routes/predict.ts';
+import type { ByteSpan } from './job-files.ts';
 import type { JobManager } from './job-manager.ts';
 import type { Job } from './job-store.ts';
+import { LIST_QUERY, type ListQuery, pageOf } from './list-query.ts';
 
 const JOBS = '/api/v1/scoring/jobs';
 
@@ -40,8 +42,8 @@ type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
   const config = { scope: 'jobs' as const };
-  const of = (request: JobRequest): Job => {
-    const job = jobs.find(request.params.id, request.identity!.name);
+  const of = async (request: JobRequest): Promise<Job> => {
+    const job = await jobs.find(request.params.id, request.identity!.name);
     Object.assign(request.story, {
       job: named(job.id),
       model: named(job.query.modelId),
@@ -49,38 +51,56 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
     });
     return job;
   };
-  app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(of(request)));
+  app.get<{ Querystring: ListQuery }>(JOBS, { schema: { querystring: LIST_QUERY }, config }, async (request) => {
+    const page = pageOf(request.query);
+    const found = await jobs.list(request.identity!.name, { ...page, limit: page.limit + 1 });
+    const shown = found.slice(0, page.limit);
+    const last = shown.at(-1);
+    return {
+      jobs: shown.map(describeJob),
+      ...(found.length > page.limit ? { next: `${last!.created}.${last!.id}` } : {}),
+    };
+  });
+  app.get(`${JOBS}/:id`, { config }, async (request: JobRequest) => describeJob(await of(request)));
   app.delete(`${JOBS}/:id`, { config }, async (request: JobRequest, reply) => {
-    await jobs.cancel(of(request));
+    await jobs.cancel(await of(request));
     return reply.code(204).send();
   });
   app.get(`${JOBS}/:id/result`, { config }, async (request: JobRequest, reply) => {
-    const job = of(request);
+    const job = await of(request);
     if (job.pipeline !== null) throw new SluiceError('not_found', `the predictions are in ${job.target}`);
     if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);
     if (job.packageSha256 !== null) reply.header('sluice-package-sha256', job.packageSha256);
-    return sendFile(request, reply, jobs.resultPath(job), job.resultBytes, CONTENT_TYPES[job.format], job.id);
+    reply.type(CONTENT_TYPES[job.format]);
+    return sendResult(request, reply, job, (span) => jobs.readResult(job, span));
   });
 }
 
-/** A file with byte ranges (RFC 9110): one range a request. */
-function sendFile(request: FastifyRequest, reply: FastifyReply, file: string, size: number, type: string, tag: string) {
-  const etag = `"${tag}"`;
-  reply.header('accept-ranges', 'bytes').header('etag', etag).type(type);
+/** A result with byte ranges (RFC 9110): one range a request. */
+async function sendResult(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { id, resultBytes: size }: Job,
+  read: (span: ByteSpan | null) => Promise<Readable>,
+) {
+  const etag = `"${id}"`;
+  reply.header('accept-ranges', 'bytes').header('etag', etag);
   const { range, 'if-range': ifRange } = request.headers;
   const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
   if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
-  if (!asked) return reply.header('content-length', size).send(createReadStream(file));
+  // An object of no bytes has no range, and need not be asked for.
+  const bytes = size === 0 ? Readable.from([]) : await read(asked);
+  if (!asked) return reply.header('content-length', size).send(bytes);
   const { start, end } = asked;
   return reply
     .code(206)
     .header('content-range', `bytes ${start}-${end}/${size}`)
     .header('content-length', end - start + 1)
-    .send(createReadStream(file, { start, end }));
+    .send(bytes);
 }
 
 /** The one range of a Range header; null when it is to be ignored. */
-export function parseRange(header: string, size: number): { start: number; end: number } | 'unsatisfiable' | null {
+export function parseRange(header: string, size: number): ByteSpan | 'unsatisfiable' | null {
   const m = /^bytes=(\d*)-(\d*)$/.exec(header.trim());
   if (!m || (m[1] === '' && m[2] === '')) return null;
   if (m[1] === '') {

@@ -1,10 +1,8 @@
-// The table of asynchronous jobs, in an embedded database: it survives a restart of the server.
-import path from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
-import { SluiceError } from '../../../core/errors.ts';
+// The table of asynchronous jobs, whoever keeps it: one server in a folder of its own, or several in one database.
 import type { BodyFormat, PredictQuery } from '../routes/predict.ts';
 
-export type JobState = 'queued' | 'running' | 'done' | 'failed' | 'cancelled';
+export const JOB_STATES = ['queued', 'running', 'done', 'failed', 'cancelled'] as const;
+export type JobState = (typeof JOB_STATES)[number];
 
 export interface Job {
   id: string;
@@ -25,6 +23,11 @@ export interface Job {
   pipeline: string | null;
   target: string | null;
   state: JobState;
+  /**
+   * How often it was begun: the fencing token of whoever runs it. Everything that is written for a job is written for one epoch, and
+   * counts only while that is the newest.
+   */
+  epoch: number;
   rows: number;
   scored: number;
   rejected: number;
@@ -33,118 +36,115 @@ export interface Job {
   resultBytes: number;
   /** Hash of the package that scored it; null: it is not done. */
   packageSha256: string | null;
-  /** Milliseconds since 1970. */
+  /** Milliseconds since 1970, by the clock of the table. */
   created: number;
   finished: number | null;
   errorCode: string | null;
   errorMessage: string | null;
 }
 
-/** Columns of the table: Job property → column and how it is kept. */
-const COLUMNS: Record<keyof Job, string> = {
-  id: 'id TEXT PRIMARY KEY',
-  owner: 'owner TEXT NOT NULL',
-  idempotencyKey: 'idempotencyKey TEXT',
-  format: 'format TEXT NOT NULL',
-  query: 'query TEXT NOT NULL',
-  fingerprint: 'fingerprint TEXT NOT NULL',
-  bodySha256: 'bodySha256 TEXT',
-  requestId: 'requestId TEXT',
-  trace: 'trace TEXT',
-  pipeline: 'pipeline TEXT',
-  target: 'target TEXT',
-  state: 'state TEXT NOT NULL',
-  rows: 'rows INTEGER NOT NULL',
-  scored: 'scored INTEGER NOT NULL',
-  rejected: 'rejected INTEGER NOT NULL',
-  bytesRead: 'bytesRead INTEGER NOT NULL',
-  uploadBytes: 'uploadBytes INTEGER NOT NULL',
-  resultBytes: 'resultBytes INTEGER NOT NULL',
-  packageSha256: 'packageSha256 TEXT',
-  created: 'created INTEGER NOT NULL',
-  finished: 'finished INTEGER',
-  errorCode: 'errorCode TEXT',
-  errorMessage: 'errorMessage TEXT',
-};
-const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
+/** A job as its upload makes it; the rest of it the table says. */
+export type NewJob = Pick<
+  Job,
+  | 'id'
+  | 'owner'
+  | 'idempotencyKey'
+  | 'format'
+  | 'query'
+  | 'fingerprint'
+  | 'bodySha256'
+  | 'requestId'
+  | 'trace'
+  | 'pipeline'
+  | 'target'
+  | 'uploadBytes'
+>;
 
-type Row = Record<string, string | number | null>;
+/** What was taken hold of: an upload that comes in (epoch 0), or a job that is run. */
+export type HeldJob = Pick<Job, 'id' | 'epoch'>;
 
-export class JobStore {
-  readonly #db: DatabaseSync;
-
-  /** Opens (or makes) `jobs.sqlite` in a folder that nobody else works in. @throws SluiceError folder_unusable */
-  constructor(folder: string) {
-    try {
-      this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
-    } catch (cause) {
-      throw new SluiceError('folder_unusable', `jobs.folder: ${folder}: ${(cause as Error).message}`, { cause });
-    }
-    this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
-      CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
-      CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
-    this.#addMissingColumns();
-  }
-
-  /** A table of an earlier version lacks the newer columns. */
-  #addMissingColumns(): void {
-    const there = new Set(
-      this.#db
-        .prepare('PRAGMA table_info(jobs)')
-        .all()
-        .map((c) => c.name),
-    );
-    for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
-  }
-
-  /** @throws when the owner has a job with this idempotencyKey already */
-  insert(job: Job): void {
-    const marks = NAMES.map(() => '?').join(', ');
-    this.#db
-      .prepare(`INSERT INTO jobs (${NAMES.join(', ')}) VALUES (${marks})`)
-      .run(...NAMES.map((n) => toColumn(job, n)));
-  }
-
-  update(id: string, change: Partial<Omit<Job, 'id' | 'query'>>): void {
-    const names = Object.keys(change) as (keyof typeof change)[];
-    const values = names.map((n) => change[n] as string | number | null);
-    this.#db.prepare(`UPDATE jobs SET ${names.map((n) => `${n} = ?`).join(', ')} WHERE id = ?`).run(...values, id);
-  }
-
-  get(id: string): Job | null {
-    return toJob(this.#db.prepare('SELECT * FROM jobs WHERE id = ?').get(id) as Row | undefined);
-  }
-
-  byIdempotencyKey(owner: string, key: string): Job | null {
-    const row = this.#db.prepare('SELECT * FROM jobs WHERE owner = ? AND idempotencyKey = ?').get(owner, key);
-    return toJob(row as Row | undefined);
-  }
-
-  /** Oldest first. */
-  all(): Job[] {
-    const rows = this.#db.prepare('SELECT * FROM jobs ORDER BY created, id').all() as Row[];
-    return rows.map((row) => toJob(row)!);
-  }
-
-  /** How many jobs a key has, and the bytes of their uploads and results on the disk. */
-  kept(owner: string): { jobs: number; bytes: number } {
-    const row = this.#db
-      .prepare('SELECT count(*) AS jobs, total(uploadBytes + resultBytes) AS bytes FROM jobs WHERE owner = ?')
-      .get(owner);
-    return row as { jobs: number; bytes: number };
-  }
-
-  remove(id: string): void {
-    this.#db.prepare('DELETE FROM jobs WHERE id = ?').run(id);
-  }
-
-  close(): void {
-    this.#db.close();
-  }
+/** A job that this server runs from now on. */
+export interface ClaimedJob {
+  job: Job;
+  /** It was running before: whoever ran it did not renew its lease. */
+  takenOver: boolean;
+  /** Its owner cancelled it meanwhile. */
+  cancelled: boolean;
 }
 
-const toColumn = (job: Job, name: keyof Job): string | number | null =>
-  name === 'query' ? JSON.stringify(job.query) : (job[name] as string | number | null);
+/** What a job knows of its scoring so far. */
+export type JobProgress = Pick<Job, 'rows' | 'scored' | 'rejected' | 'bytesRead'>;
 
-const toJob = (row: Row | undefined): Job | null =>
-  row ? ({ ...row, query: JSON.parse(row.query as string) } as unknown as Job) : null;
+/** How a job ended. */
+export type JobEnd =
+  | ({ state: 'done' } & JobProgress & Pick<Job, 'resultBytes' | 'packageSha256'>)
+  | ({ state: 'failed' } & Pick<Job, 'errorCode' | 'errorMessage'>)
+  | { state: 'cancelled' };
+
+/** Some of the jobs of a key, the newest first. */
+export interface JobPage {
+  state: JobState | null;
+  limit: number;
+  /** The last one of the page before; null: from the newest. */
+  after: Pick<Job, 'id' | 'created'> | null;
+}
+
+/**
+ * Modes of a job: reserved (an upload that comes in) → queued → running → done | failed | cancelled → removed. What was running where
+ * nobody is any more is claimed again, in a new epoch. Each method is one step that happens whole or not at all; those that say
+ * whether they held change nothing where the epoch is another one by now.
+ *
+ * Every method may throw SluiceError jobs_unavailable.
+ */
+export interface JobStore {
+  /** A lease that is not renewed ends after so many ms; null: one server has the table to itself, and no lease ends. */
+  readonly leaseMs: number | null;
+  /** false: the last that was asked of the table was not answered. */
+  readonly reachable: boolean;
+  /** From now on it counts for the quota of its owner, and nobody can ask for it. */
+  reserve(id: string, owner: string): Promise<void>;
+  /** The upload (epoch 0) or the result will have so many bytes: they count for the quota from now on. false: not held. */
+  grow(held: HeldJob, bytes: number): Promise<boolean>;
+  /** Nothing becomes of a reservation. */
+  drop(id: string): Promise<void>;
+  /** Makes a job of a reservation. `key_taken`: its owner has one with this Idempotency-Key. `lost`: the reservation is gone. */
+  enqueue(job: NewJob): Promise<'queued' | 'key_taken' | 'lost'>;
+  get(id: string): Promise<Job | null>;
+  byIdempotencyKey(owner: string, key: string): Promise<Job | null>;
+  list(owner: string, page: JobPage): Promise<Job[]>;
+  /** How many jobs a key has, and the bytes of their uploads and results, reservations included. */
+  kept(owner: string): Promise<{ jobs: number; bytes: number }>;
+  /** A queued job ends; a running one is asked to, which whoever runs it hears when it renews its lease. null: neither. */
+  cancel(id: string): Promise<'cancelled' | 'asked' | null>;
+  /** A finished job is gone. */
+  remove(id: string): Promise<void>;
+  /** Takes the job whose turn it is, keys in turns. `pipelines`: jobs of others are left alone. null: there is none. */
+  claim(pipelines: readonly string[]): Promise<ClaimedJob | null>;
+  /** Renews the leases of what is held; those that are missing in the answer are lost. */
+  renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
+  progress(held: HeldJob, so: JobProgress): Promise<boolean>;
+  finish(held: HeldJob, end: JobEnd): Promise<boolean>;
+  /** Back into the queue, for at least so long; `why`: what it waits for. */
+  putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
+  /** Removes jobs that finished longer ago than that, and reservations whose server is gone. Gives what was removed. */
+  expire(keepMs: number): Promise<HeldJob[]>;
+  /** Of these ids: what there is, reservations as epoch 0 of state null. */
+  known(ids: readonly string[]): Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
+  /** true: this server cleans up for everybody, for the next `forMs` at least. */
+  takeSweep(forMs: number): Promise<boolean>;
+  counts(): Promise<Record<JobState, number>>;
+  close(): Promise<void>;
+}
+
+/** What a job begins with. */
+export const UNBEGUN = {
+  rows: 0,
+  scored: 0,
+  rejected: 0,
+  bytesRead: 0,
+  packageSha256: null,
+  errorCode: null,
+  errorMessage: null,
+} as const satisfies Partial<Job>;
+
+export const noJobs = (): Record<JobState, number> => ({ queued: 0, running: 0, done: 0, failed: 0, cancelled: 0 });

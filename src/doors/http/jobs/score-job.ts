@@ -1,19 +1,28 @@
 // What a job does with its spooled upload: into a result to be fetched, or into the sink of a pipeline.
 import type { RunCounts } from '../../../engine/counts.ts';
 import type { ScoredPart } from '../../../engine/protocol.ts';
-import { openFileSink } from '../../../io/sink/file-sink.ts';
-import { openFile } from '../../../io/source/byte-source.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { UnitAccount } from '../../../runs/account.ts';
 import { withOutput } from '../../../runs/endpoints.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
+import { openStored } from '../../../runs/stored.ts';
 import { runUpload, type UploadSpec } from '../../../runs/upload-run.ts';
 import { askedOf, type PredictServices, refuseOutcome, streamLimits } from '../routes/predict.ts';
+import type { GrowFile } from './job-quota.ts';
 import type { Job } from './job-store.ts';
 
-export interface JobFiles {
+/** A pipeline whose source is an upload. */
+export interface UploadPipeline {
+  name: string;
+  spec: UploadSpec;
+}
+
+/** Where a job reads and writes. */
+export interface JobEnds {
+  /** Name of the upload, a path or an object. */
   upload: string;
-  result: string;
+  newResult: () => Promise<ByteSink>;
 }
 
 export interface JobDone {
@@ -27,60 +36,76 @@ export interface JobDone {
 /** Called now and then while a job runs. */
 export type OnProgress = (counts: Readonly<RunCounts>, bytesRead: number) => void;
 
+/** How a job that runs is watched and ended. */
+export interface JobWatch {
+  signal: AbortSignal;
+  onProgress: OnProgress;
+  /** Called before anything becomes final; what it throws ends the job. */
+  beforeCommit: () => void;
+}
+
 /** @throws SluiceError what ends the job */
 export async function scoreJob(
   services: PredictServices,
   job: Job,
-  files: JobFiles,
-  {
-    signal,
-    onProgress,
-    onGrowth,
-  }: {
-    signal: AbortSignal;
-    onProgress: OnProgress;
-    /** Called with the bytes a result has grown by; what it throws ends the job. */
-    onGrowth: (bytes: number) => void;
-  },
+  ends: JobEnds,
+  { signal, onProgress, beforeCommit, grow }: JobWatch & { grow: GrowFile },
 ): Promise<JobDone> {
   const { config, host, account } = services;
   const hosted = await host.use(job.query.modelId);
-  const source = await openFile(files.upload);
   try {
-    const result = await openFileSink(files.result);
-    const { input, output, scoring } = askedOf(job.format, job.query, config);
-    const unit = account.unit({ live: true, sent: false, pipeline: 'jobs' });
-    const watch = watched(unit, onProgress);
-    let grown = 0;
-    const counts = await runOnce({
-      model: hosted.model,
-      pool: hosted.pool,
-      source: { chunks: source.chunks, input },
-      scoring,
-      sink: withOutput(result, output),
-      account: unit,
-      signal,
-      onPart: (part) => {
-        watch(part, source.bytesRead());
-        onGrowth(result.bytesWritten - grown);
-        grown = result.bytesWritten;
-      },
-      beforeCommit: refuseNothingScored,
-    });
-    return { counts, resultBytes: result.bytesWritten, packageSha256: hosted.model.sha256 };
+    const source = await openStored(ends.upload);
+    try {
+      const result = await ends.newResult();
+      const { input, output, scoring } = askedOf(job.format, job.query, config);
+      const unit = account.unit({ live: true, sent: false, pipeline: 'jobs' });
+      const watch = watched(unit, onProgress);
+      const counts = await runOnce({
+        model: hosted.model,
+        pool: hosted.pool,
+        source: { chunks: source.chunks, input },
+        scoring,
+        sink: withOutput(quotedSink(result, grow), output),
+        account: unit,
+        signal,
+        onPart: (part) => watch(part, source.bytesRead()),
+        beforeCommit: (counts) => {
+          refuseNothingScored(counts);
+          beforeCommit();
+        },
+      });
+      return { counts, resultBytes: result.bytesWritten, packageSha256: hosted.model.sha256 };
+    } finally {
+      await source.close();
+    }
   } finally {
-    await source.close();
     hosted.release();
   }
+}
+
+/** Takes room before it writes. */
+function quotedSink(result: ByteSink, grow: GrowFile): ByteSink {
+  return {
+    revocable: result.revocable,
+    get bytesWritten() {
+      return result.bytesWritten;
+    },
+    write: async (bytes) => {
+      await grow(bytes.length);
+      await result.write(bytes);
+    },
+    commit: () => result.commit(),
+    abort: () => result.abort(),
+  };
 }
 
 /** The same for an upload to a pipeline. @throws SluiceError what ends the job */
 export async function scoreUpload(
   { config, host, account }: PredictServices,
   job: Job,
-  { upload }: JobFiles,
-  pipeline: { name: string; spec: UploadSpec },
-  { signal, onProgress }: { signal: AbortSignal; onProgress: OnProgress },
+  upload: string,
+  pipeline: UploadPipeline,
+  { signal, onProgress, beforeCommit }: JobWatch,
 ): Promise<JobDone> {
   const hosted = await host.use(job.query.modelId);
   try {
@@ -96,7 +121,10 @@ export async function scoreUpload(
       account: unit,
       signal,
       onPart: watched(unit, onProgress),
-      beforeCommit: refuseNothingScored,
+      beforeCommit: (counts) => {
+        refuseNothingScored(counts);
+        beforeCommit();
+      },
     });
     return { counts, resultBytes: 0, packageSha256: hosted.model.sha256 };
   } finally {

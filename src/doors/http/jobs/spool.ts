@@ -1,11 +1,8 @@
-// Writes the body of a request to the disk, or only looks at it: either way its hash says which body it was.
+// Writes the body of a request to where jobs have their uploads, or only looks at it: either way its hash says which body it was.
 import { createHash } from 'node:crypto';
-import { open, unlink } from 'node:fs/promises';
-import path from 'node:path';
-import { syncFolder } from '../../../io/sink/commit-journal.ts';
-import { writeAll } from '../../../io/sink/write-all.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import type { RequestBody } from '../wire/request-body.ts';
-import type { GrowingFile } from './job-quota.ts';
+import type { GrowFile } from './job-quota.ts';
 
 export interface Spooled {
   bytes: number;
@@ -13,26 +10,21 @@ export interface Spooled {
   sha256: string;
 }
 
-/** On the disk for good when it resolves; nothing is left when it throws. @throws what the body, the quota and the disk throw */
-export async function spool(body: RequestBody, file: string, room: GrowingFile): Promise<Spooled> {
+/** There for good when it resolves; nothing is left when it throws. @throws what the body, the quota and the sink throw */
+export async function spool(body: RequestBody, upload: ByteSink, grow: GrowFile): Promise<Spooled> {
   const hash = createHash('sha256');
   let bytes = 0;
-  const handle = await open(file, 'wx', 0o600);
   try {
     for await (const chunk of body.chunks()) {
       bytes += chunk.length;
-      room.grow(chunk.length);
+      await grow(chunk.length);
       hash.update(chunk);
-      await writeAll(handle, chunk, null);
+      await upload.write(chunk);
     }
-    await handle.sync();
-    // Its name, too, survives a power cut: the table says that it is there.
-    await syncFolder(path.dirname(file));
+    await upload.commit();
   } catch (error) {
-    await unlink(file).catch(() => {});
+    await upload.abort();
     throw error;
-  } finally {
-    await handle.close();
   }
   return { bytes, sha256: hash.digest('hex') };
 }

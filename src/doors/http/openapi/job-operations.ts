@@ -1,4 +1,5 @@
 // Operations that make jobs of uploads, and those on a job.
+import { LIST_QUERY } from '../jobs/list-query.ts';
 import {
   FILE_PART,
   headerParameter,
@@ -16,6 +17,14 @@ const ANY_FORMAT = Object.fromEntries(
   ['application/json', 'text/csv', 'application/x-ndjson'].map((type) => [type, { schema: { type: 'string' } }]),
 );
 const JOB_CONTENT = jsonContent(schemaRef('Job'));
+const JOB_PAGE = jsonContent({
+  type: 'object',
+  required: ['jobs'],
+  properties: {
+    jobs: { type: 'array', items: schemaRef('Job') },
+    next: { type: 'string', description: '`after` of the next page; absent: there is none' },
+  },
+});
 
 const jobOperation = (summary: string, responses: Json): Json => ({
   summary,
@@ -51,6 +60,23 @@ const upload: Json = {
 export function jobOperations(): Json {
   return {
     '/api/v1/pipelines/{name}': { post: upload },
+    '/api/v1/scoring/jobs': {
+      get: {
+        summary: 'The jobs of this key, the newest first',
+        tags: ['jobs'],
+        parameters: Object.entries(LIST_QUERY.properties).map(([name, { description, ...schema }]) => ({
+          name,
+          in: 'query',
+          required: false,
+          description,
+          schema,
+        })),
+        responses: {
+          200: { description: 'Some of them, and where the next ones are', content: JOB_PAGE },
+          ...REFUSALS,
+        },
+      },
+    },
     '/api/v1/scoring/jobs/{id}': {
       get: jobOperation('State, counts and progress of a job', {
         200: { description: 'The job', content: JOB_CONTENT },

@@ -9,14 +9,16 @@ export interface ServiceRoutes {
   services: Pick<PredictServices, 'metrics' | 'admission'>;
   /** Whether new work is taken, and can be answered. */
   ready: () => boolean;
+  /** Whether jobs can be asked for; predictions do without. */
+  jobsReachable: () => boolean;
 }
 
-export function addServiceRoutes(app: FastifyInstance, { services, ready }: ServiceRoutes): void {
+export function addServiceRoutes(app: FastifyInstance, { services, ready, jobsReachable }: ServiceRoutes): void {
   const { metrics, admission } = services;
   app.get('/livez', { config: { health: true } }, async () => ({ status: 'alive', version: VERSION }));
   app.get('/readyz', { config: { health: true } }, async (_request, reply) => {
     if (!ready()) reply.code(503);
-    return { status: ready() ? 'ready' : 'not ready' };
+    return { status: ready() ? 'ready' : 'not ready', ...(jobsReachable() ? {} : { jobs: 'unreachable' }) };
   });
   metrics.onScrape(() => {
     metrics.waiting.set(admission.waiting);

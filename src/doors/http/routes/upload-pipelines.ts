@@ -6,8 +6,9 @@ import { SluiceError } from '../../../core/errors.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { assertMayUse, assertScope } from '../access/permissions.ts';
-import type { JobManager, UploadPipeline } from '../jobs/job-manager.ts';
+import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl } from '../jobs/job-routes.ts';
+import type { UploadPipeline } from '../jobs/score-job.ts';
 import { type BodyFormat, checkContentType, type PredictServices } from './predict.ts';
 
 const PIPELINES = '/api/v1/pipelines';

@@ -1,0 +1,98 @@
+// The bytes of jobs in the folder of one server.
+import { createReadStream } from 'node:fs';
+import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
+import path from 'node:path';
+import type { Readable } from 'node:stream';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
+import { syncFolder } from '../../../io/sink/commit-journal.ts';
+import { openFileSink } from '../../../io/sink/file-sink.ts';
+import { writeAll } from '../../../io/sink/write-all.ts';
+import type { ByteSpan, JobFiles, KnownJobs } from './job-files.ts';
+import type { HeldJob } from './job-store.ts';
+
+export class FolderFiles implements JobFiles {
+  readonly #folder: string;
+  readonly #strangerMs: number;
+
+  /** `strangerMs`: a file that nobody knows and nobody wrote to for so long is removed. */
+  constructor(folder: string, strangerMs: number) {
+    this.#folder = folder;
+    this.#strangerMs = strangerMs;
+  }
+
+  async newUpload(id: string): Promise<ByteSink> {
+    const file = this.uploadName(id);
+    const handle = await open(file, 'wx', 0o600);
+    let bytesWritten = 0;
+    let closed = false;
+    const close = async () => {
+      if (closed) return;
+      closed = true;
+      await handle.close();
+    };
+    return {
+      revocable: true,
+      get bytesWritten() {
+        return bytesWritten;
+      },
+      write: async (bytes) => {
+        await writeAll(handle, bytes, null);
+        bytesWritten += bytes.length;
+      },
+      commit: async () => {
+        await handle.sync();
+        // Its name, too, survives a power cut: the table says that it is there.
+        await syncFolder(this.#folder);
+        await close();
+      },
+      abort: async () => {
+        await close().catch(() => {});
+        await unlink(file).catch(() => {});
+      },
+    };
+  }
+
+  uploadName(id: string): string {
+    return path.join(this.#folder, `${id}.upload`);
+  }
+
+  newResult({ id }: HeldJob): Promise<ByteSink> {
+    return openFileSink(this.#result(id));
+  }
+
+  async readResult({ id }: HeldJob, span: ByteSpan | null): Promise<Readable> {
+    return createReadStream(this.#result(id), span ?? {});
+  }
+
+  async removeUpload(id: string): Promise<void> {
+    await unlink(this.uploadName(id)).catch(() => {});
+  }
+
+  async removeResult({ id }: HeldJob): Promise<void> {
+    await unlink(this.#result(id)).catch(() => {});
+  }
+
+  async reach(): Promise<void> {
+    await access(this.#folder);
+  }
+
+  async sweep(known: KnownJobs): Promise<void> {
+    const files = new Map<string, string>();
+    for (const name of await readdir(this.#folder)) {
+      const id = /^\.?([0-9a-f-]{36})\.(upload|result)/.exec(name)?.[1];
+      if (id !== undefined) files.set(name, id);
+    }
+    const jobs = await known([...new Set(files.values())]);
+    for (const [name, id] of files) {
+      if (jobs.has(id)) continue;
+      const file = path.join(this.#folder, name);
+      const info = await stat(file).catch(() => null);
+      if (info && Date.now() - info.mtimeMs > this.#strangerMs) await rm(file, { force: true });
+    }
+  }
+
+  /** One server at a time writes here, and one epoch of it: what an earlier one left is replaced. */
+  #result(id: string): string {
+    return path.join(this.#folder, `${id}.result`);
+  }
+}

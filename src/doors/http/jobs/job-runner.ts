@@ -1,0 +1,319 @@
+// Runs jobs: claims what is next, renews the leases of what it holds, and says how each ended, as long as it may.
+import { setTimeout as sleep } from 'node:timers/promises';
+import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
+import { inBackground } from '../../../core/in-background.ts';
+import type { RunCounts } from '../../../engine/counts.ts';
+import type { PredictServices } from '../routes/predict.ts';
+import { withoutNames } from '../wire/no-echo.ts';
+import { systemFault } from '../wire/problem.ts';
+import type { JobFiles } from './job-files.ts';
+import type { JobLog, RunningJobLog } from './job-log.ts';
+import type { JobQuota } from './job-quota.ts';
+import type { ClaimedJob, HeldJob, Job, JobEnd, JobStore } from './job-store.ts';
+import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
+
+const PROGRESS_MS = 500;
+/** How often a server that could run another job looks whether others queued one. */
+const LOOK_MS = 500;
+/** Pauses between attempts at an upload while something it needs is away; they double. */
+const FIRST_PAUSE_MS = 500;
+const MAX_PAUSE_MS = 60_000;
+/** Between attempts to say how a job ended, while its lease lasts. */
+const SETTLE_PAUSE_MS = 200;
+/** A lease has so many beats; it is renewed at each, and given up one before its end. */
+const BEATS = 5;
+
+export interface JobParts {
+  services: PredictServices;
+  store: JobStore;
+  files: JobFiles;
+  quota: JobQuota;
+  log: JobLog;
+  pipelines: ReadonlyMap<string, UploadPipeline>;
+}
+
+/** Something whose lease is renewed. */
+interface Lease extends HeldJob {
+  controller: AbortController;
+  /** Until when this server may act on it, by its own clock (`performance.now()`): what the table says lasts longer. */
+  until: number;
+}
+
+export class JobRunner {
+  readonly #parts: JobParts;
+  readonly #running = new Map<string, Lease>();
+  readonly #reserved = new Map<string, Lease>();
+  /** How often uploads failed for want of something else. */
+  readonly #failures = new Map<string, number>();
+  readonly #timers: NodeJS.Timeout[] = [];
+  #filling = false;
+  #again = false;
+  #renewing = false;
+  #stopped = false;
+
+  constructor(parts: JobParts) {
+    this.#parts = parts;
+    const { leaseMs } = parts.store;
+    if (leaseMs === null) return;
+    this.#every(LOOK_MS, 'looking for jobs', () => this.wake());
+    this.#every(leaseMs / BEATS, 'renewing the leases of jobs', () => this.#beat());
+  }
+
+  /** Jobs being scored now. */
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Something may be there to be run. */
+  wake(): void {
+    this.#again = true;
+    if (this.#filling) return;
+    this.#filling = true;
+    inBackground('starting a job', async () => {
+      try {
+        while (this.#again && !this.#stopped) {
+          this.#again = false;
+          await this.#fill();
+        }
+      } catch (error) {
+        // The store has told of it, and of a shared table the next look tries again.
+        if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+      } finally {
+        this.#filling = false;
+      }
+    });
+  }
+
+  /** Renews the lease of an upload that comes in until `release`. The signal is aborted where it is lost. */
+  reserve(id: string): { signal: AbortSignal; release: () => void } {
+    const lease = this.#lease({ id, epoch: 0 });
+    this.#reserved.set(id, lease);
+    return { signal: lease.controller.signal, release: () => this.#reserved.delete(id) };
+  }
+
+  /** The owner of a job that runs here does not want it any more. */
+  cancel(id: string): void {
+    this.#running.get(id)?.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
+  }
+
+  /** Puts back what runs. Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const { controller } of this.#running.values())
+      controller.abort(new SluiceError('stopping', 'the server stops'));
+    while (this.#running.size > 0 || this.#filling) await sleep(10);
+    for (const timer of this.#timers) clearInterval(timer);
+  }
+
+  #every(ms: number, task: 'looking for jobs' | 'renewing the leases of jobs', work: () => unknown): void {
+    const timer = setInterval(() => inBackground(task, work), ms);
+    timer.unref();
+    this.#timers.push(timer);
+  }
+
+  #lease(held: HeldJob): Lease {
+    const { leaseMs } = this.#parts.store;
+    return {
+      ...held,
+      controller: new AbortController(),
+      until: leaseMs === null ? Infinity : performance.now() + leaseMs,
+    };
+  }
+
+  async #fill(): Promise<void> {
+    const { services, store, pipelines } = this.#parts;
+    while (!this.#stopped && this.#running.size < services.config.jobs.concurrent) {
+      const asked = performance.now();
+      const claimed = await store.claim([...pipelines.keys()]);
+      if (!claimed) return;
+      const { id, epoch } = claimed.job;
+      const lease = this.#lease({ id, epoch });
+      if (store.leaseMs !== null) lease.until = asked + store.leaseMs;
+      this.#running.set(id, lease);
+      // It was stopped while the table answered.
+      if (this.#stopped) lease.controller.abort(new SluiceError('stopping', 'the server stops'));
+      inBackground('running a job', async () => {
+        try {
+          await this.#run(claimed, lease);
+        } finally {
+          this.#running.delete(id);
+          this.wake();
+        }
+      });
+    }
+  }
+
+  /** What could not be renewed in time is given up while nobody else can have it yet. */
+  async #beat(): Promise<void> {
+    const margin = this.#parts.store.leaseMs! / BEATS;
+    const leases = [...this.#running.values(), ...this.#reserved.values()];
+    // Of an upload the table alone says whether it is lost: nobody else goes on with it.
+    for (const lease of this.#running.values()) if (performance.now() > lease.until - margin) this.#lose(lease);
+    if (this.#renewing || leases.length === 0) return;
+    this.#renewing = true;
+    const sent = performance.now();
+    try {
+      const renewed = await this.#parts.store.renew(leases);
+      for (const lease of leases) {
+        const answer = renewed.get(lease.id);
+        if (answer === undefined) this.#lose(lease);
+        else {
+          lease.until = sent + this.#parts.store.leaseMs!;
+          if (answer === 'cancel') lease.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
+        }
+      }
+    } catch (error) {
+      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+    } finally {
+      this.#renewing = false;
+    }
+  }
+
+  #lose(lease: Lease): void {
+    // What has ended meanwhile is held no more.
+    if (this.#running.get(lease.id) !== lease && this.#reserved.get(lease.id) !== lease) return;
+    lease.controller.abort(new SluiceError('job_lease_lost', 'the lease could not be renewed in time'));
+  }
+
+  async #run(claimed: ClaimedJob, lease: Lease): Promise<void> {
+    const { job, takenOver, cancelled } = claimed;
+    const { log, files, services } = this.#parts;
+    if (takenOver) {
+      services.metrics.jobTakeovers.inc();
+      log.takenOver(job);
+    }
+    const running = log.started(job);
+    try {
+      if (cancelled) throw new SluiceError('cancelled', 'the job was cancelled');
+      const { counts, resultBytes, packageSha256 } = await this.#score(job, lease);
+      const { rows, scored, rejected } = counts;
+      const end = {
+        state: 'done',
+        rows,
+        scored,
+        rejected,
+        bytesRead: job.uploadBytes,
+        resultBytes,
+        packageSha256,
+      } as const;
+      await this.#settle(lease, (store) => store.finish(lease, end));
+      log.done(job, running, counts, resultBytes);
+      await files.removeUpload(job.id);
+      this.#failures.delete(job.id);
+    } catch (error) {
+      try {
+        await this.#endBadly(claimed, lease, running, error);
+      } catch (lost) {
+        if (!isOurs(lost)) throw lost;
+        services.metrics.jobLeasesLost.inc();
+        log.failed(job, running, lost, 'job_lease_lost');
+        if (this.#parts.store.leaseMs !== null) await files.removeResult(lease);
+      }
+    }
+  }
+
+  /** @throws SluiceError job_lease_lost | jobs_unavailable: it is not for this server to say how it ended */
+  async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
+    const { log, files, store } = this.#parts;
+    const { signal } = lease.controller;
+    // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
+    const thrown = signal.aborted ? signal.reason : systemFault(error);
+    // Nobody cancelled it: workers say so when they are closed, which a stopping server may do before it stops its jobs.
+    const closed = !cancelled && !signal.aborted && (thrown as Partial<SluiceError>).code === 'cancelled';
+    const fault = closed ? new SluiceError('stopping', 'the server stops', { cause: thrown }) : thrown;
+    const e = withoutNames(asSluiceError(fault, 'internal_error'));
+    if (this.#isPassing(job, e) && !signal.aborted) {
+      const why = { errorCode: e.code, errorMessage: e.message };
+      await this.#settle(lease, () => store.putBack(lease, this.#pauseOf(job.id), why));
+      log.failed(job, running, fault, 'job_put_off');
+      return;
+    }
+    if (isOurs(e)) throw e;
+    if (e.code === 'stopping') {
+      await this.#settle(lease, () => store.putBack(lease, 0, null));
+      log.queued(job, 'stopping');
+      return;
+    }
+    this.#failures.delete(job.id);
+    const message = e.entry.fault === 'bug' ? null : e.message;
+    const end: JobEnd =
+      e.code === 'cancelled' ? { state: 'cancelled' } : { state: 'failed', errorCode: e.code, errorMessage: message };
+    // Of one server the files go first: nobody is told of an end while they are still there.
+    const remove = () => Promise.all([files.removeUpload(job.id), files.removeResult(lease)]);
+    if (store.leaseMs === null) await remove();
+    await this.#settle(lease, () => store.finish(lease, end));
+    if (e.code === 'cancelled') log.cancelled(job, running);
+    else log.failed(job, running, fault, 'job_failed');
+    if (store.leaseMs !== null) await remove();
+  }
+
+  /** An acknowledged upload is not lost because something it needs is away. */
+  #isPassing({ pipeline }: Job, { code, entry }: SluiceError): boolean {
+    if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
+    return this.#parts.store.leaseMs !== null && STORAGE.has(code);
+  }
+
+  #pauseOf(id: string): number {
+    const failures = (this.#failures.get(id) ?? 0) + 1;
+    this.#failures.set(id, failures);
+    const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
+    setTimeout(() => this.wake(), pause + 1).unref();
+    return pause;
+  }
+
+  /** Says how a job ended, as long as this server may. @throws SluiceError job_lease_lost | jobs_unavailable */
+  async #settle(lease: Lease, say: (store: JobStore) => Promise<boolean>): Promise<void> {
+    const { store } = this.#parts;
+    for (;;) {
+      try {
+        if (await say(store)) return;
+        throw new SluiceError('job_lease_lost', 'the job is in a later epoch: another server runs it');
+      } catch (error) {
+        const away = (error as Partial<SluiceError>).code === 'jobs_unavailable';
+        if (!away || this.#stopped || performance.now() > lease.until) throw error;
+      }
+      await sleep(SETTLE_PAUSE_MS);
+    }
+  }
+
+  async #score(job: Job, lease: Lease): Promise<JobDone> {
+    const { services, store, files, quota, pipelines } = this.#parts;
+    const { signal } = lease.controller;
+    let told = 0;
+    let telling = false;
+    const onProgress = ({ rows, scored, rejected }: Readonly<RunCounts>, bytesRead: number): void => {
+      if (telling || performance.now() - told < PROGRESS_MS) return;
+      told = performance.now();
+      telling = true;
+      inBackground('telling how far a job is', async () => {
+        try {
+          await store.progress(lease, { rows, scored, rejected, bytesRead });
+        } catch (error) {
+          if (!isOurs(error)) throw error;
+        } finally {
+          telling = false;
+        }
+      });
+    };
+    /** Nothing becomes final where somebody else may be at it. */
+    const beforeCommit = (): void => {
+      if (signal.aborted) throw signal.reason;
+      if (performance.now() > lease.until)
+        throw new SluiceError('job_lease_lost', 'the lease ended before the job did');
+    };
+    if (job.pipeline !== null) {
+      const pipeline = pipelines.get(job.pipeline)!;
+      return scoreUpload(services, job, files.uploadName(job.id), pipeline, { signal, onProgress, beforeCommit });
+    }
+    const grow = quota.file(lease, job.owner);
+    const ends = { upload: files.uploadName(job.id), newResult: () => files.newResult(lease) };
+    return scoreJob(services, job, ends, { signal, onProgress, beforeCommit, grow });
+  }
+}
+
+/** Faults of what keeps the jobs of several servers. */
+const STORAGE: ReadonlySet<ErrorCode> = new Set(['jobs_unavailable', 'storage_unavailable']);
+
+/** It says nothing about the job: only that this server cannot go on with it, or cannot say so. */
+const isOurs = (error: unknown): boolean =>
+  ['job_lease_lost', 'jobs_unavailable'].includes((error as Partial<SluiceError>).code ?? '');

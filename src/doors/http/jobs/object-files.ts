@@ -1,0 +1,129 @@
+// The bytes of jobs in object storage, where every server reads them: PREFIX/ID/body and PREFIX/ID/EPOCH/result.
+import { Readable } from 'node:stream';
+import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import type { ByteSink } from '../../../io/sink/byte-sink.ts';
+import { bucketClient } from '../../../storage/buckets.ts';
+import { objectSize, openObject } from '../../../storage/object-source.ts';
+import { ObjectUpload, removeObject } from '../../../storage/object-upload.ts';
+import { objectAddress } from '../../../storage/objects.ts';
+import type { ByteSpan, JobFiles, KnownJobs } from './job-files.ts';
+import type { HeldJob } from './job-store.ts';
+
+/** Ids asked for at once. */
+const AT_ONCE = 500;
+
+export class ObjectFiles implements JobFiles {
+  readonly #prefix: string;
+
+  /** `prefix`: s3://bucket/prefix. @throws SluiceError usage */
+  constructor(prefix: string) {
+    this.#prefix = prefix.endsWith('/') ? prefix.slice(0, -1) : prefix;
+    bucketClient(objectAddress(`${this.#prefix}/x`).bucket);
+  }
+
+  async newUpload(id: string): Promise<ByteSink> {
+    return objectSink(this.uploadName(id));
+  }
+
+  uploadName(id: string): string {
+    return `${this.#prefix}/${id}/body`;
+  }
+
+  async newResult(held: HeldJob): Promise<ByteSink> {
+    return objectSink(this.#result(held));
+  }
+
+  async readResult(held: HeldJob, span: ByteSpan | null): Promise<Readable> {
+    const range = span && [{ from: span.start, to: span.end + 1 }];
+    const source = await reached(() => openObject(this.#result(held), range)).catch((error: unknown) => {
+      if ((error as SluiceError).code !== 'input_not_found') throw error;
+      throw new SluiceError('job_not_found', 'the result of the job was removed', { cause: error });
+    });
+    const bytes = async function* () {
+      try {
+        // A chunk is valid until the next one is asked for, and a stream asks ahead.
+        for await (const chunk of source.chunks) yield Buffer.from(chunk);
+      } finally {
+        await source.close();
+      }
+    };
+    return Readable.from(bytes(), { objectMode: false });
+  }
+
+  async removeUpload(id: string): Promise<void> {
+    await removeObject(this.uploadName(id)).catch(() => {});
+  }
+
+  async removeResult(held: HeldJob): Promise<void> {
+    await removeObject(this.#result(held)).catch(() => {});
+  }
+
+  async reach(): Promise<void> {
+    await reached(() => objectSize(`${this.#prefix}/none`));
+  }
+
+  /**
+   * Objects are listed first and the table is asked then: an upload has its reservation before its first byte, and a result its epoch, so
+   * that what the table does not know then, it will never know.
+   */
+  async sweep(known: KnownJobs): Promise<void> {
+    const { bucket, key } = objectAddress(`${this.#prefix}/x`);
+    const folder = key.slice(0, -1);
+    const { objects } = await reached(() => bucketClient(bucket).list(folder));
+    const found = objects.map((o) => ({ ...parsedKey(o.key.slice(folder.length)), key: o.key }));
+    const ids = [...new Set(found.map((f) => f.id).filter((id) => id !== null))];
+    for (let at = 0; at < ids.length; at += AT_ONCE) {
+      const some = new Set(ids.slice(at, at + AT_ONCE));
+      const jobs = await known([...some]);
+      for (const { id, epoch, key: name } of found) {
+        if (id === null || !some.has(id) || isNeeded(jobs.get(id), epoch)) continue;
+        await removeObject(`s3://${bucket}/${name}`).catch(() => {});
+      }
+    }
+  }
+
+  #result({ id, epoch }: HeldJob): string {
+    return `${this.#prefix}/${id}/${epoch}/result`;
+  }
+}
+
+/** `id`: null where it is none of ours. `epoch`: null for an upload. */
+function parsedKey(key: string): { id: string | null; epoch: number | null } {
+  const [, id = null, epoch] = /^([0-9a-f-]{36})\/(?:body|(\d{1,15})\/result)$/.exec(key) ?? [];
+  return { id, epoch: epoch === undefined ? null : Number(epoch) };
+}
+
+function isNeeded(job: { epoch: number; state: string | null } | undefined, epoch: number | null): boolean {
+  if (!job) return false;
+  if (epoch === null) return job.state === null || job.state === 'queued' || job.state === 'running';
+  return epoch === job.epoch && (job.state === 'done' || job.state === 'running');
+}
+
+/** An object that is there, whole, once it is committed. */
+function objectSink(name: string): ByteSink {
+  const upload = new ObjectUpload(name);
+  return {
+    revocable: true,
+    get bytesWritten() {
+      return upload.bytesWritten;
+    },
+    write: (bytes) => reached(() => upload.write(bytes)),
+    commit: () =>
+      reached(async () => {
+        await upload.end();
+        await upload.publish();
+      }),
+    abort: () => upload.abort(),
+  };
+}
+
+/** What storage refuses or cannot be asked is told without its address: jobs are asked for by strangers. */
+async function reached<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    const e = asSluiceError(error, 'storage_unavailable');
+    if (e.code !== 'storage_unavailable') throw e;
+    throw new SluiceError('jobs_unavailable', 'the files of jobs cannot be reached', { cause: e });
+  }
+}

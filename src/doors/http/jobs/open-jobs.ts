@@ -1,0 +1,86 @@
+// Where the jobs of this server are kept: in a folder of its own, or in a database and object storage that several servers share.
+import path from 'node:path';
+import { judgeAddress } from '../../../config/database-contradictions.ts';
+import type { ServerConfig } from '../../../config/server-config.ts';
+import { SluiceError } from '../../../core/errors.ts';
+import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
+import { assertUsable } from '../../../core/usable-folder.ts';
+import type { PredictServices } from '../routes/predict.ts';
+import { FolderFiles } from './folder-files.ts';
+import { lockFolder } from './folder-lock.ts';
+import { JobManager, type JobPlace } from './job-manager.ts';
+import type { UploadPipeline } from './score-job.ts';
+import { SqliteJobs } from './sqlite-jobs.ts';
+
+type SharedJobs = NonNullable<ServerConfig['jobs']['shared']>;
+
+/** @throws SluiceError folder_unusable | folder_in_use; database_refused | usage where jobs are shared */
+export async function openJobs(services: PredictServices, pipelines: readonly UploadPipeline[]): Promise<JobManager> {
+  const place = services.config.jobs.shared
+    ? await sharedPlace(services.config.jobs.shared, services.log)
+    : await ownPlace(services);
+  try {
+    const manager = new JobManager(services, pipelines, place);
+    await manager.start();
+    return manager;
+  } catch (error) {
+    await place.close();
+    throw error;
+  }
+}
+
+async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
+  const folder = path.resolve(config.jobs.folder);
+  await assertUsable('jobs.folder', folder);
+  const unlock = await lockFolder(folder, config.jobs.lock_wait_ms, () => {
+    log('warn', 'folder_in_use', words`another server works in ${named(folder)}: waiting for it`);
+  });
+  try {
+    const store = new SqliteJobs(folder);
+    return {
+      store,
+      files: new FolderFiles(folder, config.timeouts.body_idle_ms * 2),
+      cutOff: store.requeueRunning(),
+      close: async () => {
+        await store.close();
+        unlock();
+      },
+    };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+/** Whether the table and the files that are shared can be reached; gives words for it. @throws SluiceError */
+export async function reachShared(shared: SharedJobs): Promise<string> {
+  const { store, files, close } = await sharedPlace(shared, () => {});
+  try {
+    const { queued, running } = await store.counts();
+    await files.reach();
+    return `${shared.table} and ${shared.files} can be reached, ${queued} jobs are queued and ${running} running`;
+  } catch (error) {
+    // Whoever looks after the server is told more than its clients.
+    throw (error as SluiceError).cause ?? error;
+  } finally {
+    await close();
+  }
+}
+
+async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log: Log): Promise<JobPlace> {
+  judgeAddress(database, 'jobs.shared.database', (_, message) => {
+    throw new SluiceError('usage', `jobs.shared.database: ${message}`);
+  });
+  const [{ PostgresJobs }, { ObjectFiles }] = await Promise.all([
+    import('./postgres-jobs.ts'),
+    import('./object-files.ts'),
+  ]);
+  const objects = new ObjectFiles(files);
+  const onReach = (reached: boolean, error: unknown): void => {
+    if (reached) log('info', 'job_table_up', words`the table of jobs answers again`);
+    else log('error', 'job_table_down', words`the table of jobs: ${saysOf(error)}`, faultFields(error));
+  };
+  const store = new PostgresJobs({ database, table, leaseMs: lease_ms, onReach });
+  await store.prepare();
+  return { store, files: objects, cutOff: [], close: () => store.close() };
+}

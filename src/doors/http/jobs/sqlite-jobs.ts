@@ -1,0 +1,273 @@
+// The table of jobs in an embedded database, in the folder of one server: it survives a restart of that server.
+import path from 'node:path';
+import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
+import { SluiceError } from '../../../core/errors.ts';
+import { nextOf } from './job-order.ts';
+import {
+  type ClaimedJob,
+  type HeldJob,
+  type Job,
+  type JobEnd,
+  type JobPage,
+  type JobProgress,
+  type JobState,
+  type JobStore,
+  type NewJob,
+  noJobs,
+  UNBEGUN,
+} from './job-store.ts';
+
+/** Columns of the table: Job property → column and how it is kept. */
+const COLUMNS: Record<keyof Job, string> = {
+  id: 'id TEXT PRIMARY KEY',
+  owner: 'owner TEXT NOT NULL',
+  idempotencyKey: 'idempotencyKey TEXT',
+  format: 'format TEXT NOT NULL',
+  query: 'query TEXT NOT NULL',
+  fingerprint: 'fingerprint TEXT NOT NULL',
+  bodySha256: 'bodySha256 TEXT',
+  requestId: 'requestId TEXT',
+  trace: 'trace TEXT',
+  pipeline: 'pipeline TEXT',
+  target: 'target TEXT',
+  state: 'state TEXT NOT NULL',
+  epoch: 'epoch INTEGER NOT NULL DEFAULT 0',
+  rows: 'rows INTEGER NOT NULL',
+  scored: 'scored INTEGER NOT NULL',
+  rejected: 'rejected INTEGER NOT NULL',
+  bytesRead: 'bytesRead INTEGER NOT NULL',
+  uploadBytes: 'uploadBytes INTEGER NOT NULL',
+  resultBytes: 'resultBytes INTEGER NOT NULL',
+  packageSha256: 'packageSha256 TEXT',
+  created: 'created INTEGER NOT NULL',
+  finished: 'finished INTEGER',
+  errorCode: 'errorCode TEXT',
+  errorMessage: 'errorMessage TEXT',
+};
+const NAMES = Object.keys(COLUMNS) as (keyof Job)[];
+
+type Row = Record<string, string | number | null>;
+
+/** What is held needs no row: it ends with the process, which has the folder to itself. */
+interface Growing {
+  owner: string;
+  bytes: number;
+}
+
+export class SqliteJobs implements JobStore {
+  readonly leaseMs = null;
+  readonly reachable = true;
+  readonly #db: DatabaseSync;
+  /** Uploads that come in. */
+  readonly #reserved = new Map<string, Growing>();
+  /** Results that are written. */
+  readonly #results = new Map<string, Growing>();
+  readonly #asked = new Set<string>();
+  /** When a job of each key was started last. */
+  readonly #started = new Map<string, number>();
+  /** Until when jobs stay in the queue. */
+  readonly #waiting = new Map<string, number>();
+
+  /** Opens `jobs.sqlite` in a folder that nobody else works in. @throws SluiceError folder_unusable */
+  constructor(folder: string) {
+    try {
+      this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
+    } catch (cause) {
+      throw new SluiceError('folder_unusable', `jobs.folder: ${folder}: ${(cause as Error).message}`, { cause });
+    }
+    this.#db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;
+      CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
+      CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
+    this.#addMissingColumns();
+  }
+
+  /** A table of an earlier version lacks the newer columns. */
+  #addMissingColumns(): void {
+    const there = new Set(this.#rows('PRAGMA table_info(jobs)').map((c) => c.name));
+    for (const name of NAMES) if (!there.has(name)) this.#db.exec(`ALTER TABLE jobs ADD COLUMN ${COLUMNS[name]}`);
+  }
+
+  /** What was running when the server before this one ended is queued again. */
+  requeueRunning(): Job[] {
+    const cutOff = this.#rows("SELECT * FROM jobs WHERE state = 'running' ORDER BY created, id").map(toJob);
+    this.#run("UPDATE jobs SET state = 'queued' WHERE state = 'running'");
+    return cutOff;
+  }
+
+  async reserve(id: string, owner: string): Promise<void> {
+    this.#reserved.set(id, { owner, bytes: 0 });
+  }
+
+  async grow({ id, epoch }: HeldJob, bytes: number): Promise<boolean> {
+    const growing = (epoch === 0 ? this.#reserved : this.#results).get(id);
+    if (!growing || (epoch > 0 && !this.#holds({ id, epoch }))) return false;
+    growing.bytes = bytes;
+    return true;
+  }
+
+  async drop(id: string): Promise<void> {
+    this.#reserved.delete(id);
+  }
+
+  async enqueue(job: NewJob): Promise<'queued' | 'key_taken' | 'lost'> {
+    if (!this.#reserved.has(job.id)) return 'lost';
+    if (job.idempotencyKey !== null && (await this.byIdempotencyKey(job.owner, job.idempotencyKey))) return 'key_taken';
+    const row: Job = {
+      ...job,
+      ...UNBEGUN,
+      state: 'queued',
+      epoch: 0,
+      resultBytes: 0,
+      created: Date.now(),
+      finished: null,
+    };
+    const values = NAMES.map((n) => (n === 'query' ? JSON.stringify(row.query) : (row[n] as SQLInputValue)));
+    this.#run(`INSERT INTO jobs (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`, ...values);
+    this.#reserved.delete(job.id);
+    return 'queued';
+  }
+
+  async get(id: string): Promise<Job | null> {
+    return this.#rows('SELECT * FROM jobs WHERE id = ?', id).map(toJob)[0] ?? null;
+  }
+
+  async byIdempotencyKey(owner: string, key: string): Promise<Job | null> {
+    const rows = this.#rows('SELECT * FROM jobs WHERE owner = ? AND idempotencyKey = ?', owner, key);
+    return rows.map(toJob)[0] ?? null;
+  }
+
+  async list(owner: string, { state, limit, after }: JobPage): Promise<Job[]> {
+    const rows = this.#rows(
+      `SELECT * FROM jobs WHERE owner = ? AND (? IS NULL OR state = ?) AND (? IS NULL OR (created, id) < (?, ?))
+       ORDER BY created DESC, id DESC LIMIT ?`,
+      ...[owner, state, state, after?.id ?? null, after?.created ?? null, after?.id ?? null, limit],
+    );
+    return rows.map(toJob);
+  }
+
+  async kept(owner: string): Promise<{ jobs: number; bytes: number }> {
+    const sql = 'SELECT count(*) AS jobs, total(uploadBytes + resultBytes) AS bytes FROM jobs WHERE owner = ?';
+    const sum = { ...(this.#rows(sql, owner)[0] as { jobs: number; bytes: number }) };
+    for (const growing of this.#reserved.values()) {
+      if (growing.owner !== owner) continue;
+      sum.jobs++;
+      sum.bytes += growing.bytes;
+    }
+    for (const growing of this.#results.values()) if (growing.owner === owner) sum.bytes += growing.bytes;
+    return sum;
+  }
+
+  async cancel(id: string): Promise<'cancelled' | 'asked' | null> {
+    const sql = "UPDATE jobs SET state = 'cancelled', uploadBytes = 0, finished = ? WHERE id = ? AND state = 'queued'";
+    if (this.#run(sql, Date.now(), id)) return 'cancelled';
+    if ((await this.get(id))?.state !== 'running') return null;
+    this.#asked.add(id);
+    return 'asked';
+  }
+
+  async remove(id: string): Promise<void> {
+    this.#run("DELETE FROM jobs WHERE id = ? AND state NOT IN ('queued', 'running')", id);
+  }
+
+  async claim(pipelines: readonly string[]): Promise<ClaimedJob | null> {
+    const now = Date.now();
+    const queued = this.#rows("SELECT * FROM jobs WHERE state = 'queued' ORDER BY created, id")
+      .map(toJob)
+      .filter((j) => j.pipeline === null || pipelines.includes(j.pipeline))
+      .filter((j) => (this.#waiting.get(j.id) ?? 0) <= now);
+    const running = this.#rows("SELECT owner FROM jobs WHERE state = 'running'").map((r) => r.owner as string);
+    const next = nextOf(queued, running, this.#started);
+    if (!next) return null;
+    const job: Job = { ...next, ...UNBEGUN, state: 'running', epoch: next.epoch + 1 };
+    this.#run(
+      `UPDATE jobs SET state = 'running', epoch = ?, rows = 0, scored = 0, rejected = 0, bytesRead = 0, packageSha256 = NULL,
+       errorCode = NULL, errorMessage = NULL WHERE id = ?`,
+      ...[job.epoch, job.id],
+    );
+    this.#started.set(job.owner, performance.now());
+    this.#results.set(job.id, { owner: job.owner, bytes: 0 });
+    return { job, takenOver: false, cancelled: false };
+  }
+
+  async renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>> {
+    const there = held.filter((h) => (h.epoch === 0 ? this.#reserved.has(h.id) : this.#holds(h)));
+    return new Map(there.map(({ id }) => [id, this.#asked.has(id) ? 'cancel' : 'held']));
+  }
+
+  async progress(held: HeldJob, { rows, scored, rejected, bytesRead }: JobProgress): Promise<boolean> {
+    return this.#change(held, { rows, scored, rejected, bytesRead });
+  }
+
+  async finish(held: HeldJob, end: JobEnd): Promise<boolean> {
+    const changed = this.#change(held, { ...end, uploadBytes: 0, finished: Date.now() });
+    if (changed) this.#forget(held.id);
+    return changed;
+  }
+
+  async putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean> {
+    const changed = this.#change(held, { state: 'queued', ...why });
+    if (!changed) return false;
+    this.#forget(held.id);
+    this.#waiting.set(held.id, Date.now() + pauseMs);
+    return true;
+  }
+
+  async expire(keepMs: number): Promise<HeldJob[]> {
+    const before = Date.now() - keepMs;
+    const gone = this.#rows('SELECT id, epoch FROM jobs WHERE finished <= ?', before) as unknown as HeldJob[];
+    this.#run('DELETE FROM jobs WHERE finished <= ?', before);
+    return gone;
+  }
+
+  async known(ids: readonly string[]): Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>> {
+    const known = new Map<string, { epoch: number; state: JobState | null }>();
+    for (const id of ids) {
+      const job = this.#reserved.has(id) ? { epoch: 0, state: null } : await this.get(id);
+      if (job) known.set(id, { epoch: job.epoch, state: job.state });
+    }
+    return known;
+  }
+
+  async takeSweep(): Promise<boolean> {
+    return true;
+  }
+
+  async counts(): Promise<Record<JobState, number>> {
+    const counts = noJobs();
+    for (const { state, n } of this.#rows('SELECT state, count(*) AS n FROM jobs GROUP BY state')) {
+      counts[state as JobState] = n as number;
+    }
+    return counts;
+  }
+
+  async close(): Promise<void> {
+    this.#db.close();
+  }
+
+  #holds({ id, epoch }: HeldJob): boolean {
+    return this.#rows("SELECT 1 FROM jobs WHERE id = ? AND epoch = ? AND state = 'running'", id, epoch).length > 0;
+  }
+
+  #forget(id: string): void {
+    this.#results.delete(id);
+    this.#asked.delete(id);
+    this.#waiting.delete(id);
+  }
+
+  #change({ id, epoch }: HeldJob, change: Partial<Omit<Job, 'id' | 'query'>>): boolean {
+    const names = Object.keys(change) as (keyof typeof change)[];
+    const sql = `UPDATE jobs SET ${names.map((n) => `${n} = ?`).join(', ')} WHERE id = ? AND epoch = ? AND state = 'running'`;
+    return this.#run(sql, ...names.map((n) => change[n] as SQLInputValue), id, epoch);
+  }
+
+  #rows(sql: string, ...values: SQLInputValue[]): Row[] {
+    return this.#db.prepare(sql).all(...values) as Row[];
+  }
+
+  /** Whether it changed something. */
+  #run(sql: string, ...values: SQLInputValue[]): boolean {
+    return Number(this.#db.prepare(sql).run(...values).changes) > 0;
+  }
+}
+
+const toJob = (row: Row): Job => ({ ...row, query: JSON.parse(row.query as string) }) as unknown as Job;
