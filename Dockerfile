@@ -2,12 +2,12 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY tools/no-download ./tools/no-download
 RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build && npm prune --omit=dev
-# ONNX Runtime brings its binaries for every platform; one is needed.
-RUN node -e "const fs=require('node:fs'),os=require('node:os'),p='node_modules/onnxruntime-node/bin/napi-v6';for(const s of fs.readdirSync(p))if(s!==process.platform)fs.rmSync(p+'/'+s,{recursive:true});else for(const a of fs.readdirSync(p+'/'+s))if(a!==os.arch())fs.rmSync(p+'/'+s+'/'+a,{recursive:true})"
+COPY tools/pack ./tools/pack
+RUN npm run build && npm prune --omit=dev && node tools/pack/slim-modules.ts node_modules
 
 FROM node:24-bookworm-slim
 ENV NODE_ENV=production

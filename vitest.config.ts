@@ -9,6 +9,7 @@ const CAMPAIGNS = [
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
   'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
+  'test/install/tarballs.test.ts',
   'test/io/decode/*.test.ts',
   'test/io/sink/columnar-sink.test.ts',
   'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',

@@ -69,6 +69,10 @@ const FOREIGN = new Set([
   ...['--cacert', '--serve-artifacts', '--help', '--version'],
   // Of kubectl and of the node exporter.
   ...['--from', '--collector'],
+  // npm
+  ...['--global', '--ignore-scripts', '--offline', '--omit'],
+  // npm run pack:offline
+  ...['--platform', '--into'],
   // npm run bench
   ...['--compare', '--quick', '--only', '--rounds', '--out', '--note'],
 ]);
