@@ -7,6 +7,7 @@ RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 COPY tools/pack ./tools/pack
+COPY k8s/monitoring/rules.yaml ./k8s/monitoring/
 RUN npm run build && npm prune --omit=dev && node tools/pack/slim-modules.ts node_modules
 
 FROM node:24-bookworm-slim

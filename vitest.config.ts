@@ -5,6 +5,7 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
+  'test/doors/commands/wrong-words.test.ts',
   'test/doors/http/{connections,cut-answers,models,open-inference-client,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',

@@ -23,6 +23,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['dlq'], async () => (await import('./doors/commands/dlq.ts')).addDeadLetterCommands],
   [['outcomes'], async () => (await import('./doors/commands/outcomes.ts')).addOutcomesCommand],
   [['keys'], async () => (await import('./doors/commands/keys.ts')).addKeysCommand],
+  [['init'], async () => (await import('./doors/commands/init.ts')).addInitCommand],
   [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];

@@ -10,7 +10,7 @@ import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
 
 const run = promisify(execFile);
-const SOURCES = ['src', 'bin', 'tools', 'package.json', 'package-lock.json', '.npmrc', 'README.md', 'LICENSE'];
+const SOURCES = ['src', 'bin', 'tools', 'k8s', 'package.json', 'package-lock.json', '.npmrc', 'README.md', 'LICENSE'];
 
 /** The sources of this checkout, built, in a folder of their own: nobody else's `dist` is touched. */
 export async function builtCheckout(): Promise<string> {

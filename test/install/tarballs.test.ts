@@ -49,7 +49,7 @@ describe('the tarball for those who have a registry', () => {
     const files: string[] = packed.files.map((f: { path: string }) => f.path);
     expect(files).toEqual(expect.arrayContaining(['bin/sluice.js', 'dist/main.js', 'dist/index.d.ts', 'LICENSE']));
     const expected =
-      /^(?:package\.json|README\.md|LICENSE|bin\/(?:sluice\.js|start\.js|package\.json)|dist\/.*\.(?:js|d\.ts)|dist\/bundled\/.*)$/;
+      /^(?:package\.json|README\.md|LICENSE|bin\/(?:sluice\.js|start\.js|package\.json)|dist\/.*\.(?:js|d\.ts)|dist\/(?:bundled|project\/templates)\/.*)$/;
     expect(files.filter((file) => !expected.test(file))).toEqual([]);
   });
 
@@ -117,6 +117,13 @@ describe('the tarball for those who have none', () => {
     const doctor = await runInstalled(process.execPath, folder, ['doctor'], cwd);
     expect(doctor.stdout).toMatch(/^ok +evaluator: ONNX Runtime loads/m);
     expect(doctor.stdout).not.toContain('WRONG');
+    const project = await runInstalled(process.execPath, folder, ['init', 'project'], cwd);
+    expect(project.stdout.split('\n')).toEqual(
+      expect.arrayContaining(['project/monitoring/rules.yaml', 'project/.gitignore']),
+    );
+    expect(readFileSync(path.join(cwd, 'project/systemd/sluice.service'), 'utf8')).toContain(
+      `"${folder}/bin/sluice.js" serve`,
+    );
     const version = await run('sluice', ['--version'], {
       env: {
         ...visitor(process.execPath, cwd),

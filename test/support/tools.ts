@@ -67,6 +67,7 @@ const TOOLS = {
   },
   fish: { install: 'apt-get install fish', found: () => starts('fish', '--version') },
   zsh: { install: 'apt-get install zsh', found: () => starts('zsh', '--version') },
+  'systemd-analyze': { install: 'apt-get install systemd', found: () => starts('systemd-analyze', '--version') },
   openssl: { install: 'apt-get install openssl', found: () => starts('openssl', 'version') },
   wabt: { install: 'apt-get install wabt', found: () => starts('wat2wasm', '--version') },
   'unshare as root': {

@@ -530,6 +530,12 @@ export const COMMAND_TABLES = {
       {"name":"file","value":"file","description":"file of the keys","default":"keys.yaml","complete":"file"},
     ],
   },
+  "init": {
+    description: "write a project: models, a pipeline with its test, settings of serve, systemd units, alert rules",
+    arguments: [{"name":"[folder]","description":"where; default: here","complete":"folder"}],
+    flags: [
+    ],
+  },
   "doctor": {
     description: "look at this machine, the registry, its models, and what a configuration or pipeline needs",
     arguments: [],
