@@ -9,6 +9,7 @@ const CAMPAIGNS = [
   'test/doors/http/{connections,cut-answers,models,open-inference-client,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
+  'test/image/image.test.ts',
   'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
   'test/install/tarballs.test.ts',
   'test/io/decode/*.test.ts',

@@ -71,6 +71,8 @@ const FOREIGN = new Set([
   ...['--from', '--collector'],
   // npm
   ...['--global', '--ignore-scripts', '--offline', '--omit'],
+  // docker, buildah
+  ...['--rm', '--read-only', '--cap-drop', '--tmpfs', '--format', '--timestamp'],
   // npm run pack:offline
   ...['--platform', '--into'],
   // npm run bench

@@ -49,7 +49,7 @@ function slimRuntime(folder: string, of: Platform): void {
 }
 
 /** Folders of packages, also of those inside others. */
-function packagesIn(modules: string): string[] {
+export function packagesIn(modules: string): string[] {
   return readdirSync(modules).flatMap((name) => {
     const folder = path.join(modules, name);
     if (!lstatSync(folder).isDirectory()) return [];

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
 import type { CommandTable, Flag } from '../../../src/doors/commands/flags.ts';
 import { scratch, sluice } from '../../support/cli.ts';
-import { times } from '../../support/tiers.ts';
+import { testOfMany, times } from '../../support/tiers.ts';
 
 interface Wrong {
   args: string[];
@@ -130,13 +130,11 @@ const MISSING: string[][] = [
   ['keys', 'revoke', 'nobody'],
 ];
 
-test.each(
-  MISSING.map((args, i) => [i, args] as const).filter(
-    ([i]) => i % times('SLUICE_MISSING_STEP', { quick: 6, check: 1, campaigns: 1 }) === 0,
-  ),
-)('what is not there is named: %i %j', async (_, args) => {
-  const { code, stdout, stderr } = await sluice(args, { cwd: scratch() });
-  expect([1, 2], stderr).toContain(code);
-  expect(stderr).not.toMatch(STACK);
-  expect(`${stdout}${stderr}`).toMatch(/nowhere|nobody|no key of this name|x\.csv/);
-});
+for (const [i, args] of MISSING.entries()) {
+  testOfMany(i, 6)(`what is not there is named: ${JSON.stringify(args)}`, async () => {
+    const { code, stdout, stderr } = await sluice(args, { cwd: scratch() });
+    expect([1, 2], stderr).toContain(code);
+    expect(stderr).not.toMatch(STACK);
+    expect(`${stdout}${stderr}`).toMatch(/nowhere|nobody|no key of this name|x\.csv/);
+  });
+}
