@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect } from 'vitest';
+import { OLDEST_NODE } from '../../src/core/version.ts';
 import { packOffline } from '../../tools/pack/offline.ts';
 import { platformOf } from '../../tools/pack/slim-modules.ts';
 import { scratch } from '../support/cli.ts';
@@ -41,12 +42,20 @@ function packagesBelow(folder: string): string[] {
 describe('the tarball for those who have a registry', () => {
   checkTest('holds the program, its types and its licence, in less than 2 MB', async () => {
     const into = scratch();
-    const { stdout } = await run('npm', ['pack', '--ignore-scripts', '--json', '--pack-destination', into], {
+    const before = manifestOf(root);
+    await run('npm', ['pack', '--pack-destination', into], {
       cwd: root,
+      env: { ...process.env, PATH: pathWith(process.execPath) },
     });
-    const [packed] = JSON.parse(stdout);
-    expect(packed.size).toBeLessThan(2 * MB);
-    const files: string[] = packed.files.map((f: { path: string }) => f.path);
+    expect(manifestOf(root)).toEqual(before);
+    const tarball = path.join(into, readdirSync(into)[0]!);
+    expect(statSync(tarball).size).toBeLessThan(2 * MB);
+    await run('tar', ['-xzf', tarball, '-C', into]);
+    const packed = path.join(into, 'package');
+    expect(manifestOf(packed).engines).toEqual({ node: `>=${OLDEST_NODE}` });
+    const files = readdirSync(packed, { recursive: true, withFileTypes: true })
+      .filter((file) => file.isFile())
+      .map((file) => path.relative(packed, path.join(file.parentPath, file.name)));
     expect(files).toEqual(expect.arrayContaining(['bin/sluice.js', 'dist/main.js', 'dist/index.d.ts', 'LICENSE']));
     const expected =
       /^(?:package\.json|README\.md|LICENSE|bin\/(?:sluice\.js|start\.js|package\.json)|dist\/.*\.(?:js|d\.ts)|dist\/(?:bundled|project\/templates)\/.*)$/;
@@ -90,6 +99,7 @@ describe('the tarball for those who have none', () => {
     'is installed without a network: 120 MB at most, no install script, nothing of other platforms',
     async () => {
       expect(bytesOnDisk(folder)).toBeLessThan(120 * MB);
+      expect(manifestOf(folder).engines).toEqual({ node: `>=${OLDEST_NODE}` });
       const packages = packagesBelow(folder);
       expect(packages.length).toBeGreaterThan(100);
       for (const inside of packages) expect(manifestOf(inside).scripts, inside).toBeUndefined();

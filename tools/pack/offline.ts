@@ -7,6 +7,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFi
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
+import { OLDEST_NODE } from '../../src/core/version.ts';
 import { type Platform, platformOf, slimModules } from './slim-modules.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..', '..');
@@ -38,6 +39,7 @@ export function packOffline(root: string, of: Platform, into: string): string {
     for (const field of OF_A_CHECKOUT) delete manifest[field];
     const whole = {
       ...manifest,
+      engines: { node: `>=${OLDEST_NODE}` },
       os: [os],
       cpu: [cpu],
       ...(os === 'linux' ? { libc: ['glibc'] } : {}),
