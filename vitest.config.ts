@@ -5,10 +5,13 @@ import { SkippedReporter } from './test/support/skipped-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
+  'test/doors/commands/wrong-words.test.ts',
   'test/doors/http/{connections,cut-answers,models,open-inference-client,replicas,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
+  'test/image/image.test.ts',
   'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
+  'test/install/tarballs.test.ts',
   'test/io/decode/*.test.ts',
   'test/io/sink/columnar-sink.test.ts',
   'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',

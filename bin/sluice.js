@@ -1,36 +1,38 @@
 #!/usr/bin/env node
 // What `sluice` starts: the program of this checkout or of this package, by a Node that can run it.
 //
-// Plain JavaScript that old versions of Node can parse, because telling them so is half of its work. In a checkout src/
-// wins, even where a dist/ is there: that one is as old as the last build, and who changes a file wants to see it change.
-// A packed package has no src/, and Node strips types from no file below node_modules anyway.
-import { existsSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import path from 'node:path';
-import { isatty } from 'node:tty';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+// CommonJS of 2015, and the module that no old Node can parse in a file of its own, because telling an old Node so is half of its
+// work. In a checkout src/ wins, even where a dist/ is there: that one is as old as the last build, and who changes a file wants
+// to see it change. A packed package has no src/, and Node strips types from no file below node_modules anyway.
+'use strict';
 
-const OLDEST_NODE = 24;
+const childProcess = require('child_process');
+const fs = require('fs');
+const path = require('path');
+const isatty = require('tty').isatty;
+
+/** Major and minor: types are stripped from Node 24 on as we need it; what is built wants what `engines` says. */
+const OLDEST = { checkout: [24], built: [22, 12] };
 const FAILED = 1;
 
-const root = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
-const main = ['src/main.ts', 'dist/main.js'].map((file) => path.join(root, file)).find((file) => existsSync(file));
+const root = path.dirname(__dirname);
+const source = path.join(root, 'src', 'main.ts');
+const built = path.join(root, 'dist', 'main.js');
 
-/** The Node that npm installed beside the other dependencies; null: it did not. */
-function installedNode() {
+/** The Node that npm installed beside the other dependencies; null: it did not, or that one is too old as well. */
+function installedNode(oldest) {
   try {
-    const manifest = createRequire(import.meta.url).resolve('node/package.json');
+    const manifest = require.resolve('node/package.json');
     const file = path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
-    return existsSync(file) ? file : null;
+    return !isOld(require(manifest).version, oldest) && fs.existsSync(file) ? file : null;
   } catch (_) {
     return null;
   }
 }
 
-/** Runs the program in another Node as if it were this process: its streams, its signals, its exit code. */
-async function runWith(node) {
-  const { spawn } = await import('node:child_process');
-  const child = spawn(node, [main, ...process.argv.slice(2)], { stdio: 'inherit' });
+/** Runs the program in another process as if it were this one: its streams, its signals, its exit code. */
+function runWith(node, flags, main) {
+  const child = childProcess.spawn(node, flags.concat(main, process.argv.slice(2)), { stdio: 'inherit' });
   // Ctrl-C reaches the child from the terminal; passed on as well it would be the second one, which does not wait.
   const terminal = [0, 1, 2].some((fd) => isatty(fd));
   const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP'];
@@ -52,13 +54,40 @@ function fail(message) {
   process.exitCode = FAILED;
 }
 
-if (main === undefined) fail(`there is neither src/main.ts nor dist/main.js in ${root}`);
-else if (Number(process.versions.node.split('.')[0]) >= OLDEST_NODE) import(pathToFileURL(main).href);
-else {
-  const node = installedNode();
-  if (node !== null) runWith(node);
+function isOld(version, oldest) {
+  const running = version.split('.').map(Number);
+  return running[0] < oldest[0] || (running[0] === oldest[0] && running[1] < oldest[1]);
+}
+
+/** SQLite, which holds jobs and leases, is behind a flag in Node 22.12. */
+function wantsFlagForSqlite() {
+  return (
+    !require('module').isBuiltin('node:sqlite') && process.allowedNodeEnvironmentFlags.has('--experimental-sqlite')
+  );
+}
+
+function launch() {
+  const checkout = fs.existsSync(source);
+  const main = checkout ? source : built;
+  if (!checkout && !fs.existsSync(built)) {
+    fail(`there is neither src/main.ts nor dist/main.js in ${root}`);
+    return;
+  }
+  const oldest = checkout ? OLDEST.checkout : OLDEST.built;
+  if (!isOld(process.versions.node, oldest)) {
+    if (wantsFlagForSqlite()) {
+      runWith(process.execPath, ['--experimental-sqlite', '--disable-warning=ExperimentalWarning'], main);
+    } else require('./start.js')(main);
+    return;
+  }
+  const node = installedNode(oldest);
+  if (node !== null) runWith(node, [], main);
   else {
-    fail(`Node ${OLDEST_NODE} or newer is needed, and this is ${process.version}`);
-    process.stderr.write(`  in a checkout, \`npm ci\` brings one along; elsewhere, install a newer one\n`);
+    const how = checkout
+      ? '`npm ci` in this checkout brings one along'
+      : 'install one from your distribution or nodejs.org';
+    fail(`Node ${oldest.join('.')} or newer is needed, and this is ${process.version}: ${how}`);
   }
 }
+
+launch();

@@ -24,6 +24,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['outcomes'], async () => (await import('./doors/commands/outcomes.ts')).addOutcomesCommand],
   [['keys'], async () => (await import('./doors/commands/keys.ts')).addKeysCommand],
   [['audit'], async () => (await import('./doors/commands/audit-chain.ts')).addAuditCommand],
+  [['init'], async () => (await import('./doors/commands/init.ts')).addInitCommand],
   [['doctor'], async () => (await import('./doors/commands/doctor.ts')).addDoctorCommand],
   [['completion'], async () => (await import('./doors/commands/completion.ts')).addCompletionCommand],
 ];

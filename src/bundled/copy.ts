@@ -1,4 +1,4 @@
-// Copies the bundled models to where the built program looks for them; part of `npm run build`.
+// Copies what the built program reads beside its code: the bundled models, and what `sluice init` writes. Part of `npm run build`.
 import { cpSync } from 'node:fs';
 import path from 'node:path';
 
@@ -7,3 +7,10 @@ if (target === undefined) throw new Error('usage: copy.ts DIST');
 for (const id of ['credit-default']) {
   cpSync(path.join(import.meta.dirname, id), path.join(target, 'bundled', id), { recursive: true });
 }
+cpSync(path.join(import.meta.dirname, '../project/templates'), path.join(target, 'project', 'templates'), {
+  recursive: true,
+});
+cpSync(
+  path.join(import.meta.dirname, '../../k8s/monitoring/rules.yaml'),
+  path.join(target, 'project', 'templates', 'monitoring', 'rules.yaml'),
+);

@@ -69,6 +69,12 @@ const FOREIGN = new Set([
   ...['--cacert', '--serve-artifacts', '--help', '--version'],
   // Of kubectl and of the node exporter.
   ...['--from', '--collector'],
+  // npm
+  ...['--global', '--ignore-scripts', '--offline', '--omit'],
+  // docker, buildah
+  ...['--rm', '--read-only', '--cap-drop', '--tmpfs', '--format', '--timestamp'],
+  // npm run pack:offline
+  ...['--platform', '--into'],
   // npm run bench
   ...['--compare', '--quick', '--only', '--rounds', '--out', '--note'],
 ]);

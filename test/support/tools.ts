@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { type TestFunction, test } from 'vitest';
+import { isDebian } from '../image/base-image.ts';
 import { campaignTest, IN_CHECK, SKIPPED, TIER } from './tiers.ts';
 
 interface Tool {
@@ -67,6 +68,10 @@ const TOOLS = {
   },
   fish: { install: 'apt-get install fish', found: () => starts('fish', '--version') },
   zsh: { install: 'apt-get install zsh', found: () => starts('zsh', '--version') },
+  'systemd-analyze': { install: 'apt-get install systemd', found: () => starts('systemd-analyze', '--version') },
+  buildah: { install: 'apt-get install buildah', found: () => starts('buildah', '--version') },
+  crun: { install: 'apt-get install crun', found: () => starts('crun', '--version') },
+  Debian: { install: 'a machine with Debian', found: isDebian },
   openssl: { install: 'apt-get install openssl', found: () => starts('openssl', 'version') },
   wabt: { install: 'apt-get install wabt', found: () => starts('wat2wasm', '--version') },
   'unshare as root': {

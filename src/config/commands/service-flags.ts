@@ -1,4 +1,4 @@
-// Flags of `serve` and of what goes with it: `keys …`, `doctor`, `completion`.
+// Flags of `serve` and of what goes with it: `keys …`, `init`, `doctor`, `completion`.
 import { Type } from 'typebox';
 import { text, toggle, whole } from '../options/describe-option.ts';
 import { LOGGING } from '../options/logging.ts';
@@ -85,6 +85,11 @@ export const SERVICE_COMMANDS = {
       },
       json: switchFlag('print what was found as JSON'),
     },
+  },
+  init: {
+    description: 'write a project: models, a pipeline with its test, settings of serve, systemd units, alert rules',
+    arguments: [{ name: 'folder', description: 'where; default: here', optional: true, complete: 'folder' }],
+    flags: {},
   },
   doctor: {
     description: 'look at this machine, the registry, its models, and what a configuration or pipeline needs',

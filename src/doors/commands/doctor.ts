@@ -7,7 +7,7 @@ import { loadConfig } from '../../config/load-config.ts';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import { type ServerConfig, ServerConfigSchema } from '../../config/server-config.ts';
 import { asSluiceError } from '../../core/errors.ts';
-import { VERSION } from '../../core/version.ts';
+import { OLDEST_NODE, VERSION } from '../../core/version.ts';
 import { EXIT } from './exit-codes.ts';
 import { COMMAND_TABLES, type DoctorFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -20,7 +20,6 @@ interface Finding {
 }
 
 const MIB = 1024 * 1024;
-const NODE = 24;
 
 export function addDoctorCommand(program: Command): void {
   addFlags(program.command('doctor'), COMMAND_TABLES.doctor).action(async (flags: DoctorFlags) => {
@@ -47,10 +46,9 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
       say(check, 'wrong', `${e.message} [${e.code}] ${e.entry.action}`);
     }
   };
-  const major = Number(process.versions.node.split('.')[0]);
   say(
     'runtime',
-    major >= NODE ? 'ok' : 'wrong',
+    atLeast(process.versions.node, OLDEST_NODE) ? 'ok' : 'wrong',
     `Sluice ${VERSION} on Node ${process.versions.node}, ${process.platform} ${process.arch}`,
   );
   const cores = availableParallelism();
@@ -90,6 +88,13 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
     });
   }
   return findings;
+}
+
+/** Of versions of three numbers. */
+function atLeast(version: string, oldest: string): boolean {
+  const [of, than] = [version, oldest].map((v) => v.split('.').map(Number));
+  const at = of!.findIndex((n, i) => n !== than![i]);
+  return at === -1 || of![at]! > than![at]!;
 }
 
 type Look = (check: string, work: () => Promise<string>) => Promise<void>;

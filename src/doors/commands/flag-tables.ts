@@ -547,6 +547,12 @@ export const COMMAND_TABLES = {
       {"name":"json","description":"print what was found as JSON"},
     ],
   },
+  "init": {
+    description: "write a project: models, a pipeline with its test, settings of serve, systemd units, alert rules",
+    arguments: [{"name":"[folder]","description":"where; default: here","complete":"folder"}],
+    flags: [
+    ],
+  },
   "doctor": {
     description: "look at this machine, the registry, its models, and what a configuration or pipeline needs",
     arguments: [],

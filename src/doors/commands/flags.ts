@@ -68,11 +68,12 @@ const wholeWithin = ({ name, number }: Flag): ((text: string) => number) =>
 
 /** @throws SluiceError usage */
 function numberWithin({ name, number = {} }: Flag): (text: string) => number {
-  const { min, above } = number;
-  const bound = min !== undefined ? ` from ${min}` : above !== undefined ? ` above ${above}` : '';
+  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, above } = number;
+  const lower = number.min !== undefined ? ` from ${min}` : above !== undefined ? ` above ${above}` : '';
+  const bound = `${lower}${number.max === undefined ? '' : ` to ${max}`}`;
   return (text) => {
     const n = text.trim() === '' ? Number.NaN : Number(text);
-    const within = n >= (min ?? Number.NEGATIVE_INFINITY) && (above === undefined || n > above);
+    const within = n >= min && n <= max && (above === undefined || n > above);
     if (!within) throw new SluiceError('usage', `--${name} takes a number${bound}`);
     return n;
   };

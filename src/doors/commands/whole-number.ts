@@ -4,7 +4,8 @@ import { SluiceError } from '../../core/errors.ts';
 /** @throws SluiceError usage */
 export function wholeNumber(name: string, min: number, max: number): (text: string) => number {
   return (text) => {
-    const n = Number(text);
+    // Of nothing, as of a variable that is not set, JavaScript makes a zero.
+    const n = text.trim() === '' ? Number.NaN : Number(text);
     if (!Number.isInteger(n) || n < min || n > max) {
       throw new SluiceError('usage', `--${name} takes a whole number from ${min} to ${max}`);
     }

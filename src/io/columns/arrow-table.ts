@@ -1,7 +1,7 @@
 // An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
-import { zstdDecompressSync } from 'node:zlib';
 import { type Batch, CompressionType, type Field, setCompressionCodec, tableFromIPC } from '@uwdata/flechette';
 import { SluiceError } from '../../core/errors.ts';
+import { zstd } from '../../core/zstd.ts';
 import { ArrowColumn, isFlat } from './arrow-column.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 import { type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
@@ -20,7 +20,7 @@ const packed =
     return decode(bytes, length ?? 0);
   };
 setCompressionCodec(CompressionType.ZSTD, {
-  decode: packed((bytes, length) => zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length) })),
+  decode: packed((bytes, length) => zstd().zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length) })),
   encode: writesNothing,
 });
 setCompressionCodec(CompressionType.LZ4_FRAME, { decode: packed(decodeLz4Frame), encode: writesNothing });

@@ -1,9 +1,10 @@
 // The pages of one column of a Parquet file, one at a time: found, unpacked, and their values laid out in the plain encoding.
-import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
 import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { deltaBinaryUnpack } from 'hyparquet/src/delta.js';
 import { snappyUncompress } from 'hyparquet/src/snappy.js';
+import { zstd } from '../../core/zstd.ts';
 
 /** A file of which any part can be read. */
 export interface RandomAccess {
@@ -134,7 +135,7 @@ export class PageReader {
         snappyUncompress(packed, out);
         return out;
       case 'ZSTD':
-        return zstdDecompressSync(packed, options);
+        return zstd().zstdDecompressSync(packed, options);
       case 'GZIP':
         return gunzipSync(packed, options);
       default: {

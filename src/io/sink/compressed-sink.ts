@@ -1,6 +1,7 @@
 // Compresses what is written on its way to another sink.
-import { createGzip, createZstdCompress, type Gzip, type ZstdCompress } from 'node:zlib';
+import { createGzip, type Gzip, type ZstdCompress } from 'node:zlib';
 import type { Compression } from '../../core/file-format.ts';
+import { zstd } from '../../core/zstd.ts';
 import type { ByteSink } from './byte-sink.ts';
 
 /**
@@ -13,6 +14,7 @@ const PIECE_BYTES = 128 * 1024;
 /**
  * `inner` itself without a compression. The sink takes over: `commit` and `abort` end `inner` as well. Members end where `blockEnd`
  * is told of blocks; whoever does not tell writes a single one.
+ * @throws SluiceError usage
  */
 export function compressedSink(inner: ByteSink, compression: Compression): ByteSink {
   if (compression === 'none') return inner;
@@ -58,7 +60,7 @@ class Member {
   #filled = 0;
 
   constructor(inner: ByteSink, compression: Exclude<Compression, 'none'>) {
-    const stream = compression === 'gzip' ? createGzip() : createZstdCompress();
+    const stream = compression === 'gzip' ? createGzip() : zstd().createZstdCompress();
     this.#stream = stream;
     this.#drained = (async () => {
       for await (const chunk of stream) await inner.write(chunk as Uint8Array);

@@ -1,7 +1,8 @@
 // The bytes inside a compressed stream, all of them: it may be made of several members or frames, and ends behind a whole one.
-import { createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib';
+import { createGunzip, type Gunzip, type ZstdDecompress } from 'node:zlib';
 import { SluiceError } from '../../core/errors.ts';
 import type { Compression } from '../../core/file-format.ts';
+import { zstd } from '../../core/zstd.ts';
 import { ZstdFrames } from '../../core/zstd-frames.ts';
 import type { Chunks } from './byte-source.ts';
 
@@ -24,14 +25,14 @@ function cutOrDamaged(compression: Compression): StreamFaults {
 /**
  * Decompresses with backpressure: what is not asked for is not expanded. Opens its streams when the first byte is asked for, not
  * before, because the workers may still be starting then, and an error of a stream that nobody reads yet would end the process.
- * @throws SluiceError of `faults`, or what `chunks` throw
+ * @throws SluiceError of `faults`, usage, or what `chunks` throw
  */
 export async function* expanded(
   chunks: AsyncIterable<Uint8Array>,
   compression: Exclude<Compression, 'none'>,
   faults: StreamFaults,
 ): AsyncGenerator<Uint8Array> {
-  const decoder = compression === 'gzip' ? createGunzip() : createZstdDecompress();
+  const decoder = compression === 'gzip' ? createGunzip() : zstd().createZstdDecompress();
   let failure: unknown = null;
   // What goes wrong behind the last byte that was wanted is found by `feeding`, when nobody reads the decoder any more.
   decoder.on('error', () => {});

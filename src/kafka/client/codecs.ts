@@ -1,8 +1,9 @@
 // The compression codecs of Kafka, in the framing that Java clients write and read.
 import { promisify } from 'node:util';
-import { gunzip, gzip, zstdCompress, zstdDecompress } from 'node:zlib';
+import { gunzip, gzip } from 'node:zlib';
 import { compressFrame, decompressFrame } from 'lz4-napi';
 import snappy from 'snappy';
+import { zstd } from '../../core/zstd.ts';
 import { ZstdFrames } from '../../core/zstd-frames.ts';
 
 export type BatchCompression = 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
@@ -41,8 +42,6 @@ async function xerialDecompress(packed: Buffer): Promise<Buffer> {
 }
 
 const gzipPack = promisify(gzip);
-const zstdPack = promisify(zstdCompress);
-const zstdUnpack = promisify(zstdDecompress);
 
 /** All members; what is left behind the last may only be padding. */
 function gzipDecompress(packed: Buffer): Promise<Buffer> {
@@ -59,11 +58,12 @@ function gzipDecompress(packed: Buffer): Promise<Buffer> {
 
 /** All frames: the decoder ends behind the first. */
 async function zstdDecompressAll(packed: Buffer): Promise<Buffer> {
+  const unpack = promisify(zstd().zstdDecompress);
   const frames = new ZstdFrames();
   const pieces = [...frames.split(packed)];
   if (!frames.whole) throw new Error('a frame is cut off');
   const parts: Buffer[] = [];
-  for (const piece of pieces) parts.push(await zstdUnpack(piece));
+  for (const piece of pieces) parts.push(await unpack(piece));
   return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
 }
 
@@ -109,7 +109,7 @@ const CODECS: Readonly<Record<PackedCompression, Codec>> = {
   gzip: { compress: (plain) => gzipPack(plain), decompress: gzipDecompress },
   snappy: { compress: xerialCompress, decompress: xerialDecompress },
   lz4: { compress: (plain) => compressFrame(plain), decompress: lz4DecompressAll },
-  zstd: { compress: (plain) => zstdPack(plain), decompress: zstdDecompressAll },
+  zstd: { compress: async (plain) => promisify(zstd().zstdCompress)(plain), decompress: zstdDecompressAll },
 };
 
 export type PackedCompression = Exclude<BatchCompression, 'none'>;

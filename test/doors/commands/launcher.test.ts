@@ -1,20 +1,26 @@
 // What `npx sluice` starts: in a checkout right after `npm ci`, in a packed package, and by a Node that is too old.
 import { execFile, spawn } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
+import { zstdCompressSync } from 'node:zlib';
+import { parse } from 'acorn';
 import { expect, onTestFinished, test } from 'vitest';
-import { VERSION } from '../../../src/core/version.ts';
+import { OLDEST_NODE, VERSION } from '../../../src/core/version.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
 import { checkTest } from '../../support/tiers.ts';
 
 const run = promisify(execFile);
 /** What `import`s make Node say it is an old one: the launcher looks at nothing else. */
-const AS_OLD_NODE = `--import=data:text/javascript,${encodeURIComponent(
-  'Object.defineProperty(process, "versions", { value: { ...process.versions, node: "20.1.0" } })',
-)}`;
+const asNode = (version: string) =>
+  preload(`Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`);
+const preload = (code: string) => `--import=data:text/javascript,${encodeURIComponent(code)}`;
+const AS_OLD_NODE = asNode('20.1.0');
+const WITHOUT_ZSTD = preload(
+  'import z from "node:zlib"; for (const n of Object.keys(z)) if (/zstd/i.test(n)) delete z[n]',
+);
 
 /** A folder with the launcher and nothing else of the repository. */
 function withLauncher(): string {
@@ -69,12 +75,55 @@ test('a Node that is too old hands over to the installed one: exit code, streams
   expect(await exit).toEqual({ code: 0, signal: null });
 });
 
-test('a Node that is too old and no other: said in words', async () => {
+test('the launcher is JavaScript that Node 6 parses, and asks for no module by a name that older ones do not know', () => {
+  const source = readFileSync('bin/sluice.js', 'utf8');
+  expect(() => parse(source, { ecmaVersion: 2015, sourceType: 'script', allowHashBang: true })).not.toThrow();
+  expect(source.match(/require\('[^']+'\)/g)).toEqual(
+    ['child_process', 'fs', 'path', 'tty', 'module', './start.js'].map((name) => `require('${name}')`),
+  );
+  expect(source).toContain(`built: [${OLDEST_NODE.split('.').slice(0, 2).join(', ')}]`);
+  expect(JSON.parse(readFileSync('package.json', 'utf8')).scripts.prepack).toContain(`engines.node=>=${OLDEST_NODE}`);
+});
+
+test.each([
+  ['22.11.0', /^sluice: Node 22\.12 or newer is needed, and this is v[\d.]+: install one from [^\n]*\n$/],
+  ['18.0.0', /^sluice: Node 22\.12 or newer is needed, and this is v[\d.]+: install one from [^\n]*\n$/],
+])('Node %s that is too old for a package, and no other: said in one sentence', async (version, sentence) => {
   const folder = withLauncher();
   mkdirSync(path.join(folder, 'dist'));
   writeFileSync(path.join(folder, 'dist', 'main.js'), '');
-  const child = spawn(process.execPath, [AS_OLD_NODE, path.join(folder, 'bin/sluice.js'), '--version']);
+  const child = spawn(process.execPath, [asNode(version), path.join(folder, 'bin/sluice.js'), '--version']);
   const code = new Promise((resolve) => child.once('exit', resolve));
-  expect(await text(child.stderr)).toMatch(/^sluice: Node 24 or newer is needed, and this is v.*\n {2}in a checkout/);
+  expect(await text(child.stderr)).toMatch(sentence);
   expect(await code).toBe(1);
+});
+
+test('a Node without zstd scores, and says so where zstd is asked for', async () => {
+  const folder = scratch();
+  const [input, packed] = ['p.csv', 'p.csv.zst'].map((name) => path.join(folder, name)) as [string, string];
+  const rows = Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, dirty: false })]);
+  writeFileSync(input, rows);
+  writeFileSync(packed, zstdCompressSync(rows));
+  const score = (from: string, to: string) =>
+    run(process.execPath, [
+      WITHOUT_ZSTD,
+      'src/main.ts',
+      'score',
+      from,
+      '-m',
+      'credit-default',
+      '-o',
+      path.join(folder, to),
+    ]);
+  await score(input, 'scored.csv');
+  for (const [from, to] of [
+    [input, 'packed.csv.zst'],
+    [packed, 'unpacked.csv'],
+  ] as const) {
+    await expect(score(from, to)).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/zstd needs Node 22\.15 or newer, and this is v[\d.]+: use gzip \[usage\]/),
+    });
+  }
+  expect(readdirSync(folder).sort()).toEqual(['p.csv', 'p.csv.zst', 'scored.csv', 'scored.csv.manifest.json']);
 });

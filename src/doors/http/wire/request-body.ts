@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import type {} from '@fastify/multipart';
 import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
+import { hasZstd } from '../../../core/zstd.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
 import { expanded, type StreamFaults } from '../../../io/source/decompressed.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
@@ -54,6 +55,9 @@ export async function openBody(request: FastifyRequest, options: BodyOptions): P
   const encoding = (request.headers['content-encoding'] ?? 'identity').trim().toLowerCase();
   if (encoding !== 'identity' && encoding !== 'gzip' && encoding !== 'zstd') {
     throw new SluiceError('invalid_content', 'Content-Encoding must be gzip, zstd or identity');
+  }
+  if (encoding === 'zstd' && !hasZstd()) {
+    throw new SluiceError('invalid_content', 'Content-Encoding must be gzip or identity: this server has no zstd');
   }
   const check = DigestCheck.of(request.headers);
   let source: BodySource = { stream: raw, raw, check, finish: async () => check?.verify() };

@@ -1,0 +1,31 @@
+// `sluice init`: a project to begin with, which passes `lint` and `test` and serves as it stands.
+import { existsSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import { COMMAND_TABLES } from './flag-tables.ts';
+import { addFlags } from './flags.ts';
+import { BUNDLED_MODELS } from './open-registry.ts';
+
+/** The launcher beside `src` and `dist`, which an image has not. */
+const LAUNCHER = fileURLToPath(new URL('../../../bin/sluice.js', import.meta.url));
+
+export function addInitCommand(program: Command): void {
+  addFlags(program.command('init'), COMMAND_TABLES.init).action(async (folder: string = '.') => {
+    const [{ writeProject }, { devCertificate }] = await Promise.all([
+      import('../../project/write-project.ts'),
+      import('../http/wire/listener.ts'),
+    ]);
+    const files = await writeProject({
+      folder: path.resolve(folder),
+      models: BUNDLED_MODELS,
+      modelIds: ['credit-default'],
+      certificate: await devCertificate(),
+      program: [process.execPath, existsSync(LAUNCHER) ? LAUNCHER : path.resolve(process.argv[1]!)],
+      user: userInfo().username,
+    });
+    process.stdout.write(files.map((name) => `${path.join(folder, name)}\n`).join(''));
+    process.stderr.write(`a project in ${folder}: its README.md says how to go on\n`);
+  });
+}

@@ -1,0 +1,113 @@
+// What `sluice init` writes: the templates beside this file, filled in, with the bundled model and the alert rules.
+import { existsSync } from 'node:fs';
+import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { SluiceError } from '../core/errors.ts';
+
+const TEMPLATES = fileURLToPath(new URL('templates/', import.meta.url));
+/** In a package what the build put beside the templates; in a checkout where `npm run docs` writes them. */
+const RULES = ['templates/monitoring/rules.yaml', '../../k8s/monitoring/rules.yaml'];
+/** Folders that are there from the beginning, empty. */
+const EMPTY = ['incoming', 'scored', 'metrics'];
+/** Named otherwise among the templates, because npm would take it for its own. */
+const RENAMED: Readonly<Record<string, string>> = { gitignore: '.gitignore' };
+
+export interface ProjectOptions {
+  /** Absolute. */
+  folder: string;
+  /** A folder registry whose models are copied. */
+  models: string;
+  modelIds: readonly string[];
+  certificate: { cert: string; key: string };
+  /** The words that start this program, for units. */
+  program: readonly string[];
+  /** Whose services the units are. */
+  user: string;
+}
+
+interface ProjectFile {
+  name: string;
+  bytes: Buffer | string;
+  secret?: true;
+}
+
+/**
+ * Writes a project into a folder, which may hold other files. Nothing is overwritten, and where one file cannot be written none stays.
+ * @returns the names of the files
+ * @throws SluiceError usage: one of them is there | output_unwritable
+ */
+export async function writeProject(options: ProjectOptions): Promise<string[]> {
+  const files = await filesOf(options);
+  const there = files.filter(({ name }) => existsSync(path.join(options.folder, name)));
+  if (there.length > 0) {
+    const names = there.slice(0, 3).map(({ name }) => name);
+    const more = there.length > names.length ? ` and ${there.length - names.length} more` : '';
+    throw new SluiceError(
+      'usage',
+      `${names.join(', ')}${more} already there in ${options.folder}: nothing was written`,
+    );
+  }
+  const written: string[] = [];
+  try {
+    for (const folder of EMPTY) await mkdir(path.join(options.folder, folder), { recursive: true });
+    for (const { name, bytes, secret } of files) {
+      const file = path.join(options.folder, name);
+      await mkdir(path.dirname(file), { recursive: true });
+      await writeFile(file, bytes, { flag: 'wx', mode: secret ? 0o600 : 0o666 });
+      written.push(file);
+    }
+  } catch (cause) {
+    for (const file of written) await rm(file, { force: true });
+    const code = (cause as NodeJS.ErrnoException).code ?? 'unknown';
+    throw new SluiceError('output_unwritable', `${options.folder} cannot be written (${code})`, { cause });
+  }
+  return files.map(({ name }) => name);
+}
+
+async function filesOf({ certificate, models, modelIds, ...options }: ProjectOptions): Promise<ProjectFile[]> {
+  const templates = (await filesBelow(TEMPLATES)).filter((name) => !name.startsWith('monitoring/'));
+  const filled = templates.map(async (name) => {
+    const text = await readFile(path.join(TEMPLATES, name), 'utf8');
+    return { name: RENAMED[name] ?? name, bytes: name.startsWith('systemd/') ? filledUnit(text, options) : text };
+  });
+  const packages = modelIds.map(async (id) => {
+    const names = await filesBelow(path.join(models, id));
+    return Promise.all(
+      names.map(async (name) => ({ name: `models/${id}/${name}`, bytes: await readFile(path.join(models, id, name)) })),
+    );
+  });
+  const rules = RULES.map((name) => fileURLToPath(new URL(name, import.meta.url))).find((file) => existsSync(file))!;
+  return [
+    ...(await Promise.all(filled)),
+    ...(await Promise.all(packages)).flat(),
+    { name: 'monitoring/rules.yaml', bytes: await readFile(rules) },
+    { name: 'tls/server.crt', bytes: certificate.cert },
+    { name: 'tls/server.key', bytes: certificate.key, secret: true },
+  ];
+}
+
+async function filesBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)).replaceAll(path.sep, '/'))
+    .sort();
+}
+
+/** Words of a unit file are quoted, and `%` and `$` mean something in them (systemd.syntax(7), systemd.service(5)). */
+function filledUnit(
+  text: string,
+  { folder, program, user }: Pick<ProjectOptions, 'folder' | 'program' | 'user'>,
+): string {
+  const plain = (word: string) => word.replaceAll('%', '%%');
+  const inQuotes = (word: string) => plain(word).replace(/["\\]/g, '\\$&');
+  return text
+    .replaceAll(
+      /^(\w+)=@FOLDER@$/gm,
+      (_, key) => `${key}=${key === 'WorkingDirectory' ? plain(folder) : `"${inQuotes(folder)}"`}`,
+    )
+    .replaceAll('@FOLDER@', () => inQuotes(folder))
+    .replaceAll('@PROGRAM@', () => program.map((word) => `"${inQuotes(word).replaceAll('$', '$$$$')}"`).join(' '))
+    .replaceAll('@USER@', () => user);
+}
