@@ -37,6 +37,18 @@ async function prepare(): Promise<void> {
   if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();
 }
 
+/** The first process of a container gets no signal that it does not listen to: until a command does, one ends it. */
+function endOnSignal(signal: 'SIGINT' | 'SIGTERM', code: number): void {
+  process.on(signal, () => {
+    if (process.listenerCount(signal) === 1) process.exit(code);
+  });
+}
+
+if (process.pid === 1) {
+  endOnSignal('SIGINT', 130);
+  endOnSignal('SIGTERM', 143);
+}
+
 // Asked for by scripts that look after many machines: nothing else is loaded.
 if (process.argv.length === 3 && ['--version', '-V'].includes(process.argv[2]!)) {
   process.stdout.on('error', () => {}).write(`${VERSION}\n`);
