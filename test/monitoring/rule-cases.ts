@@ -46,6 +46,18 @@ const rare = (series: string, bearable: number): AlertCases => ({
   ],
 });
 
+/** Silent where an older version of that model answers, and of that model alone. */
+function notLoadable(): AlertCases {
+  const failures = `sluice_model_load_failures_total{${P},model="credit",code="model_invalid"}`;
+  const stale = (model: string) => ({ [`sluice_model_stale{${P},reference="${model}@champion"}`]: '0x20 1x40' });
+  const grows = { ...UP, [failures]: '0x20 0+1x40' };
+  const { fires, quiet } = rare(failures, 0);
+  return {
+    fires: [...fires, at('24m', { ...grows, ...stale('other') })],
+    quiet: [...quiet, at('24m', { ...grows, ...stale('credit') })],
+  };
+}
+
 const api = (status: number, route = '/api/v1/scoring/predict.json') =>
   `sluice_http_request_seconds_count{${P},route="${route}",status="${status}"}`;
 
@@ -128,7 +140,7 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   },
   SluiceDeadlineAtRisk: until('sluice_run_deadline_slack_seconds{pipeline="nightly"}', -60, [60]),
   SluiceModelStale: state(`sluice_model_stale{${P},reference="credit@champion"}`),
-  SluiceModelNotLoadable: rare(`sluice_model_load_failures_total{${P},model="credit",code="model_invalid"}`, 0),
+  SluiceModelNotLoadable: notLoadable(),
   SluiceRejectsAboveNormal: {
     fires: [
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+10x1470 14700+100x130' }),
@@ -219,6 +231,10 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   SluiceAuditFailed: {
     fires: [at('5m', { [`sluice_audit_failed{${P}}`]: '0 1x20' })],
     quiet: [at('5m', { [`sluice_audit_failed{${P}}`]: '0x20' })],
+  },
+  SluiceJobTableUnreachable: {
+    fires: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0x20' })],
+    quiet: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0 1x20' })],
   },
   SluiceCertificateExpiring: until(CERTIFICATE, 7 * DAY, [30 * DAY]),
   SluiceCertificateExpiresSoon: {

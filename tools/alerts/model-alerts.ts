@@ -11,20 +11,24 @@ const SOME_INEXACT = 0.01;
 const bySeries = `${SCOPE}, model, column`;
 const shareOf = (bin: string) => `sum by (${bySeries}) (sluice:column_bin:ratio_rate1h{bin="${bin}"})`;
 
+/** By the name of the model, as other metrics have it. */
+const STALE = `max by (${[SCOPE, ...INSTANCE].join(', ')}, model, reference) (label_replace(sluice_model_stale, "model", "$1", "reference", "([^:@]+).*"))`;
+
 export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceModelStale',
     severity: 'page',
     for: '5m',
-    expr: () =>
-      `max by (${[SCOPE, ...INSTANCE].join(', ')}, model, reference) (label_replace(sluice_model_stale, "model", "$1", "reference", "([^:@]+).*")) == 1`,
+    expr: () => `${STALE} == 1`,
     summary:
       '{{ $labels.reference }} answers with another version than the registry has now: a newer one does not load, or its files were changed',
   },
   {
     name: 'SluiceModelNotLoadable',
     severity: 'page',
-    expr: (t) => `${grown('sluice_model_load_failures_total', [...INSTANCE, 'model', 'code'], t)} > 0`,
+    // What an older version answers still is stale, which is told when it lasts.
+    expr: (t) =>
+      `(${grown('sluice_model_load_failures_total', [...INSTANCE, 'model', 'code'], t)} > 0) unless on (${[SCOPE, ...INSTANCE].join(', ')}, model) (${STALE} == 1)`,
     summary: 'a version of {{ $labels.model }} cannot be loaded ({{ $labels.code }})',
   },
   {

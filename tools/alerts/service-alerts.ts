@@ -110,6 +110,13 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     summary: 'the audit log of {{ $labels.instance }} cannot be written',
   },
   {
+    name: 'SluiceJobTableUnreachable',
+    severity: 'page',
+    for: '2m',
+    expr: () => `min ${byScopeAnd(...INSTANCE)} (sluice_job_table_up) == 0`,
+    summary: '{{ $labels.instance }} cannot reach the table of jobs: none is taken, told or run',
+  },
+  {
     name: 'SluiceCertificateExpiring',
     severity: 'ticket',
     expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 14),
