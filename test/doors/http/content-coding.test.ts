@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import https from 'node:https';
 import { promisify } from 'node:util';
 import { createGunzip, createZstdDecompress, gunzipSync, zstdDecompressSync } from 'node:zlib';
-import { columnFromArray, tableFromColumns, tableToIPC } from '@uwdata/flechette';
+import { columnFromArray, tableFromColumns, tableFromIPC, tableToIPC } from '@uwdata/flechette';
 import { expect, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { agreedCoding, type ContentCoding, ContentEncoder } from '../../../src/doors/http/wire/content-coding.ts';
@@ -37,6 +37,8 @@ const arrowOf = (rows: number): Uint8Array => {
   );
   return Buffer.from(tableToIPC(tableFromColumns(columns), { format: 'stream' })!);
 };
+const rowsOf = (arrow: Uint8Array): string =>
+  JSON.stringify(tableFromIPC(new Uint8Array(arrow)).toArray(), (_, v) => (typeof v === 'bigint' ? String(v) : v));
 const decoded = ({ headers, bytes }: Reply): Buffer => {
   const coding = headers['content-encoding'];
   return coding === 'gzip' ? gunzipSync(bytes) : coding === 'zstd' ? zstdDecompressSync(bytes) : bytes;
@@ -95,7 +97,9 @@ test('each format, with and without reasons, short and streamed, is the plain an
           });
           const what = `${path} ${format} ${rows} ${coding} ${query}`;
           expect([answer.status, answer.headers['content-encoding'], what]).toEqual([200, coding, what]);
-          expect(decoded(answer).equals(plain.bytes), what).toBe(true);
+          // Where record batches of Arrow end is a matter of time.
+          if (format === 'arrow') expect(rowsOf(decoded(answer)), what).toBe(rowsOf(plain.bytes));
+          else expect(decoded(answer).equals(plain.bytes), what).toBe(true);
           expect(answer.bytes.length).toBeLessThan(plain.bytes.length);
           const digest = answer.headers['content-digest'];
           const sent = `sha-256=:${createHash('sha256').update(answer.bytes).digest('base64')}:`;
