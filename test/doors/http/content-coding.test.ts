@@ -205,14 +205,17 @@ test.each(['gzip', 'zstd'] as const)('%s: predictions arrive while the client st
   expect((await s.call('POST', predictUrl('ndjson'), { body: row })).status).toBe(200);
 }); // biome-ignore format: a long name
 
-test('a client that reads slowly gets all of it', async () => {
+test('a client that reads slowly gets all of it, and the digest of what was sent behind it', async () => {
   const s = await startService(ON);
   const body = bodies(12_000).ndjson;
   const url = predictUrl('ndjson', '&passthrough=*');
   const plain = await s.call('POST', url, { body });
   const request = https.request({
     ...{ host: '127.0.0.1', port: s.port, method: 'POST', path: url, rejectUnauthorized: false, agent: false },
-    headers: { authorization: `API-Key ${s.token}`, 'accept-encoding': 'gzip' },
+    headers: {
+      ...{ authorization: `API-Key ${s.token}`, 'accept-encoding': 'gzip' },
+      ...{ 'want-content-digest': 'sha-256=1', te: 'trailers' },
+    },
   });
   request.end(body);
   const [answer] = (await once(request, 'response')) as [import('node:http').IncomingMessage];
@@ -221,7 +224,10 @@ test('a client that reads slowly gets all of it', async () => {
     chunks.push(chunk as Buffer);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  expect(gunzipSync(Buffer.concat(chunks)).equals(plain.bytes)).toBe(true);
+  const sent = Buffer.concat(chunks);
+  expect(gunzipSync(sent).equals(plain.bytes)).toBe(true);
+  const digest = `sha-256=:${createHash('sha256').update(sent).digest('base64')}:`;
+  expect(answer.trailers['content-digest']).toBe(digest);
 });
 
 test('an encoder that is closed lets nobody wait', async () => {
