@@ -172,6 +172,17 @@ export const ServerConfigSchema = Type.Object(
       },
       'calls from pages of other origins',
     ),
+    compression: section(
+      {
+        level: Type.Integer({
+          minimum: 0,
+          maximum: 9,
+          default: 0,
+          description: 'answers are compressed for clients that take zstd or gzip: 0 not at all, 1 fastest, 9 smallest',
+        }),
+      },
+      'compressed answers; see docs/serve.md',
+    ),
     audit: Type.Optional(
       Type.Object(
         {

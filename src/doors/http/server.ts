@@ -113,9 +113,9 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   const jobs = await openJobs(services, pipelines);
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
-  addModelRoutes(app, host, services.account.drift);
+  addModelRoutes(app, host, services.account.drift, config.compression.level);
   addModelWrites(app, config, host.registry);
-  addJobRoutes(app, jobs);
+  addJobRoutes(app, jobs, config.compression.level);
   addUploadPipelines(app, { services, jobs, pipelines, ready });
   const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable });

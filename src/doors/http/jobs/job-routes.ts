@@ -1,9 +1,10 @@
 // What the owner of a job can ask for over HTTP: its state, its result in ranges, its end.
-import { Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
 import { CONTENT_TYPES } from '../routes/predict.ts';
+import { agreedCoding, compressor, varyWith } from '../wire/content-coding.ts';
 import type { ByteSpan } from './job-files.ts';
 import type { JobManager } from './job-manager.ts';
 import type { Job } from './job-store.ts';
@@ -40,7 +41,8 @@ export function describeJob(job: Job) {
 
 type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 
-export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
+/** `level` of compression, 0 for none. */
+export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: number): void {
   const config = { scope: 'jobs' as const };
   const of = async (request: JobRequest): Promise<Job> => {
     const job = await jobs.find(request.params.id, request.identity!.name);
@@ -72,25 +74,37 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager): void {
     if (job.state !== 'done') throw new SluiceError('job_not_finished', `the job is ${job.state}`);
     if (job.packageSha256 !== null) reply.header('sluice-package-sha256', job.packageSha256);
     reply.type(CONTENT_TYPES[job.format]);
-    return sendResult(request, reply, job, (span) => jobs.readResult(job, span));
+    return sendResult(request, reply, { ...job, level }, (span) => jobs.readResult(job, span));
   });
 }
 
-/** A result with byte ranges (RFC 9110): one range a request. */
+/**
+ * A result with byte ranges (RFC 9110): one range a request. Ranges are those of the plain result; a whole one may be encoded and has an entity
+ * tag of its own then, so that nobody goes on in the one with bytes of the other.
+ */
 async function sendResult(
   request: FastifyRequest,
   reply: FastifyReply,
-  { id, resultBytes: size }: Job,
+  { id, resultBytes: size, level }: Job & { level: number },
   read: (span: ByteSpan | null) => Promise<Readable>,
 ) {
   const etag = `"${id}"`;
   reply.header('accept-ranges', 'bytes').header('etag', etag);
+  if (level > 0) reply.header('vary', varyWith(reply.getHeader('vary')));
   const { range, 'if-range': ifRange } = request.headers;
   const asked = range === undefined || (ifRange !== undefined && ifRange !== etag) ? null : parseRange(range, size);
   if (asked === 'unsatisfiable') return reply.code(416).header('content-range', `bytes */${size}`).send();
   // An object of no bytes has no range, and need not be asked for.
   const bytes = size === 0 ? Readable.from([]) : await read(asked);
-  if (!asked) return reply.header('content-length', size).send(bytes);
+  if (!asked) {
+    const agreed = agreedCoding(request.headers['accept-encoding'], level);
+    if (!agreed || size < agreed.leastBytes) return reply.header('content-length', size).send(bytes);
+    reply.header('content-encoding', agreed.coding).header('etag', `"${id}-${agreed.coding}"`);
+    // Nobody reads what the answer to HEAD would be.
+    if (request.method === 'HEAD') return reply.send(bytes);
+    // What ends badly destroys the other, and the connection: fastify tells.
+    return reply.send(pipeline(bytes, compressor(agreed), () => {}));
+  }
   const { start, end } = asked;
   return reply
     .code(206)

@@ -14,6 +14,7 @@ const PARAMETERS = [
   headerParameter('Prefer', 'respond-async makes a job'),
   headerParameter(IDEMPOTENCY_KEY, 'with respond-async: the same key with the same body gives the same job again'),
   headerParameter('Content-Digest', 'sha-256=:base64: of the body as it is sent; checked (RFC 9530)'),
+  headerParameter('Accept-Encoding', 'zstd or gzip: the answer is encoded, where the service is configured to'),
   headerParameter('Want-Content-Digest', 'sha-256=1 asks for the digest of the answer'),
 ];
 

@@ -7,19 +7,26 @@ import { describeModel } from '../../../onboarding/describe.ts';
 import { permits } from '../access/identity.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import { DRIFT_QUERY } from '../openapi/drift-schemas.ts';
+import { sendJson } from '../wire/content-coding.ts';
 import { tellModel } from '../wire/request-log.ts';
 
-export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: DriftMonitor): void {
-  app.get('/api/v1/models', { config: { scope: 'models:read' } }, async (request) => ({
-    models: (await host.registry.list()).filter((m) => permits(request.identity!, 'models:read', m.id)),
-  }));
-  app.get<{ Params: { ref: string } }>('/api/v1/models/:ref', { config: { scope: 'models:read' } }, async (request) => {
-    assertMayUse(request, request.params.ref);
-    const model = await host.registry.resolve(request.params.ref);
-    tellModel(request, model);
-    const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
-    return describeModel(model, entry);
+/** `level` of compression, 0 for none. */
+export function addModelRoutes(app: FastifyInstance, host: ModelHost, drift: DriftMonitor, level: number): void {
+  app.get('/api/v1/models', { config: { scope: 'models:read' } }, async (request, reply) => {
+    const models = (await host.registry.list()).filter((m) => permits(request.identity!, 'models:read', m.id));
+    return sendJson(request, reply, level, { models });
   });
+  app.get<{ Params: { ref: string } }>(
+    '/api/v1/models/:ref',
+    { config: { scope: 'models:read' } },
+    async (request, reply) => {
+      assertMayUse(request, request.params.ref);
+      const model = await host.registry.resolve(request.params.ref);
+      tellModel(request, model);
+      const entry = (await host.registry.list()).find((m) => m.id === parseReference(request.params.ref).id);
+      return sendJson(request, reply, level, describeModel(model, entry));
+    },
+  );
   app.get<{ Params: { ref: string }; Querystring: { window: DriftSpan } }>(
     '/api/v1/models/:ref/drift',
     { config: { scope: 'models:read' }, schema: { querystring: DRIFT_QUERY } },

@@ -19,6 +19,7 @@ import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce, type Scoring } from '../../../runs/run-once.ts';
 import type { Admission, Admitted } from '../wire/admission.ts';
 import { Answer, type AnswerOptions, HOLD_ROWS } from '../wire/answer.ts';
+import { agreedCoding, varyWith } from '../wire/content-coding.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
 import { type BodyOptions, openBody, type RequestBody } from '../wire/request-body.ts';
@@ -306,9 +307,11 @@ async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scorin
 
 /** How the answer of a request is held and sent. */
 function answerOptions({ config, metrics }: PredictServices, { request, reply, ...asking }: Asking): AnswerOptions {
+  const { level } = config.compression;
   return {
     headers: {
       ...(reply.getHeaders() as Record<string, string>),
+      ...(level > 0 ? { vary: varyWith(reply.getHeader('vary')) } : {}),
       'content-type': CONTENT_TYPES[asking.format],
       'sluice-model': asking.hosted.model.ref,
       'sluice-package-sha256': asking.hosted.model.sha256,
@@ -320,6 +323,7 @@ function answerOptions({ config, metrics }: PredictServices, { request, reply, .
     bodyEnded: asking.body.ended,
     whole: mustBeWhole(request.raw, config),
     digest: AnswerDigest.wantedBy(request.headers),
+    encoding: agreedCoding(request.headers['accept-encoding'], level),
     trailers: takesTrailers(request.raw),
     whileIdle: asking.place.idle,
     onSpill: (n) => metrics.spilled.inc(n),

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { clientTimer } from './client-timer.ts';
+import { type Agreed, ContentEncoder } from './content-coding.ts';
 import type { AnswerDigest } from './content-digest.ts';
 import { SpillFile, type SpillOptions } from './spill-file.ts';
 
@@ -16,6 +17,8 @@ export interface AnswerOptions extends SpillOptions {
   whole: boolean;
   /** Sent as a header where the answer is complete before its head goes out, else behind it if the client takes that. */
   digest?: AnswerDigest | null;
+  /** How it is encoded, unless it is too short. Limits of the hold are those of plain bytes, the digest is that of encoded ones. */
+  encoding?: Agreed | null;
   trailers?: boolean;
   /** Wraps waits for a client that reads slowly, once nothing else goes on. */
   whileIdle?: (wait: () => Promise<void>) => Promise<void>;
@@ -39,6 +42,7 @@ export class Answer {
   #held: Buffer[] | null = [];
   #heldBytes = 0;
   #file: SpillFile | null = null;
+  #encoder: ContentEncoder | null = null;
   #copying: Promise<void> | null = null;
   #appending: Promise<void> | null = null;
   #failure: unknown = null;
@@ -56,13 +60,12 @@ export class Answer {
 
   /** Takes bytes in order; they may be reused once it resolves. @throws SluiceError client_gone | limit_exceeded */
   async write(bytes: Uint8Array): Promise<void> {
-    this.#options.digest?.update(bytes);
     if (!this.#held) {
-      await this.#send(bytes);
+      await this.#send(await this.#encoded(bytes));
       return;
     }
     if (this.#file) {
-      await this.#file.append(bytes);
+      await this.#file.append(await this.#encoded(bytes));
       return;
     }
     this.#held.push(Buffer.from(bytes));
@@ -77,15 +80,18 @@ export class Answer {
     const held = this.#held;
     if (!held || this.#options.whole) return;
     this.#held = null;
-    const { headers, digest, trailers } = this.#options;
+    const { digest, trailers } = this.#options;
+    this.#encode();
+    const headers = this.#headers();
     this.#res.writeHead(200, digest && trailers ? { ...headers, trailer: 'content-digest' } : headers);
-    for (const bytes of held) await this.#send(bytes);
+    for (const bytes of held) await this.#send(await this.#encoded(bytes));
   }
 
   /** Completes the answer, after whatever is still in the file. */
   async end(): Promise<void> {
     const { digest, trailers, onWritten } = this.#options;
     if (!this.#held) {
+      if (this.#encoder) await this.#send(await this.#lastBytes());
       await this.#copying;
       if (this.#failure) throw this.#failure;
       if (digest && trailers) this.#res.addTrailers({ 'content-digest': digest.value() });
@@ -93,13 +99,14 @@ export class Answer {
       return;
     }
     // The whole answer is known, so its length can be sent.
-    const body = Buffer.concat(this.#held);
     const file = this.#file;
+    if (!file && this.#heldBytes >= (this.#options.encoding?.leastBytes ?? 0)) this.#encode();
+    const body = Buffer.concat([await this.#encoded(Buffer.concat(this.#held)), await this.#lastBytes()]);
     const length = body.length + (file?.waiting ?? 0);
     this.#held = null;
     onWritten?.(length);
     this.#res.writeHead(200, {
-      ...this.#options.headers,
+      ...this.#headers(),
       'content-length': String(length),
       ...(digest ? { 'content-digest': digest.value() } : {}),
     });
@@ -113,6 +120,7 @@ export class Answer {
   /** Gives up an answer whose head is not out: something else is sent instead. */
   async discard(): Promise<void> {
     if (this.started) return;
+    this.#encoder?.close();
     const file = this.#file;
     this.#file = null;
     await file?.close();
@@ -121,12 +129,42 @@ export class Answer {
   /** Cuts the connection, so that an incomplete answer cannot be mistaken for a complete one. */
   destroy(): void {
     this.#failure ??= new SluiceError('client_gone', 'the answer was cut');
+    this.#encoder?.close();
     this.#res.destroy();
   }
 
   async #spool(): Promise<void> {
     this.#file = await SpillFile.open(this.#options);
-    for (const bytes of this.#held!.splice(0)) await this.#file.append(bytes);
+    this.#encode();
+    for (const bytes of this.#held!.splice(0)) await this.#file.append(await this.#encoded(bytes));
+  }
+
+  /** From here on bytes are encoded, if that is agreed. */
+  #encode(): void {
+    const { encoding } = this.#options;
+    if (encoding) this.#encoder = new ContentEncoder(encoding);
+  }
+
+  #headers(): Record<string, string> {
+    const { headers, encoding } = this.#options;
+    return this.#encoder ? { ...headers, 'content-encoding': encoding!.coding } : headers;
+  }
+
+  /** Bytes as they are sent. */
+  async #encoded(bytes: Uint8Array): Promise<Uint8Array> {
+    const encoded = this.#encoder && bytes.length > 0 ? await this.#encoder.push(bytes) : bytes;
+    this.#options.digest?.update(encoded);
+    return encoded;
+  }
+
+  /** What marks the end of an encoded answer. */
+  async #lastBytes(): Promise<Uint8Array> {
+    const encoder = this.#encoder;
+    if (!encoder) return Buffer.alloc(0);
+    const bytes = await encoder.finish();
+    encoder.close();
+    this.#options.digest?.update(bytes);
+    return bytes;
   }
 
   async #send(bytes: Uint8Array): Promise<void> {
