@@ -1,13 +1,15 @@
 // k8s/ as kustomize renders it: schemas of Kubernetes and of the operators, Pod Security, and configurations that Sluice takes.
 import { execFile } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
 import { ScaledObject } from '@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject';
 import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
 import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
 import { expect } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch } from '../support/cli.ts';
 import { APPLIED, rendered, renderedText } from '../support/kustomize.ts';
 import { type Document, EXTERNAL, policyFindings, templateOf } from '../support/pod-policy.ts';
@@ -102,4 +104,36 @@ testNeeding([], 'sluice lint passes on every pipeline of k8s/', async () => {
     const env = { ...process.env, SLUICE_KAFKA_BROKERS: 'kafka:9092' };
     await run(process.execPath, ['src/main.ts', 'lint', file, '--registry', 'src/bundled'], { env });
   }
+});
+
+testNeeding([], 'the nightly run as it is started there: rejected rows are listed, and are no failure', async () => {
+  const folder = scratch();
+  for (const name of ['incoming', 'scored']) mkdirSync(path.join(folder, name));
+  const text = Buffer.concat([...generatePortfolio({ rows: 20, seed: 3, delimiter: ',', dirty: false })]).toString();
+  const [header, ...lines] = text.trimEnd().split('\n');
+  const rows = [...lines, lines[0]!.replaceAll(/[^,]+/g, 'x')].map((line, i) => `A${i},${line}`);
+  const csv = [`application_id,${header}`, ...rows, ''].join('\n');
+  writeFileSync(path.join(folder, 'incoming', 'a.csv.gz'), gzipSync(csv));
+  const job = parseAllDocuments(readFileSync('k8s/components/nightly/nightly.yaml', 'utf8'))[0]!.toJS();
+  const [container] = templateOf(job).spec.containers;
+  const pipeline = path.join(folder, 'nightly.yaml');
+  const settings = maps.find((m) => m.name === 'nightly.yaml')!.text;
+  writeFileSync(pipeline, settings.replaceAll('/portfolio/', `${folder}/`).replace('@champion', ''));
+  const args = (container.args as string[]).map(
+    (a) =>
+      ({
+        '/etc/sluice/nightly.yaml': pipeline,
+        '--registry=s3://sluice-models/production': '--registry=src/bundled',
+        '--metrics-port=9464': '--metrics-port=0',
+        '--metrics-host=0.0.0.0': '--metrics-host=127.0.0.1',
+      })[a] ?? a,
+  );
+  const said = Object.fromEntries(container.env.map((e: { name: string; value: string }) => [e.name, e.value]));
+  const env = { ...process.env, ...said, SLUICE_REGISTRY_OPTIONS__CACHE_FOLDER: path.join(folder, 'cache') };
+  await run(process.execPath, ['src/main.ts', ...args], { env });
+  expect(readdirSync(path.join(folder, 'scored'))).toContain('a.rejected.csv');
+  expect(readdirSync(path.join(folder, 'scored'))).toContain('a.csv.gz');
+  await expect(
+    run(process.execPath, ['src/main.ts', ...args, '--restart'], { env: { ...env, SLUICE_EXIT_REJECTED: '' } }),
+  ).rejects.toMatchObject({ code: 3 });
 });
