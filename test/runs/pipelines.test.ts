@@ -6,7 +6,6 @@ import { gzipSync, zstdDecompressSync } from 'node:zlib';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { parquetWriteFile } from 'hyparquet-writer';
 import { describe, expect, test } from 'vitest';
-import { parse, parseAllDocuments } from 'yaml';
 import { parsePipeline } from '../../src/config/pipeline-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
@@ -303,18 +302,4 @@ test('metrics and health over plain HTTP', async () => {
   } finally {
     await server.close();
   }
-});
-
-test('the Kubernetes files are YAML, and the configurations in them are ones that Sluice takes', async () => {
-  const files = readdirSync('k8s').filter((f) => f.endsWith('.yaml'));
-  const documents = files.flatMap((f) =>
-    parseAllDocuments(readFileSync(path.join('k8s', f), 'utf8')).map((d) => d.toJS()),
-  );
-  expect(documents.map((d) => d.kind)).toEqual(
-    expect.arrayContaining(['ConfigMap', 'Deployment', 'Service', 'CronJob', 'PodDisruptionBudget']),
-  );
-  const config = documents.find((d) => d.kind === 'ConfigMap')!.data as Record<string, string>;
-  for (const name of ['loan-applications.yaml', 'nightly.yaml'])
-    expect(await parsePipeline(name, config[name]!)).toMatchObject({ ok: true });
-  expect(parse(config['sluice.yaml']!)).toMatchObject({ listen: { port: 8443 } });
 });

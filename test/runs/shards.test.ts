@@ -509,22 +509,22 @@ describe('merge writes nothing but what is proved', () => {
     });
   });
 
-  campaignTest('the jobs of k8s/shards.yaml do what one run does, shard by $JOB_COMPLETION_INDEX', async () => {
+  campaignTest('the jobs of k8s/shards do what one run does, shard by $JOB_COMPLETION_INDEX', async () => {
     const folder = scratch();
-    for (const name of ['in', 'out']) mkdirSync(path.join(folder, name));
+    for (const name of ['in', 'parts', 'out']) mkdirSync(path.join(folder, name));
     writeFileSync(path.join(folder, 'in', 'a.csv'), portfolio(40, 3, 2, false));
-    const jobs = parseAllDocuments(readFileSync('k8s/shards.yaml', 'utf8')).map((d) => d.toJS());
+    const jobs = parseAllDocuments(readFileSync('k8s/shards/shards.yaml', 'utf8')).map((d) => d.toJS());
     expect(jobs.map((job) => [job.kind, job.metadata.labels.step, job.spec.completionMode])).toEqual([
       ['Job', 'plan', undefined],
       ['Job', 'shards', 'Indexed'],
       ['Job', 'merge', undefined],
     ]);
-    expect(jobs[0].spec.template.spec.containers[0].command[2]).toContain(`--shards ${jobs[1].spec.completions} `);
-    const env = { SLUICE_REGISTRY: path.resolve('src/bundled') };
+    expect(jobs[0].spec.template.spec.containers[0].args).toContain(`--shards=${jobs[1].spec.completions}`);
+    const env = { SLUICE_REGISTRY: path.resolve('src/bundled'), SLUICE_EXIT_REJECTED: '0' };
     for (const job of jobs) {
-      const shell = job.spec.template.spec.containers[0].command[2].replaceAll('/portfolio/', `${folder}/`).replace('node dist/main.js', `"${process.execPath}" "${MAIN}"`).replace('--shards 16', '--shards 2'); // biome-ignore format: one line
+      const args = (job.spec.template.spec.containers[0].args as string[]).map((a) => a.replace('/portfolio/', `${folder}/`).replace('--shards=16', '--shards=2')); // biome-ignore format: one line
       for (const index of job.spec.completionMode ? ['0', '1'] : [undefined]) {
-        execFileSync('sh', ['-c', shell], { env: { ...process.env, ...env, ...(index ? { JOB_COMPLETION_INDEX: index } : {}) }, stdio: 'ignore' }); // biome-ignore format: one line
+        execFileSync(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env, ...(index ? { JOB_COMPLETION_INDEX: index } : {}) }, stdio: 'ignore' }); // biome-ignore format: one line
       }
     }
     await score(path.join(folder, 'in/a.csv'), { ...flags, output: path.join(folder, 'one.csv') });

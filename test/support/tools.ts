@@ -96,6 +96,10 @@ const TOOLS = {
     install: 'go install github.com/versity/versitygw/cmd/versitygw@v1.8.0',
     found: () => starts(goProgram('versitygw'), '--version'),
   },
+  kustomize: {
+    install: 'go install sigs.k8s.io/kustomize/kustomize/v5@v5.7.1',
+    found: () => starts(goProgram('kustomize'), 'version'),
+  },
   Maven: { install: 'apt-get install maven', found: () => starts('mvn', '-version') },
 } as const satisfies Record<string, Tool>;
 

@@ -7,8 +7,8 @@ export const EXIT = {
   failed: 1,
   /** The command line, a pipeline or a configuration is wrong: nothing was begun. */
   usage: 2,
-  /** Done, but rows were rejected; their list is named. */
-  rejected: 3,
+  /** Done, but rows were rejected; their list is named. 0 where SLUICE_EXIT_REJECTED=0 says that it is a success, as a Job has to. */
+  rejected: process.env.SLUICE_EXIT_REJECTED === '0' ? 0 : 3,
   /** Stopped by the gate, and nothing is published. */
   gate: 4,
 } as const;

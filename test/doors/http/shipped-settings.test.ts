@@ -1,6 +1,9 @@
 // The settings of k8s/ as they are, but for where the pod is: a service with them answers, spools and registers.
+import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import path from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { expect, onTestFinished } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../../src/config/load-config.ts';
@@ -11,7 +14,7 @@ import { serve } from '../../../src/doors/http/service.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import { scratch } from '../../support/cli.ts';
-import { call, predictUrl } from '../../support/service.ts';
+import { call, openUpload, predictUrl } from '../../support/service.ts';
 import { checkTest } from '../../support/tiers.ts';
 
 const BUNDLED = path.resolve('src/bundled/credit-default/1');
@@ -20,11 +23,11 @@ interface Pod {
   containers: { volumeMounts: { mountPath: string }[]; securityContext: { readOnlyRootFilesystem: boolean } }[];
 }
 
-checkTest('the service of k8s/ begins with empty volumes, answers clients of HTTP/1.0 whole and takes a model', async () => {
+checkTest('the service of k8s/ begins with empty volumes, answers uploads while they arrive and clients of HTTP/1.0 whole, and takes a model', async () => {
   const root = scratch();
-  const { data } = parse(readFileSync('k8s/config.yaml', 'utf8')) as { data: Record<string, string> };
+  const { data } = parse(readFileSync('k8s/base/config.yaml', 'utf8')) as { data: Record<string, string> };
   // The volumes are there and empty; everything else of the file system is read-only.
-  const deployment = parseAllDocuments(readFileSync('k8s/serve.yaml', 'utf8'))[0]!.toJS();
+  const deployment = parseAllDocuments(readFileSync('k8s/base/serve.yaml', 'utf8'))[0]!.toJS();
   const { containers } = deployment.spec.template.spec as Pod;
   expect(containers[0]!.securityContext.readOnlyRootFilesystem).toBe(true);
   const mounts = containers[0]!.volumeMounts.map((m) => m.mountPath).filter((m) => !m.endsWith('.yaml'));
@@ -58,6 +61,21 @@ checkTest('the service of k8s/ begins with empty volumes, answers clients of HTT
   const body = Buffer.concat([...generatePortfolio({ rows: 60_000, seed: 5, delimiter: '\t', dirty: false })]);
   const answer = await call(port, token, 'POST', predictUrl('csv'), { body, headers: { via: '1.0 proxy' } });
   expect([answer.status, answer.text.trimEnd().split('\n').length]).toEqual([200, 60_001]);
+
+  expect((await call(port, token, 'GET', '/readyz')).status).toBe(200);
+  const lines = body.toString().trimEnd().split('\n');
+  const upload = openUpload(port, { authorization: token });
+  upload.write(`${lines.slice(0, 40_001).join('\n')}\n`);
+  const [early] = (await once(upload, 'response')) as [IncomingMessage];
+  let got = '';
+  early.setEncoding('utf8').on('data', (text) => {
+    got += text;
+  });
+  // Predictions of the first part are there before the second is sent.
+  while (!got.includes('\n20000\t')) await setTimeout(10);
+  upload.end(lines.slice(40_001).join('\n'));
+  await once(early, 'end');
+  expect(got.trimEnd().split('\n')).toHaveLength(60_001);
 
   const names = ['model.yaml', 'model.onnx', 'background.csv', 'selftest.csv', 'selftest-expected.csv'];
   const parts = names.flatMap((name) => {
