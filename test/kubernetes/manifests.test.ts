@@ -9,6 +9,8 @@ import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.co
 import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
 import { expect } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { loadConfig } from '../../src/config/load-config.ts';
+import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch } from '../support/cli.ts';
 import { APPLIED, rendered, renderedText } from '../support/kustomize.ts';
@@ -90,6 +92,17 @@ const maps = (readdirSync('k8s', { recursive: true }) as string[])
   .filter((f) => f.endsWith('config.yaml'))
   .flatMap((f) => parseAllDocuments(readFileSync(path.join('k8s', f), 'utf8')).map((d) => d.toJS()))
   .flatMap((d) => Object.entries(d.data as Record<string, string>).map(([name, text]) => ({ name, text })));
+
+testNeeding([], 'the jobs of replicas are shared by what the component says', async () => {
+  const [said] = parseAllDocuments(readFileSync('k8s/components/replicas/serve.yaml', 'utf8')).map((d) => d.toJS());
+  const [{ env }] = templateOf(said).spec.containers as [{ env: { name: string; value?: string }[] }];
+  const file = path.join(scratch(), 'sluice.yaml');
+  writeFileSync(file, maps.find((m) => m.name === 'sluice.yaml')!.text);
+  const given = Object.fromEntries(env.map(({ name, value }) => [name, value ?? 'postgresql://db/sluice']));
+  const { jobs } = await loadConfig(ServerConfigSchema, { file, env: given });
+  expect(jobs.shared).toMatchObject({ database: { url_env: 'SLUICE_DATABASE' }, files: 's3://sluice-jobs/production' });
+  expect(Object.keys(given)).toContain(jobs.shared!.database.url_env);
+});
 
 testNeeding([], 'sluice lint passes on every pipeline of k8s/', async () => {
   const pipelines = maps.filter((m) => m.name !== 'sluice.yaml');

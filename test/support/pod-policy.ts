@@ -8,6 +8,7 @@ export const EXTERNAL: readonly string[] = [
   'Secret/sluice-tls',
   'Secret/sluice-keys',
   'Secret/sluice-registry',
+  'Secret/sluice-database',
   'Secret/sluice-kafka',
   'Secret/sluice-metrics-key',
   'Secret/sluice-ingress-tls',
