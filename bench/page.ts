@@ -268,7 +268,7 @@ ${measured(p.machine, [p.load])}`;
 const HOW = `## How it is measured
 
 - **Data**: \`sluice generate --clean\`, seed 7: missing values in nine columns, no unseen category, so that the peers may read categories the
-  fastest way they know (Enum, Categorical). Models are trained on 200,000 other rows (seed 11) rounded to float32, and registered with
+  fastest way they know (Enum, Categorical). Odd rows: the same with unseen categories, which they read as text. Models are trained on 200,000 other rows (seed 11) rounded to float32, and registered with
   \`sluice model add\`, which checks them against predictions of the libraries that trained them.
 - **Interleaved**: in each round all contenders run one after the other, each round in another order; medians over rounds. Files are in the
   page cache. A small process starts each contender and asks the system what it and its children took (\`wait4\`; without Python
@@ -327,8 +327,9 @@ two microseconds; with a model or an interpretation that takes ten, all of it is
 - Sluice checks every value, gives line, column and reason of what it cannot read, takes mixed line ends and a file beyond the memory, writes
   under a temporary name and flushes to the disk. The peers do none of it: an unknown category ends the run of polars and DuckDB, and is
   silently missing to pandas.
-- Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows at each start, up to 0.6 s; that is in its times. It matters in small
-  files and not in large ones.
+- Sluice compares its evaluator with ONNX Runtime on up to 10,240 rows when it first meets a model, up to 0.6 s, and keeps the verdict: of one
+  round, the first run has it in its times.
+- Trees that are compiled (lleaves, tl2cgen) are compiled before anything is measured.
 - The Python peers use ONNX Runtime with one thread a core; with several, its scores depend on the batch. Sluice gives the same bits always.
 - Peers print numbers their own way: pandas ten decimals, DuckDB floats as doubles, polars and Sluice the shortest float32.
 - Peak memory of a process is what the system saw resident, shared libraries and cached pages of mapped files included.`;
