@@ -1,31 +1,27 @@
-// An Arrow stream or file, as it comes from a file or a request, as what the engine reads.
+// Tables of columns as what the engine reads: lines, and the columns beside them.
 import type { ArrowOptions } from '../io/columns/arrow-table.ts';
+import type { ColumnLines } from '../io/columns/column-lines.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
+import { seenChunks } from '../io/source/seen-chunks.ts';
 
 /**
- * Reads the schema at once. `onRead`: bytes of text that were made of it; `near`: its bytes need not be waited for, so that lines can
- * be written to where they are wanted. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
+ * `onRead`: bytes of text that were made; `near`: the bytes of the table need not be waited for, so that lines can be written to where
+ * they are wanted.
+ */
+export function countedLines(lines: ColumnLines, near: boolean, onRead: (bytes: number) => void): Chunks {
+  const chunks: Chunks = near ? lines : { [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator]() };
+  return { columns: lines, ...seenChunks(chunks, ({ length }) => onRead(length)) };
+}
+
+/**
+ * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` and `onRead` as in `countedLines`.
+ * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
  */
 export async function arrowLines(
   chunks: AsyncIterable<Uint8Array>,
-  { onRead, near, ...options }: ArrowOptions & { onRead?: (bytes: number) => void; near?: boolean },
+  { onRead = () => {}, near = false, ...options }: ArrowOptions & { onRead?: (bytes: number) => void; near?: boolean },
 ): Promise<Chunks> {
   const { openArrow } = await import('../io/columns/arrow-table.ts');
   const { ColumnLines } = await import('../io/columns/column-lines.ts');
-  const lines = new ColumnLines(await openArrow(chunks, options));
-  const readInto = async (target: Uint8Array) => {
-    const n = await lines.readInto(target);
-    onRead?.(n);
-    return n;
-  };
-  return {
-    columns: lines,
-    ...(near ? { readInto } : {}),
-    async *[Symbol.asyncIterator]() {
-      for await (const chunk of lines) {
-        onRead?.(chunk.length);
-        yield chunk;
-      }
-    },
-  };
+  return countedLines(new ColumnLines(await openArrow(chunks, options)), near, onRead);
 }

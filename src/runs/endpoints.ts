@@ -23,7 +23,7 @@ import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject } from '../storage/objects.ts';
-import { arrowLines } from './arrow-lines.ts';
+import { arrowLines, countedLines } from './arrow-lines.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 import { slicedAccess } from './random-access.ts';
@@ -267,20 +267,11 @@ async function parquetOf(
       throw error;
     },
   );
-  const lines = new ColumnLines(table);
-  async function* chunks() {
-    for await (const chunk of lines) {
-      read.text += chunk.length;
-      yield chunk;
-    }
-  }
-  const readInto = async (target: Uint8Array) => {
-    const n = await lines.readInto(target);
-    read.text += n;
-    return n;
-  };
   // A read of an object has to be waited for.
-  return { chunks: { columns: lines, ...(near ? { readInto } : {}), [Symbol.asyncIterator]: chunks }, close };
+  const chunks = countedLines(new ColumnLines(table), near !== null, (bytes) => {
+    read.text += bytes;
+  });
+  return { chunks, close };
 }
 
 /** Whether nobody looks at a column of this name. */

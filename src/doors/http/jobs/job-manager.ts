@@ -20,7 +20,7 @@ import type { ByteSpan, JobFiles } from './job-files.ts';
 import { JobLog } from './job-log.ts';
 import { JobQuota } from './job-quota.ts';
 import { JobRunner } from './job-runner.ts';
-import type { Job, JobPage, JobStore, NewJob } from './job-store.ts';
+import { areUnavailable, type Job, type JobPage, type JobStore, type NewJob } from './job-store.ts';
 import type { UploadPipeline } from './score-job.ts';
 import { hashOf, spool } from './spool.ts';
 
@@ -201,7 +201,7 @@ export class JobManager {
       await store.drop(id);
     } catch (error) {
       // It stays reserved until its lease ends; a sweep takes the rest.
-      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+      if (!areUnavailable(error)) throw error;
     }
     if (store.leaseMs === null || (await this.#isUnknown(id))) await files.removeUpload(id);
   }
@@ -308,7 +308,7 @@ export class JobManager {
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
       // It was told when it went away; the next sweep finds what this one left.
-      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+      if (!areUnavailable(error)) throw error;
     }
   }
 }

@@ -9,7 +9,7 @@ import { systemFault } from '../wire/problem.ts';
 import type { JobFiles } from './job-files.ts';
 import type { JobLog, RunningJobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
-import type { ClaimedJob, HeldJob, Job, JobEnd, JobStore } from './job-store.ts';
+import { areUnavailable, type ClaimedJob, type HeldJob, type Job, type JobEnd, type JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
 
 const PROGRESS_MS = 500;
@@ -77,7 +77,7 @@ export class JobRunner {
         }
       } catch (error) {
         // The store has told of it, and of a shared table the next look tries again.
-        if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+        if (!areUnavailable(error)) throw error;
       } finally {
         this.#filling = false;
       }
@@ -163,7 +163,7 @@ export class JobRunner {
         }
       }
     } catch (error) {
-      if ((error as Partial<SluiceError>).code !== 'jobs_unavailable') throw error;
+      if (!areUnavailable(error)) throw error;
     } finally {
       this.#renewing = false;
     }
@@ -269,7 +269,7 @@ export class JobRunner {
         if (await say(store)) return;
         throw new SluiceError('job_lease_lost', 'the job is in a later epoch: another server runs it');
       } catch (error) {
-        const away = (error as Partial<SluiceError>).code === 'jobs_unavailable';
+        const away = areUnavailable(error);
         if (!away || this.#stopped || performance.now() > lease.until) throw error;
       }
       await sleep(SETTLE_PAUSE_MS);

@@ -1,4 +1,5 @@
 // The table of asynchronous jobs, whoever keeps it: one server in a folder of its own, or several in one database.
+import type { SluiceError } from '../../../core/errors.ts';
 import type { BodyFormat, PredictQuery } from '../routes/predict.ts';
 
 export const JOB_STATES = ['queued', 'running', 'done', 'failed', 'cancelled'] as const;
@@ -148,3 +149,6 @@ export const UNBEGUN = {
 } as const satisfies Partial<Job>;
 
 export const noJobs = (): Record<JobState, number> => ({ queued: 0, running: 0, done: 0, failed: 0, cancelled: 0 });
+
+/** Whether the table or the files of jobs could not be reached: it is told where it happens, and tried again by whoever needs it. */
+export const areUnavailable = (error: unknown): boolean => (error as Partial<SluiceError>).code === 'jobs_unavailable';
