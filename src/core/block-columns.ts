@@ -1,4 +1,4 @@
-// The columns of a block beside the bytes of its records: values and dictionary codes that need not be read from text again.
+// The columns of a block whose records are rows of a table: values and dictionary codes instead of text.
 
 /** Tokens of JSON that codes stand for, one behind the other; the last one is `null`. */
 export interface WordList {
@@ -9,14 +9,16 @@ export interface WordList {
   readonly ends: Int32Array;
 }
 
-/**
- * The cells of one column in a run of rows. numbers: NaN is null. coded: the code of a word. tokens: first byte and one past the
- * last byte of a token of JSON, counted from the first byte of its record.
- */
+/** The cells of one column in a run of rows. numbers: NaN is null. coded: the code of a word. tokens: of JSON, one behind the other. */
 export type CellRun =
   | { readonly kind: 'numbers'; readonly values: Float64Array }
   | { readonly kind: 'coded'; readonly codes: Int32Array; readonly words: WordList }
-  | { readonly kind: 'tokens'; readonly places: Int32Array };
+  | {
+      readonly kind: 'tokens';
+      readonly bytes: Uint8Array;
+      /** One past the last byte of each token. */
+      readonly ends: Int32Array;
+    };
 
 /** Rows whose cells are held in the same way. */
 export interface ColumnRun {
@@ -25,13 +27,10 @@ export interface ColumnRun {
   readonly cells: readonly CellRun[];
 }
 
-/**
- * What the records of a block say, a second time: whoever has no use for it reads the records. Few objects, because each one costs
- * a message to a worker more than its bytes do: `runsOf` makes the runs of them.
- */
+/** Few objects, because each one costs a message to a worker more than its bytes do: `runsOf` makes the runs of them. */
 export interface BlockColumns {
   readonly names: readonly string[];
-  /** Per run: rows, and per column its kind, where its cells begin in `memory`, and which word list they are coded by. */
+  /** Per run: rows, and per column its kind, where its cells begin in `memory`, and which word list they are coded by or how many bytes of tokens follow them. */
   readonly shape: Int32Array;
   readonly memory: SharedArrayBuffer;
   /** All word lists, in shared memory. */
@@ -53,7 +52,16 @@ const PER_LIST = 5;
 
 const aligned = (bytes: number): number => (bytes + 7) & ~7;
 
-/** Runs in memory that was given for them, of at least 8 bytes a cell. */
+const bytesOfCells = (cell: CellRun): number => {
+  if (cell.kind === 'numbers') return cell.values.byteLength;
+  return cell.kind === 'coded' ? aligned(cell.codes.byteLength) : aligned(cell.ends.byteLength) + aligned(cell.bytes.length);
+};
+
+/** Bytes that runs take in the memory of a block. */
+export const bytesOfRuns = (runs: readonly ColumnRun[]): number =>
+  runs.reduce((sum, { cells }) => cells.reduce((bytes, cell) => bytes + bytesOfCells(cell), sum), 0);
+
+/** Runs in memory that was given for them: `bytesOfRuns`. */
 export function blockColumns(
   names: readonly string[],
   runs: readonly ColumnRun[],
@@ -64,10 +72,11 @@ export function blockColumns(
   const lists = new Map<number, WordList>();
   const places = new Map<number, number>();
   let at = 0;
-  const put = (values: Float64Array | Int32Array): number => {
+  const put = (values: Float64Array | Int32Array | Uint8Array): number => {
     const from = at;
     if (values instanceof Float64Array) new Float64Array(memory, from, values.length).set(values);
-    else new Int32Array(memory, from, values.length).set(values);
+    else if (values instanceof Int32Array) new Int32Array(memory, from, values.length).set(values);
+    else new Uint8Array(memory, from, values.length).set(values);
     at = aligned(at + values.byteLength);
     return from;
   };
@@ -75,8 +84,10 @@ export function blockColumns(
     shape.push(rows);
     for (const cell of cells) {
       if (cell.kind === 'numbers') shape.push(NUMBERS, put(cell.values), 0);
-      else if (cell.kind === 'tokens') shape.push(TOKENS, put(cell.places), 0);
-      else {
+      else if (cell.kind === 'tokens') {
+        shape.push(TOKENS, put(cell.ends), cell.bytes.length);
+        put(cell.bytes);
+      } else {
         const { id } = cell.words;
         if (!places.has(id)) places.set(id, places.size);
         lists.set(id, cell.words);
@@ -120,21 +131,41 @@ export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun
   for (let i = 0; i < shape.length; ) {
     const rows = shape[i++]!;
     const cells = names.map((): CellRun => {
-      const [kind, from, list] = shape.subarray(i, i + PER_COLUMN);
+      const [kind, from, last] = shape.subarray(i, i + PER_COLUMN);
       i += PER_COLUMN;
       if (kind === NUMBERS) return { kind: 'numbers', values: new Float64Array(memory, from!, rows) };
-      if (kind === TOKENS) return { kind: 'tokens', places: new Int32Array(memory, from!, rows * 2) };
-      return { kind: 'coded', codes: new Int32Array(memory, from!, rows), words: lists[list!]! };
+      const integers = new Int32Array(memory, from!, rows);
+      if (kind === CODED) return { kind: 'coded', codes: integers, words: lists[last!]! };
+      return { kind: 'tokens', ends: integers, bytes: new Uint8Array(memory, aligned(from! + rows * 4), last!) };
     });
     runs.push({ rows, cells });
   }
   return runs;
 }
 
-/** Gives the columns of lines that were read, once it has been asked to keep them. */
-export interface ColumnFeed {
-  /** From now on the columns of all lines are kept until they are taken. */
-  keep(): void;
-  /** The columns of the next `rows` lines. They lie in memory that belongs to the lease: they are valid as long as it is held. */
-  take(rows: number, lease: object): BlockColumns;
+/** Rows of a table that were read, until they are given back. */
+export interface TableRows {
+  readonly run: ColumnRun;
+  readonly text: RowsAsText;
+  /** Rows, from 0, whose text is longer than so many bytes. */
+  longer(bytes: number): Iterable<number>;
+  /** Nobody looks at them any more. */
+  release(): void;
+}
+
+/** Writes the text of rows: a line of JSON each. */
+export interface RowsAsText {
+  /** Most bytes a line has, with what may be written behind it. */
+  readonly longest: number;
+  /** Rows that are not written yet. */
+  readonly left: number;
+  /** Writes lines as long as the longest one fits; gives their bytes. */
+  write(to: Buffer): number;
+}
+
+/** A table that is read a few thousand rows at a time. */
+export interface TableFeed {
+  readonly names: readonly string[];
+  /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
+  next(): Promise<TableRows | null>;
 }

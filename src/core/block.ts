@@ -21,7 +21,7 @@ export interface Block {
   readonly seq: number;
   /** The bytes. Workers get shared memory, so that the bytes survive the death of a worker. */
   readonly slab: ArrayBufferLike;
-  /** Two entries a record: first byte and one past the last byte in the slab, line end not included. */
+  /** Two entries a record: first byte and one past the last byte in the slab, line end not included. Empty where `columns` are instead. */
   readonly spans: Int32Array;
   /** One RECORD_* a record. */
   readonly faults: Uint8Array;
@@ -29,13 +29,13 @@ export interface Block {
   readonly firstRow: number;
   /** Physical line of the input on which each record begins, from 1. */
   readonly lines: Int32Array;
-  /** Offset of slab byte 0 from the beginning of the input. */
-  readonly firstByte: number;
-  /** Bytes of the slab in use. */
+  /** Offset of slab byte 0 from the beginning of the input; null: the input is a table, which has no text. */
+  readonly firstByte: number | null;
+  /** Bytes of the slab in use, or of the columns. */
   readonly length: number;
-  /** Offset in the input at which the next block begins: all before it has been consumed. */
+  /** Offset in the input at which the next block begins: all before it has been consumed. Of a table nobody reads as text: rows. */
   readonly inputEnd: number;
-  /** The cells of the records, where they came as columns. */
+  /** The records, where they came as columns: they have no bytes then. */
   readonly columns?: BlockColumns;
 }
 

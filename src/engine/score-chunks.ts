@@ -12,13 +12,13 @@ import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/d
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
-import { besideColumns } from '../io/source/beside-columns.ts';
 import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
 import { movedBlocks, type PiecePlace } from '../io/source/moved-blocks.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
+import { tableBlocks } from '../io/source/table-blocks.ts';
 
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
@@ -120,19 +120,25 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   const release = options.account.flow.hold(() => slabs.held);
   const { explained } = options.account.flow;
   const header = new HeaderTaker(options);
-  const blocks = cutBlocks(options.chunks, {
-    scanner: scannerFor(options),
+  const common = {
     slabs,
     signal: stop.signal,
     flow: options.account.flow,
     ...(options.idleMs === undefined ? {} : { idleMs: options.idleMs }),
-    ...(hasHeader(input)
-      ? { onHeader: header.take, headApart: options.place !== undefined }
-      : { middle: options.place !== undefined }),
     ...(options.onConsumed ? { onConsumed: options.onConsumed } : {}),
-  });
-  const feed = decoderOverride() === null ? options.chunks.columns : undefined;
-  const whole = feed ? besideColumns(blocks, feed) : blocks;
+  };
+  const { table } = options.chunks;
+  // The reference path reads the lines of a table.
+  const whole =
+    table && decoderOverride() === null
+      ? tableBlocks(table, { ...common, maxRecordBytes: maxRecordBytes(options) })
+      : cutBlocks(options.chunks, {
+          ...common,
+          scanner: scannerFor(options),
+          ...(hasHeader(input)
+            ? { onHeader: header.take, headApart: options.place !== undefined }
+            : { middle: options.place !== undefined }),
+        });
   const cut = options.place ? movedBlocks(whole, options.place) : whole;
   try {
     // The header decides how the rest is read, so the first block is read before the stream is opened.
@@ -292,17 +298,20 @@ export function assertExplainable({ ref, manifest }: ModelPackage, spec?: Interp
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
+const maxRecordBytes = ({ limits }: Pick<ScoreChunksOptions, 'limits'>): number =>
+  limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+
 /** What finds the ends of records in an input of this format. */
 export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' | 'limits'>): RecordScanner {
-  const maxRecordBytes = limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  const most = maxRecordBytes({ limits });
   switch (input.format) {
     case 'delimited':
-      return new DelimitedScanner(input.delimiter.charCodeAt(0), maxRecordBytes);
+      return new DelimitedScanner(input.delimiter.charCodeAt(0), most);
     case 'ndjson':
-      return new DelimitedScanner(-1, maxRecordBytes, -1);
+      return new DelimitedScanner(-1, most, -1);
     case 'json':
       return new JsonScanner(
-        maxRecordBytes,
+        most,
         limits?.maxDepth ?? DEFAULT_MAX_DEPTH,
         decoderOverride() === null ? undefined : Infinity,
       );

@@ -23,12 +23,12 @@ import type { PiecePlace } from '../io/source/moved-blocks.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 import type { Manifest } from '../model/package/manifest.ts';
 import { isObject } from '../storage/objects.ts';
-import { arrowLines, countedLines } from './arrow-lines.ts';
 import { ControlTotals, type TotalsSpec, totalsOf } from './control-totals.ts';
 import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-source.ts';
 import { slicedAccess } from './random-access.ts';
 import type { PlannedInput } from './shard-plan.ts';
 import { openStored } from './stored.ts';
+import { arrowChunks, tableChunks } from './table-chunks.ts';
 
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
@@ -169,7 +169,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     } else {
       chunks = await plainOf(bytes, compression);
       if (format === 'arrow')
-        chunks = await arrowLines(chunks, {
+        chunks = await arrowChunks(chunks, {
           ignored: ignoredBy(declared),
           near: source.chunks.readInto !== undefined,
           onRead: (n) => {
@@ -248,7 +248,6 @@ async function parquetOf(
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
   refusePacked(name, compression);
   const { openRandomAccess, openParquet } = await import('../io/columns/parquet-file.ts');
-  const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const onRead = (bytes: number) => {
     read.bytes += bytes;
   };
@@ -268,7 +267,7 @@ async function parquetOf(
     },
   );
   // A read of an object has to be waited for.
-  const chunks = countedLines(new ColumnLines(table), near !== null, (bytes) => {
+  const chunks = await tableChunks(table, near !== null, (bytes) => {
     read.text += bytes;
   });
   return { chunks, close };

@@ -26,8 +26,6 @@ export class BatchColumn {
   readonly tokens = new TokenArena();
   /** One past each token. */
   readonly ends: Int32Array;
-  /** Of tokens: where they stand in their lines, two a row. */
-  readonly places: Int32Array;
 
   constructor(key: Uint8Array, rows: number) {
     this.key = key;
@@ -36,7 +34,6 @@ export class BatchColumn {
     this.values = new Float64Array(rows);
     this.codes = new Int32Array(rows);
     this.ends = new Int32Array(rows);
-    this.places = new Int32Array(rows * 2);
   }
 }
 

@@ -1,4 +1,5 @@
 // Rows of a batch of columns as lines of JSON, byte for byte as JSON.stringify gives an object a row.
+import type { RowsAsText } from '../../core/block-columns.ts';
 import type { Fragments } from './fragments.ts';
 import type { BatchColumn, LineBatch } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
@@ -30,8 +31,7 @@ function longestLine({ columns, rows }: LineBatch): number {
 }
 
 /** Writes the lines of one batch. */
-export class LineWriter {
-  /** Most bytes a line has, with what may be written behind it. */
+export class LineWriter implements RowsAsText {
   readonly longest: number;
   #row = 0;
   readonly #batch: LineBatch;
@@ -51,12 +51,10 @@ export class LineWriter {
     this.#keys = columns.map((column) => column.keyWords);
   }
 
-  /** Rows that are not written yet. */
   get left(): number {
     return this.#batch.rows - this.#row;
   }
 
-  /** Writes lines as long as the longest one fits; gives their bytes. */
   write(to: Buffer): number {
     const { rows } = this.#batch;
     const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
@@ -83,7 +81,7 @@ export class LineWriter {
         const key = keys[c]!;
         const end = at + columns[c]!.key.length;
         for (let k = 0; k < key.length; k++, at += 8) view.setFloat64(at, key[k]!, true);
-        at = writeCell(columns[c]!, row, to, end, start);
+        at = writeCell(columns[c]!, row, to, end);
       }
     }
     to[at++] = CLOSE;
@@ -92,16 +90,14 @@ export class LineWriter {
   }
 }
 
-function writeCell(column: BatchColumn, row: number, to: Buffer, at: number, start: number): number {
+function writeCell(column: BatchColumn, row: number, to: Buffer, at: number): number {
   const { kind, values } = column;
-  return kind === 'numbers' ? writeNumber(to, at, values[row]!) : copyToken(column, row, to, at, start);
+  return kind === 'numbers' ? writeNumber(to, at, values[row]!) : copyToken(column, row, to, at);
 }
 
-function copyToken({ tokens, ends, places }: BatchColumn, row: number, to: Buffer, at: number, start: number): number {
+function copyToken({ tokens, ends }: BatchColumn, row: number, to: Buffer, at: number): number {
   const { bytes } = tokens;
   const end = ends[row]!;
-  places[row * 2] = at - start;
   for (let p = row === 0 ? 0 : ends[row - 1]!; p < end; p++) to[at++] = bytes[p]!;
-  places[row * 2 + 1] = at - start;
   return at;
 }

@@ -63,7 +63,7 @@ export interface Leased {
   readonly lease: Slab;
 }
 
-const IDLE = Symbol('idle');
+export const IDLE = Symbol('idle');
 
 /**
  * Yields blocks in order; each takes a slab of the pool, which its last user gives back with `slabs.release(block.lease)`.
@@ -263,7 +263,7 @@ class BlockCutter {
 }
 
 /** What comes first: the next chunk, an abort or the end of patience. Leaves no listener behind, however often it is called. */
-function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: number): Promise<T | typeof IDLE> {
+export function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: number): Promise<T | typeof IDLE> {
   return new Promise((resolve, reject) => {
     const onAbort = () => settle(() => reject(signal?.reason));
     const timer = idleMs === undefined ? undefined : setTimeout(() => settle(() => resolve(IDLE)), idleMs);
@@ -280,7 +280,7 @@ function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: 
   });
 }
 
-const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
+export const viewOf = ({ buffer, at, bytes }: Slab): Buffer => Buffer.from(buffer as unknown as ArrayBuffer, at, bytes);
 
 /** `base`: where the bytes of the slab begin in the input. */
 function blockOf(

@@ -1,6 +1,6 @@
 // Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import type { ColumnFeed } from '../../core/block-columns.ts';
+import type { TableFeed } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 
@@ -11,8 +11,8 @@ export interface Chunks extends AsyncIterable<Uint8Array> {
    * never waits for somebody: a read that has begun cannot be given up. Whoever opened the source closes it.
    */
   readInto?(target: Uint8Array): Promise<number>;
-  /** The bytes are lines of JSON made of columns, which can be had as well. */
-  readonly columns?: ColumnFeed;
+  /** The bytes are lines of JSON made of a table, which can be had instead. */
+  readonly table?: TableFeed;
 }
 
 export interface ByteSource {

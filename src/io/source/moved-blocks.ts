@@ -18,7 +18,7 @@ export async function* movedBlocks(
       ...block,
       firstRow: block.firstRow + rows,
       lines: block.lines.map((line) => line + lines),
-      firstByte: block.firstByte + bytes,
+      firstByte: block.firstByte === null ? null : block.firstByte + bytes,
       inputEnd: block.inputEnd + bytes,
     };
   }

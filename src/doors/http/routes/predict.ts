@@ -233,7 +233,7 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
   const { request, reply, format, body, place } = asking;
   const { model, pool } = asking.hosted;
   const held = new Answer(reply.raw, answerOptions(services, asking));
-  // Arrow is read as lines with columns beside them.
+  // What lines of JSON say, without their text.
   const asked = askedOf(format === 'arrow' ? 'ndjson' : format, request.query as PredictQuery, services.config);
   const { input, scoring } = asked;
   const output = format === 'arrow' ? { ...asked.output, format: 'columns' as const } : asked.output;
@@ -260,7 +260,7 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     abort: async () => held.discard(),
   };
   try {
-    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowChunks(body) : body.chunks();
+    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowBody(body) : body.chunks();
     const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
       model,
@@ -294,8 +294,8 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
   }
 }
 
-const arrowChunks = async (body: RequestBody): Promise<Chunks> =>
-  (await import('../../../runs/arrow-lines.ts')).arrowLines(body.chunks(), { mostBytes: MOST_BATCH_BYTES });
+const arrowBody = async (body: RequestBody): Promise<Chunks> =>
+  (await import('../../../runs/table-chunks.ts')).arrowChunks(body.chunks(), { mostBytes: MOST_BATCH_BYTES });
 
 /** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {

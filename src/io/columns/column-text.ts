@@ -1,0 +1,60 @@
+// The text of a block that came as columns, for what reads records: the same lines that a LineWriter gives.
+import type { Block } from '../../core/block.ts';
+import { type BlockColumns, type CellRun, runsOf } from '../../core/block-columns.ts';
+import { keysOf } from './line-batch.ts';
+import { NUMBER_BYTES, writeNumber } from './number-text.ts';
+
+const CLOSE = 125;
+const OPEN = 123;
+
+type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: BlockColumns };
+
+/** The block with its records as bytes, in shared memory, and without columns; one that has bytes as it is. */
+export function asText<T extends Records>(block: T): Omit<T, 'columns'> & { readonly columns?: undefined } {
+  const { columns, ...rest } = block;
+  if (!columns) return rest;
+  const keys = keysOf(columns.names);
+  const runs = runsOf(columns);
+  const shared = new SharedArrayBuffer(runs.reduce((sum, { rows, cells }) => sum + mostBytes(keys, rows, cells), 0));
+  const to = Buffer.from(shared as unknown as ArrayBuffer);
+  const spans = new Int32Array(block.faults.length * 2);
+  let [record, at] = [0, 0];
+  for (const { rows, cells } of runs) {
+    for (let row = 0; row < rows; row++) {
+      spans[record * 2] = at;
+      if (cells.length === 0) to[at++] = OPEN;
+      for (const [c, cell] of cells.entries()) {
+        to.set(keys[c]!, at);
+        at = writeCell(cell, row, to, at + keys[c]!.length);
+      }
+      to[at++] = CLOSE;
+      spans[record * 2 + 1] = at;
+      record++;
+    }
+  }
+  return { ...rest, slab: shared, spans };
+}
+
+function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
+  if (cell.kind === 'numbers') return writeNumber(to, at, cell.values[row]!);
+  const { bytes, ends } = cell.kind === 'coded' ? cell.words : cell;
+  const word = cell.kind === 'coded' ? cell.codes[row]! : row;
+  const from = word === 0 ? 0 : ends[word - 1]!;
+  to.set(bytes.subarray(from, ends[word]!), at);
+  return at + ends[word]! - from;
+}
+
+/** Most bytes the records of a run can have. */
+function mostBytes(keys: readonly Uint8Array[], rows: number, cells: readonly CellRun[]): number {
+  let bytes = rows * 2;
+  for (const [c, cell] of cells.entries()) {
+    bytes += rows * keys[c]!.length;
+    if (cell.kind === 'numbers') bytes += rows * NUMBER_BYTES;
+    else if (cell.kind === 'tokens') bytes += cell.bytes.length;
+    else {
+      const { ends } = cell.words;
+      for (const code of cell.codes) bytes += ends[code]! - (code === 0 ? 0 : ends[code - 1]!);
+    }
+  }
+  return bytes;
+}

@@ -1,0 +1,149 @@
+// Blocks of a table: its rows as columns, as many as a slab has bytes. Their text is written only where somebody looks at it.
+import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../../core/block.ts';
+import {
+  blockColumns,
+  bytesOfRuns,
+  type TableFeed,
+  type TableRows,
+  type WordBook,
+  type WordList,
+  wordBook,
+} from '../../core/block-columns.ts';
+import type { Slab } from '../../core/slabs.ts';
+import { type CutOptions, firstOf, IDLE, type Leased, viewOf } from './block-cutter.ts';
+
+/** Text is written and seen a piece at a time, while it is in the cache. */
+const TEXT_BYTES = 128 * 1024;
+
+export interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'onConsumed' | 'idleMs'> {
+  /** A row is rejected whose text is longer. */
+  maxRecordBytes: number;
+}
+
+/**
+ * Yields blocks in order, each with a slab of the pool, as `cutBlocks` does. `onConsumed` sees the text of all rows. Columns lie in
+ * memory that belongs to the slab: they are valid until it is given back.
+ * @throws SluiceError what the table throws
+ */
+export async function* tableBlocks(feed: TableFeed, options: TableOptions): AsyncGenerator<Block & Leased, void, void> {
+  const { slabs, signal, flow } = options;
+  const blocks = new TableBlocks(feed, options);
+  let pending: Promise<TableRows | null> | null = null;
+  for (;;) {
+    signal?.throwIfAborted();
+    pending ??= feed.next();
+    const asked = performance.now();
+    const next = await firstOf(pending, signal, blocks.rows > 0 ? options.idleMs : undefined);
+    flow?.waited('source', performance.now() - asked);
+    if (next === IDLE) {
+      yield blocks.take(await slabs.acquire(signal));
+      continue;
+    }
+    pending = null;
+    if (next === null) break;
+    if (blocks.rows > 0 && !blocks.fits(next)) yield blocks.take(await slabs.acquire(signal));
+    blocks.add(next);
+  }
+  if (blocks.rows > 0) yield blocks.take(await slabs.acquire(signal));
+}
+
+/** The rows of the block that is being filled. */
+class TableBlocks {
+  rows = 0;
+  readonly #feed: TableFeed;
+  readonly #options: TableOptions;
+  readonly #held: TableRows[] = [];
+  #bytes = 0;
+  #seq = 0;
+  /** Rows and bytes of text of the blocks before. */
+  #before = 0;
+  #text = 0;
+  #book: { ids: string; book: WordBook } | null = null;
+  readonly #memories = new WeakMap<Slab, SharedArrayBuffer>();
+
+  constructor(feed: TableFeed, options: TableOptions) {
+    this.#feed = feed;
+    this.#options = options;
+  }
+
+  fits({ run }: TableRows): boolean {
+    return this.#bytes + bytesOfRuns([run]) <= this.#options.slabs.slabBytes;
+  }
+
+  add(rows: TableRows): void {
+    this.#held.push(rows);
+    this.rows += rows.run.rows;
+    this.#bytes += bytesOfRuns([rows.run]);
+  }
+
+  take(slab: Slab): Block & Leased {
+    const lease = this.#consumed(slab);
+    const [rows, bytes, firstRow] = [this.rows, this.#bytes, this.#before + 1];
+    const faults = this.#faults();
+    const runs = this.#held.map(({ run }) => run);
+    const columns = blockColumns(this.#feed.names, runs, this.#memory(lease, bytes), (lists) => this.#bookOf(lists));
+    for (const held of this.#held.splice(0)) held.release();
+    this.#before += rows;
+    this.rows = this.#bytes = 0;
+    return {
+      seq: this.#seq++,
+      slab: lease.buffer,
+      spans: new Int32Array(0),
+      faults,
+      firstRow,
+      lines: Int32Array.from({ length: rows }, (_, i) => firstRow + i),
+      firstByte: null,
+      length: bytes,
+      inputEnd: this.#options.onConsumed ? this.#text : this.#before,
+      columns,
+      lease,
+    };
+  }
+
+  /** Shows the text of the rows to whoever wants it, in the slab; gives the slab, or a larger one where a row did not fit. */
+  #consumed(given: Slab): Slab {
+    const { onConsumed, slabs } = this.#options;
+    if (!onConsumed) return given;
+    const texts = this.#held.map(({ text }) => text);
+    const longest = texts.reduce((most, text) => Math.max(most, text.longest), TEXT_BYTES);
+    const slab = longest > given.bytes ? slabs.larger(given, longest) : given;
+    const bytes = viewOf(slab).subarray(0, longest);
+    for (const text of texts) {
+      while (text.left > 0) {
+        const written = bytes.subarray(0, text.write(bytes));
+        this.#text += written.length;
+        onConsumed(written, text.left === 0 && text === texts.at(-1), slabs);
+      }
+    }
+    return slab;
+  }
+
+  #faults(): Uint8Array {
+    const { maxRecordBytes } = this.#options;
+    const faults = new Uint8Array(this.rows).fill(RECORD_OK);
+    let first = 0;
+    for (const rows of this.#held) {
+      // A slack of a few bytes: who looks closer is right.
+      if (rows.text.longest > maxRecordBytes) {
+        for (const row of rows.longer(maxRecordBytes)) faults[first + row] = RECORD_TOO_LONG;
+      }
+      first += rows.run.rows;
+    }
+    return faults;
+  }
+
+  /** The lists of a block usually are those of the block before. */
+  #bookOf(lists: readonly WordList[]): WordBook {
+    const ids = lists.map(({ id }) => id).join();
+    if (this.#book?.ids !== ids) this.#book = { ids, book: wordBook(lists) };
+    return this.#book.book;
+  }
+
+  #memory(lease: Slab, bytes: number): SharedArrayBuffer {
+    const known = this.#memories.get(lease);
+    if (known && known.byteLength >= bytes) return known;
+    const larger = new SharedArrayBuffer(Math.max(bytes, Math.min(bytes + (bytes >> 1), this.#options.slabs.slabBytes)));
+    this.#memories.set(lease, larger);
+    return larger;
+  }
+}

@@ -1,0 +1,29 @@
+// Tables of columns as what the engine reads, or as lines for those who read text.
+import type { ArrowOptions } from '../io/columns/arrow-table.ts';
+import type { ColumnSource } from '../io/columns/line-batch.ts';
+import type { Chunks } from '../io/source/byte-source.ts';
+import { seenChunks } from '../io/source/seen-chunks.ts';
+
+/**
+ * A table as chunks of lines, and itself. `onRead`: bytes of text that were made; `near`: the bytes of the table need not be waited for,
+ * so that lines can be written to where they are wanted.
+ */
+export async function tableChunks(table: ColumnSource, near: boolean, onRead: (bytes: number) => void): Promise<Chunks> {
+  const { ColumnLines } = await import('../io/columns/column-lines.ts');
+  const { ColumnTable } = await import('../io/columns/column-table.ts');
+  const lines = new ColumnLines(table);
+  const chunks: Chunks = near ? lines : { [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator]() };
+  return { ...seenChunks(chunks, ({ length }) => onRead(length)), table: new ColumnTable(table, onRead) };
+}
+
+/**
+ * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` and `onRead` as in `tableChunks`.
+ * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
+ */
+export async function arrowChunks(
+  chunks: AsyncIterable<Uint8Array>,
+  { onRead = () => {}, near = false, ...options }: ArrowOptions & { onRead?: (bytes: number) => void; near?: boolean },
+): Promise<Chunks> {
+  const { openArrow } = await import('../io/columns/arrow-table.ts');
+  return tableChunks(await openArrow(chunks, options), near, onRead);
+}
