@@ -54,7 +54,9 @@ const aligned = (bytes: number): number => (bytes + 7) & ~7;
 
 const bytesOfCells = (cell: CellRun): number => {
   if (cell.kind === 'numbers') return cell.values.byteLength;
-  return cell.kind === 'coded' ? aligned(cell.codes.byteLength) : aligned(cell.ends.byteLength) + aligned(cell.bytes.length);
+  return cell.kind === 'coded'
+    ? aligned(cell.codes.byteLength)
+    : aligned(cell.ends.byteLength) + aligned(cell.bytes.length);
 };
 
 /** Bytes that runs take in the memory of a block. */

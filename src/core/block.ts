@@ -29,8 +29,8 @@ export interface Block {
   readonly firstRow: number;
   /** Physical line of the input on which each record begins, from 1. */
   readonly lines: Int32Array;
-  /** Offset of slab byte 0 from the beginning of the input; null: the input is a table, which has no text. */
-  readonly firstByte: number | null;
+  /** Offset of slab byte 0 from the beginning of the input; NaN: the input is a table, which has no text. */
+  readonly firstByte: number;
   /** Bytes of the slab in use, or of the columns. */
   readonly length: number;
   /** Offset in the input at which the next block begins: all before it has been consumed. Of a table nobody reads as text: rows. */

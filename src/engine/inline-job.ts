@@ -7,7 +7,7 @@ const WINDOW = 64;
 /** Blocks of a window that must have taken longer than that: a machine that has other things to do delays a few by much. */
 const MANY_SLOW = WINDOW / 4;
 
-export type InlineBlock = Omit<Block, 'seq' | 'length'>;
+export type InlineBlock = Omit<Block, 'seq'>;
 
 /** Of streams that are answered alike. */
 export interface InlineKind {
@@ -43,10 +43,23 @@ export class SlowWatch {
 /** A block as a worker would be sent it. */
 export const jobOf = (
   { id, spec }: InlineKind,
-  { slab, spans, faults, lines, firstRow, firstByte }: InlineBlock,
+  { slab, spans, faults, lines, firstRow, firstByte, columns }: InlineBlock,
   recycled: ArrayBuffer | null,
-): ScoreJob => ({ type: 'score', job: 0, kind: id, spec, slab, spans, faults, lines, firstRow, firstByte, recycled });
+): ScoreJob => ({
+  type: 'score',
+  job: 0,
+  kind: id,
+  spec,
+  slab,
+  spans,
+  faults,
+  lines,
+  firstRow,
+  firstByte,
+  recycled,
+  ...(columns ? { columns } : {}),
+});
 
 /** Whether a block has at most so many rows and bytes. */
-export const isWithin = ({ faults, spans }: InlineBlock, rows: number, bytes: number): boolean =>
-  faults.length <= rows && spans[faults.length * 2 - 1]! - spans[0]! <= bytes;
+export const isWithin = ({ faults, spans, columns, length }: InlineBlock, rows: number, bytes: number): boolean =>
+  faults.length <= rows && (columns ? length : spans[faults.length * 2 - 1]! - spans[0]!) <= bytes;

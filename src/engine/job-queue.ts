@@ -1,7 +1,9 @@
 // Jobs that wait for a worker: each stream has a queue of its own, and streams are served in turn.
+
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
+import { asText } from '../io/columns/column-text.ts';
 import type { ScoredPart } from './protocol.ts';
 import type { StreamKind } from './stream-kinds.ts';
 
@@ -104,18 +106,17 @@ export class JobQueue {
 }
 
 /** Records `from`..`to - 1` of a block. */
-export const partOf = (
-  { slab, firstByte, firstRow, spans, faults, lines }: JobBlock,
-  from: number,
-  to: number,
-): JobBlock => ({
-  slab,
-  firstByte,
-  firstRow: firstRow + from,
-  spans: spans.slice(from * 2, to * 2),
-  faults: faults.slice(from, to),
-  lines: lines.slice(from, to),
-});
+export function partOf(block: JobBlock, from: number, to: number): JobBlock {
+  const { slab, firstByte, firstRow, spans, faults, lines } = asText(block);
+  return {
+    slab,
+    firstByte,
+    firstRow: firstRow + from,
+    spans: spans.slice(from * 2, to * 2),
+    faults: faults.slice(from, to),
+    lines: lines.slice(from, to),
+  };
+}
 
 /** The block, its bytes copied if only this thread can see them. */
 export function inSharedMemory(block: Block): JobBlock {

@@ -1,4 +1,5 @@
 // Jobs and answers as they go over the channel between the program and a worker in a process of its own.
+import { asText } from '../io/columns/column-text.ts';
 import type { FromWorker, ScoreJob } from './protocol.ts';
 
 /** A job as it goes over the channel: the bytes of its records and nothing else of the slab. */
@@ -6,7 +7,8 @@ export interface PackedJob extends Omit<ScoreJob, 'slab' | 'recycled' | 'columns
   slab: Uint8Array;
 }
 
-export function packed({ recycled: _, columns: __, ...job }: ScoreJob): PackedJob {
+export function packed({ recycled: _, ...given }: ScoreJob): PackedJob {
+  const job = asText(given);
   const { spans } = job;
   const first = spans[0] ?? 0;
   const last = spans.at(-1) ?? 0;

@@ -16,7 +16,7 @@ import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
 import { JsonScanner } from '../io/source/json-scanner.ts';
-import { movedBlocks, type PiecePlace } from '../io/source/moved-blocks.ts';
+import { movedBlocks, type PiecePlace, withoutPlace } from '../io/source/moved-blocks.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { tableBlocks } from '../io/source/table-blocks.ts';
 
@@ -40,7 +40,12 @@ const OVER = new SluiceError('cancelled', 'the stream is over');
 
 export type InputFormat =
   /** `tokens`: what is passed through are tokens of JSON, which tell a value that is not there from an empty text. */
-  ({ format: 'delimited'; delimiter: string; tokens?: boolean } | { format: 'json' } | { format: 'ndjson' }) & {
+  (
+    | { format: 'delimited'; delimiter: string; tokens?: boolean }
+    | { format: 'json' }
+    /** `table`: the lines were made of columns, so that they lie nowhere in the input. */
+    | { format: 'ndjson'; table?: boolean }
+  ) & {
     /** What its owner declared of it. Default: nothing. */
     declared?: InputDeclaration;
   };
@@ -131,7 +136,7 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
   // The reference path reads the lines of a table.
   const whole =
     table && decoderOverride() === null
-      ? tableBlocks(table, { ...common, maxRecordBytes: maxRecordBytes(options) })
+      ? tableBlocks(table, { ...common, maxRecordBytes: maxRecordBytes(options.limits) })
       : cutBlocks(options.chunks, {
           ...common,
           scanner: scannerFor(options),
@@ -139,7 +144,8 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
             ? { onHeader: header.take, headApart: options.place !== undefined }
             : { middle: options.place !== undefined }),
         });
-  const cut = options.place ? movedBlocks(whole, options.place) : whole;
+  const placed = input.format === 'ndjson' && input.table ? withoutPlace(whole) : whole;
+  const cut = options.place ? movedBlocks(placed, options.place) : placed;
   try {
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
@@ -298,12 +304,11 @@ export function assertExplainable({ ref, manifest }: ModelPackage, spec?: Interp
 export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
   new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
 
-const maxRecordBytes = ({ limits }: Pick<ScoreChunksOptions, 'limits'>): number =>
-  limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+const maxRecordBytes = (limits: StreamLimits | undefined): number => limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
 
 /** What finds the ends of records in an input of this format. */
 export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' | 'limits'>): RecordScanner {
-  const most = maxRecordBytes({ limits });
+  const most = maxRecordBytes(limits);
   switch (input.format) {
     case 'delimited':
       return new DelimitedScanner(input.delimiter.charCodeAt(0), most);

@@ -210,7 +210,11 @@ export const inputFormatOf = ({
   delimiter,
   declared,
 }: Pick<Endpoint, 'format' | 'delimiter' | 'declared'>): InputFormat => ({
-  ...(format === 'csv' || format === 'tsv' ? { format: 'delimited', delimiter } : { format: linesOf(format) }),
+  ...(format === 'csv' || format === 'tsv'
+    ? { format: 'delimited', delimiter }
+    : format === 'json'
+      ? { format }
+      : { format: 'ndjson', ...(isColumnar(format) ? { table: true } : {}) }),
   ...(declared ? { declared } : {}),
 });
 
@@ -224,8 +228,6 @@ async function openTotals(spec: TotalsSpec, { name, format, delimiter, planned }
   if (format === 'parquet') await totals.digestFile(name);
   return totals;
 }
-
-const linesOf = (format: FileFormat): 'json' | 'ndjson' => (format === 'json' ? 'json' : 'ndjson');
 
 const seen = (chunks: Chunks, stored: StoredBytes | undefined): Chunks =>
   stored ? seenChunks(chunks, stored) : chunks;

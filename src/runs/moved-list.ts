@@ -2,7 +2,7 @@
 import { neutralField } from '../io/format/delimited.ts';
 
 /**
- * Adds `bytes` to the fourth field of every line, behind the name of the input, row and line; a field in quotes may hold line ends.
+ * Adds `bytes` to the fourth field of every line that has one, behind the name of the input, row and line; a field in quotes may hold line ends.
  * Takes the bytes of the list without its header, cut anywhere.
  */
 export async function* movedList(
@@ -17,7 +17,7 @@ export async function* movedList(
   const moved = (line: string): Buffer => {
     const [row, at, byte] = line.slice(prefix.length).split(',', 3) as [string, string, string];
     const rest = line.slice(prefix.length + row.length + at.length + byte.length + 2);
-    return Buffer.from(`${prefix}${row},${at},${Number(byte) + bytes}${rest}`);
+    return Buffer.from(`${prefix}${row},${at},${byte === '' ? '' : Number(byte) + bytes}${rest}`);
   };
   for await (const chunk of chunks) {
     let line = '';

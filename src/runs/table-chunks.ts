@@ -8,7 +8,11 @@ import { seenChunks } from '../io/source/seen-chunks.ts';
  * A table as chunks of lines, and itself. `onRead`: bytes of text that were made; `near`: the bytes of the table need not be waited for,
  * so that lines can be written to where they are wanted.
  */
-export async function tableChunks(table: ColumnSource, near: boolean, onRead: (bytes: number) => void): Promise<Chunks> {
+export async function tableChunks(
+  table: ColumnSource,
+  near: boolean,
+  onRead: (bytes: number) => void,
+): Promise<Chunks> {
   const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const { ColumnTable } = await import('../io/columns/column-table.ts');
   const lines = new ColumnLines(table);

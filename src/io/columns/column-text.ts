@@ -10,7 +10,7 @@ const OPEN = 123;
 type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: BlockColumns };
 
 /** The block with its records as bytes, in shared memory, and without columns; one that has bytes as it is. */
-export function asText<T extends Records>(block: T): Omit<T, 'columns'> & { readonly columns?: undefined } {
+export function asText<T extends Records>(block: T): Omit<T, 'columns'> {
   const { columns, ...rest } = block;
   if (!columns) return rest;
   const keys = keysOf(columns.names);

@@ -1,10 +1,11 @@
-// Reads the cells of a block from the columns beside its records, a dictionary once; what has none is read from the records.
+// Reads the cells of a block that came as columns, a dictionary once; where columns are not those of the model, their text is read.
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
 import { newColumns } from '../../core/batch.ts';
 import { RECORD_OK } from '../../core/block.ts';
 import { type BlockColumns, type CellRun, type ColumnRun, runsOf, type WordList } from '../../core/block-columns.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
+import { asText } from '../columns/column-text.ts';
 import { MOST_WORDS } from './cells.ts';
 import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD, WORD_SLACK } from './dictionary.ts';
@@ -30,6 +31,7 @@ export class ColumnsDecoder implements Decoder {
   #places: Places | null = null;
   #last: BlockColumns | null = null;
   #runs: readonly ColumnRun[] = [];
+  #text: { of: BlockColumns | undefined; records: RecordSlice } | null = null;
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout, records: Decoder) {
     this.#readers = readers;
@@ -43,7 +45,7 @@ export class ColumnsDecoder implements Decoder {
   decode(block: RecordSlice, from: number, to: number, batch: ColumnBatch): void {
     const places = block.columns ? this.#placesOf(block.columns) : null;
     if (!block.columns || !places) {
-      this.records.decode(block, from, to, batch);
+      this.records.decode(block.columns ? this.#asText(block) : block, from, to, batch);
       return;
     }
     beginBatch(batch, to - from);
@@ -66,6 +68,15 @@ export class ColumnsDecoder implements Decoder {
       }
       first += rows;
     }
+  }
+
+  /** Every record has a fault, or more is echoed than the columns of the model. */
+  #asText(block: RecordSlice): RecordSlice {
+    const known = this.#text;
+    if (known !== null && known.of === block.columns) return known.records;
+    const records = asText(block);
+    this.#text = { of: block.columns, records };
+    return records;
   }
 
   /** A block is read in several micro-batches. */
@@ -153,7 +164,7 @@ class ColumnCells {
   read(cells: CellRun, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
     if (cells.kind === 'numbers') this.#numbers(cells.values, slice, batch, out);
     else if (cells.kind === 'coded') this.#codes(cells, slice, batch, out);
-    else this.#tokens(cells.places, slice, batch, out);
+    else this.#tokens(cells, slice, batch, out);
   }
 
   #ask(value: unknown, batch: ColumnBatch, out: ColumnData, row: number): void {
@@ -188,24 +199,24 @@ class ColumnCells {
     }
   }
 
-  #tokens(places: Int32Array, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
+  #tokens(cells: CellRun & { kind: 'tokens' }, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
     const { kind } = this.#reader;
     if (kind === 'boolean' || kind === 'category') this.#known ??= knownWords(this.#reader);
     const known = this.#known;
-    const { slab, spans } = slice.block;
-    const view = new DataView(slab);
-    const last = slab.byteLength - WORD_SLACK;
+    const { bytes, ends } = cells;
+    const view = new DataView(bytes.buffer);
+    const last = view.byteLength - WORD_SLACK;
     for (let i = slice.from, row = slice.row; i < slice.to; i++, row++) {
-      const at = (i - slice.first) * 2;
-      const start = spans[i * 2]! + places[at]!;
+      const at = i - slice.first;
+      const start = bytes.byteOffset + (at === 0 ? 0 : ends[at - 1]!);
       if (known && start < last && view.getUint8(start) === QUOTE) {
-        const code = known.find(view, start + 1, spans[i * 2]! + places[at + 1]! - 1);
+        const code = known.find(view, start + 1, bytes.byteOffset + ends[at]! - 1);
         if (code !== UNKNOWN_WORD) {
           out.codes[row] = code;
           continue;
         }
       }
-      if (batch.rejected[row] !== 1) this.#ask(valueOfToken(tokenAt(slice, places, i)), batch, out, row);
+      if (batch.rejected[row] !== 1) this.#ask(valueOfToken(tokenAt(cells, at)), batch, out, row);
     }
   }
 }
@@ -231,15 +242,14 @@ class EchoedCells {
       const at = i - slice.first;
       if (cells.kind === 'coded') out[row] = this.#words[cells.codes[at]!]!;
       else if (cells.kind === 'numbers') out[row] = JSON.stringify(cells.values[at]);
-      else out[row] = tokenAt(slice, cells.places, i);
+      else out[row] = tokenAt(cells, at);
     }
   }
 }
 
-function tokenAt({ block, first }: CellSlice, places: Int32Array, record: number): string {
-  const start = block.spans[record * 2]!;
-  const at = (record - first) * 2;
-  return Buffer.from(block.slab, start + places[at]!, places[at + 1]! - places[at]!).toString('utf8');
+function tokenAt({ bytes, ends }: CellRun & { kind: 'tokens' }, at: number): string {
+  const start = at === 0 ? 0 : ends[at - 1]!;
+  return Buffer.from(bytes.buffer, bytes.byteOffset + start, ends[at]! - start).toString('utf8');
 }
 
 /** The value of a token of JSON. */

@@ -8,7 +8,7 @@ export function rejectsHeader(columns: readonly string[]): string {
   return `${['input,row,line,byte_offset', ...echoed, 'error_code,error_column,error_message'].join(',')}\n`;
 }
 
-/** Where a rejected row stands: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte. */
+/** Where a rejected row stands: `row` and `line` from 1, `byteOffset` from 0 at the record's first byte, NaN in a table. */
 export interface RejectedAt {
   row: number;
   line: number;
@@ -22,5 +22,6 @@ export function rejectLine(at: RejectedAt, r: Omit<Rejection, 'index'>): string 
   let echoed = '';
   for (const text of at.echoed) echoed += `${neutralField(text ?? '', ',')},`;
   const why = `${r.code},${neutralField(r.column ?? '', ',')},${quoteField(r.message, ',')}`;
-  return `${at.row},${at.line},${at.byteOffset},${echoed}${why}\n`;
+  const byte = Number.isNaN(at.byteOffset) ? '' : at.byteOffset;
+  return `${at.row},${at.line},${byte},${echoed}${why}\n`;
 }

@@ -263,7 +263,11 @@ class BlockCutter {
 }
 
 /** What comes first: the next chunk, an abort or the end of patience. Leaves no listener behind, however often it is called. */
-export function firstOf<T>(next: Promise<T>, signal: AbortSignal | undefined, idleMs?: number): Promise<T | typeof IDLE> {
+export function firstOf<T>(
+  next: Promise<T>,
+  signal: AbortSignal | undefined,
+  idleMs?: number,
+): Promise<T | typeof IDLE> {
   return new Promise((resolve, reject) => {
     const onAbort = () => settle(() => reject(signal?.reason));
     const timer = idleMs === undefined ? undefined : setTimeout(() => settle(() => resolve(IDLE)), idleMs);

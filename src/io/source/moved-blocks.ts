@@ -9,6 +9,11 @@ export interface PiecePlace {
   bytes: number;
 }
 
+/** Blocks whose records lie nowhere in the input, because they were made of columns. */
+export async function* withoutPlace(blocks: AsyncIterable<Block & Leased>): AsyncGenerator<Block & Leased, void, void> {
+  for await (const block of blocks) yield { ...block, firstByte: Number.NaN };
+}
+
 export async function* movedBlocks(
   blocks: AsyncIterable<Block & Leased>,
   { rows, lines, bytes }: PiecePlace,
@@ -18,7 +23,7 @@ export async function* movedBlocks(
       ...block,
       firstRow: block.firstRow + rows,
       lines: block.lines.map((line) => line + lines),
-      firstByte: block.firstByte === null ? null : block.firstByte + bytes,
+      firstByte: block.firstByte + bytes,
       inputEnd: block.inputEnd + bytes,
     };
   }

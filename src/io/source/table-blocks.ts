@@ -92,7 +92,7 @@ class TableBlocks {
       faults,
       firstRow,
       lines: Int32Array.from({ length: rows }, (_, i) => firstRow + i),
-      firstByte: null,
+      firstByte: Number.NaN,
       length: bytes,
       inputEnd: this.#options.onConsumed ? this.#text : this.#before,
       columns,
@@ -142,7 +142,9 @@ class TableBlocks {
   #memory(lease: Slab, bytes: number): SharedArrayBuffer {
     const known = this.#memories.get(lease);
     if (known && known.byteLength >= bytes) return known;
-    const larger = new SharedArrayBuffer(Math.max(bytes, Math.min(bytes + (bytes >> 1), this.#options.slabs.slabBytes)));
+    const larger = new SharedArrayBuffer(
+      Math.max(bytes, Math.min(bytes + (bytes >> 1), this.#options.slabs.slabBytes)),
+    );
     this.#memories.set(lease, larger);
     return larger;
   }

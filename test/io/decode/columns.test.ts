@@ -1,12 +1,16 @@
 // Cells that are read from columns are those that JSON.parse finds in the lines of the columns, fault by fault.
 import { bool, columnFromArray, type DataType, dictionary, float32, float64, int64, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette'; // biome-ignore format: one line
 import { expect, test } from 'vitest';
+import { SlabPool } from '../../../src/core/slabs.ts';
 import { openArrow } from '../../../src/io/columns/arrow-table.ts';
 import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
+import { ColumnTable } from '../../../src/io/columns/column-table.ts';
+import { asText } from '../../../src/io/columns/column-text.ts';
 import { createDecoder } from '../../../src/io/decode/choose-decoder.ts';
 import type { RecordSlice } from '../../../src/io/decode/decoder.ts';
 import type { JsonLayout } from '../../../src/io/decode/json-decoder.ts';
 import { DelimitedScanner } from '../../../src/io/source/delimited-scanner.ts';
+import { tableBlocks } from '../../../src/io/source/table-blocks.ts';
 import { batchFor, Draw, differenceOf, NUMBERS, READERS, readersBy, recordsIn } from '../../support/decoding.ts';
 import { times } from '../../support/tiers.ts';
 
@@ -28,7 +32,12 @@ const KINDS: readonly [type: () => DataType, of: (random: Draw) => unknown][] = 
   [() => dictionary(utf8()), (r) => ['x', 'y', 'true', '1'][r.below(4)]],
 ];
 
-async function blockOf(random: Draw, names: readonly string[], rows: number): Promise<RecordSlice> {
+/** The same rows as a block of columns, and as lines. */
+async function blocksOf(
+  random: Draw,
+  names: readonly string[],
+  rows: number,
+): Promise<{ table: RecordSlice; lines: RecordSlice }> {
   const columns = names.map((name) => {
     const [type, of] = KINDS[random.below(KINDS.length)]!;
     const nulls = random.below(3) === 0 ? 0 : 0.2;
@@ -36,22 +45,39 @@ async function blockOf(random: Draw, names: readonly string[], rows: number): Pr
     return [name, columnFromArray(values, type())] as [string, ReturnType<typeof columnFromArray>];
   });
   const bytes = tableToIPC(tableFromColumns(columns as never), { format: 'stream' })!;
-  const lines = new ColumnLines(
-    await openArrow(
+  const opened = () =>
+    openArrow(
       (async function* () {
         yield bytes;
       })(),
-    ),
-  );
-  lines.keep();
+    );
   const text: Buffer[] = [];
-  for await (const chunk of lines) text.push(Buffer.from(chunk));
+  for await (const chunk of new ColumnLines(await opened())) text.push(Buffer.from(chunk));
   const records = recordsIn(Buffer.concat(text), new DelimitedScanner(-1, 2000, -1));
   expect(records.faults).toHaveLength(rows);
+  const seen: Buffer[] = [];
+  const table = tableBlocks(new ColumnTable(await opened(), () => {}), {
+    slabs: new SlabPool(1, 1024 * 1024),
+    maxRecordBytes: 2000,
+    onConsumed: (bytes) => seen.push(Buffer.from(bytes)),
+  });
+  const { value: block, done } = await table.next();
+  if (done) throw new Error('there is no block');
+  // What is not read as text has the same text.
+  expect(Buffer.concat(seen).equals(Buffer.concat(text))).toBe(true);
+  expect(block.faults).toEqual(records.faults);
+  const [asked, read] = [textsOf(asText(block)), textsOf(records)];
+  // Of a line that is too long only its beginning is kept.
+  for (let i = 0; i < rows; i++) if (records.faults[i] === 0) expect(asked[i]).toBe(read[i]);
   // Records that the cutter or a worker has found out.
   for (let i = 0; i < rows; i++) if (random.below(40) === 0) records.faults[i] = 1 + random.below(4);
-  return { ...records, columns: lines.take(rows, {}) };
+  return { lines: records, table: { ...block, faults: records.faults } };
 }
+
+const textsOf = ({ slab, spans }: RecordSlice): string[] =>
+  Array.from({ length: spans.length / 2 }, (_, i) =>
+    Buffer.from(new Uint8Array(slab as ArrayBuffer).slice(spans[i * 2], spans[i * 2 + 1])).toString(),
+  );
 
 const BASE: JsonLayout = { passthrough: [], reserved: ['row'], outcome: 'ok', maxColumns: 64 };
 const NAMES = READERS.map(({ name }) => name);
@@ -75,14 +101,14 @@ test.each(CASES)('%s', async (_, names, layout) => {
     const input = { format: 'json', layout, ...(rules ? { texts: rules } : {}) } as const;
     const [fast, reference] = [createDecoder(readers, input, 'fast'), createDecoder(readers, input, 'reference')];
     const rows = 1 + random.below(40);
-    const block = await blockOf(random, names, rows);
+    const { table, lines } = await blocksOf(random, names, rows);
     const capacity = [1, 7, 100][random.below(3)]!;
     const passthrough = layout.passthrough === '*' ? 1 : layout.passthrough.length;
     const [a, b] = [batchFor(readers, capacity, passthrough), batchFor(readers, capacity, passthrough)];
     for (let from = 0; from < rows; from += capacity) {
       const to = Math.min(rows, from + capacity);
-      fast.decode(block, from, to, a);
-      reference.decode(block, from, to, b);
+      fast.decode(table, from, to, a);
+      reference.decode(lines, from, to, b);
       expect(differenceOf(a, b), `table ${i}`).toBeNull();
       records += to - from;
       rejected += b.rejections.length;
