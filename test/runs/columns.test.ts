@@ -63,6 +63,20 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
     const { code, stderr } = await sluice([...args, '--workers', '2'], { cwd: folder });
     expect([name, code, stderr]).toEqual([name, 3, '']);
     answers.set(name, readFileSync(path.join(folder, `${name}.out.csv`), 'utf8'));
+    const at = readFileSync(path.join(folder, `${name}.out.csv.rejects.csv`), 'utf8')
+      .split('\n')[1]!
+      .split(',');
+    expect([name, at[3]]).toEqual([name, expect.stringMatching(/parquet|arrow/.test(name) ? /^$/ : /^[0-9]+$/)]);
+    const slow = await sluice(['score', name, '-m', 'credit-default', '-o', 'slow.csv', '--passthrough', 'id', '--quiet', '--no-manifest'], { cwd: folder, env: { SLUICE_DECODER: 'reference' } }); // biome-ignore format: one line
+    expect([name, slow.code]).toEqual([name, 3]);
+    for (const [list, output] of ['', '.rejects.csv'].map(
+      (end) => [`slow.csv${end}`, `${name}.out.csv${end}`] as const,
+    )) {
+      expect(
+        readFileSync(path.join(folder, list), 'utf8') === readFileSync(path.join(folder, output), 'utf8'),
+        list,
+      ).toBe(true);
+    }
     const verified = await sluice(['verify', `${name}.out.csv`], { cwd: folder });
     expect([name, verified.code]).toEqual([name, 0]);
   }

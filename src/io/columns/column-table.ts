@@ -41,7 +41,8 @@ class BatchRows implements TableRows {
   }
 
   get text(): RowsAsText {
-    const lines = (this.#lines ??= new LineWriter(this.#batch));
+    this.#lines ??= new LineWriter(this.#batch);
+    const lines = this.#lines;
     const onText = this.#onText;
     return {
       longest: lines.longest,
