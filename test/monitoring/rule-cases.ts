@@ -236,6 +236,7 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0x20' })],
     quiet: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0 1x20' })],
   },
+  SluiceJobCrashed: rare(`sluice_jobs_crashed_total{${P}}`, 0),
   SluiceCertificateExpiring: until(CERTIFICATE, 7 * DAY, [30 * DAY]),
   SluiceCertificateExpiresSoon: {
     fires: [at('5m', { [CERTIFICATE]: `${DAY}x10` }, ['SluiceCertificateExpiring'])],

@@ -117,6 +117,12 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     summary: '{{ $labels.instance }} cannot reach the table of jobs: none is taken, told or run',
   },
   {
+    name: 'SluiceJobCrashed',
+    severity: 'ticket',
+    expr: (t) => `${grown('sluice_jobs_crashed_total', [], t)} > 0`,
+    summary: '{{ $value | humanize }} jobs failed because each server that ran them ended',
+  },
+  {
     name: 'SluiceCertificateExpiring',
     severity: 'ticket',
     expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 14),
