@@ -85,7 +85,7 @@ export class WatchedService implements AsyncDisposable {
           method,
           path: url,
           agent: this.#agent,
-          headers: { ...headers, authorization: `API-Key ${token}` },
+          headers: { authorization: `API-Key ${token}`, ...headers },
         },
         (response) => {
           const chunks: Buffer[] = [];

@@ -110,6 +110,17 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     summary: 'the audit log of {{ $labels.instance }} cannot be written',
   },
   {
+    name: 'SluiceIdentityProviderUnreachable',
+    severity: 'ticket',
+    for: '5m',
+    expr: (t) => {
+      const reads = (outcome: string) =>
+        `sum ${byScopeAnd('issuer')} (increase(sluice_oidc_key_reads_total{outcome="${outcome}"}[${t.span('5m')}])) > 0`;
+      return `${reads('failed')} unless ${reads('ok')}`;
+    },
+    summary: 'the keys of the identity provider {{ $labels.issuer }} cannot be read',
+  },
+  {
     name: 'SluiceJobTableUnreachable',
     severity: 'page',
     for: '2m',
