@@ -8,8 +8,11 @@ import { describe, expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
 import { sluice } from '../support/cli.ts';
+import { requirePostgres } from '../support/postgres/require.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
+import { S3_KEYS } from '../support/registries/servers.ts';
 import { times } from '../support/tiers.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../support/token-provider.ts';
 import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
@@ -100,6 +103,23 @@ function providerAway(): Drill {
       provider.published.status = 503;
     },
     again: ask,
+  };
+}
+
+/** Predictions go on. */
+function jobTableAway(): Drill {
+  let postgres: PostgresServer;
+  return {
+    what: 'the database of the jobs is away',
+    alerts: ['SluiceJobTableUnreachable'],
+    options: async (_, ends) => {
+      postgres = await startPostgres();
+      ends.defer(() => postgres.stop());
+      const settings = ['jobs.shared.database.url_env=JOBS_DATABASE', 'jobs.shared.files=s3://jobs/drill'];
+      // Nobody asks for a file.
+      return { settings, env: { ...S3_KEYS, AWS_REGION: 'us-east-1', JOBS_DATABASE: postgres.url } };
+    },
+    bring: () => postgres.pause(),
   };
 }
 
@@ -290,4 +310,10 @@ describe.concurrent('drills', () => {
     expect(load.rounds).toBeGreaterThan(0);
     expect(await watch.sickRules()).toEqual({});
   });
+});
+
+requirePostgres('drills with PostgreSQL', () => {
+  const one = jobTableAway();
+  const needs = ['Prometheus', 'Alertmanager'] as const;
+  campaignTestNeeding(needs, `${one.what}: ${one.alerts.join(', ')}`, () => drill(one));
 });
