@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto';
 import { type FileHandle, open, readdir } from 'node:fs/promises';
 import path from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { SluiceError } from '../core/errors.ts';
+import { takeFileLock } from '../core/file-lock.ts';
 import { CHAIN_START, type ChainEnd, readRecord } from './audit-record.ts';
 
 /** Longer than any record; what a killed server leaves behind its last whole one is less. */
 const TAIL_BYTES = 1024 * 1024;
-/** SQLITE_BUSY */
-const BUSY = 5;
+/** A server that is stopping has so long to let go. */
+const LOCK_WAIT_MS = 5000;
 const NEWLINE = 10;
 
 /** Where a file ends. */
@@ -91,22 +91,14 @@ function tornOf(rest: Buffer, wantsNewline: boolean): FileEnd['torn'] {
   return { bytes: rest.length + (wantsNewline ? 1 : 0), sha256: sum.digest('hex') };
 }
 
-/**
- * Takes the log for this process; gives what lets go of it. An open transaction is the lock, because it ends with its process.
- * @throws SluiceError folder_in_use | folder_unusable
- */
-export function lockLog(file: string): () => void {
-  let db: DatabaseSync | null = null;
+/** Takes the log for this process; gives what lets go of it. @throws SluiceError folder_in_use | folder_unusable */
+export async function lockLog(file: string): Promise<() => void> {
+  let unlock: (() => void) | null;
   try {
-    db = new DatabaseSync(`${file}.lock`, { timeout: 5_000 });
-    db.exec('BEGIN EXCLUSIVE');
-    const taken = db;
-    return () => taken.close();
+    unlock = await takeFileLock(`${file}.lock`, LOCK_WAIT_MS);
   } catch (cause) {
-    db?.close();
-    if ((cause as { errcode?: number }).errcode !== BUSY) {
-      throw new SluiceError('folder_unusable', `audit.file: ${file} cannot be locked`, { cause });
-    }
-    throw new SluiceError('folder_in_use', `audit.file: another server writes ${file}`);
+    throw new SluiceError('folder_unusable', `audit.file: ${file} cannot be locked`, { cause });
   }
+  if (unlock) return unlock;
+  throw new SluiceError('folder_in_use', `audit.file: another server writes ${file}`);
 }

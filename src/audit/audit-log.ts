@@ -64,7 +64,7 @@ export class AuditLog {
   static async open(options: AuditLogOptions): Promise<AuditLog> {
     const file = path.resolve(options.file);
     await assertUsable('audit.file', path.dirname(file));
-    const unlock = lockLog(file);
+    const unlock = await lockLog(file);
     try {
       const { end, bytes, wantsNewline, torn } = await findEnd(file);
       const handle = await open(file, 'a', 0o600);

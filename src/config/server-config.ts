@@ -222,6 +222,10 @@ export const ServerConfigSchema = Type.Object(
           'uploads and results of one key kept at once, also while they are written',
         ),
         concurrent: atLeastOne(1, 'jobs scored at once; keys take turns'),
+        max_crashes: atLeastOne(
+          3,
+          'a job fails with job_crashed after so many servers ended without a word while they ran it; after the first it runs alone',
+        ),
         shared: Type.Optional(
           Type.Object(
             {

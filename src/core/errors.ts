@@ -114,6 +114,10 @@ export const ERRORS = {
     'This server could not renew its lease of a job or of an upload in time.',
     'Nothing: a job is run by another server. An upload is sent again, with the same Idempotency-Key.',
   ),
+  job_crashed: usage(
+    'Servers ended without a word while they ran this job, as often as jobs.max_crashes allows.',
+    'Look at what ended them (memory, most often) before the same is sent again; in smaller parts it may pass.',
+  ),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
   several_files: input('A form holds more than one file.', 'Send one file a request.'),
   digest_mismatch: input(

@@ -245,6 +245,11 @@ export class Metrics {
     'jobs that this server gave up because it could not renew their lease',
     [],
   );
+  readonly jobsCrashed = this.#counter(
+    'sluice_jobs_crashed_total',
+    'jobs that failed because servers ended while they ran them (jobs.max_crashes)',
+    [],
+  );
   readonly jobTableUp = this.#gauge('sluice_job_table_up', '1 while the table of jobs can be reached, else 0', []);
   readonly logLines = this.#counter(
     'sluice_log_lines_total',

@@ -8,9 +8,13 @@ import { describe, expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { DRILL_DIVISOR, Load, settled, toldOf, watched } from '../support/alert-drill.ts';
 import { sluice } from '../support/cli.ts';
+import { requirePostgres } from '../support/postgres/require.ts';
+import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
+import { S3_KEYS } from '../support/registries/servers.ts';
 import { times } from '../support/tiers.ts';
+import { newSigningKey, oidcSettings, tokenProvider } from '../support/token-provider.ts';
 import { campaignTestNeeding, checkTestNeeding, type ToolName } from '../support/tools.ts';
 import { type WatchedOptions, WatchedService } from '../support/watched-service.ts';
 
@@ -25,7 +29,7 @@ interface Scene {
 interface Drill {
   what: string;
   alerts: readonly string[];
-  options?: WatchedOptions | ((folder: string, ends: AsyncDisposableStack) => WatchedOptions);
+  options?: WatchedOptions | ((folder: string, ends: AsyncDisposableStack) => WatchedOptions | Promise<WatchedOptions>);
   bring?: (scene: Scene) => Promise<unknown>;
   /** Repeated until the alert is told. */
   again?: (scene: Scene) => Promise<unknown>;
@@ -79,7 +83,48 @@ async function leftBehind(folder: string, input: Buffer | string, more = ''): Pr
   return readFileSync(file, 'utf8');
 }
 
+/** Tokens go on being taken, with the keys that were read last. */
+function providerAway(): Drill {
+  let provider: Awaited<ReturnType<typeof tokenProvider>>;
+  const ask = async ({ service }: Scene) =>
+    service.request('GET', '/api/v1/models', undefined, '', {
+      authorization: `Bearer ${await provider.sign({ scope: 'models:read' })}`,
+    });
+  return {
+    what: 'the identity provider is away',
+    alerts: ['SluiceIdentityProviderUnreachable'],
+    sample: true,
+    options: async (folder, ends) => {
+      provider = await tokenProvider(await newSigningKey('k'), { folder, onEnd: (end) => ends.defer(end) });
+      return { settings: [oidcSettings(provider, { keys_refresh_ms: 1000, keys_cooldown_ms: 100 })] };
+    },
+    bring: async (scene) => {
+      expect((await ask(scene)).status).toBe(200);
+      provider.published.status = 503;
+    },
+    again: ask,
+  };
+}
+
+/** Predictions go on. */
+function jobTableAway(): Drill {
+  let postgres: PostgresServer;
+  return {
+    what: 'the database of the jobs is away',
+    alerts: ['SluiceJobTableUnreachable'],
+    options: async (_, ends) => {
+      postgres = await startPostgres();
+      ends.defer(() => postgres.stop());
+      const settings = ['jobs.shared.database.url_env=JOBS_DATABASE', 'jobs.shared.files=s3://jobs/drill'];
+      // Nobody asks for a file.
+      return { settings, env: { ...S3_KEYS, AWS_REGION: 'us-east-1', JOBS_DATABASE: postgres.url } };
+    },
+    bring: () => postgres.pause(),
+  };
+}
+
 const DRILLS: readonly Drill[] = [
+  providerAway(),
   {
     what: 'an alias is moved to a damaged version',
     alerts: ['SluiceModelStale'],
@@ -230,7 +275,9 @@ async function drill({ what, alerts, options = {}, bring, again }: Drill): Promi
   const text = { current: '' };
   const collector = await serveText(() => text.current);
   ends.defer(() => collector.close());
-  await using service = await WatchedService.start(typeof options === 'function' ? options(folder, ends) : options);
+  await using service = await WatchedService.start(
+    typeof options === 'function' ? await options(folder, ends) : options,
+  );
   const targets = [...service.targets, { job: 'node', port: collector.port }];
   await using watch = await Watch.start({ targets, divisor: DRILL_DIVISOR });
   const scene: Scene = { service, watch, folder, text };
@@ -263,4 +310,10 @@ describe.concurrent('drills', () => {
     expect(load.rounds).toBeGreaterThan(0);
     expect(await watch.sickRules()).toEqual({});
   });
+});
+
+requirePostgres('drills with PostgreSQL', () => {
+  const one = jobTableAway();
+  const needs = ['Prometheus', 'Alertmanager'] as const;
+  campaignTestNeeding(needs, `${one.what}: ${one.alerts.join(', ')}`, () => drill(one));
 });

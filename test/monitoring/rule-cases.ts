@@ -58,6 +58,8 @@ function notLoadable(): AlertCases {
   };
 }
 
+const KEY_READS = (outcome: string) => `sluice_oidc_key_reads_total{${P},issuer="corporate",outcome="${outcome}"}`;
+
 const api = (status: number, route = '/api/v1/scoring/predict.json') =>
   `sluice_http_request_seconds_count{${P},route="${route}",status="${status}"}`;
 
@@ -232,10 +234,24 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [at('5m', { [`sluice_audit_failed{${P}}`]: '0 1x20' })],
     quiet: [at('5m', { [`sluice_audit_failed{${P}}`]: '0x20' })],
   },
+  SluiceIdentityProviderUnreachable: {
+    fires: [
+      at('30m', { [KEY_READS('ok')]: '0+1x5 5x40', [KEY_READS('failed')]: '_x8 1+5x40' }),
+      at('30m', { [KEY_READS('failed')]: '1+5x40' }),
+    ],
+    quiet: [
+      at('30m', { [KEY_READS('ok')]: '0+1x60' }),
+      // It failed for a moment, and was read again.
+      at('30m', { [KEY_READS('ok')]: '0+1x60', [KEY_READS('failed')]: '0x20 0+1x40' }),
+      // Nobody sent a token: its keys were not read, and did not fail.
+      at('30m', { [KEY_READS('ok')]: '5x60', [KEY_READS('failed')]: '2x60' }),
+    ],
+  },
   SluiceJobTableUnreachable: {
     fires: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0x20' })],
     quiet: [at('5m', { [`sluice_job_table_up{${P}}`]: '1 0 1x20' })],
   },
+  SluiceJobCrashed: rare(`sluice_jobs_crashed_total{${P}}`, 0),
   SluiceCertificateExpiring: until(CERTIFICATE, 7 * DAY, [30 * DAY]),
   SluiceCertificateExpiresSoon: {
     fires: [at('5m', { [CERTIFICATE]: `${DAY}x10` }, ['SluiceCertificateExpiring'])],

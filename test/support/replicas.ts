@@ -140,7 +140,7 @@ export async function startReplicas(
   { table, leaseMs, settings = [] }: SharedSettings,
 ): Promise<{ replicas: Replica[]; token: string }> {
   const keys = path.join(scratch(), 'keys.yaml');
-  const token = await createKey('night', { file: keys, scopes: 'predict,jobs,metrics' });
+  const token = await createKey('night', { file: keys, scopes: 'predict,interpret,jobs,metrics' });
   const args = [
     '--registry',
     path.resolve('src/bundled'),

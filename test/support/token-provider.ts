@@ -29,21 +29,28 @@ export async function newSigningKey(kid: string, alg = 'ES256'): Promise<Signing
   return { kid, alg, privateKey, publicJwk, privateJwk: { ...(await exportJWK(privateKey)), ...named } };
 }
 
+/** Where a provider keeps its certificate, and what ends it: by default the test that runs. */
+export interface ProviderPlace {
+  folder: string;
+  onEnd: (end: () => void) => void;
+}
+const ofThisTest = (): ProviderPlace => ({ folder: scratch(), onEnd: onTestFinished });
+
 /** A server over HTTPS whose certificate is in `ca`; `serving` can be changed. */
-export async function tlsServer(handler: http.RequestListener) {
+export async function tlsServer(handler: http.RequestListener, { folder, onEnd } = ofThisTest()) {
   const { cert, key } = await devCertificate();
   const state = { handler };
   const server = https.createServer({ cert, key }, (request, response) => state.handler(request, response));
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close().closeAllConnections());
-  const ca = path.join(scratch(), 'ca.pem');
+  onEnd(() => void server.close().closeAllConnections());
+  const ca = path.join(folder, 'ca.pem');
   writeFileSync(ca, cert);
   const { port } = server.address() as net.AddressInfo;
   return { url: `https://localhost:${port}`, ca, cert, state };
 }
 
 /** A provider that publishes what it is told, counts who reads it, and signs what it is given. */
-export async function tokenProvider(first: SigningKey) {
+export async function tokenProvider(first: SigningKey, place = ofThisTest()) {
   const reads = { keys: 0, discovery: 0 };
   const published = { keys: [first.publicJwk] as JWK[], status: 200, body: null as string | null };
   const server = await tlsServer((request, response) => {
@@ -52,7 +59,7 @@ export async function tokenProvider(first: SigningKey) {
     const body = about ? { issuer: server.url, jwks_uri: `${server.url}/keys` } : { keys: published.keys };
     response.writeHead(published.status, { 'content-type': 'application/json' });
     response.end(published.body ?? JSON.stringify(body));
-  });
+  }, place);
   /** A token that is right unless `claims` or `header` say otherwise; undefined takes a claim away. */
   const sign = (claims: ChangedClaims = {}, key = first, header: Record<string, unknown> = {}) => {
     const now = Math.floor(Date.now() / 1000);

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { generate } from 'selfsigned';
 import { SCOPES } from '../../src/config/scopes.ts';
-import { hashToken, newToken, writeKeys } from '../../src/doors/http/access/keys-file.ts';
+import { changeKeys, hashToken, newToken } from '../../src/doors/http/access/keys-file.ts';
 import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
 import type { ScrapeTarget } from './prometheus.ts';
@@ -85,7 +85,7 @@ export class WatchedService implements AsyncDisposable {
           method,
           path: url,
           agent: this.#agent,
-          headers: { ...headers, authorization: `API-Key ${token}` },
+          headers: { authorization: `API-Key ${token}`, ...headers },
         },
         (response) => {
           const chunks: Buffer[] = [];
@@ -145,7 +145,7 @@ export class WatchedService implements AsyncDisposable {
     });
     writeFileSync(path.join(this.folder, 'tls.crt'), made.cert);
     writeFileSync(path.join(this.folder, 'tls.key'), made.private);
-    await writeKeys(path.join(this.folder, 'keys.yaml'), [
+    await changeKeys(path.join(this.folder, 'keys.yaml'), () => [
       { name: 'prometheus', sha256: hashToken(this.token), scopes: [...SCOPES] },
       {
         name: 'batch',

@@ -110,11 +110,28 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     summary: 'the audit log of {{ $labels.instance }} cannot be written',
   },
   {
+    name: 'SluiceIdentityProviderUnreachable',
+    severity: 'ticket',
+    for: '5m',
+    expr: (t) => {
+      const reads = (outcome: string) =>
+        `sum ${byScopeAnd('issuer')} (increase(sluice_oidc_key_reads_total{outcome="${outcome}"}[${t.span('5m')}])) > 0`;
+      return `${reads('failed')} unless ${reads('ok')}`;
+    },
+    summary: 'the keys of the identity provider {{ $labels.issuer }} cannot be read',
+  },
+  {
     name: 'SluiceJobTableUnreachable',
     severity: 'page',
     for: '2m',
     expr: () => `min ${byScopeAnd(...INSTANCE)} (sluice_job_table_up) == 0`,
     summary: '{{ $labels.instance }} cannot reach the table of jobs: none is taken, told or run',
+  },
+  {
+    name: 'SluiceJobCrashed',
+    severity: 'ticket',
+    expr: (t) => `${grown('sluice_jobs_crashed_total', [], t)} > 0`,
+    summary: '{{ $value | humanize }} jobs failed because each server that ran them ended',
   },
   {
     name: 'SluiceCertificateExpiring',

@@ -47,11 +47,12 @@ export function addKeysCommand(program: Command): void {
   );
   addFlags(keys.command('revoke'), COMMAND_TABLES['keys revoke']).action(
     async (name: string, flags: KeysRevokeFlags) => {
-      const { readKeys, writeKeys } = await openKeys();
-      const all = await readKeys(flags.file);
-      const left = all.filter((k) => k.name !== name);
-      if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
-      await writeKeys(flags.file, left);
+      const { changeKeys } = await openKeys();
+      await changeKeys(flags.file, (all) => {
+        const left = all.filter((k) => k.name !== name);
+        if (left.length === all.length) throw new SluiceError('usage', 'there is no key of this name');
+        return left;
+      });
     },
   );
 }
@@ -62,24 +63,23 @@ export async function createKey(name: string, flags: KeysCreateFlags): Promise<s
   const wrong = scopes.filter((s) => !(SCOPES as readonly string[]).includes(s));
   if (wrong.length > 0) throw new SluiceError('usage', `--scopes takes some of ${SCOPES.join(', ')}`);
   const days = daysOf(flags);
-  const { assertFreeName, hashToken, newToken, readKeys, writeKeys } = await openKeys();
+  const { assertFreeName, changeKeys, hashToken, newToken } = await openKeys();
   assertFreeName(name, (what) => {
     throw new SluiceError('usage', what);
   });
-  const all = await readKeys(flags.file);
-  if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key of this name is there already');
   const token = newToken();
-  await writeKeys(flags.file, [
-    ...all,
-    {
+  await changeKeys(flags.file, (all) => {
+    if (all.some((k) => k.name === name)) throw new SluiceError('usage', 'a key of this name is there already');
+    const key = {
       name,
       sha256: hashToken(token),
       scopes: scopes as Scope[],
       ...(flags.models === undefined ? {} : { models: flags.models.split(',') }),
       ...(days === null ? {} : { expires: new Date(Date.now() + days * DAY_MS).toISOString() }),
       created: new Date().toISOString(),
-    },
-  ]);
+    };
+    return [...all, key];
+  });
   return token;
 }
 
@@ -90,25 +90,25 @@ export async function rotateKey(
 ): Promise<{ token: string; until: string | null }> {
   const days = daysOf(flags);
   const grace = graceMs(flags.grace);
-  const { hashToken, newToken, readKeys, rotated, writeKeys } = await openKeys();
-  const all = await readKeys(flags.file);
-  const key = all.find((k) => k.name === name);
-  if (!key) throw new SluiceError('usage', 'there is no key of this name');
-  const lifetime = days === null ? lifetimeMs(key) : days * DAY_MS;
-  if (Number.isNaN(lifetime)) {
-    throw new SluiceError('usage', 'the key expires, and the file does not say when it was made: say --days');
-  }
+  const { changeKeys, hashToken, newToken, rotated } = await openKeys();
   const token = newToken();
-  const now = Date.now();
-  const next = {
-    ...rotated(key, hashToken(token), { now, until: now + grace }),
-    ...(lifetime === null ? {} : { expires: new Date(now + lifetime).toISOString() }),
-  };
-  await writeKeys(
-    flags.file,
-    all.map((k) => (k === key ? next : k)),
-  );
-  return { token, until: next.previous?.at(-1)?.expires ?? null };
+  let until: string | null = null;
+  await changeKeys(flags.file, (all) => {
+    const key = all.find((k) => k.name === name);
+    if (!key) throw new SluiceError('usage', 'there is no key of this name');
+    const lifetime = days === null ? lifetimeMs(key) : days * DAY_MS;
+    if (Number.isNaN(lifetime)) {
+      throw new SluiceError('usage', 'the key expires, and the file does not say when it was made: say --days');
+    }
+    const now = Date.now();
+    const next = {
+      ...rotated(key, hashToken(token), { now, until: now + grace }),
+      ...(lifetime === null ? {} : { expires: new Date(now + lifetime).toISOString() }),
+    };
+    until = next.previous?.at(-1)?.expires ?? null;
+    return all.map((k) => (k === key ? next : k));
+  });
+  return { token, until };
 }
 
 /** How long a key was made for; null: until revoked, NaN: nobody knows. */

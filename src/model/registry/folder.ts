@@ -5,6 +5,7 @@ import path from 'node:path';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
+import { underFileLock } from '../../core/file-lock.ts';
 import { loadPackage, versionOf } from '../package/load-package.ts';
 import type { ModelPackage } from '../package/model-package.ts';
 import { hashFolder, stampOf } from '../package/package-hash.ts';
@@ -91,7 +92,7 @@ export class FolderRegistry implements Registry {
   async moveAlias(id: string, alias: string, to: string | null, by: string | Mover): Promise<AliasMove> {
     const parsed = parseReference(`${id}@${alias}`);
     const folder = await this.#folderOf(parsed.id);
-    return locked(path.join(folder, id, '.lock'), async () => {
+    return locked(path.join(folder, id), async () => {
       const entry = await this.#standing(folder, id);
       const model = to === null ? null : await this.#load(path.join(folder, id, assertTarget(entry, to)));
       if (model) assertApprovedHash(entry, to!, model);
@@ -133,8 +134,7 @@ export class FolderRegistry implements Registry {
     parseReference(`${id}:${version}`);
     const folder = await this.#folderOf(id);
     const own = path.join(folder, id);
-    const lock = path.join(own, '.lock');
-    return locked(lock, async () => {
+    return locked(own, async () => {
       const last = (await readJournal(folder, id)).findLast((e) => e.version === version);
       const isLeft = to === 'removed' && last?.to === 'removed' && (await subfolders(own)).includes(version);
       if (!isLeft) {
@@ -142,7 +142,7 @@ export class FolderRegistry implements Registry {
         pickVersion(entry, { id, version });
         if (to !== 'approved' && !force) {
           assertUnmeant(entry, version);
-          await assertFree(own, `${id}:${version}`, lock);
+          await assertFree(own, `${id}:${version}`);
         }
       }
       // What is damaged can be retired and removed.
@@ -167,7 +167,7 @@ export class FolderRegistry implements Registry {
       await sealPackage(temporary);
       await syncFiles(temporary);
       const { sha256: package_sha256 } = await hashFolder(temporary);
-      await locked(path.join(path.dirname(target), '.lock'), async () => {
+      await locked(path.dirname(target), async () => {
         const history = await readJournal(this.#folders[0]!, id);
         const entry = stateEntryFor(history, { version, to: 'proposed', package_sha256, by });
         if (await stat(target).catch(() => null)) throw exists(id, version);
@@ -261,12 +261,24 @@ async function appendState(folder: string, id: string, planned: PlannedState): P
   return entry;
 }
 
-/** `lock` was made just now: its time is that of the file system. @throws SluiceError model_in_use */
-async function assertFree(own: string, ref: string, lock: string): Promise<void> {
-  const { mtimeMs } = await stat(lock);
-  const holders = await holdersOf(own, ref.slice(ref.indexOf(':') + 1), mtimeMs);
+/** @throws SluiceError model_in_use */
+async function assertFree(own: string, ref: string): Promise<void> {
+  const now = await timeIn(own);
+  const holders = await holdersOf(own, ref.slice(ref.indexOf(':') + 1), now);
   if (holders.length === 0) return;
   throw new SluiceError('model_in_use', `${ref} is loaded by ${holders.slice(0, 5).join('; ')}`);
+}
+
+/** Now, by the clock of the file system: that of its server, where it has one. */
+async function timeIn(folder: string): Promise<number> {
+  const probe = path.join(folder, `.${randomUUID()}.now`);
+  const handle = await open(probe, 'wx');
+  try {
+    return (await handle.stat()).mtimeMs;
+  } finally {
+    await handle.close();
+    await rm(probe, { force: true });
+  }
 }
 
 /** Renamed first, so that it is gone at once. */
@@ -304,29 +316,18 @@ async function unlessAbsent<T, U>(reading: Promise<T>, otherwise: U): Promise<T 
 const exists = (id: string, version: string): SluiceError =>
   new SluiceError('version_exists', `${id}:${version} is registered already`);
 
-/** Longer than any alias move takes: a lock older than this was abandoned by a process that died. */
-const STALE_LOCK_MS = 10_000;
+/** Beside the versions of a model: what is written of it is written by one at a time. */
+const LOCK = '.lock.sqlite';
+/** Longer than many changes one after the other take, each of which reads a package. */
+const LOCK_WAIT_MS = 120_000;
 
-async function locked<T>(file: string, work: () => Promise<T>): Promise<T> {
-  const began = Date.now();
-  for (;;) {
-    try {
-      await (await open(file, 'wx')).close();
-      break;
-    } catch (cause) {
-      if ((cause as NodeJS.ErrnoException).code !== 'EEXIST' || Date.now() - began > 2 * STALE_LOCK_MS) {
-        throw new SluiceError('registry_unavailable', `${file} cannot be created`, { cause });
-      }
-      const info = await stat(file).catch(() => null);
-      if (info && Date.now() - info.mtimeMs > STALE_LOCK_MS) await rm(file, { force: true });
-      else await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  }
-  try {
-    return await work();
-  } finally {
-    await rm(file, { force: true });
-  }
+/** @throws SluiceError registry_unavailable, and what `work` throws */
+function locked<T>(own: string, work: () => Promise<T>): Promise<T> {
+  const refused = (cause: unknown): SluiceError => {
+    const why = cause === null ? `another process has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
+    return new SluiceError('registry_unavailable', `${own} cannot be locked: ${why}`, { cause });
+  };
+  return underFileLock(path.join(own, LOCK), { waitMs: LOCK_WAIT_MS, refused }, work);
 }
 
 /** Atomic: a reader sees the old text or the new one, even after a crash. */

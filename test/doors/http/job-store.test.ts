@@ -42,7 +42,7 @@ async function queue(store: JobStore, change: Partial<NewJob> = {}): Promise<str
   return job.id;
 }
 
-const claimed = async (store: JobStore, pipelines: string[] = []) => (await store.claim(pipelines))?.job ?? null;
+const claimed = async (store: JobStore, pipelines: string[] = []) => (await store.claim(pipelines, true))?.job ?? null;
 
 function contract(open: () => Promise<JobStore>): void {
   const opened = async () => {
@@ -59,17 +59,25 @@ function contract(open: () => Promise<JobStore>): void {
     expect(await store.get(made.id)).toBeNull();
     expect(await store.enqueue(made)).toBe('queued');
     const job = (await store.get(made.id))!;
-    expect(job).toMatchObject({ ...made, state: 'queued', epoch: 0, rows: 0, resultBytes: 0, finished: null });
+    expect(job).toMatchObject({
+      ...made,
+      state: 'queued',
+      epoch: 0,
+      crashes: 0,
+      rows: 0,
+      resultBytes: 0,
+      finished: null,
+    });
     expect(Math.abs(job.created - before)).toBeLessThan(60_000);
     expect(await store.byIdempotencyKey('night', 'k')).toEqual(job);
     expect(await store.byIdempotencyKey('day', 'k')).toBeNull();
-    expect(await store.claim([])).toBeNull();
-    expect(await store.claim(['p'])).toEqual({
+    expect(await store.claim([], true)).toBeNull();
+    expect(await store.claim(['p'], true)).toEqual({
       job: { ...job, state: 'running', epoch: 1 },
       takenOver: false,
       cancelled: false,
     });
-    expect(await store.claim(['p'])).toBeNull();
+    expect(await store.claim(['p'], true)).toBeNull();
     expect(await store.counts()).toEqual({ queued: 0, running: 1, done: 0, failed: 0, cancelled: 0 });
   });
 
@@ -155,7 +163,7 @@ function contract(open: () => Promise<JobStore>): void {
     const id = await queue(store);
     const held = (await claimed(store))!;
     await store.putBack(held, 2000, null);
-    expect(await store.claim([])).toBeNull();
+    expect(await store.claim([], true)).toBeNull();
     await expect.poll(async () => (await claimed(store))?.id, { timeout: 20_000, interval: 50 }).toBe(id);
   });
 
@@ -233,6 +241,21 @@ function contract(open: () => Promise<JobStore>): void {
 
 describe('SQLite in a folder', () => {
   contract(async () => new SqliteJobs(scratch()));
+
+  test('what was running when the server ended has crashed once, and then runs alone', async () => {
+    const folder = scratch();
+    const before = new SqliteJobs(folder);
+    const id = await queue(before);
+    await claimed(before);
+    await sleep(3);
+    await queue(before);
+    await before.close();
+    const after = new SqliteJobs(folder);
+    onTestFinished(() => after.close());
+    expect(after.requeueRunning()).toMatchObject([{ id }]);
+    expect(await after.claim([], false)).toBeNull();
+    expect((await after.claim([], true))!.job).toMatchObject({ id, epoch: 2, crashes: 1 });
+  });
 });
 
 requirePostgres('PostgreSQL', () => {
@@ -266,19 +289,54 @@ requirePostgres('PostgreSQL', () => {
     const [a, b] = [opened('leases'), opened('leases')];
     const id = await queue(a);
     const first = (await claimed(a))!;
-    expect(await b.claim([])).toBeNull();
+    expect(await b.claim([], true)).toBeNull();
     await server.query("UPDATE leases SET lease_until = now() + interval '1 s'");
     expect((await a.renew([first])).get(id)).toBe('held');
     const left = await server.query('SELECT extract(epoch FROM lease_until - now())::float8 AS s FROM leases');
     expect(left.rows[0].s).toBeGreaterThan(30);
-    expect(await b.claim([])).toBeNull();
+    expect(await b.claim([], true)).toBeNull();
     await end('leases');
-    const second = (await b.claim([]))!;
+    const second = (await b.claim([], true))!;
     expect(second).toMatchObject({ takenOver: true, job: { id, epoch: first.epoch + 1 } });
     expect((await a.renew([first])).size).toBe(0);
     expect(await a.finish(first, DONE)).toBe(false);
     expect(await b.finish(second.job, DONE)).toBe(true);
     expect(await a.get(id)).toMatchObject({ state: 'done', epoch: second.job.epoch });
+  });
+
+  test('a job whose server ended is claimed by a server that runs nothing else, and nobody claims around it', async () => {
+    const [a, b] = [opened('suspects'), opened('suspects')];
+    const id = await queue(a);
+    expect((await a.claim([], true))?.job).toMatchObject({ id, crashes: 0 });
+    await sleep(3);
+    await queue(a);
+    await end('suspects');
+    expect(await b.claim([], false)).toBeNull();
+    const again = (await b.claim([], true))!;
+    expect(again).toMatchObject({ takenOver: true, job: { id, epoch: 2, crashes: 1 } });
+    // To be stopped is no crash, and takes none back.
+    await b.putBack(again.job, 0, null);
+    expect(await a.claim([], false)).toBeNull();
+    expect((await a.claim([], true))!.job).toMatchObject({ id, epoch: 3, crashes: 1 });
+    expect((await b.claim([], false))!.job).toMatchObject({ crashes: 0 });
+  });
+
+  test('a server that gave up and lives is no crash, whether somebody has begun the job since or not', async () => {
+    const [a, b] = [opened('living'), opened('living')];
+    const id = await queue(a);
+    const first = (await claimed(a))!;
+    await a.giveUp(first);
+    await a.giveUp(first);
+    expect(await a.get(id)).toMatchObject({ state: 'queued', epoch: 1, crashes: 0 });
+    const second = (await claimed(a))!;
+    await end('living');
+    const third = (await claimed(b))!;
+    expect(third).toMatchObject({ epoch: 3, crashes: 1 });
+    await a.giveUp(second);
+    expect(await b.get(id)).toMatchObject({ state: 'running', epoch: 3, crashes: 0 });
+    expect(await b.finish(third, DONE)).toBe(true);
+    await a.giveUp(second);
+    expect(await b.get(id)).toMatchObject({ state: 'done', epoch: 3 });
   });
 
   test('a job that is cancelled while its server is gone is claimed to be cancelled', async () => {
@@ -287,7 +345,7 @@ requirePostgres('PostgreSQL', () => {
     await claimed(a);
     expect(await b.cancel(id)).toBe('asked');
     await end('gone');
-    expect(await b.claim([])).toMatchObject({ takenOver: true, cancelled: true });
+    expect(await b.claim([], true)).toMatchObject({ takenOver: true, cancelled: true });
   });
 
   test('a reservation whose server is gone counts no more and is removed', async () => {

@@ -8,7 +8,7 @@ import { ServerConfigSchema } from '../../../src/config/server-config.ts';
 import { createKey, rotateKey } from '../../../src/doors/commands/keys.ts';
 import { KeyRing } from '../../../src/doors/http/access/api-keys.ts';
 import { FailedLogins, neighbourhoodOf } from '../../../src/doors/http/access/failed-logins.ts';
-import { hashToken, readKeys, rotated, writeKeys } from '../../../src/doors/http/access/keys-file.ts';
+import { changeKeys, hashToken, readKeys, rotated } from '../../../src/doors/http/access/keys-file.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
@@ -80,7 +80,7 @@ test('rotations one after the other: a token never lives longer than it was prom
 
 test('certificates in the file of keys outlive a change of its keys; names of other kinds are refused', async () => {
   const file = path.join(scratch(), 'keys.yaml');
-  await writeKeys(file, []);
+  await changeKeys(file, () => []);
   const { writeFileSync, readFileSync } = await import('node:fs');
   writeFileSync(file, 'keys: []\ncertificates:\n  - { name: nightly, subject_cn: nightly, scopes: [predict] }\n');
   await createKey('batch', { file, scopes: 'predict' });

@@ -81,6 +81,7 @@ const QUEUED: Job = {
   packageSha256: null,
   state: 'queued',
   epoch: 0,
+  crashes: 0,
   rows: 0,
   scored: 0,
   rejected: 0,

@@ -158,7 +158,7 @@ test('a retired version is meant by nothing; by its number it loads, and that is
 test('what is removed leaves its entry, and its number is never given again', async () => {
   const { root, registry } = await proposed([1, 2]);
   await registry.setState('m', '1', 'removed', BOB);
-  expect(readdirSync(path.join(root, 'm')).sort()).toEqual(['2', 'states.history.jsonl']);
+  expect(readdirSync(path.join(root, 'm')).sort()).toEqual(['.lock.sqlite', '2', 'states.history.jsonl']);
   expect(await refOf(registry.resolve('m:1'))).toBe(
     'model_not_found: m has no version 1 any more: it was removed (it has 2)',
   );

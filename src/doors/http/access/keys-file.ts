@@ -7,7 +7,12 @@ import { SCOPES, type Scope } from '../../../config/scopes.ts';
 import { parseYaml } from '../../../config/yaml-document.ts';
 import { formatProblem } from '../../../config/yaml-problem.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import { fileFault } from '../../../core/file-errors.ts';
+import { underFileLock } from '../../../core/file-lock.ts';
 import { RESERVED_PREFIXES } from './identity.ts';
+
+/** Longer than many commands one after the other take. */
+const LOCK_WAIT_MS = 60_000;
 
 const SHA256 = Type.String({ pattern: '^[0-9a-f]{64}$' });
 const name = Type.String({ minLength: 1 });
@@ -90,13 +95,27 @@ export function assertFreeName(name: string, refuse: (what: string) => never): v
   if (taken !== undefined) refuse(`the name of a key cannot begin with ${taken}`);
 }
 
-/** Replaces the keys of a file, which is written as a whole; only its owner may read it. */
-export async function writeKeys(file: string, keys: readonly ApiKey[]): Promise<void> {
-  const { certificates } = await readKeysFile(file);
+/**
+ * Replaces the keys of a file by what `change` makes of them; only its owner may read it. Of several that change it at once each sees
+ * what those before it made. @throws SluiceError usage, and what `change` throws: then the file is as it was
+ */
+export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => readonly ApiKey[]): Promise<void> {
+  const refused = (cause: unknown) => {
+    const why = cause === null ? `another command has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
+    return new SluiceError('usage', `${file} cannot be locked: ${why}`, { cause });
+  };
+  return underFileLock(`${file}.lock`, { waitMs: LOCK_WAIT_MS, refused }, async () => {
+    const { keys, certificates } = await readKeysFile(file);
+    const changed = change(keys);
+    await writeSecret(file, stringify({ keys: changed, ...(certificates.length === 0 ? {} : { certificates }) }));
+  });
+}
+
+/** A reader sees the old text or the new one, even after a crash. */
+async function writeSecret(file: string, text: string): Promise<void> {
   const temporary = `${file}.${randomBytes(6).toString('hex')}.partial`;
   try {
-    const text = stringify({ keys, ...(certificates.length === 0 ? {} : { certificates }) });
-    await writeFile(temporary, text, { mode: 0o600 });
+    await writeFile(temporary, text, { mode: 0o600, flush: true });
     await chmod(temporary, 0o600);
     await rename(temporary, file);
   } catch (error) {

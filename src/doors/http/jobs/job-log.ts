@@ -33,7 +33,7 @@ export class JobLog {
 
   /** Another server ran it and did not renew its lease. Followed by `started`. */
   takenOver(job: Job): void {
-    this.#tell('warn', 'job_taken_over', job, words`taken over`, { epoch: job.epoch });
+    this.#tell('warn', 'job_taken_over', job, words`taken over`, { epoch: job.epoch, crashes: job.crashes });
   }
 
   /** Ended by one of the next three. */

@@ -34,6 +34,8 @@ export interface JobParts {
 
 /** Something whose lease is renewed. */
 interface Lease extends HeldJob {
+  /** A server ended while it ran this: nothing else runs beside it. */
+  suspect: boolean;
   controller: AbortController;
   /** Until when this server may act on it, by its own clock (`performance.now()`): what the table says lasts longer. */
   until: number;
@@ -45,6 +47,8 @@ export class JobRunner {
   readonly #reserved = new Map<string, Lease>();
   /** How often uploads failed for want of something else. */
   readonly #failures = new Map<string, number>();
+  /** What this server gave up, until the table has heard of it. */
+  readonly #givenUp = new Set<HeldJob>();
   readonly #timers: NodeJS.Timeout[] = [];
   #filling = false;
   #again = false;
@@ -86,7 +90,7 @@ export class JobRunner {
 
   /** Renews the lease of an upload that comes in until `release`. The signal is aborted where it is lost. */
   reserve(id: string): { signal: AbortSignal; release: () => void } {
-    const lease = this.#lease({ id, epoch: 0 });
+    const lease = this.#lease({ id, epoch: 0, crashes: 0 });
     this.#reserved.set(id, lease);
     return { signal: lease.controller.signal, release: () => this.#reserved.delete(id) };
   }
@@ -111,10 +115,12 @@ export class JobRunner {
     this.#timers.push(timer);
   }
 
-  #lease(held: HeldJob): Lease {
+  #lease({ id, epoch, crashes }: Pick<Job, 'id' | 'epoch' | 'crashes'>): Lease {
     const { leaseMs } = this.#parts.store;
     return {
-      ...held,
+      id,
+      epoch,
+      suspect: crashes > 0,
       controller: new AbortController(),
       until: leaseMs === null ? Infinity : performance.now() + leaseMs,
     };
@@ -123,11 +129,12 @@ export class JobRunner {
   async #fill(): Promise<void> {
     const { services, store, pipelines } = this.#parts;
     while (!this.#stopped && this.#running.size < services.config.jobs.concurrent) {
+      if (this.#running.values().some((lease) => lease.suspect)) return;
       const asked = performance.now();
-      const claimed = await store.claim([...pipelines.keys()]);
+      const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0);
       if (!claimed) return;
-      const { id, epoch } = claimed.job;
-      const lease = this.#lease({ id, epoch });
+      const { id } = claimed.job;
+      const lease = this.#lease(claimed.job);
       if (store.leaseMs !== null) lease.until = asked + store.leaseMs;
       this.#running.set(id, lease);
       // It was stopped while the table answered.
@@ -149,7 +156,7 @@ export class JobRunner {
     const leases = [...this.#running.values(), ...this.#reserved.values()];
     // Of an upload the table alone says whether it is lost: nobody else goes on with it.
     for (const lease of this.#running.values()) if (performance.now() > lease.until - margin) this.#lose(lease);
-    if (this.#renewing || leases.length === 0) return;
+    if (this.#renewing || leases.length + this.#givenUp.size === 0) return;
     this.#renewing = true;
     const sent = performance.now();
     try {
@@ -161,6 +168,10 @@ export class JobRunner {
           lease.until = sent + this.#parts.store.leaseMs!;
           if (answer === 'cancel') lease.controller.abort(new SluiceError('cancelled', 'the job was cancelled'));
         }
+      }
+      for (const held of this.#givenUp) {
+        await this.#parts.store.giveUp(held);
+        this.#givenUp.delete(held);
       }
     } catch (error) {
       if (!areUnavailable(error)) throw error;
@@ -185,6 +196,8 @@ export class JobRunner {
     const running = log.started(job);
     try {
       if (cancelled) throw new SluiceError('cancelled', 'the job was cancelled');
+      if (job.crashes >= services.config.jobs.max_crashes)
+        throw new SluiceError('job_crashed', `${job.crashes} servers ended while they ran the job`);
       const { counts, resultBytes, packageSha256 } = await this.#score(job, lease);
       const { rows, scored, rejected } = counts;
       const end = {
@@ -207,14 +220,16 @@ export class JobRunner {
         if (!isOurs(lost)) throw lost;
         services.metrics.jobLeasesLost.inc();
         log.failed(job, running, lost, 'job_lease_lost');
-        if (this.#parts.store.leaseMs !== null) await files.removeResult(lease);
+        if (this.#parts.store.leaseMs === null) return;
+        this.#givenUp.add({ id: lease.id, epoch: lease.epoch });
+        await files.removeResult(lease);
       }
     }
   }
 
   /** @throws SluiceError job_lease_lost | jobs_unavailable: it is not for this server to say how it ended */
   async #endBadly({ job, cancelled }: ClaimedJob, lease: Lease, running: RunningJobLog, error: unknown): Promise<void> {
-    const { log, files, store } = this.#parts;
+    const { log, files, store, services } = this.#parts;
     const { signal } = lease.controller;
     // Whoever ended it says why: what was thrown on the way may be another word for it, and a stop must not lose an upload.
     const thrown = signal.aborted ? signal.reason : systemFault(error);
@@ -235,6 +250,7 @@ export class JobRunner {
       return;
     }
     this.#failures.delete(job.id);
+    if (e.code === 'job_crashed') services.metrics.jobsCrashed.inc();
     const message = e.entry.fault === 'bug' ? null : e.message;
     const end: JobEnd =
       e.code === 'cancelled' ? { state: 'cancelled' } : { state: 'failed', errorCode: e.code, errorMessage: message };

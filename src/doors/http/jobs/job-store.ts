@@ -29,6 +29,8 @@ export interface Job {
    * counts only while that is the newest.
    */
   epoch: number;
+  /** How often a server ended without a word while it ran this. */
+  crashes: number;
   rows: number;
   scored: number;
   rejected: number;
@@ -119,14 +121,22 @@ export interface JobStore {
   cancel(id: string): Promise<'cancelled' | 'asked' | null>;
   /** A finished job is gone. */
   remove(id: string): Promise<void>;
-  /** Takes the job whose turn it is, keys in turns. `pipelines`: jobs of others are left alone. null: there is none. */
-  claim(pipelines: readonly string[]): Promise<ClaimedJob | null>;
+  /**
+   * Takes the job whose turn it is, keys in turns. `pipelines`: jobs of others are left alone. `alone`: nothing else runs here; a job
+   * whose server ended is not claimed otherwise, so that a crash says which job it was. null: there is none, or it is not for this server.
+   */
+  claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null>;
   /** Renews the leases of what is held; those that are missing in the answer are lost. */
   renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
   progress(held: HeldJob, so: JobProgress): Promise<boolean>;
   finish(held: HeldJob, end: JobEnd): Promise<boolean>;
   /** Back into the queue, for at least so long; `why`: what it waits for. */
   putBack(held: HeldJob, pauseMs: number, why: Pick<Job, 'errorCode' | 'errorMessage'> | null): Promise<boolean>;
+  /**
+   * This server lives and has given up what it held: the job is queued again where nobody has begun it since, and where somebody has,
+   * that was no crash.
+   */
+  giveUp(held: HeldJob): Promise<void>;
   /** Removes jobs that finished longer ago than that, and reservations whose server is gone. Gives what was removed. */
   expire(keepMs: number): Promise<HeldJob[]>;
   /** Of these ids: what there is, reservations as epoch 0 of state null. */

@@ -4,7 +4,7 @@ import { beside, literalOf, sqlIdentifier, sqlName, tableName } from '../../../p
 import type { SharedConnections } from '../../../postgres/shared-connections.ts';
 
 /** Raised by one with every change that an earlier program cannot work with. */
-const VERSION = 1;
+const VERSION = 2;
 
 export class JobTables {
   /** As SQL names them. */
@@ -25,7 +25,7 @@ export class JobTables {
       CREATE TABLE IF NOT EXISTS ${this.jobs} (
         id text PRIMARY KEY, owner text NOT NULL, idempotency_key text, format text, query text, fingerprint text, body_sha256 text,
         request_id text, trace text, pipeline text, target text, state text NOT NULL, epoch bigint NOT NULL DEFAULT 0,
-        holder text, lease_until timestamptz, not_before timestamptz NOT NULL DEFAULT '-infinity', started timestamptz,
+        crashes integer NOT NULL DEFAULT 0, holder text, lease_until timestamptz, not_before timestamptz NOT NULL DEFAULT '-infinity', started timestamptz,
         cancel boolean NOT NULL DEFAULT false, rows bigint NOT NULL DEFAULT 0, scored bigint NOT NULL DEFAULT 0,
         rejected bigint NOT NULL DEFAULT 0, bytes_read bigint NOT NULL DEFAULT 0, upload_bytes bigint NOT NULL DEFAULT 0,
         result_bytes bigint NOT NULL DEFAULT 0, package_sha256 text, created bigint NOT NULL, finished bigint, error_code text,

@@ -148,7 +148,7 @@ export class PostgresJobs implements JobStore {
     await this.#ask((t) => `DELETE FROM ${t} WHERE id = $1 AND state IN ('done', 'failed', 'cancelled')`, [id]);
   }
 
-  async claim(pipelines: readonly string[]): Promise<ClaimedJob | null> {
+  async claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null> {
     const mine = '(pipeline IS NULL OR pipeline = ANY($2))';
     const { rows } = await this.#ask(
       (t) => `WITH waiting AS (SELECT id, owner FROM ${t} WHERE ${CLAIMABLE} AND ${mine}),
@@ -158,11 +158,12 @@ export class PostgresJobs implements JobStore {
           FROM (SELECT DISTINCT owner FROM waiting) o),
         next AS (SELECT j.id, j.state FROM ${t} j JOIN turns USING (owner) WHERE ${CLAIMABLE} AND ${mine}
           ORDER BY turns.running, turns.last NULLS FIRST, j.created, j.id LIMIT 1 FOR UPDATE OF j SKIP LOCKED)
-        UPDATE ${t} AS job SET state = 'running', epoch = job.epoch + 1, holder = $1, lease_until = ${until('$3')},
+        UPDATE ${t} AS job SET state = 'running', epoch = job.epoch + 1,
+          crashes = job.crashes + (next.state = 'running')::int, holder = $1, lease_until = ${until('$3')},
           started = clock_timestamp(), rows = 0, scored = 0, rejected = 0, bytes_read = 0, result_bytes = 0, package_sha256 = NULL,
           error_code = NULL, error_message = NULL
-        FROM next WHERE job.id = next.id RETURNING job.*, next.state AS was`,
-      [this.#holder, pipelines, this.leaseMs],
+        FROM next WHERE job.id = next.id AND ($4 OR next.state = 'queued' AND job.crashes = 0) RETURNING job.*, next.state AS was`,
+      [this.#holder, pipelines, this.leaseMs, alone],
     );
     const row = rows[0];
     return row ? { job: toJob(row), takenOver: row.was === 'running', cancelled: row.cancel === true } : null;
@@ -210,6 +211,16 @@ export class PostgresJobs implements JobStore {
       [id, epoch, pauseMs, why?.errorCode ?? null, why?.errorMessage ?? null],
     );
     return count > 0 || (repeated && (await this.#stands({ id, epoch }, 'queued')));
+  }
+
+  async giveUp({ id, epoch }: HeldJob): Promise<void> {
+    await this.#ask(
+      (t) => `UPDATE ${t} SET state = CASE epoch WHEN $2 THEN 'queued' ELSE state END,
+          lease_until = CASE epoch WHEN $2 THEN NULL ELSE lease_until END,
+          crashes = greatest(0, crashes - CASE epoch WHEN $2 THEN 0 ELSE 1 END)
+        WHERE id = $1 AND (epoch = $2 AND state = 'running' OR epoch > $2 AND state IN ('queued', 'running'))`,
+      [id, epoch],
+    );
   }
 
   async expire(keepMs: number): Promise<HeldJob[]> {
@@ -331,6 +342,7 @@ const toJob = (row: SqlRow): Job => ({
   target: text(row.target),
   state: row.state as JobState,
   epoch: number(row.epoch),
+  crashes: number(row.crashes),
   rows: number(row.rows),
   scored: number(row.scored),
   rejected: number(row.rejected),

@@ -32,6 +32,7 @@ const COLUMNS: Record<keyof Job, string> = {
   target: 'target TEXT',
   state: 'state TEXT NOT NULL',
   epoch: 'epoch INTEGER NOT NULL DEFAULT 0',
+  crashes: 'crashes INTEGER NOT NULL DEFAULT 0',
   rows: 'rows INTEGER NOT NULL',
   scored: 'scored INTEGER NOT NULL',
   rejected: 'rejected INTEGER NOT NULL',
@@ -90,7 +91,7 @@ export class SqliteJobs implements JobStore {
   /** What was running when the server before this one ended is queued again. */
   requeueRunning(): Job[] {
     const cutOff = this.#rows("SELECT * FROM jobs WHERE state = 'running' ORDER BY created, id").map(toJob);
-    this.#run("UPDATE jobs SET state = 'queued' WHERE state = 'running'");
+    this.#run("UPDATE jobs SET state = 'queued', crashes = crashes + 1 WHERE state = 'running'");
     return cutOff;
   }
 
@@ -117,6 +118,7 @@ export class SqliteJobs implements JobStore {
       ...UNBEGUN,
       state: 'queued',
       epoch: 0,
+      crashes: 0,
       resultBytes: 0,
       created: Date.now(),
       finished: null,
@@ -169,7 +171,7 @@ export class SqliteJobs implements JobStore {
     this.#run("DELETE FROM jobs WHERE id = ? AND state NOT IN ('queued', 'running')", id);
   }
 
-  async claim(pipelines: readonly string[]): Promise<ClaimedJob | null> {
+  async claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null> {
     const now = Date.now();
     const queued = this.#rows("SELECT * FROM jobs WHERE state = 'queued' ORDER BY created, id")
       .map(toJob)
@@ -177,7 +179,7 @@ export class SqliteJobs implements JobStore {
       .filter((j) => (this.#waiting.get(j.id) ?? 0) <= now);
     const running = this.#rows("SELECT owner FROM jobs WHERE state = 'running'").map((r) => r.owner as string);
     const next = nextOf(queued, running, this.#started);
-    if (!next) return null;
+    if (!next || (next.crashes > 0 && !alone)) return null;
     const job: Job = { ...next, ...UNBEGUN, state: 'running', epoch: next.epoch + 1 };
     this.#run(
       `UPDATE jobs SET state = 'running', epoch = ?, rows = 0, scored = 0, rejected = 0, bytesRead = 0, packageSha256 = NULL,
@@ -210,6 +212,10 @@ export class SqliteJobs implements JobStore {
     this.#forget(held.id);
     this.#waiting.set(held.id, Date.now() + pauseMs);
     return true;
+  }
+
+  async giveUp(held: HeldJob): Promise<void> {
+    await this.putBack(held, 0, null);
   }
 
   async expire(keepMs: number): Promise<HeldJob[]> {

@@ -1,0 +1,59 @@
+// A lock between processes on a file of its own: an open transaction of SQLite, because that ends with its process, however it ends.
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const POLL_MS = 100;
+const FIRST_POLL_MS = 5;
+/** SQLITE_BUSY */
+const BUSY = 5;
+
+/**
+ * Takes a lock and gives what lets go of it; null: somebody has it. Holds against other processes, other containers of one kernel, and
+ * others in this process. The file is made where it is not there, and stays: who removes it while somebody waits makes two locks of one.
+ * Nothing else may open it, because closing any handle of a file drops the locks that its process has on it.
+ * @throws Error of SQLite: the file cannot be made, or its file system has no locks
+ */
+export async function tryFileLock(file: string): Promise<(() => void) | null> {
+  // Only here: most of what could lock never does.
+  const { DatabaseSync } = await import('node:sqlite');
+  const db = new DatabaseSync(file, { timeout: 0 });
+  try {
+    db.exec('BEGIN EXCLUSIVE');
+    return () => db.close();
+  } catch (cause) {
+    db.close();
+    if ((cause as { errcode?: number }).errcode === BUSY) return null;
+    throw cause;
+  }
+}
+
+/** The same, after at most `waitMs`; null: whoever has it did not let go. `onWait`: somebody has it. @throws Error of SQLite */
+export async function takeFileLock(file: string, waitMs: number, onWait = () => {}): Promise<(() => void) | null> {
+  const deadline = performance.now() + waitMs;
+  for (let pause = FIRST_POLL_MS; ; pause = Math.min(POLL_MS, pause * 2)) {
+    const unlock = await tryFileLock(file);
+    if (unlock || performance.now() >= deadline) return unlock;
+    if (pause === FIRST_POLL_MS) onWait();
+    // Those that began to wait together do not ask together for ever.
+    await sleep(Math.min(pause * (0.5 + Math.random()), waitMs));
+  }
+}
+
+/** Does something while nobody else does anything under this lock. @throws what `work` throws, and what `refused` gives */
+export async function underFileLock<T>(
+  file: string,
+  { waitMs, refused }: { waitMs: number; refused: (cause: unknown) => Error },
+  work: () => Promise<T>,
+): Promise<T> {
+  let unlock: (() => void) | null;
+  try {
+    unlock = await takeFileLock(file, waitMs);
+  } catch (cause) {
+    throw refused(cause);
+  }
+  if (!unlock) throw refused(null);
+  try {
+    return await work();
+  } finally {
+    unlock();
+  }
+}
