@@ -5,7 +5,9 @@ import path from 'node:path';
 const target = process.argv[2];
 if (target === undefined) throw new Error('usage: copy.ts DIST');
 for (const id of ['credit-default']) {
-  cpSync(path.join(import.meta.dirname, id), path.join(target, 'bundled', id), { recursive: true });
+  // Marks and locks of who uses them here are not theirs.
+  const filter = (file: string) => !['.in-use', '.lock.sqlite'].includes(path.basename(file));
+  cpSync(path.join(import.meta.dirname, id), path.join(target, 'bundled', id), { recursive: true, filter });
 }
 cpSync(path.join(import.meta.dirname, '../project/templates'), path.join(target, 'project', 'templates'), {
   recursive: true,
