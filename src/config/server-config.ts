@@ -53,6 +53,11 @@ export const ServerConfigSchema = Type.Object(
         description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
       }),
     ),
+    http2: Type.Boolean({
+      default: false,
+      description:
+        'clients may choose HTTP/2 beside HTTP/1.1 in the TLS handshake (ALPN); without TLS of this server it has no effect',
+    }),
     client_address: choice(
       'where the address of a client is read: from the connection, or behind behind_tls_proxy from the end of X-Forwarded-For, which the proxies have to append to',
       ['connection', 'x_forwarded_for'],

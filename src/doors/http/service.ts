@@ -124,7 +124,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
       keys,
       metrics,
       log,
-      certificateOf: (request) => listener.clientOf(request.raw.socket),
+      certificateOf: (request) => listener.clientOf(request.raw),
     }),
     audit: audit.trail,
     metrics,
@@ -234,13 +234,14 @@ const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readon
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 const listenerOf = (
-  { tls, timeouts, limits }: ServerConfig,
+  { tls, timeouts, limits, http2 }: ServerConfig,
   certificate: Certificate | null,
   onRefused: (code: ErrorCode) => void,
 ) =>
   createListener({
     ...(certificate ? { certificate } : {}),
     requireClient: tls?.client_certificates === 'require',
+    http2,
     onRefused,
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,

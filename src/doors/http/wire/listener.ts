@@ -5,12 +5,14 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { addressList, isListed, peerOf } from './client-address.ts';
 import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
+import { Http2Sessions, PROTOCOLS, streamOf } from './h2-sessions.ts';
 import { problemOf } from './problem.ts';
 
 export interface Certificate {
@@ -71,8 +73,8 @@ export interface Listener {
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is invalid */
   replaceCertificate(certificate: Certificate): void;
-  /** What the client of a connection showed of itself. */
-  clientOf(socket: net.Socket): ClientCertificate;
+  /** What the client of a request showed of itself when it connected. */
+  clientOf(raw: http.IncomingMessage): ClientCertificate;
   /** Takes no more connections. */
   close(): void;
   /** Connections that are open. */
@@ -88,6 +90,8 @@ export interface ListenerOptions {
   certificate?: Certificate;
   /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */
   requireClient?: boolean;
+  /** true: clients may choose HTTP/2 in the handshake. */
+  http2?: boolean;
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
@@ -116,6 +120,7 @@ export function createListener(options: ListenerOptions): Listener {
   };
   const clients = new ClientCertificates();
   let authorities = options.certificate;
+  let sessions: Http2Sessions | null = null;
   const doorman = new Doorman(options.headersTimeoutMs);
   const front = net.createServer({ noDelay: true }, (socket) => {
     if (options.certificate) doorman.admitTls(socket, () => server.emit('connection', socket));
@@ -129,6 +134,10 @@ export function createListener(options: ListenerOptions): Listener {
       server = options.certificate
         ? https.createServer({ ...common, ...tlsOptions(options) }, handler)
         : http.createServer(common, handler);
+      if (options.certificate && options.http2) {
+        sessions = new Http2Sessions(handler, options);
+        divertHttp2(server, sessions);
+      }
       server.on(options.certificate ? 'secureConnection' : 'connection', count);
       server.on('secureConnection', (socket: net.Socket) => {
         doorman.greeted(socket);
@@ -157,14 +166,24 @@ export function createListener(options: ListenerOptions): Listener {
       authorities = certificate;
       clients.checkAnew();
       server.closeIdleConnections();
+      sessions?.goAway();
     },
-    clientOf: (socket) => clients.of(socket),
+    clientOf: (raw) => {
+      const stream = streamOf(raw);
+      const socket = stream ? sessions!.socketOf(stream) : raw.socket;
+      return socket && clients.of(socket);
+    },
     close: () => {
       front.close();
+      sessions?.goAway();
     },
     open: () => open.size,
-    closeIdle: () => server.closeIdleConnections(),
+    closeIdle: () => {
+      server.closeIdleConnections();
+      sessions?.closeIdle();
+    },
     closeAll: () => {
+      sessions?.closeAll();
       server.closeAllConnections();
       for (const socket of open) socket.destroy();
       doorman.closeAll();
@@ -172,9 +191,20 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
-const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
+/** Connections whose clients chose HTTP/2 go there, all others to the server as ever. */
+function divertHttp2(server: http.Server | https.Server, sessions: Http2Sessions): void {
+  const others = server.listeners('secureConnection');
+  server.removeAllListeners('secureConnection');
+  server.on('secureConnection', (socket: TLSSocket) => {
+    if (socket.alpnProtocol === 'h2') sessions.greet(socket);
+    else for (const listener of others) listener.call(server, socket);
+  });
+}
+
+const tlsOptions = ({ certificate, requireClient = false, http2 = false }: ListenerOptions): https.ServerOptions => ({
   ...certificate,
   minVersion: 'TLSv1.2',
+  ...(http2 ? { ALPNProtocols: PROTOCOLS } : {}),
   // Whoever is not vouched for is let in to be told so, or to show a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });

@@ -192,7 +192,8 @@ async function* chunksOf(
       yield chunk;
       continue;
     }
-    if (stream.readableEnded) return finish();
+    // Over HTTP/2 a body that was cut ends, too.
+    if (stream.readableEnded && !(stream === raw && raw.aborted)) return finish();
     if (stream.errored) throw new SluiceError('invalid_content', 'the body is malformed', { cause: stream.errored });
     if (raw.destroyed && !raw.complete) {
       throw new SluiceError('client_gone', 'the client closed the connection');

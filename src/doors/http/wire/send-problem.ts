@@ -1,8 +1,10 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
 import type { IncomingMessage } from 'node:http';
+import type { ServerHttp2Stream } from 'node:http2';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
+import { streamOf } from './h2-sessions.ts';
 import { problemOf, systemFault } from './problem.ts';
 import type { RequestLog } from './request-log.ts';
 
@@ -58,6 +60,12 @@ function sendEarly(
     'content-length': Buffer.byteLength(text),
     ...(digest ? { 'content-digest': digest.value() } : {}),
   });
+  const stream = streamOf(request.raw);
+  if (stream) {
+    reply.raw.end(text);
+    lingerOn(stream, request.raw);
+    return;
+  }
   reply.raw.write(text);
   if (isWhole(request.raw)) reply.raw.end();
   else linger(request, () => reply.raw.end());
@@ -135,5 +143,19 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
+  raw.resume();
+}
+
+/** The same of HTTP/2, where the answer has ended already and only its stream is closed, without an error (RFC 9113, section 8.1). */
+function lingerOn(stream: ServerHttp2Stream, raw: IncomingMessage): void {
+  let bytes = 0;
+  const enough = () => stream.close();
+  const timer = setTimeout(enough, LINGER_MS);
+  stream.once('close', () => clearTimeout(timer));
+  raw.on('data', (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes > LINGER_BYTES) enough();
+  });
+  raw.on('error', () => {});
   raw.resume();
 }

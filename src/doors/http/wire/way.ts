@@ -19,6 +19,6 @@ export function mustBeWhole(
 }
 
 /** Whether the client takes headers behind a chunked answer (RFC 9110, section 10.1.4). */
-export const takesTrailers = ({ headers, httpVersionMinor }: IncomingMessage): boolean =>
-  httpVersionMinor === 1 &&
+export const takesTrailers = ({ headers, httpVersionMajor, httpVersionMinor }: IncomingMessage): boolean =>
+  (httpVersionMajor === 2 || httpVersionMinor === 1) &&
   (headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
