@@ -72,7 +72,11 @@ describe('one port, two protocols', () => {
     const [head, ...lines] = csv.toString().trimEnd().split('\n');
     const names = head!.split('\t');
     const objects = lines.slice(0, 5).map((line) => Object.fromEntries(line.split('\t').map((v, i) => [names[i]!, v])));
-    const bodies = { csv, json: JSON.stringify(objects), ndjson: objects.map((o) => `${JSON.stringify(o)}\n`).join('') };
+    const bodies = {
+      csv,
+      json: JSON.stringify(objects),
+      ndjson: objects.map((o) => `${JSON.stringify(o)}\n`).join(''),
+    };
     for (const [format, body] of Object.entries(bodies)) {
       const by1 = await service.call('POST', predictUrl(format), { body });
       const by2 = await post(session, service.token, predictUrl(format), body);
@@ -102,7 +106,9 @@ describe('one port, two protocols', () => {
 
   test('streams both ways, with a digest behind the answer', async () => {
     const service = await startService(['http2=true']);
-    const lines = portfolio(40_000).toString().split(/(?<=\n)/);
+    const lines = portfolio(40_000)
+      .toString()
+      .split(/(?<=\n)/);
     const { stream, over } = open(connect(service), service.token, {
       ':path': predictUrl('csv'),
       te: 'trailers',
@@ -128,29 +134,29 @@ describe('what is cut', () => {
     expect([whole.status, whole.code]).toEqual([200, 0]);
   });
 
-  test.each([
-    http2.constants.NGHTTP2_NO_ERROR,
-    http2.constants.NGHTTP2_CANCEL,
-  ])('a body that is reset with %i is no whole body: no job, and its place is free', async (code) => {
-    const service = await startService(['http2=true', 'limits.concurrent_requests_per_key=1']);
-    const session = connect(service);
-    const job = predictUrl('csv').replace('predict', 'jobs');
-    for (const path of [predictUrl('csv'), job]) {
-      const { stream, over } = open(session, service.token, { ':path': path });
-      stream.write(portfolio(50));
-      await sleep(100);
-      stream.close(code);
-      await over;
-    }
-    await vi.waitFor(
-      async () => {
-        const next = await post(session, service.token, predictUrl('csv'), portfolio(3));
-        expect(next.status).toBe(200);
-      },
-      { timeout: PATIENCE_MS },
-    );
-    expect((await service.call('GET', '/metrics')).text).not.toMatch(/sluice_jobs_total\{[^}]*\} [1-9]/);
-  });
+  test.each([http2.constants.NGHTTP2_NO_ERROR, http2.constants.NGHTTP2_CANCEL])(
+    'a body that is reset with %i is no whole body: no job, and its place is free',
+    async (code) => {
+      const service = await startService(['http2=true', 'limits.concurrent_requests_per_key=1']);
+      const session = connect(service);
+      const job = predictUrl('csv').replace('predict', 'jobs');
+      for (const path of [predictUrl('csv'), job]) {
+        const { stream, over } = open(session, service.token, { ':path': path });
+        stream.write(portfolio(50));
+        await sleep(100);
+        stream.close(code);
+        await over;
+      }
+      await vi.waitFor(
+        async () => {
+          const next = await post(session, service.token, predictUrl('csv'), portfolio(3));
+          expect(next.status).toBe(200);
+        },
+        { timeout: PATIENCE_MS },
+      );
+      expect((await service.call('GET', '/metrics')).text).not.toMatch(/sluice_jobs_total\{[^}]*\} [1-9]/);
+    },
+  );
 
   test('a stop says GOAWAY, answers what runs, and ends', async () => {
     const service = await startService(['http2=true'], scratch(), { keep: true });

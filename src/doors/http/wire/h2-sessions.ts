@@ -1,102 +1,69 @@
-// HTTP/2 (RFC 9113) on the port of HTTPS: its sessions, their limits, and its requests in the manners of HTTP/1.1.
+// HTTP/2 on the port of HTTPS: its sessions and what bounds them, each and all together.
 import type http from 'node:http';
 import http2 from 'node:http2';
 import type net from 'node:net';
-import { SluiceError } from '../../../core/errors.ts';
 import { clientTimer } from './client-timer.ts';
+import { StreamRequest, StreamResponse } from './h2-stream.ts';
 
-/** What clients may choose from in the TLS handshake (ALPN), the preferred first. */
-export const PROTOCOLS = ['h2', 'http/1.1'];
+const { NGHTTP2_REFUSED_STREAM, NGHTTP2_INTERNAL_ERROR, NGHTTP2_ENHANCE_YOUR_CALM } = http2.constants;
 
+/** Streams of one session that may be open at once. */
 const CONCURRENT_STREAMS = 100;
-/** Bytes of a body that a client may send ahead of what is read of it: bounds what a connection holds in memory. */
+/** Bytes of a body that a client may send ahead of what is read of it: what a stream can hold in memory. */
 const STREAM_WINDOW = 256 * 1024;
-/** Streams that a connection may reset at once, and then a second; beyond, it ends (CVE-2023-44487). */
+/** The same of all bodies of a session. It opens as bytes come, not as they are read, so it holds nothing: it is for long ways. */
+const SESSION_WINDOW = 4 * 1024 * 1024;
+/** Streams that a client may reset at once, and then a second; beyond, its session ends (CVE-2023-44487). */
 const RESETS = { streamResetBurst: 200, streamResetRate: 33 };
-const PINGS = 10;
-const SETTINGS = 16;
+/** PING and SETTINGS frames that have to be answered: at once, and then a second (CVE-2019-9512, CVE-2019-9515). */
+const CONTROL = { burst: 200, rate: 20 };
+const SETTINGS_A_FRAME = 32;
+/** Frames that make no sense, empty ones of a body among them (CVE-2019-9518, CVE-2025-8671). */
 const INVALID_FRAMES = 100;
 const REFUSED_STREAMS = 100;
+const SESSION_MEGABYTES = 10;
+/** From the goodbye to the end of a connection whose client does not end it. */
+const LINGER_MS = 1000;
 
-/** Of Node's classes what is replaced here: their types call properties what are accessors. */
-const NodeRequest = http2.Http2ServerRequest as unknown as new (
-  ...of: ConstructorParameters<typeof http2.Http2ServerRequest>
-) => Omit<http2.Http2ServerRequest, 'complete' | 'destroyed'>;
-const NodeResponse = http2.Http2ServerResponse as unknown as new (
-  stream: http2.ServerHttp2Stream,
-) => Omit<http2.Http2ServerResponse, 'destroyed' | 'writableFinished' | 'destroy'>;
-
-/** A request whose end can be told from a cut: Node ends the body of a stream that is reset as if it were whole. */
-class StreamRequest extends NodeRequest {
-  get complete(): boolean {
-    const { stream } = this;
-    return (stream.endAfterHeaders || stream.readableEnded) && !stream.aborted;
-  }
-
-  get destroyed(): boolean {
-    // Asked for before there is one, too.
-    const stream = this.stream as http2.ServerHttp2Stream | undefined;
-    return stream !== undefined && (stream.destroyed || stream.aborted);
-  }
-
-  set destroyed(_value: boolean) {
-    // The stream knows.
-  }
-}
-
-/** An answer that is finished only if it was not cut. */
-class StreamResponse extends NodeResponse {
-  get destroyed(): boolean {
-    return this.stream.destroyed || this.stream.aborted;
-  }
-
-  get writableFinished(): boolean {
-    const { stream } = this;
-    return stream.writableFinished && !stream.aborted && stream.rstCode === http2.constants.NGHTTP2_NO_ERROR;
-  }
-
-  /** Resets the stream, so that no client takes a cut answer for a whole one; other streams of the connection go on. */
-  destroy(): void {
-    this.stream.destroy(new SluiceError('client_gone', 'the answer was cut'));
-  }
-}
-
-/** The stream of an HTTP/2 request; null: it came over HTTP/1. */
-export const streamOf = (raw: http.IncomingMessage): http2.ServerHttp2Stream | null =>
-  raw instanceof http2.Http2ServerRequest ? (raw as http2.Http2ServerRequest).stream : null;
-
-/**
- * Refuses heads that are larger than allowed: nghttp2 does so only once the client has acknowledged the settings.
- * @throws SluiceError limit_exceeded
- */
-export function checkHeadSize(raw: http.IncomingMessage, headerBytes: number): void {
-  if (!streamOf(raw)) return;
-  // As RFC 9113 counts it, section 6.5.2: 32 bytes a field beside its name and value.
-  const bytes = raw.rawHeaders.reduce((sum, text) => sum + Buffer.byteLength(text) + 16, 0);
-  if (bytes <= headerBytes) return;
-  const extra = { limit: 'header_bytes', value: headerBytes, unit: 'bytes' };
-  throw new SluiceError('limit_exceeded', 'the request head is too large', { extra });
-}
+/** What a session or a stream of HTTP/2 was refused or ended for. */
+export type Http2Refusal = 'streams' | 'sessions' | 'flood';
 
 export interface SessionLimits {
+  /** Sessions at once; clients beyond speak HTTP/1.1. */
+  sessions: number;
+  /** Open streams of all sessions. */
+  streams: number;
+  headerBytes: number;
   /** The first request has to come within this. */
   headersTimeoutMs: number;
   /** A session that answers nothing ends after this. */
   keepAliveMs: number;
-  headerBytes: number;
+  /** A client that takes nothing of an answer for this long has it cut. */
+  answerIdleMs: number;
+}
+
+/** A session that is open. */
+interface Session {
+  socket: net.Socket;
+  streams: number;
+  /** Ends the time it may do nothing. */
+  stopTimer: () => void;
 }
 
 /** The HTTP/2 sessions of a listener. */
 export class Http2Sessions {
   readonly #server: http2.Http2Server;
+  readonly #handler: http.RequestListener;
   readonly #limits: SessionLimits;
-  /** Open sessions → streams of theirs that are open. */
-  readonly #open = new Map<http2.ServerHttp2Session, number>();
-  readonly #sockets = new WeakMap<http2.Http2Session, net.Socket>();
+  readonly #onRefused: (what: Http2Refusal) => void;
+  readonly #open = new Map<http2.ServerHttp2Session, Session>();
+  #streams = 0;
   #greeted: net.Socket | null = null;
 
-  constructor(handler: http.RequestListener, limits: SessionLimits) {
+  constructor(handler: http.RequestListener, limits: SessionLimits, onRefused: (what: Http2Refusal) => void) {
+    this.#handler = handler;
     this.#limits = limits;
+    this.#onRefused = onRefused;
     this.#server = http2.createServer({
       settings: {
         maxConcurrentStreams: CONCURRENT_STREAMS,
@@ -106,68 +73,151 @@ export class Http2Sessions {
         enableConnectProtocol: false,
       },
       ...RESETS,
-      maxOutstandingPings: PINGS,
-      maxSettings: SETTINGS,
+      maxSettings: SETTINGS_A_FRAME,
       maxSessionInvalidFrames: INVALID_FRAMES,
       maxSessionRejectedStreams: REFUSED_STREAMS,
-      Http2ServerRequest: StreamRequest as never,
-      Http2ServerResponse: StreamResponse as never,
+      maxSessionMemory: SESSION_MEGABYTES,
     });
-    this.#server.on('request', handler as never);
     this.#server.on('session', (session) => this.#follow(session));
+    this.#server.on('sessionError', (error) => {
+      if (FLOODS.has((error as NodeJS.ErrnoException).code ?? '')) onRefused('flood');
+    });
+    this.#server.on('stream', (stream, headers, _flags, rawHeaders) => {
+      this.#take(stream, headers, rawHeaders as unknown as string[]);
+    });
+  }
+
+  /** Sessions and streams that are open. */
+  get counts(): { sessions: number; streams: number } {
+    return { sessions: this.#open.size, streams: this.#streams };
+  }
+
+  /** What is agreed with a client that offers these protocols (ALPN); undefined: nothing, and the handshake fails. */
+  choose(offered: readonly string[]): 'h2' | 'http/1.1' | undefined {
+    const full = this.#open.size >= this.#limits.sessions;
+    if (offered.includes('h2') && !full) return 'h2';
+    if (offered.includes('h2')) this.#onRefused('sessions');
+    return offered.includes('http/1.1') ? 'http/1.1' : undefined;
   }
 
   /** Takes over a connection whose client chose HTTP/2. */
   greet(socket: net.Socket): void {
+    // Others may have shaken hands since it was chosen.
+    if (this.#open.size >= this.#limits.sessions) {
+      this.#onRefused('sessions');
+      socket.destroy();
+      return;
+    }
     // The session is created, and told of, before this returns.
     this.#greeted = socket;
     this.#server.emit('connection', socket);
     this.#greeted = null;
   }
 
-  /** The connection a stream came over; null: it is closed. */
-  socketOf(stream: http2.ServerHttp2Stream): net.Socket | null {
-    return (stream.session && this.#sockets.get(stream.session)) ?? null;
-  }
-
   /** Says that no more requests are taken (GOAWAY); those that came are answered. */
   goAway(): void {
-    for (const session of [...this.#open.keys()]) sayGoodbye(session);
+    for (const session of [...this.#open.keys()]) this.#sayGoodbye(session);
   }
 
   closeIdle(): void {
-    for (const [session, streams] of [...this.#open]) if (streams === 0) sayGoodbye(session);
+    for (const [session, { streams }] of [...this.#open]) if (streams === 0) this.#sayGoodbye(session);
   }
 
+  /** Ends all sessions. With an error: what is cut of an answer would look whole without. */
   closeAll(): void {
-    for (const session of [...this.#open.keys()]) session.destroy();
+    for (const session of [...this.#open.keys()]) session.destroy(undefined, NGHTTP2_INTERNAL_ERROR);
   }
 
   #follow(session: http2.ServerHttp2Session): void {
-    this.#open.set(session, 0);
-    this.#sockets.set(session, this.#greeted!);
     const { headersTimeoutMs, keepAliveMs } = this.#limits;
+    const bye = () => this.#sayGoodbye(session);
     // Neither pings nor half a head keep a session open that asks for nothing.
-    let stopTimer = clientTimer(headersTimeoutMs, () => sayGoodbye(session));
-    const change = (by: number) => {
-      const streams = (this.#open.get(session) ?? 0) + by;
-      if (!this.#open.has(session)) return;
-      this.#open.set(session, streams);
-      stopTimer();
-      if (streams === 0) stopTimer = clientTimer(keepAliveMs, () => sayGoodbye(session));
+    this.#open.set(session, { socket: this.#greeted!, streams: 0, stopTimer: clientTimer(headersTimeoutMs, bye) });
+    session.setLocalWindowSize(SESSION_WINDOW);
+    const control = newBudget(CONTROL);
+    const count = () => {
+      if (control() || session.destroyed) return;
+      this.#onRefused('flood');
+      session.destroy(undefined, NGHTTP2_ENHANCE_YOUR_CALM);
     };
+    session.on('ping', count);
+    session.on('remoteSettings', count);
     session.on('stream', (stream) => {
-      change(1);
-      stream.once('close', () => change(-1));
+      const open = this.#open.get(session);
+      if (!open || stream.closed) return;
+      open.stopTimer();
+      open.streams++;
+      stream.once('close', () => {
+        if (--open.streams > 0 || !this.#open.has(session)) return;
+        if (session.closed) this.#endSoon(session);
+        else open.stopTimer = clientTimer(keepAliveMs, bye);
+      });
     });
     session.on('close', () => {
-      stopTimer();
+      this.#open.get(session)?.stopTimer();
       this.#open.delete(session);
     });
   }
+
+  #take(stream: http2.ServerHttp2Stream, headers: http2.IncomingHttpHeaders, rawHeaders: string[]): void {
+    // Resets are told by `close`, whatever their code.
+    stream.on('error', () => {});
+    const open = stream.session && this.#open.get(stream.session as http2.ServerHttp2Session);
+    // Opened and reset in one packet: nobody waits for an answer.
+    if (!open || stream.closed) return;
+    if (this.#streams >= this.#limits.streams) {
+      this.#onRefused('streams');
+      // Says that nothing was done: any request may be sent again (RFC 9113, section 8.7).
+      stream.close(NGHTTP2_REFUSED_STREAM);
+      return;
+    }
+    this.#streams++;
+    stream.once('close', () => this.#streams--);
+    const request = new StreamRequest(stream, headers, rawHeaders, open.socket);
+    const response = new StreamResponse(stream, this.#limits.answerIdleMs);
+    const refusal = refusalOf(headers);
+    if (refusal !== null) {
+      response.statusCode = refusal;
+      response.end();
+      return;
+    }
+    if (headers.expect !== undefined) response.writeContinue();
+    this.#handler(request as never, response as never);
+  }
+
+  /** Ends a session when its streams have ended: at once if there is none. */
+  #sayGoodbye(session: http2.ServerHttp2Session): void {
+    const streams = this.#open.get(session)?.streams ?? 0;
+    if (!session.closed && !session.destroyed) session.close();
+    if (streams === 0) this.#endSoon(session);
+  }
+
+  /** Ends a connection that has been said goodbye to, also where its client leaves it open or does not read. */
+  #endSoon(session: http2.ServerHttp2Session): void {
+    const open = this.#open.get(session);
+    if (!open) return;
+    open.stopTimer();
+    open.stopTimer = clientTimer(LINGER_MS, () => open.socket.destroy());
+  }
 }
 
-/** Ends a session when its streams have ended: at once if there is none. */
-function sayGoodbye(session: http2.ServerHttp2Session): void {
-  if (!session.closed && !session.destroyed) session.close();
+/** Errors of sessions that say that a client asked for too much, not that it was wrong. */
+const FLOODS = new Set(['ERR_HTTP2_TOO_MANY_INVALID_FRAMES', 'ERR_HTTP2_MAX_PENDING_SETTINGS_ACK', 'ERR_HTTP2_ERROR']);
+
+/** The status of what is no request of this service, as Node answers it over HTTP/1.1; null: it is one. */
+function refusalOf(headers: http2.IncomingHttpHeaders): number | null {
+  if (headers[':method'] === 'CONNECT') return 405;
+  return headers.expect === undefined || headers.expect.toLowerCase() === '100-continue' ? null : 417;
+}
+
+/** A budget that fills itself: false when it is spent. */
+function newBudget({ burst, rate }: { burst: number; rate: number }): () => boolean {
+  let left = burst;
+  let at = performance.now();
+  return () => {
+    const now = performance.now();
+    left = Math.min(burst, left + ((now - at) / 1000) * rate);
+    at = now;
+    return --left >= 0;
+  };
 }

@@ -12,7 +12,7 @@ import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { addressList, isListed, peerOf } from './client-address.ts';
 import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
-import { Http2Sessions, PROTOCOLS, streamOf } from './h2-sessions.ts';
+import { type Http2Refusal, Http2Sessions, type SessionLimits } from './h2-sessions.ts';
 import { problemOf } from './problem.ts';
 
 export interface Certificate {
@@ -73,8 +73,10 @@ export interface Listener {
   listen(port: number, host: string): Promise<net.AddressInfo>;
   /** New connections use this certificate. @throws when it is invalid */
   replaceCertificate(certificate: Certificate): void;
-  /** What the client of a request showed of itself when it connected. */
-  clientOf(raw: http.IncomingMessage): ClientCertificate;
+  /** What the client of a connection showed of itself. */
+  clientOf(socket: net.Socket): ClientCertificate;
+  /** Sessions and streams of HTTP/2 that are open; null: it is not spoken. */
+  http2(): { sessions: number; streams: number } | null;
   /** Takes no more connections. */
   close(): void;
   /** Connections that are open. */
@@ -90,8 +92,8 @@ export interface ListenerOptions {
   certificate?: Certificate;
   /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */
   requireClient?: boolean;
-  /** true: clients may choose HTTP/2 in the handshake. */
-  http2?: boolean;
+  /** Clients may choose HTTP/2 in the handshake; absent: none may. Plain HTTP has no handshake to choose it in. */
+  http2?: Pick<SessionLimits, 'sessions' | 'streams' | 'answerIdleMs'> & { onRefused: (what: Http2Refusal) => void };
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
@@ -108,16 +110,6 @@ export function createListener(options: ListenerOptions): Listener {
     heads.set(socket, { requests: 0, stalls: loopStalls() });
     socket.on('close', () => open.delete(socket));
   };
-  const common: http.ServerOptions = {
-    maxHeaderSize: options.headerBytes,
-    headersTimeout: options.headersTimeoutMs,
-    connectionsCheckingInterval: Math.max(500, Math.min(5000, options.headersTimeoutMs / 2)),
-    requestTimeout: 0,
-    keepAliveTimeout: options.keepAliveMs,
-    insecureHTTPParser: false,
-    // The service asks for it itself, to say so in a problem document.
-    requireHostHeader: false,
-  };
   const clients = new ClientCertificates();
   let authorities = options.certificate;
   let sessions: Http2Sessions | null = null;
@@ -131,13 +123,9 @@ export function createListener(options: ListenerOptions): Listener {
   };
   return {
     factory: (handler) => {
-      server = options.certificate
-        ? https.createServer({ ...common, ...tlsOptions(options) }, handler)
-        : http.createServer(common, handler);
-      if (options.certificate && options.http2) {
-        sessions = new Http2Sessions(handler, options);
-        divertHttp2(server, sessions);
-      }
+      const { certificate, http2 } = options;
+      if (certificate && http2) sessions = new Http2Sessions(handler, { ...options, ...http2 }, http2.onRefused);
+      server = newServer(options, sessions, handler);
       server.on(options.certificate ? 'secureConnection' : 'connection', count);
       server.on('secureConnection', (socket: net.Socket) => {
         doorman.greeted(socket);
@@ -168,11 +156,8 @@ export function createListener(options: ListenerOptions): Listener {
       server.closeIdleConnections();
       sessions?.goAway();
     },
-    clientOf: (raw) => {
-      const stream = streamOf(raw);
-      const socket = stream ? sessions!.socketOf(stream) : raw.socket;
-      return socket && clients.of(socket);
-    },
+    clientOf: (socket) => clients.of(socket),
+    http2: () => sessions?.counts ?? null,
     close: () => {
       front.close();
       sessions?.goAway();
@@ -191,6 +176,28 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
+/** The server of HTTP/1, over TLS if there is a certificate. */
+function newServer(
+  options: ListenerOptions,
+  sessions: Http2Sessions | null,
+  handler: http.RequestListener,
+): http.Server | https.Server {
+  const common: http.ServerOptions = {
+    maxHeaderSize: options.headerBytes,
+    headersTimeout: options.headersTimeoutMs,
+    connectionsCheckingInterval: Math.max(500, Math.min(5000, options.headersTimeoutMs / 2)),
+    requestTimeout: 0,
+    keepAliveTimeout: options.keepAliveMs,
+    insecureHTTPParser: false,
+    // The service asks for it itself, to say so in a problem document.
+    requireHostHeader: false,
+  };
+  if (!options.certificate) return http.createServer(common, handler);
+  const server = https.createServer({ ...common, ...tlsOptions(options, sessions) }, handler);
+  if (sessions) divertHttp2(server, sessions);
+  return server;
+}
+
 /** Connections whose clients chose HTTP/2 go there, all others to the server as ever. */
 function divertHttp2(server: http.Server | https.Server, sessions: Http2Sessions): void {
   const others = server.listeners('secureConnection');
@@ -201,10 +208,13 @@ function divertHttp2(server: http.Server | https.Server, sessions: Http2Sessions
   });
 }
 
-const tlsOptions = ({ certificate, requireClient = false, http2 = false }: ListenerOptions): https.ServerOptions => ({
+const tlsOptions = (
+  { certificate, requireClient = false }: ListenerOptions,
+  sessions: Http2Sessions | null,
+): https.ServerOptions => ({
   ...certificate,
   minVersion: 'TLSv1.2',
-  ...(http2 ? { ALPNProtocols: PROTOCOLS } : {}),
+  ...(sessions ? { ALPNCallback: ({ protocols }) => sessions.choose(protocols) } : {}),
   // Whoever is not vouched for is let in to be told so, or to show a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });

@@ -1,10 +1,9 @@
 // The one way errors are answered: as a problem document, and so that the client gets to see it.
 import type { IncomingMessage } from 'node:http';
-import type { ServerHttp2Stream } from 'node:http2';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
-import { streamOf } from './h2-sessions.ts';
+import { lingerOn, streamOf } from './h2-stream.ts';
 import { problemOf, systemFault } from './problem.ts';
 import type { RequestLog } from './request-log.ts';
 
@@ -63,7 +62,7 @@ function sendEarly(
   const stream = streamOf(request.raw);
   if (stream) {
     reply.raw.end(text);
-    lingerOn(stream, request.raw);
+    lingerOn(stream, request.raw, { bytes: LINGER_BYTES, ms: LINGER_MS });
     return;
   }
   reply.raw.write(text);
@@ -143,19 +142,5 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
-  raw.resume();
-}
-
-/** The same of HTTP/2, where the answer has ended already and only its stream is closed, without an error (RFC 9113, section 8.1). */
-function lingerOn(stream: ServerHttp2Stream, raw: IncomingMessage): void {
-  let bytes = 0;
-  const enough = () => stream.close();
-  const timer = setTimeout(enough, LINGER_MS);
-  stream.once('close', () => clearTimeout(timer));
-  raw.on('data', (chunk: Buffer) => {
-    bytes += chunk.length;
-    if (bytes > LINGER_BYTES) enough();
-  });
-  raw.on('error', () => {});
   raw.resume();
 }
