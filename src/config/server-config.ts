@@ -54,7 +54,7 @@ export const ServerConfigSchema = Type.Object(
       }),
     ),
     http2: Type.Boolean({
-      default: true,
+      default: false,
       description:
         'clients may choose HTTP/2 beside HTTP/1.1 in the TLS handshake (ALPN); behind_tls_proxy has none, and speaks HTTP/1.1 only',
     }),
