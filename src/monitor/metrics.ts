@@ -73,6 +73,16 @@ export class Metrics {
     'route',
     'status',
   ]);
+  readonly protocols = this.#counter('sluice_http_protocol_requests_total', 'requests by version of HTTP', [
+    'protocol',
+  ]);
+  readonly http2Sessions = this.#gauge('sluice_http2_sessions', 'connections that speak HTTP/2', []);
+  readonly http2Streams = this.#gauge('sluice_http2_streams', 'requests over HTTP/2 that are open', []);
+  readonly http2Refused = this.#counter(
+    'sluice_http2_refused_total',
+    'beyond limits.http2_streams: requests refused; beyond limits.http2_sessions: connections that got HTTP/1.1; flood: connections ended because of their frames',
+    ['reason'],
+  );
   readonly uploads = this.#gauge('sluice_http_uploads_in_flight', 'predict requests being answered', []);
   readonly waiting = this.#gauge('sluice_http_requests_queued', 'predict requests waiting for their turn', []);
   readonly httpErrors = this.#counter('sluice_http_errors_total', 'requests answered with an error, by its code', [

@@ -33,8 +33,10 @@ import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelin
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
 import { crossOrigin } from './wire/cross-origin.ts';
+import { checkStreamHead } from './wire/h2-stream.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
+import { protocolOf } from './wire/way.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -173,6 +175,7 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
+    checkStreamHead(request.raw, config.limits.header_bytes);
     // A browser asks without a key whether it may show one.
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined) return;
@@ -188,13 +191,16 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
   });
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'none';
+    metrics.protocols.inc({ protocol: protocolOf(request.raw) });
     metrics.requests.observe({ route, status: String(reply.raw.statusCode) }, reply.elapsedTime / 1000);
   });
 }
 
 /** @throws SluiceError bad_request | invalid_content: what Node lets through and this service cannot take */
-function checkFraming({ headers, httpVersionMinor }: IncomingMessage): void {
-  if (headers.host === undefined && httpVersionMinor === 1) throw new SluiceError('bad_request', 'there is no Host');
+function checkFraming(raw: IncomingMessage): void {
+  const { headers } = raw;
+  const host = headers.host ?? headers[':authority'];
+  if (host === undefined && protocolOf(raw) !== 'HTTP/1.0') throw new SluiceError('bad_request', 'there is no Host');
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {
     throw new SluiceError('invalid_content', 'Transfer-Encoding must be chunked; compress with Content-Encoding');

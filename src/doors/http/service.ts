@@ -5,7 +5,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { SCOPES } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
-import { type ErrorCode, SluiceError } from '../../core/errors.ts';
+import { SluiceError } from '../../core/errors.ts';
 import { onBackgroundFault } from '../../core/in-background.ts';
 import { faultFields, faultOf, type Log, SILENT, saysOf, words } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
@@ -116,7 +116,7 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
 
   const behindProxy = !dev && config.behind_tls_proxy ? config.behind_tls_proxy : null;
   const certificate = behindProxy ? null : dev ? await devCertificate() : await readCertificate(config.tls!);
-  const listener = listenerOf(config, certificate, (code) => metrics.httpErrors.inc({ code }));
+  const listener = listenerOf(config, certificate, metrics);
   const server = await buildServer({
     config,
     host,
@@ -233,19 +233,37 @@ const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readon
 /** A host as an address has it (RFC 3986). */
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
-const listenerOf = (
-  { tls, timeouts, limits }: ServerConfig,
+function listenerOf(
+  { tls, timeouts, limits, http2 }: ServerConfig,
   certificate: Certificate | null,
-  onRefused: (code: ErrorCode) => void,
-) =>
-  createListener({
+  metrics: Metrics,
+): Listener {
+  const listener = createListener({
     ...(certificate ? { certificate } : {}),
     requireClient: tls?.client_certificates === 'require',
-    onRefused,
+    ...(http2
+      ? {
+          http2: {
+            sessions: limits.http2_sessions,
+            streams: limits.http2_streams,
+            answerIdleMs: timeouts.answer_idle_ms,
+            onRefused: (reason) => metrics.http2Refused.inc({ reason }),
+          },
+        }
+      : {}),
+    onRefused: (code) => metrics.httpErrors.inc({ code }),
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,
     headerBytes: limits.header_bytes,
   });
+  metrics.onScrape(() => {
+    const counts = listener.http2();
+    if (!counts) return;
+    metrics.http2Sessions.set(counts.sessions);
+    metrics.http2Streams.set(counts.streams);
+  });
+  return listener;
+}
 
 async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {
   server.state.ready = false;

@@ -14,6 +14,7 @@ import {
   type PredictServices,
   refuseNothingSent,
 } from '../routes/predict.ts';
+import { clientOfRequest } from '../wire/h2-stream.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import type { ByteSpan, JobFiles } from './job-files.ts';
@@ -113,8 +114,8 @@ export class JobManager {
     const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
     const gone = new AbortController();
     const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
-    const { socket } = request.raw;
-    socket.on('close', onClose);
+    const client = clientOfRequest(request.raw);
+    client.on('close', onClose);
     // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
     const place = admission.enter(owner);
     try {
@@ -123,7 +124,7 @@ export class JobManager {
       return await this.#take(request, body, asked, { owner, idempotencyKey, fingerprint });
     } finally {
       place.leave();
-      socket.off('close', onClose);
+      client.off('close', onClose);
     }
   }
 

@@ -17,7 +17,7 @@ import { assertMayUse } from '../access/permissions.ts';
 import { REMOVAL_QUERY } from '../openapi/model-operations.ts';
 import { DigestCheck } from '../wire/content-digest.ts';
 import { systemFault } from '../wire/problem.ts';
-import { openBody } from '../wire/request-body.ts';
+import { openBody, refuseReset } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 
 const MAX_FILES = 20;
@@ -126,6 +126,7 @@ async function receive(request: FastifyRequest, folder: string, maxBytes: number
     if (fault instanceof SluiceError) throw fault;
     throw new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
   }
+  refuseReset(request.raw);
   check?.verify();
   if (!names.has('model.yaml')) throw new SluiceError('invalid_content', 'the package has no model.yaml');
 }

@@ -192,7 +192,12 @@ async function* chunksOf(
       yield chunk;
       continue;
     }
-    if (stream.readableEnded) return finish();
+    if (stream.readableEnded) {
+      refuseReset(raw);
+      await finish();
+      refuseReset(raw);
+      return;
+    }
     if (stream.errored) throw new SluiceError('invalid_content', 'the body is malformed', { cause: stream.errored });
     if (raw.destroyed && !raw.complete) {
       throw new SluiceError('client_gone', 'the client closed the connection');
@@ -203,6 +208,11 @@ async function* chunksOf(
     }
     await whileIdle(wait);
   }
+}
+
+/** Over HTTP/2 a body ends where its stream is reset, too, and whatever it is part of. @throws SluiceError client_gone */
+export function refuseReset(raw: IncomingMessage): void {
+  if (raw.aborted) throw new SluiceError('client_gone', 'the client reset its body');
 }
 
 function nextEvent(stream: Readable, raw: IncomingMessage, idleMs: number): Promise<void> {

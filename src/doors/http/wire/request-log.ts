@@ -19,6 +19,7 @@ import {
 import { Sampler } from '../../../core/sampler.ts';
 import { parseTraceparent, type Span, type TraceParent, type Tracer, traceFields } from '../../../core/tracing.ts';
 import { type LoginFault, LoginRefused } from '../access/permissions.ts';
+import { protocolOf } from './way.ts';
 
 /** Says in the story of a request which model it is about. */
 export function tellModel({ story }: FastifyRequest, { ref, sha256 }: { ref: string; sha256: string }): void {
@@ -129,6 +130,7 @@ export class RequestLog {
     const fields: LogFields = {
       request_id: named(request.id),
       ...traceFields(story.trace),
+      protocol: fixedWord<ReturnType<typeof protocolOf>>(protocolOf(request.raw)),
       method: named(request.method),
       route,
       ...(status === 0 ? {} : { status }),

@@ -1,6 +1,7 @@
 // What lies between client and server: whether an answer can begin while the body still comes, and whether a cut would show.
 import type { IncomingMessage } from 'node:http';
 import type { ServerConfig } from '../../../config/server-config.ts';
+import { streamOf } from './h2-stream.ts';
 
 /** Headers that are added on the way, by whatever forwards a request. */
 const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'];
@@ -10,15 +11,25 @@ const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', '
  * that a cut one looks whole; and many a proxy stops sending the body when the answer begins.
  */
 export function mustBeWhole(
-  { httpVersionMajor, httpVersionMinor, headers }: IncomingMessage,
+  raw: IncomingMessage,
   config: Pick<ServerConfig, 'behind_tls_proxy' | 'proxy_streams'>,
 ): boolean {
-  if (httpVersionMajor === 1 && httpVersionMinor === 0) return true;
+  const { headers } = raw;
+  if (!marksEnd(raw)) return true;
   if (config.proxy_streams) return false;
   return config.behind_tls_proxy !== undefined || FORWARDED.some((name) => headers[name] !== undefined);
 }
 
 /** Whether the client takes headers behind a chunked answer (RFC 9110, section 10.1.4). */
-export const takesTrailers = ({ headers, httpVersionMinor }: IncomingMessage): boolean =>
-  httpVersionMinor === 1 &&
-  (headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
+export const takesTrailers = (raw: IncomingMessage): boolean =>
+  marksEnd(raw) &&
+  (raw.headers.te?.toString() ?? '').split(',').some((coding) => coding.trim().toLowerCase() === 'trailers');
+
+/** Whether the end of an answer without a length is told from a cut. Node answers whatever else calls itself HTTP as HTTP/1.0. */
+const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
+
+/** What a request came over, whatever version its head names. */
+export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' | 'HTTP/2' {
+  if (streamOf(raw)) return 'HTTP/2';
+  return raw.httpVersionMajor === 1 && raw.httpVersionMinor >= 1 ? 'HTTP/1.1' : 'HTTP/1.0';
+}

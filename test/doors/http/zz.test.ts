@@ -1,0 +1,23 @@
+import { test } from 'vitest';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { collectedLog } from '../../support/collected-log.ts';
+import { scratch } from '../../support/cli.ts';
+import { END_HEADERS, END_STREAM, FRAME, FrameClient, fields, frame, requestHead } from '../../support/h2-frames.ts';
+import { predictUrl, startService } from '../../support/service.ts';
+const BODY = Buffer.concat([...generatePortfolio({ rows: 5, seed: 5, delimiter: '\t', dirty: false })]);
+test('x', async () => {
+  const { log, lines } = collectedLog();
+  const s = await startService([], scratch(), { log });
+  const client = await FrameClient.connect(s.port);
+  const asked = requestHead('POST', predictUrl('csv'), { authorization: `API-Key ${s.token}`, prefer: 'respond-async', 'content-length': String(BODY.length-1) });
+  client.send(frame(FRAME.headers, END_HEADERS, 1, asked), frame(FRAME.data, END_STREAM, 1, BODY), frame(FRAME.headers, END_HEADERS | END_STREAM, 3, requestHead('GET', '/livez')));
+  await sleep(1500);
+  console.log(client.closed, client.came.map(f => [f.type, f.flags, f.stream, f.payload.toString('latin1').slice(0, 200)]), lines.map(l=>[l.event,l.says]));
+  const bomb = (i: number): Buffer => Buffer.concat([ requestHead('GET', '/livez'), Buffer.concat([Buffer.of(0x40), fields(['x', 'y'.repeat(4000)]).subarray(1)]), Buffer.alloc(9_000 + (i % 2), 0xbe)]);
+  const c = await FrameClient.connect(s.port);
+  const before = process.memoryUsage().rss;
+  console.log(await c.flood((i) => frame(FRAME.headers, END_HEADERS | END_STREAM, 2 * i + 1, bomb(i)), 64e6), c.closed);
+  await sleep(500);
+  console.log(c.closed, c.came.length, c.came.slice(-3), (process.memoryUsage().rss-before)/1e6);
+});
