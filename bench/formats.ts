@@ -146,7 +146,7 @@ const SPELLED: Readonly<Record<string, string>> = {
 };
 
 /** The table in another format, made once: with values of their types, in one row group as pandas writes it. */
-async function tableOf(program: Program, python: string, rows: number, format: string): Promise<string> {
+export async function tableOf(program: Program, python: string, rows: number, format: string): Promise<string> {
   const csv = await applications(program, rows);
   const file = `${csv.slice(0, -'.csv'.length)}.${format}`;
   if (!existsSync(file)) {

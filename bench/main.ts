@@ -17,6 +17,7 @@ import { benchProof } from './proof.ts';
 import { folder, metersChildren, say, warn } from './run.ts';
 import { sameBytes } from './same-bytes/same-bytes.ts';
 import { benchScore } from './score.ts';
+import { benchSpark } from './spark.ts';
 
 const { values } = parseArgs({
   options: {
@@ -38,7 +39,7 @@ const { values } = parseArgs({
     note: { type: 'string' },
   },
 });
-const PARTS = ['score', 'formats', 'pipeline', 'http', 'explain', 'proof'] as const;
+const PARTS = ['score', 'formats', 'pipeline', 'http', 'explain', 'proof', 'spark'] as const;
 const only = values.only?.split(',') ?? [...PARTS];
 for (const part of only) {
   if (!(PARTS as readonly string[]).includes(part)) throw new Error(`--only takes ${PARTS.join(', ')}`);
@@ -126,6 +127,12 @@ else {
   if (only.includes('proof')) {
     const result = await benchProof({ program, input, rows, model: chosen[0]!, rounds, cores });
     results.proof = { machine: await where(), ...result };
+    write(results);
+  }
+  const spark = only.includes('spark') ? await environment('venv-spark', 'requirements-spark.txt', 'Spark') : null;
+  if (spark !== null && python !== null) {
+    const result = await benchSpark({ program, spark, python, model: chosen[0]!, rows, rounds });
+    results.spark = { machine: await where(), ...result };
     write(results);
   }
 }

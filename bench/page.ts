@@ -5,7 +5,9 @@ import type { HttpResult } from './http.ts';
 import type { Machine } from './machine.ts';
 import type { PipelineResult } from './pipeline.ts';
 import type { ProofResult } from './proof.ts';
+import type { Spread } from './run.ts';
 import type { ModelResult, ScoreResult } from './score.ts';
+import type { SparkResult } from './spark.ts';
 
 export interface Benchmarks {
   /** About this run, by whoever made it. */
@@ -16,6 +18,7 @@ export interface Benchmarks {
   http: { machine: Machine } & HttpResult;
   explain: { machine: Machine } & ExplainResult;
   proof: { machine: Machine } & ProofResult;
+  spark: { machine: Machine } & SparkResult;
 }
 
 const whole = (n: number): string => Math.round(n).toLocaleString('en');
@@ -37,6 +40,7 @@ export function page(b: Partial<Benchmarks>): string {
     b.http && httpPart(b.http),
     b.explain && explainPart(b.explain),
     b.proof && proofPart(b.proof),
+    b.spark && sparkPart(b.spark),
     HOW,
   ]
     .filter((part) => part !== undefined)
@@ -51,7 +55,7 @@ shared with other work; ratios carry over better.
 \`\`\`sh
 npm run bench                          # everything: about half an hour, needs python3 for the peers
 npm run bench -- --quick               # 100,000 rows, one round, into .cache/bench/quick
-npm run bench -- --only score          # or formats, pipeline, http, explain, proof: measures a part again, the others stay as they are
+npm run bench -- --only score          # or formats, pipeline, http, explain, proof, spark: measures a part again, the others stay as they are
 npm run bench -- --compare main        # this checkout against another commit, both in turn: ratios with min, median, max
 \`\`\`
 
@@ -242,6 +246,27 @@ Rows per second of CPU time, not of wall time.
 ${parts.join('\n\n')}
 
 ${measured(e.machine, [e.load])}`;
+}
+
+function sparkPart(s: Benchmarks['spark']): string {
+  const seconds = ({ median, min, max }: Spread): string =>
+    `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
+  const rows = [
+    ['`mapInArrow` that gives its batches back', seconds(s.plain), ''],
+    [
+      'the same through `sluice score`',
+      seconds(s.scored),
+      `${times(s.ratio.median)} (${s.ratio.min.toFixed(2)}–${s.ratio.max.toFixed(2)})`,
+    ],
+  ];
+  return `## Through Spark
+
+${busy(s.machine, [s.load])}${whole(s.rows)} rows of a Parquet file of one row group in ${s.partitions} partitions, \`local[2]\`, warm, by \`examples/spark\` (a process a partition); seconds of wall
+time of the whole query and its ratio within ${s.rounds} pair${s.rounds === 1 ? '' : 's'}: medians, in brackets the least and the most.
+
+${table(['', 'wall s', 'to the first'], rows)}
+
+${measured(s.machine, [s.load])}`;
 }
 
 function proofPart(p: Benchmarks['proof']): string {
