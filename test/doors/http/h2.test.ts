@@ -1,22 +1,31 @@
 // HTTP/2 beside HTTP/1.1 on one port: the same answers, and cuts that show, of bodies and of answers.
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http2 from 'node:http2';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import tls from 'node:tls';
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import { columnFromArray, tableFromColumns, tableToIPC } from '@uwdata/flechette';
-import { describe, expect, test, vi } from 'vitest';
+import { beforeAll, describe, expect, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
 import { type CollectedLog, collectedLog } from '../../support/collected-log.ts';
 import { END_HEADERS, FRAME, FrameClient, frame, requestHead, resetFrame } from '../../support/h2-frames.ts';
 import { callOver, connectH2, openStream } from '../../support/h2-session.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
-import { asNative, asObjects, PREDICT, predictUrl, type Reply, startService } from '../../support/service.ts';
+import {
+  asNative,
+  asObjects,
+  PREDICT,
+  predictUrl,
+  type Reply,
+  type Service,
+  startService,
+} from '../../support/service.ts';
 import { type ToolName, testNeeding } from '../../support/tools.ts';
 
 const { NGHTTP2_INTERNAL_ERROR } = http2.constants;
@@ -29,11 +38,11 @@ const key = (token: string) => ({ authorization: `API-Key ${token}` });
 const TOO_MANY = 30_000;
 const LIMITED = [ON, `limits.rows=${TOO_MANY - 1}`];
 
-/** The end of a request as the log has it. */
-const told = (lines: CollectedLog['lines'], route: string, n = 1) =>
+/** The ends of so many requests that were cut, as the log has them. */
+const cut = (lines: CollectedLog['lines'], n: number) =>
   vi.waitUntil(
     () => {
-      const all = lines.filter(({ event, fields }) => event === 'request' && fields.route === route);
+      const all = lines.filter(({ event, fields }) => event === 'request' && fields.cut === true);
       return all.length >= n && all;
     },
     { timeout: PATIENCE_MS },
@@ -104,14 +113,24 @@ const UUID = /[0-9a-f]{8}-[0-9a-f-]{27}/g;
 /** The same for both versions: status, headers that are the answer's own, bytes. */
 const shape = ({ status, headers, bytes }: Reply) => ({
   status,
-  headers: Object.fromEntries(Object.entries(headers).filter(([n]) => !OWN.has(n)).sort()),
+  // A problem has a charset where the body had come whole before it, over either version.
+  headers: Object.fromEntries(Object.entries(headers).filter(([n]) => !OWN.has(n)).map(([n, v]) => [n, String(v).replace('problem+json; charset=utf-8', 'problem+json')]).sort()),
   text: bytes.toString('latin1').replaceAll(UUID, 'id'),
 }); // biome-ignore format: short
 
 describe('one port, two protocols', () => {
-  test.each(TABLE)('$name: the same answer', async ({ method = 'POST', path: url, status, ...options }) => {
+  let service: Service;
+  beforeAll(async () => {
+    const folder = mkdtempSync(path.join(tmpdir(), 'sluice-h2-'));
     const own = ['compression.level=1', 'cors.origins=["https://desk.bank.example"]', 'limits.columns=30'];
-    const service = await startService([ON, ...own]);
+    service = await startService([ON, ...own], folder, { keep: true });
+    return async () => {
+      await service.running.stop();
+      rmSync(folder, { recursive: true });
+    };
+  });
+
+  test.each(TABLE)('$name: the same answer', async ({ method = 'POST', path: url, status, ...options }) => {
     const by1 = await service.call(method, url, options);
     const by2 = await callOver(connectH2(service), service.token)(method, url, options);
     expect([by1.status, by2.code]).toEqual([status, 0]);
@@ -120,7 +139,6 @@ describe('one port, two protocols', () => {
   });
 
   test('a job, its result and a range of it are those of HTTP/1.1', async () => {
-    const service = await startService([ON]);
     const over2 = callOver(connectH2(service), service.token);
     const made = await over2('POST', predictUrl('csv'), { body: portfolio(500), headers: { prefer: 'respond-async' } });
     expect(made.status).toBe(201);
@@ -142,7 +160,6 @@ describe('one port, two protocols', () => {
   });
 
   test('a Host that is not the authority is refused', async () => {
-    const service = await startService([ON]);
     const over2 = callOver(connectH2(service), service.token);
     expect((await over2('GET', '/livez', { headers: { ':authority': 'localhost', host: 'other' } })).json.code).toBe(
       'bad_request',
@@ -153,7 +170,6 @@ describe('one port, two protocols', () => {
   });
 
   test('streams both ways, with a digest behind the answer', async () => {
-    const service = await startService([ON]);
     const lines = portfolio(40_000)
       .toString()
       .split(/(?<=\n)/);
@@ -173,7 +189,6 @@ describe('one port, two protocols', () => {
   });
 
   test('who sends everything before it reads gets all of it, through a file', async () => {
-    const service = await startService([ON]);
     const body = portfolio(40_000);
     const direct = await service.call('POST', predictUrl('csv'), { body });
     const asked = { ':path': predictUrl('csv'), ...key(service.token) };
@@ -203,8 +218,8 @@ describe('what is cut', () => {
   test('an answer that fails behind its head is reset, and other streams go on', async () => {
     const service = await startService(LIMITED);
     const over2 = callOver(connectH2(service), service.token);
-    const cut = await over2('POST', predictUrl('csv'), { body: portfolio(TOO_MANY) });
-    expect([cut.status, cut.code]).toEqual([200, NGHTTP2_INTERNAL_ERROR]);
+    const late = await over2('POST', predictUrl('csv'), { body: portfolio(TOO_MANY) });
+    expect([late.status, late.code]).toEqual([200, NGHTTP2_INTERNAL_ERROR]);
     const whole = await over2('POST', predictUrl('csv'), { body: portfolio(100) });
     expect([whole.status, whole.code]).toEqual([200, 0]);
   });
@@ -216,7 +231,12 @@ describe('what is cut', () => {
       const { log, lines } = collectedLog();
       const one = ['limits.concurrent_requests=1', 'limits.queued_requests=0', 'limits.concurrent_requests_per_key=1'];
       const service = await startService([ON, ...one], scratch(), { log });
+      const read = async (): Promise<number> => {
+        const { text } = await service.call('GET', '/metrics');
+        return Number(/^sluice_http_request_body_bytes_total (\d+)/m.exec(text)![1]);
+      };
       for (const [i, code] of [0, 8, 2].entries()) {
+        const before = await read();
         const client = await FrameClient.connect(service.port);
         client.send(
           frame(
@@ -227,15 +247,13 @@ describe('what is cut', () => {
           ),
           frame(FRAME.data, 0, 1, body),
         );
-        const metrics = async () => (await service.call('GET', '/metrics')).text;
-        await vi.waitUntil(async () => /^sluice_http_request_body_bytes_total [1-9]/m.test(await metrics()), { timeout: PATIENCE_MS }); // biome-ignore format: one line
+        await vi.waitUntil(async () => (await read()) >= before + body.length - 200, { timeout: PATIENCE_MS });
         client.send(resetFrame(1, code));
-        const ends = await told(lines, `${PREDICT}.csv`, 2 * i + 1);
-        expect(ends[2 * i]!.fields).toMatchObject({ protocol: 'HTTP/2', code: 'client_gone', cut: true });
-        expect(client.came.filter(({ stream }) => stream === 1 && client.ended(1))).toEqual([]);
-        const next = await service.call('POST', predictUrl('csv'), { body: portfolio(3) });
-        expect(next.status).toBe(200);
-        await told(lines, `${PREDICT}.csv`, 2 * i + 2);
+        const cuts = await cut(lines, i + 1);
+        expect(cuts[i]!.fields).toMatchObject({ protocol: 'HTTP/2', code: 'client_gone' });
+        expect(client.ended(1)).toBe(false);
+        const next = () => service.call('POST', predictUrl('csv'), { body: portfolio(3) });
+        await vi.waitUntil(async () => (await next()).status === 200, { timeout: PATIENCE_MS });
       }
       expect((await service.call('GET', '/api/v1/scoring/jobs')).json.jobs).toEqual([]);
       expect(lines.filter(({ event }) => event.startsWith('job_'))).toEqual([]);
