@@ -134,7 +134,7 @@ export function checkStreamHead(raw: http.IncomingMessage, headerBytes: number):
   if (!streamOf(raw)) return;
   const { host, ':authority': authority } = raw.headers as http2.IncomingHttpHeaders;
   if (host !== undefined && authority !== undefined && host.toLowerCase() !== authority.toLowerCase()) {
-    throw new SluiceError('bad_request', 'Host is not :authority');
+    throw new SluiceError('bad_request', 'Host is another one than :authority');
   }
   // As RFC 9113 counts it, section 6.5.2: 32 bytes a field beside its name and value.
   const bytes = raw.rawHeaders.reduce((sum, text) => sum + Buffer.byteLength(text) + 16, 0);
