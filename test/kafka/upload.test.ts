@@ -28,7 +28,7 @@ requireKafka('uploads into a topic', () => {
 
   const serve = async (folder: string): Promise<Running> => {
     const args = ['serve', '--dev', '--port', '0', '--registry', path.resolve('src/bundled')];
-    const settings = ['workers=1', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}`, `pipelines=["${folder}/scores.yaml"]`]; // biome-ignore format: one line
+    const settings = ['workers=1', 'jobs.max_crashes=100', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}`, `pipelines=["${folder}/scores.yaml"]`]; // biome-ignore format: one line
     const { child, done } = start([...args, '--set', ...settings], { cwd: folder });
     onTestFinished(() => void child.kill('SIGKILL'));
     let words = '';
