@@ -10,8 +10,8 @@ import type { StartPolicy } from './start-offset.ts';
 export interface OffsetKeeper {
   /** Where a partition goes on; null: nobody has begun with it. @throws SluiceError one that is not retryable ends the reading */
   committed(partition: number): Promise<bigint | null>;
-  /** Nobody has begun, and it begins here. */
-  begin(partition: number, at: bigint): Promise<void>;
+  /** It begins `at`, before anything is written: nobody has begun (`stored` null), or the topic no longer has what is stored. */
+  begin(partition: number, stored: bigint | null, at: bigint): Promise<void>;
   /** Reading starts at `offset`: what comes next is what stands from there on. */
   started(partition: number, offset: bigint): void;
 }

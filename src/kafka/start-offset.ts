@@ -26,7 +26,8 @@ const SHORT_LOOKS = 5;
 const SHORT_LOOK_MS = 1_000;
 
 /**
- * Where `latest` lies is committed at once: whoever begins again before a first answer must not skip what has come meanwhile.
+ * Where `latest` lies is committed at once, and where reading goes on instead of a lost offset: whoever begins again before a first
+ * answer must not skip what has come meanwhile, nor tell the same loss twice.
  * @throws SluiceError kafka_offset_lost | kafka_rebalanced (the partition is not the member's any more)
  */
 export async function startOffset(
@@ -47,6 +48,7 @@ export async function startOffset(
   if (committed >= low && committed <= high) return { offset: committed, end: high };
   if (onOffsetLost !== 'stop') {
     const offset = onOffsetLost === 'earliest' ? low : high;
+    await member.commit(new Map([[partition, offset]]));
     policy.onLost?.(partition, offset);
     return { offset, end: high };
   }

@@ -228,11 +228,17 @@ export class TopicReader implements AsyncDisposable {
     const policy = startPolicyOf(this.#options, this.#options.observer);
     const { offsets } = this.#options;
     if (!offsets) return startOffset(this.#directory, policy, partition, this.#consumer);
+    let stored: bigint | null = null;
     const directory = {
-      committed: () => offsets.committed(partition),
+      committed: async () => {
+        stored = await offsets.committed(partition);
+        return stored;
+      },
       range: (topic: string, of: number) => this.#directory.range(topic, of),
     };
-    const keeper = { commit: async (at: ReadonlyMap<number, bigint>) => offsets.begin(partition, at.get(partition)!) };
+    const keeper = {
+      commit: async (at: ReadonlyMap<number, bigint>) => offsets.begin(partition, stored, at.get(partition)!),
+    };
     return startOffset(directory, policy, partition, keeper);
   }
 

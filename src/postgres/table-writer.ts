@@ -66,9 +66,9 @@ export class TableWriter {
     return this.#attempt((client) => this.#offsets.read(client, partition));
   }
 
-  /** Enters where a partition begins before anything of it is written. @throws SluiceError database_* | Overtaken */
-  begin(partition: number, at: bigint): Promise<void> {
-    return this.#attempt((client) => this.#offsets.advance(client, partition, null, at));
+  /** Enters where a partition begins, instead of `stored`, before anything is written. @throws SluiceError database_* | Overtaken */
+  begin(partition: number, stored: bigint | null, at: bigint): Promise<void> {
+    return this.#attempt((client) => this.#offsets.advance(client, partition, stored, at));
   }
 
   /** @throws SluiceError database_* | Overtaken; then nothing of the batch is there, or all of it, as `committed` says */

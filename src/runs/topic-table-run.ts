@@ -113,7 +113,10 @@ class TopicTableRun {
       ...this.#source,
       offsets: {
         committed: (partition) => this.#committed(partition),
-        begin: (partition, at) => this.#ask(() => this.#asker.begin(partition, at)),
+        begin: async (partition, stored, at) => {
+          await this.#ask(() => this.#asker.begin(partition, stored, at));
+          this.#positions.set(partition, { stored: at, next: null });
+        },
         started: (partition, offset) => {
           const position = this.#positions.get(partition);
           if (position) position.next = offset;

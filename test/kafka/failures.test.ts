@@ -159,7 +159,13 @@ requireKafka('failures of Kafka', () => {
       await admin.fetchTopicOffsets(topic);
       await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '5' }] });
       const { promise: positioned, resolve } = Promise.withResolvers<void>();
-      const observer = { onReset: () => resolve(), onLag: () => resolve() };
+      const lost: bigint[] = [];
+      const observer = {
+        onOffsetLost: ({ offset }: { offset: bigint }) => {
+          lost.push(offset);
+          resolve();
+        },
+      };
       const processor = await TransactionalProcessor.start(options(topic, { outputTopic, onOffsetLost, observer }));
       if (onOffsetLost === 'stop') {
         const failure = await failureOf(processor.done);
@@ -168,14 +174,35 @@ requireKafka('failures of Kafka', () => {
         const [offsets] = await admin.fetchOffsets({ groupId: `g-${topic}`, topics: [topic] });
         expect(offsets!.partitions[0]!.offset).toBe('2');
       } else {
-        if (onOffsetLost === 'latest') await positioned;
+        await positioned;
         await produce(cluster, topic, numbered(3, 1, 10));
         const expected = onOffsetLost === 'earliest' ? 8 : 3;
         await until(() => processor.counters.records === expected, `${expected} records`);
+        expect(lost).toEqual([onOffsetLost === 'earliest' ? 5n : 10n]);
       }
       await processor.stop(1_000);
     },
   );
+
+  test('a lost offset means one moment: whoever begins again before a first answer goes on from there', async () => {
+    const topic = await cluster.createTopic('lost-again');
+    const outputTopic = await cluster.createTopic('lost-again-out');
+    await produce(cluster, topic, numbered(10));
+    const admin = await cluster.admin();
+    await admin.setOffsets({ groupId: `g-${topic}`, topic, partitions: [{ partition: 0, offset: '2' }] });
+    await admin.deleteTopicRecords({ topic, partitions: [{ partition: 0, offset: '5' }] });
+    const lost: bigint[] = [];
+    const observer = { onOffsetLost: ({ offset }: { offset: bigint }) => lost.push(offset) };
+    const start = () => TransactionalProcessor.start(options(topic, { outputTopic, onOffsetLost: 'latest', observer }));
+    const first = await start();
+    await until(() => lost.length === 1, 'the loss');
+    await first.stop(1_000);
+    await produce(cluster, topic, numbered(3, 1, 10));
+    const second = await start();
+    await until(() => second.counters.records === 3, 'what came in between');
+    expect(lost).toEqual([10n]);
+    await second.stop(1_000);
+  });
 
   test('records deleted under a member that lags behind', async () => {
     const topic = await cluster.createTopic('lagging', 1, { 'segment.bytes': '1048576' });

@@ -99,6 +99,47 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       expect(offsets.rows).toEqual([{ n: 2 * ROUND + 2 }]);
     });
 
+    test.each(['earliest', 'latest'])('records removed before they were read: on_offset_lost %s', async (how) => {
+      const folder = scratch();
+      const name = `gone_${how}`;
+      await cluster.createTopic(name, 1);
+      const file = pipeline(folder, name, { source: `, until_caught_up: true, on_offset_lost: ${how}` });
+      const run = async () => {
+        const { code, stderr } = await sluice(['run', file], { cwd: folder, env: { DB: server.url } });
+        expect(code, stderr).toBe(0);
+      };
+      const feed = (from: number) =>
+        produce(
+          cluster,
+          name,
+          some(ROUND, from).map((message) => ({ ...message, partition: 0 })),
+        );
+      await feed(0);
+      await run();
+      await feed(ROUND);
+      const admin = await cluster.admin();
+      const kept = 100;
+      await admin.deleteTopicRecords({
+        topic: name,
+        partitions: [{ partition: 0, offset: String(2 * ROUND - kept) }],
+      });
+      await run();
+      const places = async () => {
+        const { rows } = await server.query(`SELECT "offset"::int AS n FROM ${name}_rows WHERE "offset" >= ${ROUND}`);
+        return rows.map(({ n }) => n).sort((x, y) => x - y);
+      };
+      const behind = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i);
+      const left = how === 'earliest' ? behind(2 * ROUND - kept, kept) : [];
+      expect(await places()).toEqual(left);
+      const { rows } = await server.query(
+        `SELECT next_offset::int AS n FROM sluice_offsets WHERE pipeline = '${name}'`,
+      );
+      expect(rows).toEqual([{ n: 2 * ROUND }]);
+      await feed(2 * ROUND);
+      await run();
+      expect(await places()).toEqual([...left, ...behind(2 * ROUND + REJECTED, ROUND - REJECTED)]);
+    });
+
     test('a merge keeps the last prediction of each key', async () => {
       const folder = scratch();
       await cluster.createTopic('last', 1);

@@ -5,7 +5,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 /** `cut`: the connection is reset. `lost`: carried out, then reset. A number: this status and nothing done. */
 export type Fate = 'pass' | 'cut' | 'lost' | number;
-export type Rule = (call: { method: string; path: string; headers: http.IncomingHttpHeaders }) => Fate;
+interface Call {
+  method: string;
+  path: string;
+  headers: http.IncomingHttpHeaders;
+}
+export type Rule = (call: Call) => Fate;
 
 export interface GateOptions {
   tls?: { key: string; cert: string };
@@ -20,6 +25,7 @@ export class Gate implements AsyncDisposable {
   delayMs = 0;
   calls = 0;
   #held: Promise<void> = Promise.resolve();
+  #holds: (call: Call) => boolean = () => true;
   readonly #server: http.Server;
   readonly #target: URL;
   readonly #oneAtATime: boolean;
@@ -51,8 +57,9 @@ export class Gate implements AsyncDisposable {
     this.#server.closeAllConnections();
   }
 
-  /** Every call waits until the function returned is called. */
-  hold(): () => void {
+  /** Every call that `holds` says waits until the function returned is called. */
+  hold(holds: (call: Call) => boolean = () => true): () => void {
+    this.#holds = holds;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#held = promise;
     return resolve;
@@ -71,9 +78,10 @@ export class Gate implements AsyncDisposable {
   async #handle(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
     this.calls++;
     const { method = 'GET', url = '/', headers } = request;
-    const fate = this.rule({ method, path: decodeURIComponent(url), headers });
+    const call = { method, path: decodeURIComponent(url), headers };
+    const fate = this.rule(call);
     if (this.delayMs > 0) await sleep(this.delayMs);
-    await this.#held;
+    if (this.#holds(call)) await this.#held;
     if (fate === 'cut') {
       request.socket.destroy();
       return;
