@@ -1,7 +1,8 @@
 // One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
 import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
+import { decimalNumber, takeNumbers, validityOf } from './arrow-numbers.ts';
 import { Fragments, TokenArena } from './fragments.ts';
-import { InternedWords } from './interned-words.ts';
+import { dataViewOf, InternedWords } from './interned-words.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
@@ -75,14 +76,19 @@ export class ArrowColumn {
     if (this.#words === null || (type.typeId !== Type.Utf8 && type.typeId !== Type.LargeUtf8)) return false;
     this.#words ??= new InternedWords(this.#key);
     const words = this.#words;
-    const [bytes, offsets] = [batch.values as Uint8Array, batch.offsets as ArrayLike<number | bigint>];
+    const text = dataViewOf(batch.values as Uint8Array);
+    const validity = validityOf(batch);
+    // Of 64 bits the lower halves say it: a message has fewer bytes than 32 bits can say, and the others have to be 0.
+    const [offsets, step] = wordsOfOffsets(batch.offsets as Int32Array | BigInt64Array);
     const { codes } = out;
     for (let i = 0, row = from; i < rows; i++, row++) {
-      if (!isValid(batch, row)) codes[i] = InternedWords.NULL;
+      if (validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0) codes[i] = InternedWords.NULL;
       else {
-        const [start, end] = [Number(offsets[row]), Number(offsets[row + 1])];
-        checkPlace(bytes, start, end);
-        const code = words.codeOf(bytes, start, end);
+        const start = offsets[row * step]!;
+        const end = offsets[(row + 1) * step]!;
+        if (step === 2 && (offsets[row * 2 + 1] !== 0 || offsets[row * 2 + 3] !== 0)) throw outside();
+        if (!(start >= 0 && start <= end && end <= text.byteLength)) throw outside();
+        const code = words.codeOf(text, start, end);
         if (code < 0) {
           // As a rule they are keys, and go on to be all different.
           this.#words = null;
@@ -99,11 +105,13 @@ export class ArrowColumn {
   #takeCodes(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
     const words = this.#fragments!;
     const none = words.count - 1;
-    const keys = batch.values as Int32Array;
-    for (let i = 0; i < rows; i++) {
-      const code = isValid(batch, from + i) ? Number(keys[from + i]) : none;
+    const keys = batch.values as ArrayLike<number | bigint>;
+    const validity = validityOf(batch);
+    const { codes } = out;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      const code = validity === null || (validity[row >> 3]! & (1 << (row & 7))) !== 0 ? Number(keys[row]) : none;
       if (!(code >= 0 && code <= none)) throw new Error('a code is not in its dictionary');
-      out.codes[i] = code;
+      codes[i] = code;
     }
     out.kind = 'coded';
     out.fragments = words;
@@ -111,8 +119,11 @@ export class ArrowColumn {
 
   #takeBooleans(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
     const bits = batch.values as Uint8Array;
+    const validity = validityOf(batch);
+    const { codes } = out;
     for (let i = 0, row = from; i < rows; i++, row++) {
-      out.codes[i] = isValid(batch, row) ? (bits[row >> 3]! >> (row & 7)) & 1 : 2;
+      const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
+      codes[i] = isNull ? 2 : (bits[row >> 3]! >> (row & 7)) & 1;
     }
     out.kind = 'coded';
     out.fragments = this.#fragments;
@@ -130,42 +141,15 @@ export class ArrowColumn {
   }
 }
 
-const isValid = ({ nullCount, validity }: Batch<unknown>, row: number): boolean =>
-  !nullCount || !validity || ((validity as Uint8Array)[row >> 3]! & (1 << (row & 7))) !== 0;
-
-/** false: they are no numbers that doubles hold. */
-function takeNumbers(out: BatchColumn, batch: Batch<unknown>, type: DataType, from: number, rows: number): boolean {
-  const { values } = out;
-  const source = batch.values as ArrayLike<number | bigint>;
-  const isNumber =
-    type.typeId === Type.Int ||
-    type.typeId === Type.Time ||
-    type.typeId === Type.Duration ||
-    (type.typeId === Type.Float && type.precision !== 0);
-  const isDecimal = type.typeId === Type.Decimal;
-  if (!isNumber && !isDecimal && type.typeId !== Type.Float) return false;
-  const read = isNumber ? (row: number) => Number(source[row]) : (row: number) => numberOf(batch.at(row), type);
-  const isWide = isNumber && !isDecimal && type.typeId !== Type.Float;
-  for (let i = 0, row = from; i < rows; i++, row++) {
-    const value = isValid(batch, row) ? read(row) : Number.NaN;
-    if (isWide && Math.abs(value) > Number.MAX_SAFE_INTEGER) return false;
-    values[i] = Number.isFinite(value) ? value + 0 : Number.NaN;
-  }
-  out.kind = 'numbers';
-  return true;
+function isValid(batch: Batch<unknown>, row: number): boolean {
+  const validity = validityOf(batch);
+  return validity === null || (validity[row >> 3]! & (1 << (row & 7))) !== 0;
 }
 
-/** Powers of ten that are exact. */
-const EXACT_POWERS = 22;
-
-/** Of a decimal the nearest number: an unscaled integer comes in. */
-function numberOf(value: unknown, type: DataType): number {
-  if (type.typeId !== Type.Decimal) return Number(value);
-  const { scale } = type;
-  const unscaled = BigInt(value as bigint | number);
-  const exact = Number(unscaled);
-  if (Number.isSafeInteger(exact) && scale >= 0 && scale <= EXACT_POWERS) return exact / 10 ** scale;
-  return Number(`${unscaled}e${-scale}`);
+/** Offsets as 32 bits, and how many of these each has. */
+function wordsOfOffsets(offsets: Int32Array | BigInt64Array): [Int32Array, number] {
+  if (offsets instanceof Int32Array) return [offsets, 1];
+  return [new Int32Array(offsets.buffer, offsets.byteOffset, offsets.length * 2), 2];
 }
 
 function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
@@ -194,12 +178,10 @@ function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
   }
 }
 
-function checkPlace(bytes: Uint8Array, start: number, end: number): void {
-  if (!(start >= 0 && start <= end && end <= bytes.length)) throw new Error('a text lies outside its column');
-}
+const outside = (): Error => new Error('a text lies outside its column');
 
 function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number): void {
-  checkPlace(bytes, start, end);
+  if (!(start >= 0 && start <= end && end <= bytes.length)) throw outside();
   const room = to.room((end - start) * ESCAPED_BYTES + QUOTE_BYTES);
   to.length = writeTextToken(room, to.length, bytes, start, end);
 }
@@ -208,7 +190,7 @@ function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number
 function writeValue(to: TokenArena, value: unknown, type: DataType): void {
   if (value instanceof Uint8Array) writeText(to, value, 0, value.length);
   else if (value === null || value === undefined) to.ascii('null');
-  else if (type.typeId === Type.Decimal) writeNumberToken(to, numberOf(value, type));
+  else if (type.typeId === Type.Decimal) writeNumberToken(to, decimalNumber(value, type.scale));
   else if (typeof value === 'number') writeNumberToken(to, value + 0);
   else if (typeof value !== 'bigint') to.utf8(JSON.stringify(value) ?? 'null');
   else if (Number.isSafeInteger(Number(value))) writeNumberToken(to, Number(value));

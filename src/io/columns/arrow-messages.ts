@@ -46,7 +46,7 @@ export async function* arrowMessages(
     if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has no size that can be');
     if (body > mostBody) throw tooLarge(mostBody);
     if (!(await bytes.has(prefix + head + body))) throw cut();
-    const own = new Uint8Array(prefix + head + body);
+    const own = new Uint8Array(Buffer.allocUnsafeSlow(prefix + head + body).buffer);
     own.set(bytes.take(own.length));
     if (kind !== null) yield { kind, bytes: own, id, isDelta };
   }

@@ -3,6 +3,7 @@ import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { Fragments, TokenArena } from './fragments.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
+import { plainNumber } from './parquet-numbers.ts';
 import type { ChunkPlace, Page, PageReader } from './parquet-pages.ts';
 import { plainValues } from './parquet-pages.ts';
 import { type Meaning, meaningOf, widthOf } from './parquet-types.ts';
@@ -110,26 +111,12 @@ export class ParquetColumn {
   }
 
   #takeNumbers(out: BatchColumn, rows: number, level: Int32Array | null, of: NumbersMeaning): void {
-    const { values } = out;
-    const view = this.#view;
-    const { read } = of;
     const began = this.#at;
-    let at = began;
-    let odd = false;
-    for (let i = 0; i < rows; i++) {
-      if (level?.[i] === 0) values[i] = Number.NaN;
-      else {
-        const value = plainNumber(read(view, at));
-        odd ||= value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
-        values[i] = value;
-        at += this.#width;
-      }
-    }
+    const { next, odd } = of.take(out.values, rows, { view: this.#view, at: began, level });
     out.kind = 'numbers';
     out.fragments = null;
-    this.#at = began;
     if (odd && of.digits) this.#takeTokens(out, rows, level);
-    this.#at = at;
+    this.#at = next;
   }
 
   #takeTokens(out: BatchColumn, rows: number, level: Int32Array | null): void {
@@ -259,6 +246,3 @@ type NumbersMeaning = Extract<Meaning, { kind: 'numbers' }>;
 
 /** Encodings for which it has to be known how many values there are. */
 const isRare = (encoding: string): boolean => encoding.startsWith('DELTA') || encoding === 'BYTE_STREAM_SPLIT';
-
-/** As JSON has it: no infinity, and no zero below zero. */
-const plainNumber = (value: number): number => (Number.isFinite(value) ? value + 0 : Number.NaN);

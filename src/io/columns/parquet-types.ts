@@ -1,13 +1,16 @@
 // What the values of a Parquet column are: numbers, texts, or something that only hyparquet's conversions tell.
 import type { ParquetParsers, SchemaElement } from 'hyparquet';
 import { convert, DEFAULT_PARSERS, parseFloat16 } from 'hyparquet/src/convert.js';
+import { type TakeNumbers, takeDoubles, takeLongs, takingBy } from './parquet-numbers.ts';
 
 /** How a value is read where it stands; NaN: there is no number. */
 export type NumberAt = (view: DataView, at: number) => number;
 
+type Digits = (view: DataView, at: number) => string | null;
+
 export type Meaning =
   /** `digits`: of a whole number that no double holds. */
-  | { kind: 'numbers'; read: NumberAt; digits: ((view: DataView, at: number) => string | null) | null }
+  | { kind: 'numbers'; read: NumberAt; take: TakeNumbers; digits: Digits | null }
   | { kind: 'booleans' }
   | { kind: 'texts' }
   /** `token`: the value as JSON. Of a type with lengths `at` is behind the length. */
@@ -43,7 +46,7 @@ export function meaningOf(element: SchemaElement): Meaning {
   }
   if (type === 'BYTE_ARRAY' && (converted === 'ENUM' || logical?.type === 'ENUM')) return { kind: 'texts' };
   if (converted === 'DECIMAL' || logical?.type === 'DECIMAL') return decimals(element);
-  if (logical?.type === 'FLOAT16') return { kind: 'numbers', read: float16, digits: null };
+  if (logical?.type === 'FLOAT16') return numbersBy(float16, widthOf(element));
   const isNumber =
     (converted === undefined || WHOLE.has(converted) || UNSIGNED.has(converted)) &&
     (logical === undefined || PLAIN_LOGICAL.has(logical.type));
@@ -51,14 +54,20 @@ export function meaningOf(element: SchemaElement): Meaning {
     const unsigned =
       UNSIGNED.has(converted ?? '') ||
       (logical?.type === 'INTEGER' && (logical as { isSigned?: boolean }).isSigned === false);
-    if (type === 'DOUBLE') return { kind: 'numbers', read: (view, at) => view.getFloat64(at, true), digits: null };
-    if (type === 'FLOAT') return { kind: 'numbers', read: (view, at) => view.getFloat32(at, true), digits: null };
-    if (type === 'INT32') return { kind: 'numbers', read: unsigned ? uint32 : int32, digits: null };
+    if (type === 'DOUBLE') return { kind: 'numbers', read: float64, take: takeDoubles, digits: null };
+    if (type === 'FLOAT') return numbersBy(float32, 4);
+    if (type === 'INT32') return numbersBy(unsigned ? uint32 : int32, 4);
     if (type === 'INT64') return { kind: 'numbers', ...(unsigned ? UINT64 : INT64) };
   }
   return { kind: 'others', token: tokens(element) };
 }
 
+function numbersBy(read: NumberAt, width: number): Meaning {
+  return { kind: 'numbers', read, take: takingBy(read, width), digits: null };
+}
+
+const float64: NumberAt = (view, at) => view.getFloat64(at, true);
+const float32: NumberAt = (view, at) => view.getFloat32(at, true);
 const int32: NumberAt = (view, at) => view.getInt32(at, true);
 const uint32: NumberAt = (view, at) => view.getUint32(at, true);
 const float16: NumberAt = (view, at) =>
@@ -67,10 +76,13 @@ const float16: NumberAt = (view, at) =>
 const HIGH = 2 ** 32;
 const INT64 = {
   read: (view: DataView, at: number): number => view.getInt32(at + 4, true) * HIGH + view.getUint32(at, true),
+  take: takeLongs,
   digits: (view: DataView, at: number): string | null => unsafe(view.getBigInt64(at, true)),
 };
+const uint64: NumberAt = (view, at) => view.getUint32(at + 4, true) * HIGH + view.getUint32(at, true);
 const UINT64 = {
-  read: (view: DataView, at: number): number => view.getUint32(at + 4, true) * HIGH + view.getUint32(at, true),
+  read: uint64,
+  take: takingBy(uint64, 8),
   digits: (view: DataView, at: number): string | null => unsafe(view.getBigUint64(at, true)),
 };
 
@@ -89,12 +101,10 @@ function decimals(element: SchemaElement): Meaning {
     return Number.isNaN(quotient) ? Number(`${unscaled}e${-scale}`) : quotient;
   };
   const { type } = element;
-  if (type === 'INT32') {
-    return { kind: 'numbers', read: (view, at) => of1(scaled, of, view.getInt32(at, true)), digits: null };
-  }
-  if (type === 'INT64') return { kind: 'numbers', read: (view, at) => of(view.getBigInt64(at, true)), digits: null };
+  if (type === 'INT32') return numbersBy((view, at) => of1(scaled, of, view.getInt32(at, true)), 4);
+  if (type === 'INT64') return numbersBy((view, at) => of(view.getBigInt64(at, true)), 8);
   const width = widthOf(element);
-  if (width > 0) return { kind: 'numbers', read: (view, at) => of(bigEndian(view, at, width)), digits: null };
+  if (width > 0) return numbersBy((view, at) => of(bigEndian(view, at, width)), width);
   return { kind: 'others', token: (view, at, length) => JSON.stringify(of(bigEndian(view, at, length))) };
 }
 

@@ -91,7 +91,7 @@ class TableBlocks {
       spans: new Int32Array(0),
       faults,
       firstRow,
-      lines: Int32Array.from({ length: rows }, (_, i) => firstRow + i),
+      lines: numbersFrom(firstRow, rows),
       firstByte: Number.NaN,
       length: bytes,
       inputEnd: this.#options.onConsumed ? this.#text : this.#before,
@@ -148,4 +148,10 @@ class TableBlocks {
     this.#memories.set(lease, larger);
     return larger;
   }
+}
+
+function numbersFrom(first: number, count: number): Int32Array {
+  const numbers = new Int32Array(count);
+  for (let i = 0; i < count; i++) numbers[i] = first + i;
+  return numbers;
 }

@@ -1,0 +1,105 @@
+// The numbers of an Arrow column as doubles: what is null or infinite is NaN, and no zero is below zero.
+import { type Batch, type DataType, Type } from '@uwdata/flechette';
+import type { BatchColumn } from './line-batch.ts';
+
+/** A bit a row; null: all are valid. */
+export const validityOf = ({ nullCount, validity }: Batch<unknown>): Uint8Array | null =>
+  nullCount && validity ? (validity as Uint8Array) : null;
+
+/** The next numbers of a column: `rows` from row `from` on. */
+interface Span {
+  values: Float64Array;
+  validity: Uint8Array | null;
+  from: number;
+  rows: number;
+}
+
+/** false: they are no numbers that doubles hold. */
+export function takeNumbers(
+  out: BatchColumn,
+  batch: Batch<unknown>,
+  type: DataType,
+  from: number,
+  rows: number,
+): boolean {
+  const span: Span = { values: out.values, validity: validityOf(batch), from, rows };
+  if (!fill(span, batch, type)) return false;
+  out.kind = 'numbers';
+  return true;
+}
+
+function fill(span: Span, batch: Batch<unknown>, type: DataType): boolean {
+  const source = batch.values;
+  switch (type.typeId) {
+    case Type.Float:
+      if (type.precision === 0) return fillBy(span, (row) => Number(batch.at(row)));
+      return fillDoubles(span, source as Float64Array | Float32Array);
+    case Type.Decimal:
+      return fillBy(span, (row) => decimalNumber(batch.at(row), type.scale));
+    case Type.Int:
+    case Type.Time:
+    case Type.Duration:
+      if (source instanceof BigInt64Array || source instanceof BigUint64Array) return fillWide(span, source);
+      return fillBy(span, (row) => (source as Int32Array)[row]!);
+    default:
+      return false;
+  }
+}
+
+function fillDoubles({ values, validity, from, rows }: Span, source: Float64Array | Float32Array): boolean {
+  checkRows(source, from, rows);
+  values.set(source.subarray(from, from + rows));
+  for (let i = 0; i < rows; i++) {
+    const value = values[i]!;
+    // What is no number, or too large for one, differs from itself times 0.
+    values[i] = value * 0 === 0 ? value + 0 : Number.NaN;
+  }
+  if (validity === null) return true;
+  for (let i = 0, row = from; i < rows; i++, row++) {
+    if ((validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = Number.NaN;
+  }
+  return true;
+}
+
+function checkRows(source: { length: number }, from: number, rows: number): void {
+  if (from + rows > source.length) throw new Error('a column ends before its rows');
+}
+
+const HIGH = 2 ** 32;
+
+/** 64 bits as two halves: a BigInt a cell would be garbage. false: one is beyond what doubles hold. */
+function fillWide({ values, validity, from, rows }: Span, source: BigInt64Array | BigUint64Array): boolean {
+  checkRows(source, from, rows);
+  const halves = new Int32Array(source.buffer, source.byteOffset, source.length * 2);
+  const unsigned = source instanceof BigUint64Array;
+  for (let i = 0, row = from; i < rows; i++, row++) {
+    if (validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = Number.NaN;
+    else {
+      const high = halves[row * 2 + 1]!;
+      const value = (unsigned ? high >>> 0 : high) * HIGH + (halves[row * 2]! >>> 0);
+      if (value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER) return false;
+      values[i] = value;
+    }
+  }
+  return true;
+}
+
+function fillBy({ values, validity, from, rows }: Span, read: (row: number) => number): boolean {
+  for (let i = 0, row = from; i < rows; i++, row++) {
+    const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
+    const value = isNull ? Number.NaN : read(row);
+    values[i] = Number.isFinite(value) ? value + 0 : Number.NaN;
+  }
+  return true;
+}
+
+/** Powers of ten that are exact. */
+const EXACT_POWERS = 22;
+
+/** Of a decimal the nearest number: an unscaled integer comes in. */
+export function decimalNumber(value: unknown, scale: number): number {
+  const unscaled = BigInt(value as bigint | number);
+  const exact = Number(unscaled);
+  if (Number.isSafeInteger(exact) && scale >= 0 && scale <= EXACT_POWERS) return exact / 10 ** scale;
+  return Number(`${unscaled}e${-scale}`);
+}
