@@ -2,6 +2,7 @@
 import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import type { Metrics } from '../monitor/metrics.ts';
+import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
 import type { RunSpec } from './spec.ts';
 import type { TopicFilesSpec } from './topic-files-run.ts';
@@ -18,6 +19,7 @@ async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
 /** @throws SluiceError kafka_* | model_* | input_* | output_* */
 export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
   const { source, sink } = spec;
+  boundGarbage();
   if (context.metrics) await measured(spec, context.metrics);
   if (source.type === 'file' || source.type === 'stdio' || source.type === 'postgres') {
     const { startFileRun } = await import('./file-run.ts');

@@ -19,7 +19,6 @@ import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { withBatchSpan } from './batch-span.ts';
-import { boundGarbage } from './bounded-garbage.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
 import { beginMeasuring } from './kafka-metrics.ts';
@@ -56,7 +55,6 @@ export interface TopicRunSpec extends RunSpec {
 }
 
 export async function startTopicRun(spec: TopicRunSpec, context: RunContext): Promise<RunningPipeline> {
-  boundGarbage();
   const run = new TopicRun(spec, context, await context.host(), await recordFormat(spec));
   return run.start();
 }

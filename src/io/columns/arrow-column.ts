@@ -1,8 +1,8 @@
 // One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
 import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
-import { decimalNumber, takeNumbers, validityOf } from './arrow-numbers.ts';
+import { checkBits, decimalNumber, takeNumbers, validityOf } from './arrow-numbers.ts';
 import { Fragments, TokenArena } from './fragments.ts';
-import { dataViewOf, InternedWords } from './interned-words.ts';
+import { dataViewOf, InternedWords, outside, type PlainTexts } from './interned-words.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
@@ -77,25 +77,11 @@ export class ArrowColumn {
     this.#words ??= new InternedWords(this.#key);
     const words = this.#words;
     const text = dataViewOf(batch.values as Uint8Array);
-    const validity = validityOf(batch);
-    // Of 64 bits the lower halves say it: a message has fewer bytes than 32 bits can say, and the others have to be 0.
-    const [offsets, step] = wordsOfOffsets(batch.offsets as Int32Array | BigInt64Array);
-    const { codes } = out;
-    for (let i = 0, row = from; i < rows; i++, row++) {
-      if (validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0) codes[i] = InternedWords.NULL;
-      else {
-        const start = offsets[row * step]!;
-        const end = offsets[(row + 1) * step]!;
-        if (step === 2 && (offsets[row * 2 + 1] !== 0 || offsets[row * 2 + 3] !== 0)) throw outside();
-        if (!(start >= 0 && start <= end && end <= text.byteLength)) throw outside();
-        const code = words.codeOf(text, start, end);
-        if (code < 0) {
-          // As a rule they are keys, and go on to be all different.
-          this.#words = null;
-          return false;
-        }
-        codes[i] = code;
-      }
+    const place = placeOfTexts(batch.offsets as Int32Array | BigInt64Array);
+    if (!words.fill(out.codes, rows, { text, ...place, validity: validityOf(batch), from })) {
+      // As a rule they are keys, and go on to be all different.
+      this.#words = null;
+      return false;
     }
     out.kind = 'coded';
     out.fragments = words.fragments;
@@ -119,6 +105,7 @@ export class ArrowColumn {
 
   #takeBooleans(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
     const bits = batch.values as Uint8Array;
+    checkBits(bits, from + rows);
     const validity = validityOf(batch);
     const { codes } = out;
     for (let i = 0, row = from; i < rows; i++, row++) {
@@ -146,10 +133,9 @@ function isValid(batch: Batch<unknown>, row: number): boolean {
   return validity === null || (validity[row >> 3]! & (1 << (row & 7))) !== 0;
 }
 
-/** Offsets as 32 bits, and how many of these each has. */
-function wordsOfOffsets(offsets: Int32Array | BigInt64Array): [Int32Array, number] {
-  if (offsets instanceof Int32Array) return [offsets, 1];
-  return [new Int32Array(offsets.buffer, offsets.byteOffset, offsets.length * 2), 2];
+function placeOfTexts(offsets: Int32Array | BigInt64Array): Pick<PlainTexts, 'offsets' | 'step'> {
+  if (offsets instanceof Int32Array) return { offsets, step: 1 };
+  return { offsets: new Int32Array(offsets.buffer, offsets.byteOffset, offsets.length * 2), step: 2 };
 }
 
 function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
@@ -177,8 +163,6 @@ function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
       return (to, row) => writeValue(to, batch.at(row), type);
   }
 }
-
-const outside = (): Error => new Error('a text lies outside its column');
 
 function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number): void {
   if (!(start >= 0 && start <= end && end <= bytes.length)) throw outside();

@@ -5,9 +5,10 @@ const SCHEMA = 1;
 const DICTIONARY = 2;
 const BATCH = 3;
 
-/** A whole message in memory of its own, as decoders want it. */
+/** A whole message, as decoders want it: behind its last byte its memory ends, so that what points beyond it fails. */
 export interface ArrowMessage {
   kind: 'schema' | 'dictionary' | 'batch';
+  /** Of a batch valid until the next message is asked for, else for good. */
   bytes: Uint8Array;
   /** Of a dictionary: which one, and whether it goes behind what was there. */
   id: bigint;
@@ -29,6 +30,7 @@ export async function* arrowMessages(
   mostBody = MOST_BODY,
 ): AsyncGenerator<ArrowMessage> {
   const bytes = new ByteQueue(chunks);
+  const memory = new BatchMemory();
   if (!(await bytes.has(8))) {
     if (bytes.length === 0) throw new SluiceError('empty_input', 'the input is empty: an Arrow stream has a schema');
     throw cut();
@@ -46,7 +48,7 @@ export async function* arrowMessages(
     if (body < 0 || body > MOST_BODY) throw new SluiceError('truncated_input', 'a message has no size that can be');
     if (body > mostBody) throw tooLarge(mostBody);
     if (!(await bytes.has(prefix + head + body))) throw cut();
-    const own = new Uint8Array(Buffer.allocUnsafeSlow(prefix + head + body).buffer);
+    const own = kind === 'batch' ? memory.last(prefix + head + body) : memoryOf(prefix + head + body);
     own.set(bytes.take(own.length));
     if (kind !== null) yield { kind, bytes: own, id, isDelta };
   }
@@ -99,6 +101,24 @@ class FlatTable {
     const entry = 4 + 2 * field;
     const offset = entry < this.#size ? this.#bytes.readUInt16LE(this.#fields + entry) : 0;
     return offset === 0 ? undefined : read(this.#at + offset);
+  }
+}
+
+const memoryOf = (bytes: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
+
+/** Decoders align what they read by it. */
+const ALIGNED = 8;
+
+/** Memory of one record batch after the other: as garbage they would have V8 mark its whole heap again and again. */
+class BatchMemory {
+  #bytes = memoryOf(0);
+
+  /** So many bytes at the end of it. */
+  last(count: number): Uint8Array {
+    if (count % ALIGNED !== 0) return memoryOf(count);
+    // A little more: batches differ by the lengths of their texts.
+    if (count > this.#bytes.length) this.#bytes = memoryOf(count + ((count >> 4) & -ALIGNED));
+    return this.#bytes.subarray(this.#bytes.length - count);
   }
 }
 

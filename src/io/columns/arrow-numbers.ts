@@ -2,9 +2,17 @@
 import { type Batch, type DataType, Type } from '@uwdata/flechette';
 import type { BatchColumn } from './line-batch.ts';
 
-/** A bit a row; null: all are valid. */
-export const validityOf = ({ nullCount, validity }: Batch<unknown>): Uint8Array | null =>
-  nullCount && validity ? (validity as Uint8Array) : null;
+/** A bit a row; null: all are valid. @throws Error: there are fewer bits */
+export function validityOf({ nullCount, validity, length }: Batch<unknown>): Uint8Array | null {
+  if (!nullCount || !validity) return null;
+  checkBits(validity as Uint8Array, length);
+  return validity as Uint8Array;
+}
+
+/** @throws Error: there are fewer bits than rows */
+export function checkBits(bits: Uint8Array, rows: number): void {
+  if (bits.length * 8 < rows) throw new Error('a column ends before its rows');
+}
 
 /** The next numbers of a column: `rows` from row `from` on. */
 interface Span {

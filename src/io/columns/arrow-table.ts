@@ -96,7 +96,9 @@ export class ArrowTable implements ColumnSource {
     this.#left = table.numRows;
     this.#places.forEach((at, c) => {
       const column = table.getChildAt(at);
-      this.#columns[c]!.begin(column.data[0] as Batch<unknown>, column.type, this.#edition);
+      const batch = column.data[0] as Batch<unknown>;
+      if (liesBefore(batch, message.bytes)) throw broken(new Error('a buffer lies before its message'));
+      this.#columns[c]!.begin(batch, column.type, this.#edition);
     });
     return true;
   }
@@ -109,6 +111,13 @@ export class ArrowTable implements ColumnSource {
       throw broken(cause);
     }
   }
+}
+
+/** In front of a message may be bytes of another one. */
+function liesBefore({ values, validity, offsets }: Batch<unknown>, { buffer, byteOffset }: Uint8Array): boolean {
+  return [values, validity, offsets].some(
+    (part) => ArrayBuffer.isView(part) && part.buffer === buffer && part.byteOffset < byteOffset,
+  );
 }
 
 function broken(cause: unknown): SluiceError {

@@ -9,6 +9,20 @@ const MOST_BYTES = 64 * 1024;
 /** Powers of two; tables may have thousands of columns. */
 const FIRST_PLACES = 64;
 
+/** Texts of a column as Arrow has them: bytes, where each begins, and whether there is one. */
+export interface PlainTexts {
+  text: DataView;
+  /** One more than there are texts, `step` apart: of 64 bits the lower halves, because no message has more bytes than 32 bits can say. */
+  offsets: Int32Array;
+  step: 1 | 2;
+  /** A bit a row; null: all are there. */
+  validity: Uint8Array | null;
+  /** The first row. */
+  from: number;
+}
+
+export const outside = (): Error => new Error('a text lies outside its column');
+
 export class InternedWords {
   /** Of what is null. */
   static readonly NULL = 0;
@@ -18,7 +32,8 @@ export class InternedWords {
   /** Bytes of the words one behind the other; one past each, by code. */
   readonly #bytes = new TokenArena();
   #view = dataViewOf(this.#bytes.bytes);
-  readonly #ends: number[] = [0];
+  readonly #ends = new Int32Array(MOST_WORDS);
+  #count = 1;
   readonly #tokens = new TokenArena();
   readonly #tokenEnds: number[] = [];
   #fragments: Fragments | null = null;
@@ -29,11 +44,33 @@ export class InternedWords {
     this.#tokenEnds.push(this.#tokens.length);
   }
 
-  /** The code of a text; -1: it is one too many. */
-  codeOf(from: DataView, start: number, end: number): number {
-    const last = this.#places.length - 1;
+  /**
+   * The codes of the texts of rows `from`..; false: there are too many different ones.
+   * @throws Error: a text lies outside its column
+   */
+  fill(codes: Int32Array, rows: number, { text, offsets, step, validity, from }: PlainTexts): boolean {
+    const most = text.byteLength;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      if (validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0) codes[i] = InternedWords.NULL;
+      else {
+        const start = offsets[row * step]!;
+        const end = offsets[(row + 1) * step]!;
+        if (!(start >= 0 && start <= end && end <= most)) throw outside();
+        if (step === 2 && (offsets[row * 2 + 1] !== 0 || offsets[row * 2 + 3] !== 0)) throw outside();
+        const code = this.#codeOf(text, start, end);
+        if (code < 0) return false;
+        codes[i] = code;
+      }
+    }
+    return true;
+  }
+
+  /** -1: it is one too many. */
+  #codeOf(from: DataView, start: number, end: number): number {
+    const places = this.#places;
+    const last = places.length - 1;
     for (let place = hashOf(from, start, end) & last; ; place = (place + 1) & last) {
-      const code = this.#places[place]!;
+      const code = places[place]!;
       if (code === 0) return this.#add(place, from, start, end);
       if (this.#is(code, from, start, end)) return code;
     }
@@ -50,14 +87,15 @@ export class InternedWords {
   }
 
   #add(place: number, from: DataView, start: number, end: number): number {
-    const code = this.#ends.length;
+    const code = this.#count;
     const length = end - start;
     if (code === MOST_WORDS || this.#bytes.length + length > MOST_BYTES) return -1;
     const text = new Uint8Array(from.buffer, from.byteOffset + start, length);
     this.#bytes.room(length).set(text, this.#bytes.length);
     this.#bytes.length += length;
     this.#view = dataViewOf(this.#bytes.bytes);
-    this.#ends.push(this.#bytes.length);
+    this.#ends[code] = this.#bytes.length;
+    this.#count++;
     this.#places[place] = code;
     const room = this.#tokens.room(length * ESCAPED_BYTES + QUOTE_BYTES);
     this.#tokens.length = writeTextToken(room, this.#tokens.length, text, 0, length);
@@ -70,7 +108,7 @@ export class InternedWords {
   #grow(): void {
     const places = new Int16Array(this.#places.length * 2);
     const last = places.length - 1;
-    for (let code = 1; code < this.#ends.length; code++) {
+    for (let code = 1; code < this.#count; code++) {
       let place = hashOf(this.#view, this.#ends[code - 1]!, this.#ends[code]!) & last;
       while (places[place] !== 0) place = (place + 1) & last;
       places[place] = code;

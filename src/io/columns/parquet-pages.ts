@@ -3,8 +3,9 @@ import { gunzipSync } from 'node:zlib';
 import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { deltaBinaryUnpack } from 'hyparquet/src/delta.js';
-import { snappyUncompress } from 'hyparquet/src/snappy.js';
+
 import { zstd } from '../../core/zstd.ts';
+import { unpackSnappy } from './snappy.ts';
 
 /** A file of which any part can be read. */
 export interface RandomAccess {
@@ -132,7 +133,7 @@ export class PageReader {
       case 'UNCOMPRESSED':
         return packed;
       case 'SNAPPY':
-        snappyUncompress(packed, out);
+        unpackSnappy(packed, out);
         return out;
       case 'ZSTD':
         return zstd().zstdDecompressSync(packed, options);

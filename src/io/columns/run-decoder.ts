@@ -2,6 +2,8 @@
 
 /** Widths up to here fit into one word of 32 bits, wherever their first bit lies. */
 const ONE_LOAD = 25;
+/** And eight of such width into two words. */
+const EIGHT_IN_TWO = 8;
 
 export class RunDecoder {
   #view: DataView<ArrayBufferLike> = new DataView(new ArrayBuffer(0));
@@ -93,6 +95,12 @@ export class RunDecoder {
     const last = view.byteLength - 4;
     const to = from + count;
     let o = from;
+    if (width <= EIGHT_IN_TWO) {
+      for (; o < to && (bit & 7) !== 0; o++, bit += width) out[o] = this.#bits(base, bit, width);
+      const groups = eightByEight(out, o, to, { view, at: base + (bit >> 3), last, width });
+      o += groups * 8;
+      bit += groups * 8 * width;
+    }
     if (width <= ONE_LOAD) {
       for (; o < to; o++, bit += width) {
         const p = base + (bit >> 3);
@@ -118,4 +126,35 @@ export class RunDecoder {
     }
     return value;
   }
+}
+
+interface Packed {
+  view: DataView<ArrayBufferLike>;
+  /** Byte at which the first value begins, and the last one at which four bytes can be loaded. */
+  at: number;
+  last: number;
+  /** Bits of a value. */
+  width: number;
+}
+
+/** Eight values take as many bytes as one has bits; gives how many times there were eight, each time all of them. */
+function eightByEight(out: Int32Array, from: number, to: number, { view, at, last, width }: Packed): number {
+  const mask = (1 << width) - 1;
+  /** The fifth value begins in the middle of a byte if the width is odd. */
+  const [half, shift] = [(4 * width) >> 3, (4 * width) & 7];
+  const [two, three] = [2 * width, 3 * width];
+  let groups = 0;
+  for (let o = from, p = at; o + 8 <= to && p + half <= last; o += 8, p += width, groups++) {
+    const low = view.getInt32(p, true);
+    const high = view.getInt32(p + half, true) >>> shift;
+    out[o] = low & mask;
+    out[o + 1] = (low >>> width) & mask;
+    out[o + 2] = (low >>> two) & mask;
+    out[o + 3] = (low >>> three) & mask;
+    out[o + 4] = high & mask;
+    out[o + 5] = (high >>> width) & mask;
+    out[o + 6] = (high >>> two) & mask;
+    out[o + 7] = (high >>> three) & mask;
+  }
+  return groups;
 }

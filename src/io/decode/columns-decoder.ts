@@ -145,6 +145,10 @@ class WordMeanings {
   }
 }
 
+function copyMeant(to: ColumnData['codes'], row: number, words: Int32Array, meant: ColumnData['codes']): void {
+  for (let i = 0; i < words.length; i++) to[row + i] = meant[words[i]!]!;
+}
+
 /** The tokens of a list. */
 function wordTexts({ bytes, ends }: WordList): string[] {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -188,14 +192,17 @@ class ColumnCells {
   #codes({ codes, words }: CellRun & { kind: 'coded' }, slice: CellSlice, batch: ColumnBatch, out: ColumnData): void {
     if (this.#words?.id !== words.id) this.#words = new WordMeanings(this.#reader, words);
     const { cells, asked, texts, plain } = this.#words;
-    const { first, from, to } = slice;
+    const { first, from, to, row } = slice;
     const kind = this.#reader.kind;
-    for (let i = from - first, row = slice.row; i < to - first; i++, row++) {
-      const word = codes[i]!;
-      if (!plain && asked[word] === 1) this.#ask(texts[word], batch, out, row);
-      else if (kind === 'number') out.numbers[row] = cells.numbers[word]!;
-      else if (kind === 'text') out.texts[row] = cells.texts[word]!;
-      else out.codes[row] = cells.codes[word]!;
+    const found = codes.subarray(from - first, to - first);
+    // A loop a kind: most cells of a table pass here.
+    if (kind === 'number') for (let i = 0; i < found.length; i++) out.numbers[row + i] = cells.numbers[found[i]!]!;
+    else if (kind === 'text') for (let i = 0; i < found.length; i++) out.texts[row + i] = cells.texts[found[i]!]!;
+    else copyMeant(out.codes, row, found, cells.codes);
+    if (plain) return;
+    for (let i = 0; i < found.length; i++) {
+      const word = found[i]!;
+      if (asked[word] === 1) this.#ask(texts[word], batch, out, row + i);
     }
   }
 
