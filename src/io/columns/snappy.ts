@@ -50,7 +50,8 @@ export function unpackSnappy(packed: Uint8Array, out: Uint8Array): void {
 }
 
 function littleEndian(bytes: Uint8Array, at: number, count: number): number {
-  let value = 0;
-  for (let i = 0; i < count; i++) value += bytes[at + i]! * 2 ** (8 * i);
-  return value;
+  let value = bytes[at]!;
+  if (count > 1) value |= bytes[at + 1]! << 8;
+  if (count > 2) value |= bytes[at + 2]! << 16;
+  return count > 3 ? value + bytes[at + 3]! * 2 ** 24 : value;
 }
