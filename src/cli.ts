@@ -13,6 +13,7 @@ const COMMANDS: readonly (readonly [words: readonly string[], load: () => Promis
   [['score'], async () => (await import('./doors/commands/score.ts')).addScoreCommand],
   [['plan'], async () => (await import('./doors/commands/plan.ts')).addPlanCommand],
   [['merge'], async () => (await import('./doors/commands/merge.ts')).addMergeCommand],
+  [['shards'], async () => (await import('./doors/commands/shards.ts')).addShardsCommand],
   [['verify', 'replay'], async () => (await import('./doors/commands/check-output.ts')).addVerifyCommands],
   [['generate'], async () => (await import('./doors/commands/generate.ts')).addGenerateCommand],
   [['demo'], async () => (await import('./doors/commands/demo.ts')).addDemoCommand],

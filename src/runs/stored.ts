@@ -1,12 +1,14 @@
 // What lies under the name of an input or an output, as it is stored: a file, or an object.
-import { open, readFile, stat } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { link, open, readFile, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
+import { writeError } from '../io/sink/file-target.ts';
 import { type ByteRange, type ByteSource, openFile } from '../io/source/byte-source.ts';
-import { isObject } from '../storage/objects.ts';
+import { isObject, objectAddress } from '../storage/objects.ts';
 
 const READ_BYTES = 256 * 1024;
 
@@ -91,6 +93,29 @@ export async function namedText(name: string): Promise<string> {
   }
   if (text === null) throw new SluiceError('input_not_found', `${name} is not there`);
   return text;
+}
+
+/**
+ * What stands under the name from now on: `text`, if nothing did. Of several who try, all get that of one.
+ * @throws SluiceError output_* | storage_unavailable
+ */
+export async function putFirst(name: string, text: string): Promise<string> {
+  if (isObject(name)) {
+    const { bucketClient } = await import('../storage/buckets.ts');
+    const { bucket, key } = objectAddress(name);
+    await bucketClient(bucket).put(key, Buffer.from(text), { ifNone: true });
+  } else {
+    const own = `${name}.${process.pid}-${randomBytes(4).toString('hex')}.tmp`;
+    await putFile(own, text);
+    try {
+      await link(own, name);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw writeError(name, error, 'output_unwritable');
+    } finally {
+      await unlink(own).catch(() => {});
+    }
+  }
+  return (await storedText(name)) ?? text;
 }
 
 /** Writes a small file or object whole, or not at all. @throws SluiceError output_* | storage_unavailable */

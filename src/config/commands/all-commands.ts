@@ -8,9 +8,11 @@ import { PIPELINE_COMMANDS } from './pipeline-flags.ts';
 import { PROOF_COMMANDS } from './proof-flags.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
 import { SERVICE_COMMANDS } from './service-flags.ts';
+import { SHARD_COMMANDS } from './shard-flags.ts';
 
 export const COMMANDS: CommandSpecs = {
   ...SCORE_COMMANDS,
+  ...SHARD_COMMANDS,
   ...PROOF_COMMANDS,
   ...PIPELINE_COMMANDS,
   ...DEAD_LETTER_COMMANDS,

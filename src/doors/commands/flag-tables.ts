@@ -159,6 +159,51 @@ export const COMMAND_TABLES = {
       {"name":"folder","value":"path","description":"where the files go","default":"demo","complete":"folder"},
     ],
   },
+  "shards": {
+    description: "score files in shards, of which this process is one: the first plans, the last that is done merges",
+    arguments: [{"name":"<file>","description":"applications, or a pattern of several","complete":"file"}],
+    flags: [
+      {"name":"shards","value":"n","description":"how many","number":{"whole":true,"min":1,"max":100000},"required":true},
+      {"name":"work","value":"folder","description":"folder, or s3:// prefix, of this one run: its plan and its parts, for all shards","required":true,"complete":"folder"},
+      {"name":"output","short":"o","value":"file","description":"where predictions go when all shards are done, with {name} where there are several inputs","required":true,"complete":"file"},
+      {"name":"plan-wait","value":"seconds","description":"seconds that a shard waits for the first one to have planned","number":{"whole":true,"min":0,"max":86400},"default":3600},
+      {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
+      {"name":"shard","value":"n","description":"which shard of the plan, from 0; default: $JOB_COMPLETION_INDEX","number":{"whole":true,"min":0,"max":99999}},
+      {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
+      {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
+      {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
+      {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
+      {"name":"max-evaluations","value":"n","description":"evaluations that the interpretation of one application may take, where the model has to be asked","number":{"whole":true,"min":1,"max":100000000}},
+      {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
+      {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
+      {"name":"evaluator","value":"which","description":"auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one; default: auto","choices":["auto","onnxruntime","native"]},
+      {"name":"max-columns","value":"n","description":"columns of a header row, or keys of an object; default: 2000","number":{"whole":true,"min":1,"max":100000}},
+      {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
+      {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
+      {"name":"require-approval","value":"file","description":"load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`; default: $SLUICE_REQUIRE_APPROVAL, else approvals are not asked for","complete":"file"},
+      {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
+      {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
+      {"name":"push-gateway","value":"address","description":"leave the metrics at this push gateway of Prometheus at the end"},
+      {"name":"input-format","value":"name","description":"format of the input; default: by the name of the file","choices":["csv","tsv","ndjson","json","parquet","arrow"]},
+      {"name":"input-compression","value":"name","description":"compression of the input; default: by the name of the file","choices":["none","gzip","zstd"]},
+      {"name":"delimiter","value":"name","description":"delimiter of CSV; default: comma for .csv, else tab","choices":["tab","comma","semicolon","pipe"]},
+      {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 524288, for Parquet and Arrow 1048576","number":{"whole":true,"min":16,"max":67108864}},
+      {"name":"rejects","value":"file","description":"where rejected rows are listed, with a header if there are none; default: if there are any, beside the output with .rejects.csv behind its name","complete":"file"},
+      {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
+      {"name":"no-manifest","description":"leave no manifest beside the output"},
+      {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
+      {"name":"json","description":"print a machine-readable summary"},
+      {"name":"quiet","description":"print no summary"},
+      {"name":"max-rejects","value":"n","description":"most rejected rows: below 1 a share of all rows, from 1 on a number of them","number":{"min":0}},
+      {"name":"max-missing","value":"limits","description":"most missing values of a column, as a share of its rows: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-unseen","value":"limits","description":"most values that the training has not seen, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-out-of-range","value":"limits","description":"most numbers outside what the training or the package has, as a share of the rows of a column: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-psi","value":"limits","description":"largest population stability index of a column against the training: 0.05, or by column a=0.05,*=0.01"},
+      {"name":"max-score-psi","value":"n","description":"largest population stability index of the score against the training","number":{"min":0}},
+      {"name":"min-rows","value":"n","description":"fewest rows of an input","number":{"whole":true,"min":0,"max":1000000000000}},
+    ],
+  },
   "verify": {
     description: "check an output against its manifest, and name the rows that were changed, deleted, doubled or swapped",
     arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
@@ -706,6 +751,48 @@ export interface GenerateFlags {
 export interface DemoFlags {
   rows: number;
   folder: string;
+}
+
+export interface ShardsFlags {
+  shards: number;
+  work: string;
+  output: string;
+  planWait: number;
+  model: string;
+  shard?: number;
+  passthrough?: string;
+  interpretation?: boolean;
+  top?: number;
+  interpretBelow?: number;
+  maxEvaluations?: number;
+  registry?: string;
+  workers?: number;
+  evaluator?: 'auto' | 'onnxruntime' | 'native';
+  maxColumns?: number;
+  requireLock?: boolean;
+  requireSignature?: string;
+  requireApproval?: string;
+  deadline?: string;
+  metricsFile?: string;
+  pushGateway?: string;
+  inputFormat?: 'csv' | 'tsv' | 'ndjson' | 'json' | 'parquet' | 'arrow';
+  inputCompression?: 'none' | 'gzip' | 'zstd';
+  delimiter?: 'tab' | 'comma' | 'semicolon' | 'pipe';
+  maxRowBytes?: number;
+  blockBytes?: number;
+  rejects?: string;
+  allowEmpty?: boolean;
+  noManifest?: boolean;
+  signKey?: string;
+  json?: boolean;
+  quiet?: boolean;
+  maxRejects?: number;
+  maxMissing?: string;
+  maxUnseen?: string;
+  maxOutOfRange?: string;
+  maxPsi?: string;
+  maxScorePsi?: number;
+  minRows?: number;
 }
 
 export interface VerifyFlags {

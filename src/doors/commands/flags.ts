@@ -47,6 +47,10 @@ export function addFlags(command: Command, table: CommandTable): Command {
   return command;
 }
 
+/** Flags that were given. */
+export const given = <T extends object>(flags: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined)) as never;
+
 function optionOf(flag: Flag): Option {
   const value = flag.value === undefined ? '' : ` <${flag.value}${flag.many ? '...' : ''}>`;
   const option = new Option(

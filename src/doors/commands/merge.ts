@@ -16,7 +16,8 @@ import {
 import { judgeMerged, mergedSummary, packageOfParts } from '../../runs/merged-summary.ts';
 import { signKeyOf } from '../../runs/run-proof.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
-import { readPlan } from '../../runs/shard-plan.ts';
+import type { FoundPart } from '../../runs/shard-part.ts';
+import { readPlan, type ShardPlan } from '../../runs/shard-plan.ts';
 import { putStored } from '../../runs/stored.ts';
 import { equation } from '../../runs/summary.ts';
 import { EXIT } from './exit-codes.ts';
@@ -33,7 +34,21 @@ export function addMergeCommand(program: Command): void {
 /** Runs the command; returns its exit code. @throws SluiceError whatever ends it */
 export async function merge(file: string, flags: MergeFlags): Promise<number> {
   const plan = await readPlan(file);
-  const parts = await findParts(flags.parts, plan);
+  return mergeParts(file, { plan, parts: await findParts(flags.parts, plan) }, flags);
+}
+
+interface Whole {
+  plan: ShardPlan;
+  /** All of them, in the order of the plan. */
+  parts: FoundPart[];
+}
+
+/** What joining is told; `file` is where the plan lies. Returns the exit code. @throws SluiceError whatever ends it */
+export async function mergeParts(
+  file: string,
+  { plan, parts }: Whole,
+  flags: Omit<MergeFlags, 'parts'>,
+): Promise<number> {
   const files = mergedFiles(plan, parts, { output: flags.output, rejects: flags.rejects ?? null });
   if (!flags.allowEmpty) for (const one of files) refuseNothingIn(one);
   const log = textLog();
@@ -65,4 +80,4 @@ export async function merge(file: string, flags: MergeFlags): Promise<number> {
 }
 
 /** The parser takes `--no-manifest` for `manifest: false`. */
-const isOff = (flags: MergeFlags): boolean => (flags as { manifest?: boolean }).manifest === false;
+const isOff = (flags: object): boolean => (flags as { manifest?: boolean }).manifest === false;

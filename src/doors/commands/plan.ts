@@ -12,7 +12,7 @@ import { refuseSameFiles } from '../../runs/same-files.ts';
 import { bytesOfPlan, planText, rowsOfPlan, type ShardPlan } from '../../runs/shard-plan.ts';
 import { putStored } from '../../runs/stored.ts';
 import { COMMAND_TABLES, type PlanFlags } from './flag-tables.ts';
-import { addFlags } from './flags.ts';
+import { addFlags, given } from './flags.ts';
 import { openRegistry } from './open-registry.ts';
 import { specOf } from './score.ts';
 import { signalled } from './signals.ts';
@@ -69,12 +69,8 @@ async function plan(file: string, flags: PlanFlags): Promise<void> {
 function specOfPlan(file: string, flags: PlanFlags) {
   const { inputFormat, inputCompression, delimiter, model = '-', interpretation, passthrough, workers } = flags;
   const said = { inputFormat, inputCompression, delimiter, interpretation, passthrough, workers };
-  return specOf(file, { model, output: STDIO, onInvalid: 'report', ...defined(said) });
+  return specOf(file, { model, output: STDIO, onInvalid: 'report', ...given(said) });
 }
-
-/** Flags that were given. */
-const defined = <T extends object>(flags: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
-  Object.fromEntries(Object.entries(flags).filter(([, value]) => value !== undefined)) as never;
 
 async function planned({ inputs, flags, signal }: Planning, shards: number): Promise<Planned> {
   const began = performance.now();

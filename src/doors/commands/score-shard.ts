@@ -68,7 +68,11 @@ export async function specOfShard(
   return { ...spec, allow_empty: true, shard: { plan, index, path: options.plan } };
 }
 
-function shardOf({ shard }: ScoreFlags, env: Readonly<Record<string, string | undefined>>): number {
+/** @throws SluiceError usage: nobody says which */
+export function shardOf(
+  { shard }: Pick<ScoreFlags, 'shard'>,
+  env: Readonly<Record<string, string | undefined>>,
+): number {
   const said = env.JOB_COMPLETION_INDEX;
   if (shard !== undefined) return shard;
   if (said === undefined) throw new SluiceError('usage', 'which shard? Name it with --shard');

@@ -1,0 +1,132 @@
+// `sluice shards`: one process of a run in shards, as an Indexed Job starts them: plan, score and merge without another step between them.
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Command } from 'commander';
+import type { FileSource } from '../../config/pipeline-schema.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { isColumnar, namedFormat } from '../../core/file-format.ts';
+import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
+import { inputsOf, STDIO } from '../../runs/endpoints.ts';
+import { planShards } from '../../runs/plan-shards.ts';
+import { planText, readPlan } from '../../runs/shard-plan.ts';
+import { type SharedRun, SharedWork, seenInputs } from '../../runs/shared-work.ts';
+import { putStored } from '../../runs/stored.ts';
+import { driveRun, say } from './drive-run.ts';
+import { EXIT } from './exit-codes.ts';
+import { COMMAND_TABLES, type ShardsFlags } from './flag-tables.ts';
+import { addFlags, given } from './flags.ts';
+import { mergeParts } from './merge.ts';
+import { openRegistry } from './open-registry.ts';
+import { type ScoreOptions, specOf } from './score.ts';
+import { shardOf, specOfShard } from './score-shard.ts';
+import { signalled } from './signals.ts';
+
+const LOOK_MS = 1000;
+
+export function addShardsCommand(program: Command): void {
+  addFlags(program.command('shards'), COMMAND_TABLES.shards).action(async (file: string, flags: ShardsFlags) => {
+    process.exitCode = await shards(file, flags);
+  });
+}
+
+/** Does what is this shard's; returns the exit code. @throws SluiceError whatever ends it */
+export async function shards(file: string, flags: ShardsFlags): Promise<number> {
+  const index = shardOf(flags, process.env);
+  if (index >= flags.shards) throw new SluiceError('usage', `there are shards 0 to ${flags.shards - 1}, no ${index}`);
+  const ending = endingOf(flags.output);
+  const work = new SharedWork(flags.work);
+  await work.open();
+  const run = await decided(work, file, flags, index);
+  const plan = await readPlan(work.plan);
+  if (plan.sha256 !== run.plan) throw new SluiceError('plan_invalid', `${work.plan} was changed since the run began`);
+  const told = (text: string) => {
+    if (!flags.quiet) say(text);
+  };
+  if (await work.isMerged()) {
+    told('all shards are merged');
+    return EXIT.done;
+  }
+  let code: number = EXIT.done;
+  if ((await work.found(plan, index, ending)) === null) code = await scored(work, run, index, { flags, ending });
+  else told(`shard ${index} is scored`);
+  const parts = await work.found(plan, null, ending);
+  if (parts === null) return code;
+  const merger = await work.merger(index);
+  if (merger !== index) {
+    told(`shard ${merger} merges`);
+    return code;
+  }
+  code = await mergeParts(work.plan, { plan, parts }, flags);
+  await work.merged(plan, flags.output);
+  return code;
+}
+
+/** Parts are joined as text; the whole may be packed. @throws SluiceError usage */
+function endingOf(output: string): string {
+  const { format } = namedFormat(output);
+  if (output !== STDIO && format && format !== 'json' && !isColumnar(format)) return `.${format}`;
+  throw new SluiceError(
+    'usage',
+    `${output}: what shards write is joined: name an output that ends in csv, tsv or ndjson`,
+  );
+}
+
+/** What holds for all shards: shard 0 decides it, the others wait. @throws SluiceError usage | input_* | model_* | plan_invalid */
+async function decided(work: SharedWork, file: string, flags: ShardsFlags, index: number): Promise<SharedRun> {
+  const { signal, dispose } = signalled();
+  try {
+    const { inputFormat, inputCompression, delimiter, model } = flags;
+    const said = { model, output: STDIO, onInvalid: 'report' as const };
+    const spec = specOf(file, { ...said, ...given({ inputFormat, inputCompression, delimiter }) });
+    const inputs = await inputsOf(spec.source as FileSource);
+    const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs) };
+    if (index === 0 && (await work.run()) === null) {
+      const { ref } = await (await openRegistry(flags.registry)).resolve(model);
+      const { maxRowBytes: recordBytes = DEFAULT_MAX_RECORD_BYTES, blockBytes } = flags;
+      const plan = await planShards({ inputs, shards: flags.shards, recordBytes, ...given({ blockBytes }), signal });
+      await putStored(work.plan, planText(plan));
+      await work.decide({ plan: plan.sha256, model: ref, ...now });
+    }
+    const run = await awaited(work, flags.planWait, signal);
+    work.refuseAnother(run, now);
+    return run;
+  } catch (error) {
+    throw signal.aborted ? signal.reason : error;
+  } finally {
+    dispose();
+  }
+}
+
+async function awaited(work: SharedWork, seconds: number, signal: AbortSignal): Promise<SharedRun> {
+  const until = performance.now() + seconds * 1000;
+  for (;;) {
+    const run = await work.run();
+    if (run) return run;
+    if (performance.now() >= until) {
+      throw new SluiceError('input_not_found', `there is no plan after ${seconds} s: the process of shard 0 makes it`);
+    }
+    await sleep(LOOK_MS, undefined, { signal });
+  }
+}
+
+/** Scores one shard. @throws SluiceError what ends a run */
+async function scored(
+  work: SharedWork,
+  run: SharedRun,
+  index: number,
+  { flags, ending }: { flags: ShardsFlags; ending: string },
+): Promise<number> {
+  const { passthrough, interpretation, top, interpretBelow, maxEvaluations, workers, evaluator, maxColumns } = flags;
+  const { requireLock, requireSignature, requireApproval, deadline } = flags;
+  const options: ScoreOptions & { plan: string } = {
+    ...given({ passthrough, interpretation, top, interpretBelow, maxEvaluations, workers, evaluator, maxColumns }),
+    ...given({ requireLock, requireSignature, requireApproval, deadline }),
+    model: run.model,
+    plan: work.plan,
+    shard: index,
+    output: work.parts(ending),
+    onInvalid: 'report',
+  };
+  const spec = await specOfShard(undefined, options, process.env, specOf);
+  const { registry, json, quiet, metricsFile, pushGateway } = flags;
+  return driveRun(spec, { name: 'score', registry, json, quiet, metricsFile, pushGateway });
+}

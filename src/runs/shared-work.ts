@@ -1,0 +1,142 @@
+// What the processes of one run in shards have in common: a folder, or a prefix of objects, with what the first of them decided, its
+// plan, the parts, and who joins them. Nothing in it is ever changed, so that no clock and no lock is needed:
+//  1. Shard 0 writes plan.json, then run.json, which names the plan, the inputs as they are now and the version of the model.
+//  2. Each shard waits for run.json and leaves its part, with its description, together. One that is there is not scored again.
+//  3. Whoever finds all parts writes its number into merge.json, unless another did: that one joins them, after a restart, too.
+//  4. merged.json says that the outputs are there.
+import { mkdir, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { SluiceError } from '../core/errors.ts';
+import { isObject, objectAddress } from '../storage/objects.ts';
+import type { Endpoint } from './endpoints.ts';
+import { outputName } from './endpoints.ts';
+import { wholeParts } from './merge-parts.ts';
+import { type FoundPart, partsOf } from './shard-part.ts';
+import type { ShardPlan } from './shard-plan.ts';
+import { putFirst, putStored, storedSize, storedText } from './stored.ts';
+
+const KIND = 'sluice-shared-run';
+
+/** An input as it was when the run began: bytes, and its time of change or the tag of the object. */
+export interface SeenInput {
+  name: string;
+  bytes: number;
+  mark: string;
+}
+
+/** What shard 0 decided, for all. */
+export interface SharedRun {
+  kind: typeof KIND;
+  /** SHA-256 of the plan. */
+  plan: string;
+  shards: number;
+  /** As it was asked for, and the version that this meant when the run began: an alias may move meanwhile. */
+  asked: string;
+  model: string;
+  inputs: readonly SeenInput[];
+}
+
+/** @throws SluiceError input_not_found | storage_unavailable */
+export async function seenInputs(inputs: readonly Endpoint[]): Promise<SeenInput[]> {
+  return Promise.all(inputs.map(({ name }) => seenInput(name)));
+}
+
+async function seenInput(name: string): Promise<SeenInput> {
+  const gone = (cause?: unknown) => new SluiceError('input_not_found', `${name} cannot be opened`, { cause });
+  if (!isObject(name)) {
+    const found = await stat(name).catch((cause: unknown) => {
+      throw gone(cause);
+    });
+    return { name, bytes: found.size, mark: String(found.mtimeMs) };
+  }
+  const { bucketClient } = await import('../storage/buckets.ts');
+  const { bucket, key } = objectAddress(name);
+  const found = await bucketClient(bucket).head(key);
+  if (!found) throw gone();
+  return { name, bytes: found.bytes, mark: found.etag };
+}
+
+export class SharedWork {
+  readonly plan: string;
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder.replace(/\/$/, '');
+    this.plan = this.#at('plan.json');
+  }
+
+  #at(name: string): string {
+    return isObject(this.#folder) ? `${this.#folder}/${name}` : path.join(this.#folder, name);
+  }
+
+  /** The output of a part, with `{name}` and `{shard}`; `ending` with its point. */
+  parts(ending: string): string {
+    return this.#at(`parts/{name}.{shard}${ending}`);
+  }
+
+  /** Makes the folders, where there are such. @throws SluiceError folder_unusable */
+  async open(): Promise<void> {
+    if (isObject(this.#folder)) return;
+    try {
+      await mkdir(this.#at('parts'), { recursive: true });
+    } catch (cause) {
+      throw new SluiceError('folder_unusable', `${this.#folder} cannot be made a folder of this run`, { cause });
+    }
+  }
+
+  /** null: shard 0 has not decided yet. @throws SluiceError plan_invalid: it is none | storage_unavailable */
+  async run(): Promise<SharedRun | null> {
+    const text = await storedText(this.#at('run.json'));
+    if (text === null) return null;
+    try {
+      const run = JSON.parse(text) as SharedRun;
+      if (run.kind === KIND) return run;
+    } catch {
+      // The same as something else under its name.
+    }
+    throw new SluiceError('plan_invalid', `${this.#at('run.json')} is none of a run in shards`);
+  }
+
+  /** @throws SluiceError output_* | storage_unavailable */
+  async decide(run: Omit<SharedRun, 'kind'>): Promise<void> {
+    await putStored(this.#at('run.json'), `${JSON.stringify({ kind: KIND, ...run }, null, 1)}\n`);
+  }
+
+  /** @throws SluiceError usage: the folder is of another run */
+  refuseAnother(run: SharedRun, now: Omit<SharedRun, 'kind' | 'plan' | 'model'>): void {
+    const what = (['shards', 'asked', 'inputs'] as const).filter((key) => !isDeepStrictEqual(run[key], now[key]));
+    if (what.length === 0) return;
+    const names = { shards: 'number of shards', asked: 'model', inputs: 'inputs' };
+    const differs = what.map((key) => names[key]).join(', ');
+    throw new SluiceError(
+      'usage',
+      `${this.#folder} is of a run with another ${differs}: give each run a folder of its own`,
+    );
+  }
+
+  /** The parts of some pieces, whole; null: not all are there. @throws SluiceError storage_unavailable */
+  async found(plan: ShardPlan, shard: number | null, ending: string): Promise<FoundPart[] | null> {
+    const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
+    const pattern = this.parts(ending);
+    const names = pieces.map((p) => outputName(pattern.replaceAll('{shard}', String(p.shard)), plan.files[p.file]!));
+    for (const name of names) if ((await storedSize(`${name}.part.json`)) === null) return null;
+    const parts = await partsOf(names, plan);
+    return shard === null ? wholeParts(plan, parts) : parts;
+  }
+
+  /** Which shard joins the parts: this one, unless another was faster. @throws SluiceError output_* | storage_unavailable */
+  async merger(shard: number): Promise<number> {
+    const said = await putFirst(this.#at('merge.json'), `${JSON.stringify({ shard })}\n`);
+    return (JSON.parse(said) as { shard: number }).shard;
+  }
+
+  async isMerged(): Promise<boolean> {
+    return (await storedSize(this.#at('merged.json'))) !== null;
+  }
+
+  /** @throws SluiceError output_* | storage_unavailable */
+  async merged(plan: ShardPlan, output: string): Promise<void> {
+    await putStored(this.#at('merged.json'), `${JSON.stringify({ plan: plan.sha256, output })}\n`);
+  }
+}
