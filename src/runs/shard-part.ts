@@ -11,7 +11,8 @@ import type { BlockEntry, Predicate } from '../proof/statement.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { namedText } from './stored.ts';
 
-const ENDING = '.part.json';
+/** Behind the name of a part: what describes it. */
+export const DESCRIPTION = '.part.json';
 
 /** A file as it is stored, beside the description. */
 export interface StoredFile {
@@ -94,7 +95,7 @@ export const driftCountsOf = ({ cells, numbers }: NonNullable<PartDescription['d
 
 /** Adds the description of an output to its set. @throws SluiceError output_* */
 export async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {
-  const sink = await set.open(`${output}${ENDING}`, { beside: true });
+  const sink = await set.open(`${output}${DESCRIPTION}`, { beside: true });
   await sink.write(Buffer.from(`${JSON.stringify({ ...part, sha256: digestOfPart(part) })}\n`));
   await sink.commit();
 }
@@ -112,21 +113,21 @@ export interface FoundPart extends PartDescription {
  */
 export async function partsOf(files: readonly string[], plan: ShardPlan): Promise<FoundPart[]> {
   const parts: FoundPart[] = [];
-  const outputs = files.filter((name) => !name.endsWith(ENDING) && !/\.(rejects\.csv|manifest\.json)$/.test(name));
+  const outputs = files.filter((name) => !name.endsWith(DESCRIPTION) && !/\.(rejects\.csv|manifest\.json)$/.test(name));
   for (const file of outputs) {
     const wrong = (why: string, cause?: unknown) => new SluiceError('parts_mismatch', `${file}${why}`, { cause });
     let said: PartDescription & { sha256: string };
     try {
-      said = JSON.parse(await namedText(`${file}${ENDING}`));
+      said = JSON.parse(await namedText(`${file}${DESCRIPTION}`));
     } catch (cause) {
       if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
       throw wrong(
-        ` is no part of a run in shards: ${path.basename(file)}${ENDING} is not beside it, or damaged`,
+        ` is no part of a run in shards: ${path.basename(file)}${DESCRIPTION} is not beside it, or damaged`,
         cause,
       );
     }
     const { sha256, ...part } = said;
-    if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${ENDING} was changed`);
+    if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${DESCRIPTION} was changed`);
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
     parts.push({ ...part, path: file });

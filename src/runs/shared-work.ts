@@ -12,9 +12,9 @@ import { isObject, objectAddress } from '../storage/objects.ts';
 import type { Endpoint } from './endpoints.ts';
 import { outputName } from './endpoints.ts';
 import { wholeParts } from './merge-parts.ts';
-import { type FoundPart, partsOf } from './shard-part.ts';
+import { DESCRIPTION, type FoundPart, partsOf } from './shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
-import { putFirst, putStored, storedSize, storedText } from './stored.ts';
+import { besideStored, putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
 
 const KIND = 'sluice-shared-run';
 
@@ -120,7 +120,7 @@ export class SharedWork {
     const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
     const pattern = this.parts(ending);
     const names = pieces.map((p) => outputName(pattern.replaceAll('{shard}', String(p.shard)), plan.files[p.file]!));
-    for (const name of names) if ((await storedSize(`${name}.part.json`)) === null) return null;
+    for (const name of names) if ((await storedSize(`${name}${DESCRIPTION}`)) === null) return null;
     const parts = await partsOf(names, plan);
     return shard === null ? wholeParts(plan, parts) : parts;
   }
@@ -133,6 +133,14 @@ export class SharedWork {
 
   async isMerged(): Promise<boolean> {
     return (await storedSize(this.#at('merged.json'))) !== null;
+  }
+
+  /** What was joined is of no use any more. @throws SluiceError storage_unavailable; Error of the file system */
+  async removeParts(parts: readonly FoundPart[]): Promise<void> {
+    for (const { path: name, rejects } of parts) {
+      const lists = rejects ? [besideStored(name, rejects.name)] : [];
+      for (const one of [name, ...lists, `${name}${DESCRIPTION}`]) await removeStored(one);
+    }
   }
 
   /** @throws SluiceError output_* | storage_unavailable */

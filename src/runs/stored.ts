@@ -1,6 +1,6 @@
 // What lies under the name of an input or an output, as it is stored: a file, or an object.
 import { randomBytes } from 'node:crypto';
-import { link, open, readFile, stat, unlink } from 'node:fs/promises';
+import { link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
@@ -80,6 +80,13 @@ export async function openStored(
   if (!isObject(name)) return openFile(name, readBytes, ranges);
   const { openObject } = await import('../storage/object-source.ts');
   return openObject(name, ranges);
+}
+
+/** @throws SluiceError storage_unavailable; Error of the file system */
+export async function removeStored(name: string): Promise<void> {
+  if (!isObject(name)) return rm(name, { force: true });
+  const { removeObject } = await import('../storage/object-upload.ts');
+  await removeObject(name);
 }
 
 /** The whole of what somebody named. @throws SluiceError input_not_found: it is not there, or cannot be read | storage_unavailable */

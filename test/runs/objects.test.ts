@@ -259,6 +259,28 @@ function inObjectStorage(start: () => Promise<Server>): void {
     await put(`${folder}/a.${ending}`, other);
     expect((await Promise.all([shard(0), shard(1), shard(2)])).map((s) => s.stderr).join()).toContain('input_changed');
   };
+  checkTest('a run in shards whose processes share a prefix of objects, all at once', async () => {
+    const cwd = scratch();
+    await put('shared/in.csv', portfolio);
+    const options = ['-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'];
+    const where = ['--work', 's3://bank/shared/work', '-o', 's3://bank/shared/out.csv'];
+    const command = (...args: string[]) =>
+      sluice(args, { cwd, env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href } });
+    const ended = await Promise.all(
+      [2, 1, 0].map((n) => command('shards', 's3://bank/shared/in.csv', '--shards', '3', '--shard', `${n}`, ...where, ...options)), // biome-ignore format: one line
+    );
+    for (const { code, stderr } of ended) expect([0, 3], stderr).toContain(code);
+    const one = await command('score', 's3://bank/shared/in.csv', '-o', 'shared.csv', ...options);
+    expect(one.code, one.stderr).toBe(3);
+    expect((await get('shared/out.csv'))!.equals(readFileSync(path.join(cwd, 'shared.csv')))).toBe(true);
+    for (const name of ['in.0.csv', 'in.0.csv.part.json', 'in.2.csv'])
+      expect(await get(`shared/work/parts/${name}`)).toBe(null);
+    expect(JSON.parse(String(await get('shared/work/merged.json')))).toMatchObject({
+      output: 's3://bank/shared/out.csv',
+    });
+    const again = await command('shards', 's3://bank/shared/in.csv', '--shards', '3', '--shard', '1', ...where, ...options); // biome-ignore format: one line
+    expect(again.code, again.stderr).toBe(0);
+  });
   for (const ending of ['csv', 'csv.gz', 'parquet']) {
     const tier = ending === 'csv' ? checkTest : campaignTest;
     tier(`a plan of ${ending} in object storage: shards and their merge are one run`, plannedRun(ending));

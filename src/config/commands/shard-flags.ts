@@ -1,6 +1,6 @@
 // Flags of `shards`: those of a run, of its plan and of its end, as the commands for each step have them.
 import { text, whole } from '../options/describe-option.ts';
-import type { CommandSpecs, FlagSpec } from './command-spec.ts';
+import { type CommandSpecs, type FlagSpec, switchFlag } from './command-spec.ts';
 import { SCORE_COMMANDS } from './score-flags.ts';
 
 /** What `score --plan` takes. */
@@ -66,6 +66,7 @@ export const SHARD_COMMANDS: CommandSpecs = {
         schema: whole('seconds that a shard waits for the first one to have planned', [0, 86_400], { default: 3600 }),
         value: 'seconds',
       },
+      keep_parts: switchFlag('leave the parts in the folder when they are merged'),
       ...flagsOf(score, OF_SCORING),
       ...flagsOf(plan, OF_PLANNING),
       ...flagsOf(merge, OF_MERGING),

@@ -167,6 +167,7 @@ export const COMMAND_TABLES = {
       {"name":"work","value":"folder","description":"folder, or s3:// prefix, of this one run: its plan and its parts, for all shards","required":true,"complete":"folder"},
       {"name":"output","short":"o","value":"file","description":"where predictions go when all shards are done, with {name} where there are several inputs","required":true,"complete":"file"},
       {"name":"plan-wait","value":"seconds","description":"seconds that a shard waits for the first one to have planned","number":{"whole":true,"min":0,"max":86400},"default":3600},
+      {"name":"keep-parts","description":"leave the parts in the folder when they are merged"},
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","required":true,"complete":"model"},
       {"name":"shard","value":"n","description":"which shard of the plan, from 0; default: $JOB_COMPLETION_INDEX","number":{"whole":true,"min":0,"max":99999}},
       {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
@@ -758,6 +759,7 @@ export interface ShardsFlags {
   work: string;
   output: string;
   planWait: number;
+  keepParts?: boolean;
   model: string;
   shard?: number;
   passthrough?: string;

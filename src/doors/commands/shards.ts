@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar, namedFormat } from '../../core/file-format.ts';
+import { saysOf } from '../../core/log.ts';
 import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
 import { inputsOf, STDIO } from '../../runs/endpoints.ts';
 import { planShards } from '../../runs/plan-shards.ts';
@@ -57,6 +58,9 @@ export async function shards(file: string, flags: ShardsFlags): Promise<number> 
   }
   code = await mergeParts(work.plan, { plan, parts }, flags);
   await work.merged(plan, flags.output);
+  if (!flags.keepParts) {
+    await work.removeParts(parts).catch((error: unknown) => say(`the parts are still there: ${saysOf(error)}`));
+  }
   return code;
 }
 
