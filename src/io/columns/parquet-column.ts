@@ -3,7 +3,7 @@ import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { Fragments, TokenArena } from './fragments.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
-import { plainNumber } from './parquet-numbers.ts';
+import { jsonNumber } from './parquet-numbers.ts';
 import type { ChunkPlace, Page, PageReader } from './parquet-pages.ts';
 import { plainValues } from './parquet-pages.ts';
 import { type Meaning, meaningOf, widthOf } from './parquet-types.ts';
@@ -144,7 +144,7 @@ export class ParquetColumn {
     } else if (meaning.kind === 'numbers') {
       const digits = meaning.digits?.(view, from) ?? null;
       if (digits !== null) to.ascii(`"${digits}"`);
-      else to.length = writeNumber(to.room(NUMBER_BYTES), to.length, plainNumber(meaning.read(view, from)));
+      else to.length = writeNumber(to.room(NUMBER_BYTES), to.length, jsonNumber(meaning.read(view, from)));
     } else if (meaning.kind === 'others') to.utf8(meaning.token(view, from, length));
     return end;
   }
@@ -169,7 +169,7 @@ export class ParquetColumn {
   #exactNumbers(view: DataView, count: number, { read, digits }: NumbersMeaning): Float64Array | null {
     const numbers = new Float64Array(count + 1).fill(Number.NaN);
     for (let i = 0; i < count; i++) {
-      const value = plainNumber(read(view, i * this.#width));
+      const value = jsonNumber(read(view, i * this.#width));
       if (digits && Math.abs(value) > Number.MAX_SAFE_INTEGER) return null;
       numbers[i] = value;
     }

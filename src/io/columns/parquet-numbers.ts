@@ -1,5 +1,7 @@
 // Plain numbers of a Parquet page as doubles, many at a time: a loop a type, because one for all would call a function a cell.
-import type { NumberAt } from './parquet-types.ts';
+
+/** How a value is read where it stands; NaN: there is no number. */
+export type NumberAt = (view: DataView, at: number) => number;
 
 /** Plain values in `view` from byte `at` on; `level`: 0 where a row is null, null: no row is. */
 export interface PlainNumbers {
@@ -15,7 +17,7 @@ export interface PlainNumbers {
 export type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
 
 /** As JSON has it: no infinity, and no zero below zero. */
-export const plainNumber = (value: number): number => (Number.isFinite(value) ? value + 0 : Number.NaN);
+export const jsonNumber = (value: number): number => (Number.isFinite(value) ? value + 0 : Number.NaN);
 
 const isOdd = (value: number): boolean => value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
 
@@ -59,7 +61,7 @@ export const takingBy =
     for (let i = 0; i < rows; i++) {
       if (level !== null && level[i] === 0) values[i] = Number.NaN;
       else {
-        const value = plainNumber(read(view, next));
+        const value = jsonNumber(read(view, next));
         odd ||= isOdd(value);
         values[i] = value;
         next += width;

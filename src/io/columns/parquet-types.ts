@@ -1,10 +1,7 @@
 // What the values of a Parquet column are: numbers, texts, or something that only hyparquet's conversions tell.
 import type { ParquetParsers, SchemaElement } from 'hyparquet';
 import { convert, DEFAULT_PARSERS, parseFloat16 } from 'hyparquet/src/convert.js';
-import { type TakeNumbers, takeDoubles, takeLongs, takingBy } from './parquet-numbers.ts';
-
-/** How a value is read where it stands; NaN: there is no number. */
-export type NumberAt = (view: DataView, at: number) => number;
+import { type NumberAt, type TakeNumbers, takeDoubles, takeLongs, takingBy } from './parquet-numbers.ts';
 
 type Digits = (view: DataView, at: number) => string | null;
 
