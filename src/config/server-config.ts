@@ -227,6 +227,7 @@ export const ServerConfigSchema = Type.Object(
         folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),
         keep_ms: atLeastZero(24 * 3600 * 1000, 'finished jobs are kept for this long'),
         max_jobs: atLeastOne(1000, 'jobs of one key kept at once'),
+        upload_ttl_ms: atLeastOne(24 * 3600 * 1000, 'a resumable upload to which nothing came for so long is removed'),
         max_bytes: atLeastOne(
           100 * 1024 * MIB,
           'uploads and results of one key kept at once, also while they are written',

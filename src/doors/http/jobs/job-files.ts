@@ -14,6 +14,22 @@ export type KnownJobs = (
   ids: readonly string[],
 ) => Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>>;
 
+/** The end of a file that grows by parts, perhaps over several starts of a server. */
+export interface UploadTail {
+  write(bytes: Uint8Array): Promise<void>;
+  /** What was written is there for good. */
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Uploads that come in parts. */
+export interface ResumableFiles {
+  /** It is there for good, without a byte. */
+  beginUpload(id: string): Promise<void>;
+  /** For what comes behind `offset`; what lies there is cut off. @throws SluiceError upload_not_found: it is shorter, or gone */
+  openTail(id: string, offset: number): Promise<UploadTail>;
+}
+
 /** A result belongs to the epoch that wrote it: what another epoch writes is another file. */
 export interface JobFiles {
   /** For the upload of a job; it is there for good once `commit` resolves. */
