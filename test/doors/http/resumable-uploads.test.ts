@@ -8,16 +8,19 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
+import { startFaulty } from '../../support/faulty-service.ts';
 import { connectH2, openStream } from '../../support/h2-session.ts';
 import {
   asNative,
   asObjects,
   type CallOptions,
+  call,
   predictUrl,
   type Reply,
   type Service,
   startService,
 } from '../../support/service.ts';
+import { checkTest } from '../../support/tiers.ts';
 
 const portfolio = (rows: number, faults = 0): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed: 19, faults, delimiter: '\t' })]);
@@ -37,6 +40,9 @@ async function resultOf(s: Service, job: string): Promise<Reply> {
   await expect.poll(async () => (await s.call('GET', job)).json.state, { interval: 20 }).toBe('done');
   return s.call('GET', `${job}/result`);
 }
+
+const sumOf = (algorithm: string, of: Uint8Array) =>
+  `${algorithm} ${createHash(algorithm).update(of).digest('base64')}`;
 
 const fileOf = (s: Service, at: string) => path.join(s.folder, 'jobs', `${at.split('/').at(-1)}.upload`);
 
@@ -153,7 +159,7 @@ test.each(['ndjson', 'interpretation'])(
 
 describe('wrong calls', () => {
   const body = Buffer.from('0123456789');
-  const sum = (algorithm: string, of = body) => `${algorithm} ${createHash(algorithm).update(of).digest('base64')}`;
+  const sum = (algorithm: string, of = body) => sumOf(algorithm, of);
   type Wrong = [what: string, call: (s: Service, at: string) => Promise<Reply>, status: number, code: string];
   const creation =
     (headers: Record<string, string>, options: CallOptions & { url?: string } = {}) =>
@@ -416,3 +422,51 @@ test('nothing at all is an upload, too', async () => {
   expect([made.status, made.headers['upload-offset']]).toEqual([201, '0']);
   expect((await resultOf(s, made.headers['sluice-job'] as string)).text).toBe('');
 });
+
+checkTest(
+  'whichever operation of the disk fails: it is told with a code, what was told before stands, and the rest comes',
+  async () => {
+    const s = await startFaulty();
+    const body = portfolio(300);
+    const third = Math.floor(body.length / 3);
+    const ask = (method: string, url: string, options: CallOptions) => call(s.port, s.token, method, url, options);
+    const direct = await ask('POST', predictUrl('csv'), { body });
+    const fired = new Set<string>();
+    for (const [round, errno] of ['ENOSPC', 'EIO', 'EMFILE'].entries()) {
+      const headers = { ...TUS, 'upload-length': String(body.length) };
+      for (let operation = 1; operation <= 9; operation++) {
+        const made = await ask('POST', predictUrl('csv'), { headers });
+        expect(made.status).toBe(201);
+        const at = made.headers.location as string;
+        const part = (offset: number, to: number) => {
+          const headers = {
+            ...PART,
+            'upload-offset': String(offset),
+            ...(round === 1 ? { 'upload-checksum': sumOf('sha1', body.subarray(offset, to)) } : {}),
+          };
+          return ask('PATCH', at, { body: body.subarray(offset, to), headers });
+        };
+        expect((await part(0, third)).status).toBe(204);
+        s.plant(operation, errno);
+        const reply = await part(third, 2 * third);
+        if (reply.status !== 204) {
+          expect([500, 503]).toContain(reply.status);
+          expect(reply.json.code).toBe({ ENOSPC: 'output_full', EIO: 'internal_error', EMFILE: 'overloaded' }[errno]);
+          await expect.poll(s.fired).not.toBe('');
+          fired.add(s.fired());
+        }
+        s.plant(0, '');
+        const offset = Number((await ask('HEAD', at, { headers: TUS })).headers['upload-offset']);
+        expect([third, 2 * third]).toContain(offset);
+        if (reply.status === 204) expect(offset).toBe(2 * third);
+        const last = await part(offset, body.length);
+        expect(last.status).toBe(204);
+        const job = last.headers['sluice-job'] as string;
+        await expect.poll(async () => (await ask('GET', job, {})).json.state, { interval: 10 }).toBe('done');
+        expect((await ask('GET', `${job}/result`, {})).text).toBe(direct.text);
+      }
+    }
+    expect([...fired].sort()).toEqual(['handle.stat', 'handle.sync', 'handle.truncate', 'handle.write', 'open']);
+    expect(s.alive()).toBe(true);
+  },
+);
