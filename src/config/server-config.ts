@@ -246,7 +246,7 @@ export const ServerConfigSchema = Type.Object(
                 minLength: 1,
                 maxLength: 100,
                 description:
-                  'table or schema.table, made where it is not there; beside it is one with _meta behind its name',
+                  'table or schema.table, made where it is not there; beside it are two with _meta and _uploads behind its name',
               }),
               files: Type.String({
                 pattern: '^s3://[a-z0-9][a-z0-9.-]{1,62}/.+$',

@@ -1,5 +1,5 @@
 // Errors of resumable uploads, with the statuses that their protocol (tus) has for them; part of the one catalogue.
-import { type ErrorEntry, input, usage } from './error-entries.ts';
+import { type ErrorEntry, input } from './error-entries.ts';
 
 export const UPLOAD_ERRORS = {
   upload_not_found: input(
@@ -35,11 +35,4 @@ export const UPLOAD_ERRORS = {
     415,
   ),
   tus_version: input('The request speaks another version of tus.', 'Send Tus-Resumable: 1.0.0.', 412),
-  uploads_unavailable: {
-    ...usage(
-      'Servers that share their jobs take no resumable uploads.',
-      'Send the body at once (Prefer: respond-async), or to a server with a jobs.folder of its own.',
-    ),
-    status: 501,
-  },
 } as const satisfies Record<string, ErrorEntry>;

@@ -7,15 +7,23 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Upload, type UploadOptions } from 'tus-js-client';
-import { expect } from 'vitest';
+import { afterAll, beforeAll, expect } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
-import { type OwnServer, startOwnServer } from '../../support/own-server.ts';
+import { startOwnServer } from '../../support/own-server.ts';
+import { requirePostgres } from '../../support/postgres/require.ts';
 import { pythonWith } from '../../support/python-environment.ts';
-import { ask } from '../../support/replicas.ts';
+import { ask, openShared, type Replica, type SharedPlace, startReplicas } from '../../support/replicas.ts';
 import { predictUrl } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
+import { checkTestNeeding } from '../../support/tools.ts';
+
+/** Whom to ask, with which key. */
+interface Asked {
+  server: Replica;
+  token: string;
+}
 
 const URL = predictUrl('csv', '&passthrough=*');
 const TUS = { 'tus-resumable': '1.0.0' };
@@ -23,13 +31,13 @@ const PART = { ...TUS, 'content-type': 'application/offset+octet-stream' };
 const portfolio = (rows: number, seed = 19): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed, faults: 3, delimiter: '\t' })]);
 
-async function resultOf({ server, token }: OwnServer, job: string): Promise<Buffer> {
+async function resultOf({ server, token }: Asked, job: string): Promise<Buffer> {
   const { port } = server;
   await expect.poll(async () => (await ask(port, 'GET', job, { token })).json.state, { interval: 50 }).toBe('done');
   return (await ask(port, 'GET', `${job}/result`, { token })).bytes;
 }
 
-const directly = async ({ server, token }: OwnServer, body: Buffer): Promise<Buffer> =>
+const directly = async ({ server, token }: Asked, body: Buffer): Promise<Buffer> =>
   (await ask(server.port, 'POST', URL, { token, body })).bytes;
 
 /** As a batch that ends and begins again at the address it kept. */
@@ -146,7 +154,7 @@ checkTest('an upload of another key is none', async () => {
 
 /** Sends some bytes of a part; `cutAfterMs`: not its end, and the connection is cut then. Gives the status, null where none came. */
 function sendPart(
-  { server, token }: OwnServer,
+  { server, token }: Asked,
   at: string,
   { offset, body, cutAfterMs }: { offset: number; body: Buffer; cutAfterMs: number | null },
 ): Promise<number | null> {
@@ -171,63 +179,119 @@ function sendPart(
 
 const BODIES = times('SLUICE_TUS_BODIES', { quick: 0, check: 2, campaigns: 60 });
 
+/**
+ * Sends a body in parts of random lengths, some cut, some while a server is killed, each to any of the servers; what was told stands, and the
+ * job has the result of the direct call.
+ */
+async function sendCut(servers: readonly Replica[], token: string, round: number, mostKills: number) {
+  const random = new Random();
+  random.seed(22, round);
+  const below = (n: number) => Math.floor(random.uniform() * n);
+  const any = () => ({ server: servers[below(servers.length)]!, token });
+  // Some are larger than a part in object storage.
+  const body = portfolio(round % 2 === 1 && servers.length > 1 ? 100_000 : 1 + below(4000), round);
+  const headers = { ...TUS, 'upload-length': `${body.length}` };
+  const at = (await ask(any().server.port, 'POST', URL, { token, headers })).headers.location!;
+  /** What was acknowledged, and what may have come. */
+  let told = 0;
+  let sent = 0;
+  let [kills, cuts] = [0, 0];
+  for (;;) {
+    const state = await ask(any().server.port, 'HEAD', at, { token, headers: TUS });
+    expect(state.status).toBe(200);
+    const offset = Number(state.headers['upload-offset']);
+    expect(offset, `round ${round}: told ${told}, sent ${sent}`).toBeGreaterThanOrEqual(told);
+    expect(offset).toBeLessThanOrEqual(sent);
+    told = offset;
+    const job = state.headers['sluice-job'] as string | undefined;
+    if (job !== undefined) {
+      expect(told).toBe(body.length);
+      const own = any();
+      expect((await resultOf(own, job)).equals(await directly(own, body)), `round ${round}`).toBe(true);
+      return { kills, cuts };
+    }
+    const to = Math.min(body.length, offset + 1 + below(body.length / 2));
+    sent = Math.max(sent, to);
+    const how = below(4);
+    const part = { offset, body: body.subarray(offset, to) };
+    if (how <= 1) {
+      const status = await sendPart(any(), at, { ...part, cutAfterMs: null });
+      // One that was cut may not be over yet, or be over since it was asked for.
+      expect([204, 409, 423]).toContain(status);
+      if (status === 204) told = to;
+    } else if (how === 2 || kills >= mostKills) {
+      cuts++;
+      await sendPart(any(), at, { ...part, cutAfterMs: below(3) });
+    } else {
+      kills++;
+      const own = any();
+      const cut = sendPart(own, at, { ...part, cutAfterMs: below(2) === 0 ? null : 1000 });
+      await sleep(below(8));
+      await own.server.end('SIGKILL');
+      if ((await cut) === 204) told = to;
+      await own.server.start();
+    }
+  }
+}
+
+const sum = (all: readonly { kills: number; cuts: number }[]) => [
+  all.some((one) => one.kills > 0),
+  all.some((one) => one.cuts > 0),
+];
+
 checkTest(
   'a body cut anywhere, with kill -9 in between, gives byte for byte the result of the direct call',
   async () => {
-    const own = await startOwnServer(['jobs.concurrent=2']);
-    const { server, token } = own;
-    const random = new Random();
-    let kills = 0;
-    let cuts = 0;
-    for (let round = 0; round < BODIES; round++) {
-      random.seed(22, round);
-      const below = (n: number) => Math.floor(random.uniform() * n);
-      const body = portfolio(1 + below(4000), round);
-      const made = await ask(server.port, 'POST', URL, {
-        token,
-        headers: { ...TUS, 'upload-length': `${body.length}` },
-      });
-      const at = made.headers.location!;
-      /** What was acknowledged, and what may have come. */
-      let told = 0;
-      let sent = 0;
-      let job: string | undefined;
-      while (job === undefined) {
-        const state = await ask(server.port, 'HEAD', at, { token, headers: TUS });
-        expect(state.status).toBe(200);
-        const offset = Number(state.headers['upload-offset']);
-        expect(offset, `round ${round}: told ${told}, sent ${sent}`).toBeGreaterThanOrEqual(told);
-        expect(offset).toBeLessThanOrEqual(sent);
-        told = offset;
-        job = state.headers['sluice-job'] as string | undefined;
-        if (job !== undefined) break;
-        const to = Math.min(body.length, offset + 1 + below(body.length / 2));
-        sent = Math.max(sent, to);
-        const how = below(4);
-        const part = { offset, body: body.subarray(offset, to) };
-        if (how <= 1) {
-          const status = await sendPart(own, at, { ...part, cutAfterMs: null });
-          // One that was cut may not be over yet, or be over since it was asked for.
-          expect([204, 409, 423]).toContain(status);
-          if (status === 204) told = to;
-        } else if (how === 2 || kills > 2 * BODIES) {
-          cuts++;
-          await sendPart(own, at, { ...part, cutAfterMs: below(3) });
-        } else {
-          kills++;
-          const cut = sendPart(own, at, { ...part, cutAfterMs: below(2) === 0 ? null : 1000 });
-          await sleep(below(8));
-          await server.end('SIGKILL');
-          if ((await cut) === 204) told = to;
-          await server.start();
-        }
-      }
-      expect(told).toBe(body.length);
-      expect((await resultOf(own, job)).equals(await directly(own, body)), `round ${round}`).toBe(true);
-    }
-    expect([kills > 0, cuts > 0]).toEqual([true, true]);
+    const { server, token } = await startOwnServer();
+    const done = [];
+    for (let round = 0; round < BODIES; round++) done.push(await sendCut([server], token, round, 2));
+    expect(sum(done)).toEqual([true, true]);
   },
 );
+
+requirePostgres('uploads that servers share', () => {
+  let place: SharedPlace;
+  beforeAll(async () => {
+    place = await openShared();
+  });
+  afterAll(() => place?.close());
+
+  checkTestNeeding(['versitygw'], 'any of two goes on with what the other was killed at', async () => {
+    const { replicas, token } = await startReplicas(2, place, { table: 'cut', leaseMs: 2000 });
+    const done = [];
+    for (let round = 0; round < BODIES; round++) done.push(await sendCut(replicas, token, round, 2));
+    expect(sum(done)).toEqual([true, true]);
+    const left = async () => (await place.bucket.list('cut/')).objects.filter((o) => /left|body/.test(o.key));
+    await expect.poll(left, { interval: 200 }).toEqual([]);
+  });
+
+  checkTestNeeding(
+    ['versitygw'],
+    'a replica that was paused in the middle of a part changes nothing that another went on with',
+    async () => {
+      const { replicas, token } = await startReplicas(2, place, { table: 'paused', leaseMs: 2000 });
+      const [a, b] = replicas.map((server) => ({ server, token })) as [Asked, Asked];
+      // Several parts in object storage, and the paused one has sent some of them.
+      const body = portfolio(250_000);
+      const headers = { ...TUS, 'upload-length': `${body.length}` };
+      const at = (await ask(a.server.port, 'POST', URL, { token, headers })).headers.location!;
+      const first = 1_000_000;
+      expect(await sendPart(a, at, { offset: 0, body: body.subarray(0, first), cutAfterMs: null })).toBe(204);
+      const wrong = Buffer.alloc(body.length - first, 'x');
+      const paused = sendPart(a, at, { offset: first, body: wrong.subarray(1), cutAfterMs: 1000 });
+      await sleep(150);
+      a.server.signal('SIGSTOP');
+      const status = await sendPart(b, at, { offset: first, body: body.subarray(first), cutAfterMs: null });
+      a.server.signal('SIGCONT');
+      expect(status).toBe(204);
+      const job = at.replace('uploads', 'jobs');
+      const result = await resultOf(b, job);
+      expect(result.equals(await directly(b, body))).toBe(true);
+      expect([null, 404, 423]).toContain(await paused);
+      expect((await ask(a.server.port, 'HEAD', at, { token, headers: TUS })).headers['sluice-job']).toBe(job);
+    },
+  );
+});
 
 checkTest('what a large part has brought to the disk is told after kill -9 in the middle of it', async () => {
   const own = await startOwnServer();

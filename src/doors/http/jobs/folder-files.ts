@@ -8,8 +8,10 @@ import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { syncFolder } from '../../../io/sink/commit-journal.ts';
 import { openFileSink } from '../../../io/sink/file-sink.ts';
 import { writeAll } from '../../../io/sink/write-all.ts';
-import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, UploadTail } from './job-files.ts';
+import { storedBytes } from '../../../runs/stored.ts';
+import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
+import type { Upload } from './upload-store.ts';
 
 export class FolderFiles implements JobFiles, ResumableFiles {
   readonly #folder: string;
@@ -58,7 +60,11 @@ export class FolderFiles implements JobFiles, ResumableFiles {
     await upload.commit();
   }
 
-  async openTail(id: string, offset: number): Promise<UploadTail> {
+  usesOf(): number {
+    return 0;
+  }
+
+  async openTail({ id }: HeldJob, { offset }: TailPlace): Promise<UploadTail> {
     const handle = await open(this.uploadName(id), 'r+').catch((cause: NodeJS.ErrnoException) => {
       throw cause.code === 'ENOENT' ? new SluiceError('upload_not_found', 'the upload is gone', { cause }) : cause;
     });
@@ -76,9 +82,25 @@ export class FolderFiles implements JobFiles, ResumableFiles {
         await writeAll(handle, bytes, at);
         at += bytes.length;
       },
-      sync: () => handle.sync(),
+      sync: async () => {
+        await handle.sync();
+        return null;
+      },
+      told: async () => {},
       close: () => handle.close(),
     };
+  }
+
+  async completeUpload(): Promise<void> {
+    // It has its name from the beginning.
+  }
+
+  readBack(id: string): AsyncIterable<Uint8Array> {
+    return storedBytes(this.uploadName(id));
+  }
+
+  discardUpload({ job }: Upload): Promise<void> {
+    return this.removeUpload(job.id);
   }
 
   uploadName(id: string): string {

@@ -27,18 +27,18 @@ const SWEEP_LEASES = 4;
 /** Where jobs are kept, and what ends that. */
 export interface JobPlace {
   store: JobStore;
-  files: JobFiles;
+  files: JobFiles & ResumableFiles;
   /** Jobs that the server before this one left running. */
   cutOff: readonly Job[];
-  /** For uploads that come in parts; null: none are taken. */
-  resumable: { store: UploadStore; files: JobFiles & ResumableFiles } | null;
+  /** The table of those that come in parts. */
+  uploads: UploadStore;
   close(): Promise<void>;
 }
 
 /** What the routes ask of jobs; `JobRunner` runs them, and the store says which there are. */
 export class JobManager {
-  /** Uploads that come in parts; null: none are taken. */
-  readonly uploads: ResumableUploads | null;
+  /** Those that come in parts. */
+  readonly uploads: ResumableUploads;
   readonly #services: PredictServices;
   readonly #place: JobPlace;
   readonly #log: JobLog;
@@ -67,7 +67,7 @@ export class JobManager {
       log: this.#log,
       pipelines: this.#pipelines,
     });
-    this.uploads = place.resumable && this.#resumable(place.resumable);
+    this.uploads = this.#resumable();
     for (const job of place.cutOff) this.#log.queued(job, 'crash');
     this.#sweepMs = store.leaseMs === null ? SWEEP_MS : Math.min(SWEEP_MS, store.leaseMs * SWEEP_LEASES);
     this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), this.#sweepMs);
@@ -75,15 +75,14 @@ export class JobManager {
     this.#unmeasure = services.metrics.onScrape(() => this.#measure());
   }
 
-  #resumable({ store: uploads, files }: NonNullable<JobPlace['resumable']>): ResumableUploads {
+  #resumable(): ResumableUploads {
     return new ResumableUploads({
+      ...this.#place,
       services: this.#services,
-      store: this.#place.store,
-      uploads,
-      files,
       quota: this.#quota,
       log: this.#log,
       pipelines: this.#pipelines,
+      reserve: (id) => this.#runner.reserve(id),
       wake: () => this.#runner.wake(),
     });
   }
@@ -93,7 +92,6 @@ export class JobManager {
     // What several servers share need not be clean before this one takes requests.
     if (this.#place.store.leaseMs === null) await this.#sweep();
     else inBackground('sweeping the jobs', () => this.#sweep());
-    inBackground('queueing uploads that are whole', () => this.uploads?.recover());
     this.#runner.wake();
   }
 
@@ -203,7 +201,7 @@ export class JobManager {
   /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
   async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
     if (idempotencyKey === null) return null;
-    if (await this.uploads?.hasKey(owner, idempotencyKey)) throw keyConflict();
+    if (await this.uploads.hasKey(owner, idempotencyKey)) throw keyConflict();
     const job = await this.#place.store.byIdempotencyKey(owner, idempotencyKey);
     if (job === null || job.fingerprint === fingerprint) return job;
     throw keyConflict();
@@ -261,7 +259,7 @@ export class JobManager {
   async #close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#unmeasure();
-    await this.uploads?.close();
+    await this.uploads.close();
     await this.#runner.stop();
     await this.#place.close();
   }
@@ -274,7 +272,7 @@ export class JobManager {
     // Of what several servers see one tells, so that sums over them are right.
     if (!this.#sweeps || !store.reachable) return;
     try {
-      if (this.uploads) metrics.resumableUploads.set(await this.uploads.open());
+      metrics.resumableUploads.set(await this.uploads.open());
       for (const [state, n] of Object.entries(await store.counts())) metrics.jobs.set({ state }, n);
     } catch {
       metrics.jobTableUp.set(0);
@@ -291,7 +289,7 @@ export class JobManager {
         await files.removeUpload(gone.id);
         await files.removeResult(gone);
       }
-      await this.uploads?.sweep();
+      await this.uploads.sweep();
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
       // It was told when it went away; the next sweep finds what this one left.

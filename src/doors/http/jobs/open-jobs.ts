@@ -41,7 +41,7 @@ async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
     return {
       store,
       files,
-      resumable: { store: store.uploads, files },
+      uploads: store.uploads,
       cutOff: store.requeueRunning(),
       close: async () => {
         await store.close();
@@ -84,5 +84,5 @@ async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log
   };
   const store = new PostgresJobs({ database, table, leaseMs: lease_ms, onReach });
   await store.prepare();
-  return { store, files: objects, cutOff: [], resumable: null, close: () => store.close() };
+  return { store, files: objects, uploads: store.uploads, cutOff: [], close: () => store.close() };
 }

@@ -3,8 +3,8 @@ import { createHash, type Hash, randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
+import { inBackground } from '../../../core/in-background.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
-import { storedBytes } from '../../../runs/stored.ts';
 import { bodyOptions, inTurn, type PredictServices, type Turn } from '../routes/predict.ts';
 import { cutRequest } from '../wire/h2-stream.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';
@@ -30,6 +30,8 @@ export interface UploadParts {
   quota: JobQuota;
   log: JobLog;
   pipelines: ReadonlyMap<string, UploadPipeline>;
+  /** Renews what is reserved for an upload until `release`. */
+  reserve: (id: string) => { release: () => void };
   /** A job was queued. */
   wake: () => void;
 }
@@ -83,6 +85,7 @@ export class ResumableUploads {
     const who = { owner, idempotencyKey, fingerprint: JSON.stringify(['upload', format, query, pipeline, length]) };
     const place = services.admission.enter(owner);
     const id = randomUUID();
+    const lease = this.#parts.reserve(id);
     let begun = false;
     try {
       const earlier = await this.#sameKey(who);
@@ -95,14 +98,17 @@ export class ResumableUploads {
       const { pipelines } = this.#parts;
       const made = { ...who, id, bodySha256: null, uploadBytes: length };
       const job = newJob(request, asked, made, { modelId: model.ref, pipelines });
-      const upload = { job, metadata, offset: 0, touched: Date.now(), queued: false };
+      const upload = { job, metadata, offset: 0, tail: null, touched: Date.now(), queued: false };
       begun = (await uploads.begin(upload)) === 'begun';
       if (!begun) return (await this.#sameKey(who)) ?? fail(keyConflict());
       return length === 0 ? await this.#queue(upload) : upload;
     } finally {
       place.leave();
-      await store.drop(id);
-      if (!begun) await files.removeUpload(id);
+      lease.release();
+      if (!begun) {
+        await store.drop(id);
+        await files.removeUpload(id);
+      }
     }
   }
 
@@ -142,9 +148,8 @@ export class ResumableUploads {
         throw new SluiceError('upload_offset_conflict', `the upload has ${upload.offset} bytes`);
       if (Number(request.headers['content-length'] ?? 0) > length - part.offset) throw beyondLength();
       if (upload.queued) return upload;
-      if (upload.offset < length) upload.offset = await this.#receive(upload, hold, writing);
-      upload.touched = Date.now();
-      return upload.offset < length ? upload : this.#queue(upload);
+      const now = upload.offset < length ? await this.#receive(upload, hold, writing) : upload;
+      return now.offset < length ? now : this.#queue(now);
     });
   }
 
@@ -154,26 +159,32 @@ export class ResumableUploads {
     const hold = this.#holds.get(id);
     hold?.cut();
     await hold?.over;
-    if (!(await uploads.remove(id))) return false;
+    const upload = await uploads.get(id);
+    if (!upload || !(await uploads.remove(id))) return false;
     this.#forget(id);
-    await files.removeUpload(id);
+    await files.discardUpload(upload);
     services.metrics.resumableUploadEnds.inc({ end: 'removed' });
     return true;
   }
 
-  /** Queues what was whole when the server before this one ended. */
+  /** Queues what is whole and was not queued: a server ended in between, or could not. */
   async recover(): Promise<void> {
-    for (const upload of await this.#parts.uploads.whole()) await this.#queue(upload);
+    for (const upload of await this.#parts.uploads.whole()) {
+      const { id } = upload.job;
+      if (this.#holds.has(id)) continue;
+      inBackground('queueing an upload that is whole', () => this.#holding(id, null, () => this.#queue(upload)));
+    }
   }
 
   /** Removes what was abandoned. */
   async sweep(): Promise<void> {
     const { uploads, files, log, services } = this.#parts;
+    await this.recover();
     const ttl = services.config.jobs.upload_ttl_ms;
-    for (const { job } of await uploads.expire(ttl, new Set(this.#holds.keys()))) {
-      this.#forget(job.id);
-      await files.removeUpload(job.id);
-      log.uploadExpired(job);
+    for (const upload of await uploads.expire(ttl, new Set(this.#holds.keys()))) {
+      this.#forget(upload.job.id);
+      await files.discardUpload(upload);
+      log.uploadExpired(upload.job);
       services.metrics.resumableUploadEnds.inc({ end: 'expired' });
     }
   }
@@ -236,60 +247,70 @@ export class ResumableUploads {
     }
   }
 
-  /** Gives how far the upload is then. @throws SluiceError */
-  async #receive({ job, offset }: Upload, hold: Hold, writing: Writing): Promise<number> {
+  /** Gives the upload as it is then. @throws SluiceError */
+  async #receive(upload: Upload, hold: Hold, writing: Writing): Promise<Upload> {
     const { services } = this.#parts;
     const { request, reply } = writing;
-    if (offset > 0 && this.#known.get(job.id) !== 'whole') services.metrics.uploadsResumed.inc();
-    this.#known.set(job.id, 'cut');
+    const { id } = upload.job;
+    if (upload.offset > 0 && this.#known.get(id) !== 'whole') services.metrics.uploadsResumed.inc();
+    this.#known.set(id, 'cut');
     hold.waitsSince = performance.now();
-    const to = await inTurn(services, request, reply, bodyOptions(services, request), (turn) =>
-      this.#write({ id: job.id, length: job.uploadBytes, offset }, hold, { ...writing, ...turn }),
+    const now = await inTurn(services, request, reply, bodyOptions(services, request), (turn) =>
+      this.#write(upload, hold, { ...writing, ...turn }),
     );
-    this.#known.set(job.id, 'whole');
-    return to;
+    this.#known.set(id, 'whole');
+    return now;
   }
 
-  async #write(
-    { id, length, offset }: { id: string; length: number; offset: number },
-    hold: Hold,
-    { body, part, ready }: Writing & Turn,
-  ): Promise<number> {
+  async #write(upload: Upload, hold: Hold, { request, body, part, ready }: Writing & Turn): Promise<Upload> {
     const { uploads, files } = this.#parts;
-    const hash = this.#hashAt(id, offset);
-    let at = offset;
-    let kept = offset;
+    const { id, uploadBytes: length } = upload.job;
+    const hash = this.#hashAt(id, upload.offset);
+    let at = upload.offset;
+    let kept = upload;
     let keptAt = performance.now();
-    const tail = await files.openTail(id, offset);
-    const keep = async (): Promise<void> => {
-      if (at === kept) return;
-      await tail.sync();
-      if (!(await uploads.advance(id, at))) throw new SluiceError('upload_not_found', 'the upload was removed');
-      kept = at;
+    const mostBytes = part.whole ? Number(request.headers['content-length'] ?? length - at) : SYNC_BYTES;
+    const held = await uploads.take(id, at, files.usesOf(mostBytes, length));
+    if (!held) throw await this.#overtaken(id);
+    const tail = await files.openTail(held, { ...upload, length, left: held.left });
+    const keep = async (done: boolean): Promise<void> => {
+      const so = { offset: at, tail: await tail.sync(done) };
+      if (!(await uploads.advance(held, { ...so, done }))) throw await this.#overtaken(id);
+      await tail.told();
+      kept = { ...upload, ...so, touched: Date.now() };
       keptAt = performance.now();
     };
     try {
+      // Others that have written to it may have used what this one would.
+      if (held.left > 0) await keep(false);
       for await (const chunk of heard(body.chunks(), hold)) {
         if (at + chunk.length > length) throw beyondLength();
         await tail.write(chunk);
         hash?.update(chunk);
         part.check?.update(chunk);
         at += chunk.length;
-        if (!part.whole && (at - kept >= SYNC_BYTES || performance.now() - keptAt >= SYNC_MS)) await keep();
+        if (!part.whole && (at - kept.offset >= SYNC_BYTES || performance.now() - keptAt >= SYNC_MS)) await keep(false);
         if (!ready()) throw new SluiceError('stopping', 'the server stops');
       }
       part.check?.verify();
-      await keep();
+      await keep(true);
     } catch (error) {
       // What cannot be kept is sent again.
-      if (!part.whole) await keep().catch(() => {});
+      if (!part.whole && at > kept.offset) await keep(true).catch(() => {});
       throw error;
     } finally {
       await tail.close();
-      if (hash && at === kept) this.#hashes.set(id, { hash, bytes: at });
+      if (hash && at === kept.offset) this.#hashes.set(id, { hash, bytes: at });
       else this.#hashes.delete(id);
     }
-    return at;
+    return kept;
+  }
+
+  /** Why what came does not count. */
+  async #overtaken(id: string): Promise<SluiceError> {
+    const upload = await this.#parts.uploads.get(id);
+    if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request goes on with the upload');
+    return new SluiceError('upload_not_found', 'the upload is over, or was removed');
   }
 
   /** Of the bytes before `offset`; null: they came to another process. */
@@ -299,23 +320,34 @@ export class ResumableUploads {
     return known?.bytes === offset ? known.hash : null;
   }
 
-  /** From here on it is as if its body had come at once. @throws SluiceError idempotency_conflict | upload_not_found */
+  /** From here on it is as if its body had come at once. @throws SluiceError idempotency_conflict | upload_not_found | jobs_unavailable */
   async #queue(upload: Upload): Promise<Upload> {
     const { store, services, log, files, wake } = this.#parts;
     const { id } = upload.job;
-    const hash = this.#hashAt(id, upload.offset) ?? createHash('sha256');
-    if (upload.offset > 0 && this.#hashes.get(id)?.bytes !== upload.offset) {
-      for await (const chunk of storedBytes(files.uploadName(id))) hash.update(chunk);
-    }
-    const answer = await store.enqueue({ ...upload.job, bodySha256: hash.copy().digest('hex') });
+    await files.completeUpload(upload);
+    const answer = await store.enqueue({ ...upload.job, bodySha256: await this.#sha256(upload) });
     this.#forget(id);
     if (answer === 'key_taken') throw keyConflict();
-    const job = answer === 'queued' ? await store.get(id) : null;
+    const job = await store.get(id);
     if (!job) throw new SluiceError('upload_not_found', 'the upload was removed');
-    log.queued(job);
-    services.metrics.resumableUploadEnds.inc({ end: 'queued' });
-    wake();
+    // Another server may have found it whole, too.
+    if (answer === 'queued') {
+      log.queued(job);
+      services.metrics.resumableUploadEnds.inc({ end: 'queued' });
+      wake();
+    }
     return { ...upload, queued: true };
+  }
+
+  /** null: its bytes came to several processes, and are not read again. */
+  async #sha256({ job: { id }, offset }: Upload): Promise<string | null> {
+    const known = this.#hashAt(id, offset);
+    if (known) return known.copy().digest('hex');
+    const bytes = this.#parts.files.readBack(id);
+    if (!bytes) return null;
+    const hash = createHash('sha256');
+    for await (const chunk of bytes) hash.update(chunk);
+    return hash.digest('hex');
   }
 
   #forget(id: string): void {

@@ -83,7 +83,7 @@ export class SqliteJobs implements JobStore {
       CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
       CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
     this.#addMissingColumns();
-    this.uploads = new SqliteUploads(this.#db);
+    this.uploads = new SqliteUploads(this.#db, (id) => this.#reserved.delete(id));
   }
 
   /** A table of an earlier version lacks the newer columns. */

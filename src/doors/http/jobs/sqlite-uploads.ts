@@ -1,19 +1,24 @@
 // The table of resumable uploads beside that of jobs, in the embedded database of one server.
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
-import type { Upload, UploadStore } from './upload-store.ts';
+import type { HeldJob } from './job-store.ts';
+import type { TakenUpload, Upload, UploadStore } from './upload-store.ts';
 
 type Row = Record<string, string | number | null>;
 
 const TABLE = `CREATE TABLE IF NOT EXISTS uploads (id TEXT PRIMARY KEY, owner TEXT NOT NULL, idempotencyKey TEXT, job TEXT NOT NULL,
-    metadata TEXT, length INTEGER NOT NULL, offset INTEGER NOT NULL, touched INTEGER NOT NULL, queued INTEGER NOT NULL DEFAULT 0);
+    metadata TEXT, length INTEGER NOT NULL, offset INTEGER NOT NULL, touched INTEGER NOT NULL, queued INTEGER NOT NULL DEFAULT 0,
+    tail TEXT, epoch INTEGER NOT NULL DEFAULT 0, uses INTEGER NOT NULL DEFAULT 0);
   CREATE UNIQUE INDEX IF NOT EXISTS uploads_idempotency ON uploads (owner, idempotencyKey)
     WHERE idempotencyKey IS NOT NULL AND queued = 0;`;
 
 export class SqliteUploads implements UploadStore {
   readonly #db: DatabaseSync;
+  readonly #onBegun: (id: string) => void;
 
-  constructor(db: DatabaseSync) {
+  /** `onBegun`: what was reserved for it is held here from now on. */
+  constructor(db: DatabaseSync, onBegun: (id: string) => void) {
     this.#db = db;
+    this.#onBegun = onBegun;
     db.exec(TABLE);
   }
 
@@ -22,7 +27,9 @@ export class SqliteUploads implements UploadStore {
     const sql = `INSERT INTO uploads (id, owner, idempotencyKey, job, metadata, length, offset, touched)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL AND queued = 0 DO NOTHING`;
     const values = [id, owner, idempotencyKey, JSON.stringify(job), metadata, uploadBytes, offset, touched];
-    return this.#run(sql, ...values) ? 'begun' : 'key_taken';
+    if (!this.#run(sql, ...values)) return 'key_taken';
+    this.#onBegun(id);
+    return 'begun';
   }
 
   async get(id: string): Promise<Upload | null> {
@@ -34,8 +41,21 @@ export class SqliteUploads implements UploadStore {
     return this.#rows(sql, owner, key).map(toUpload)[0] ?? null;
   }
 
-  async advance(id: string, offset: number): Promise<boolean> {
-    return this.#run('UPDATE uploads SET offset = ?, touched = ? WHERE id = ? AND queued = 0', offset, Date.now(), id);
+  async take(id: string, offset: number, uses: number): Promise<TakenUpload | null> {
+    const row = this.#rows('SELECT epoch, uses FROM uploads WHERE id = ? AND offset = ? AND queued = 0', id, offset)[0];
+    if (!row) return null;
+    const held = { id, epoch: (row.epoch as number) + 1 };
+    this.#run('UPDATE uploads SET epoch = ?, uses = ? WHERE id = ?', held.epoch, uses, id);
+    return { ...held, left: row.uses as number };
+  }
+
+  async advance(
+    { id, epoch }: HeldJob,
+    { offset, tail, done }: Pick<Upload, 'offset' | 'tail'> & { done: boolean },
+  ): Promise<boolean> {
+    const sql = `UPDATE uploads SET offset = ?, tail = ?, touched = ?, uses = CASE ? WHEN 1 THEN 0 ELSE uses END
+      WHERE id = ? AND epoch = ? AND queued = 0`;
+    return this.#run(sql, offset, tail, Date.now(), done ? 1 : 0, id, epoch);
   }
 
   async remove(id: string): Promise<boolean> {
@@ -83,10 +103,11 @@ export class SqliteUploads implements UploadStore {
   }
 }
 
-const toUpload = ({ job, metadata, offset, touched, queued }: Row): Upload => ({
+const toUpload = ({ job, metadata, offset, tail, touched, queued }: Row): Upload => ({
   job: JSON.parse(job as string),
   metadata: metadata as string | null,
   offset: offset as number,
+  tail: tail as string | null,
   touched: touched as number,
   queued: queued === 1,
 });

@@ -24,7 +24,7 @@ interface Asking {
 /** Makes an upload; its first part may come with it. @throws SluiceError */
 export async function createUpload(jobs: JobManager, asking: Asking, asked: AskedJob): Promise<FastifyReply> {
   const { request, reply } = asking;
-  const uploads = uploadsOf(jobs);
+  const { uploads } = jobs;
   assertVersion(request, reply);
   const head = uploadHeadOf(request.headers);
   const part = head.withPart ? partHeadOf(request.headers, 0) : null;
@@ -44,13 +44,8 @@ export async function createUpload(jobs: JobManager, asking: Asking, asked: Aske
 }
 
 /** What can be asked of an address that takes uploads, before one is made. */
-export function addUploadQuestion(
-  app: FastifyInstance,
-  jobs: JobManager,
-  { url, mostBytes }: { url: string; mostBytes: number },
-): void {
+export function addUploadQuestion(app: FastifyInstance, { url, mostBytes }: { url: string; mostBytes: number }): void {
   app.options(url, { config: { scope: 'jobs' } }, async (_request, reply) => {
-    uploadsOf(jobs);
     return reply.code(204).headers(tusAbilities(mostBytes)).send();
   });
 }
@@ -63,33 +58,33 @@ export function addUploadRoutes(
 ): void {
   const url = `${UPLOADS}/:id`;
   const config = { scope: 'jobs' as const, tus: true };
+  const { uploads } = jobs;
   const asked = (request: UploadRequest, reply: FastifyReply) => {
-    const uploads = uploadsOf(jobs);
     assertVersion(request, reply);
-    return { uploads, id: request.params.id, owner: request.identity!.name };
+    return { id: request.params.id, owner: request.identity!.name };
   };
-  const told = (request: UploadRequest, reply: FastifyReply, uploads: ResumableUploads, upload: Upload) => {
+  const told = (request: UploadRequest, reply: FastifyReply, upload: Upload) => {
     tellStory(request, upload);
     tellUpload(reply, uploads, upload);
     return reply;
   };
   const tell = async (request: UploadRequest, reply: FastifyReply) => {
-    const { uploads, id, owner } = asked(request, reply);
+    const { id, owner } = asked(request, reply);
     const upload = await uploads.resume(id, owner);
     reply.header('upload-length', upload.job.uploadBytes);
     if (upload.metadata !== null) reply.header('upload-metadata', upload.metadata);
-    return told(request, reply, uploads, upload).code(200).send();
+    return told(request, reply, upload).code(200).send();
   };
   const append = async (request: UploadRequest, reply: FastifyReply) => {
-    const { uploads, id, owner } = asked(request, reply);
+    const { id, owner } = asked(request, reply);
     if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
     tellStory(request, await uploads.find(id, owner));
     const part = partHeadOf(request.headers);
     const upload = await uploads.append(id, { request, reply, part, ready });
-    return told(request, reply, uploads, upload).code(204).send();
+    return told(request, reply, upload).code(204).send();
   };
   const remove = async (request: UploadRequest, reply: FastifyReply) => {
-    const { uploads, id, owner } = asked(request, reply);
+    const { id, owner } = asked(request, reply);
     tellStory(request, await uploads.find(id, owner));
     if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, owner));
     return reply.code(204).send();
@@ -105,13 +100,7 @@ export function addUploadRoutes(
     reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');
     throw new SluiceError('method_not_allowed', 'an upload is continued with PATCH');
   });
-  addUploadQuestion(app, jobs, { url, mostBytes });
-}
-
-/** @throws SluiceError uploads_unavailable */
-function uploadsOf({ uploads }: JobManager): ResumableUploads {
-  if (uploads) return uploads;
-  throw new SluiceError('uploads_unavailable', 'jobs are shared by several servers');
+  addUploadQuestion(app, { url, mostBytes });
 }
 
 /** @throws SluiceError tus_version */

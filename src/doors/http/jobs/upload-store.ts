@@ -1,5 +1,5 @@
 // The table of resumable uploads: what becomes of each when it is whole, and how far it is.
-import type { NewJob } from './job-store.ts';
+import type { HeldJob, NewJob } from './job-store.ts';
 
 export interface Upload {
   /** What it becomes: `uploadBytes` is how long it will be, `bodySha256` is known when it is whole. */
@@ -8,10 +8,18 @@ export interface Upload {
   metadata: string | null;
   /** So many bytes are on the disk for good. */
   offset: number;
+  /** What their files need to go on behind them; null: the offset says it all. */
+  tail: string | null;
   /** When something came last, in milliseconds since 1970. */
   touched: number;
   /** The job is in its table: the upload is over, and told of as long as the job is there. */
   queued: boolean;
+}
+
+/** What a part is written with. */
+export interface TakenUpload extends HeldJob {
+  /** What whoever had it last, and did not say that it was done, may have used for itself: as it said in `take`. */
+  left: number;
 }
 
 /**
@@ -24,8 +32,13 @@ export interface UploadStore {
   get(id: string): Promise<Upload | null>;
   /** An open one. */
   byIdempotencyKey(owner: string, key: string): Promise<Upload | null>;
-  /** So many bytes are on the disk for good from now on. false: it is not open any more. */
-  advance(id: string, offset: number): Promise<boolean>;
+  /**
+   * From now on what others write to it counts no more: a part begins at this offset. `uses`: what it may use up of whatever its files
+   * number. null: it is not open, or has another offset.
+   */
+  take(id: string, offset: number, uses: number): Promise<TakenUpload | null>;
+  /** So many bytes are there for good from now on. `done`: the part is over. false: it is not open any more, or somebody else's. */
+  advance(held: HeldJob, so: Pick<Upload, 'offset' | 'tail'> & { done: boolean }): Promise<boolean>;
   /** An open one is gone. */
   remove(id: string): Promise<boolean>;
   /** Open ones that are whole. */

@@ -37,7 +37,6 @@ export const uploadQuestion: Json = {
     },
     401: REFUSALS[401],
     403: REFUSALS[403],
-    501: problem('Jobs are shared by several servers'),
   },
 };
 
@@ -51,7 +50,6 @@ const operation = (summary: string, rest: Json, responses: Json): Json => ({
     403: REFUSALS[403],
     404: problem('No such upload of this key'),
     412: problem('Another version of tus'),
-    501: problem('Jobs are shared by several servers'),
   },
 });
 

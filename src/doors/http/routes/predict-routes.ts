@@ -60,7 +60,7 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           await predict(services, request, reply, format);
         },
       );
-      if (format !== 'arrow') addUploadQuestion(app, jobs, { url: `${prefix}.${format}`, mostBytes });
+      if (format !== 'arrow') addUploadQuestion(app, { url: `${prefix}.${format}`, mostBytes });
     }
   }
 }

@@ -64,6 +64,6 @@ export function addUploadPipelines(
         return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
       },
     );
-    addUploadQuestion(app, jobs, { url: `${PIPELINES}/${name}`, mostBytes: services.config.limits.body_bytes });
+    addUploadQuestion(app, { url: `${PIPELINES}/${name}`, mostBytes: services.config.limits.body_bytes });
   }
 }
