@@ -227,6 +227,7 @@ export const ServerConfigSchema = Type.Object(
         folder: Type.String({ default: 'jobs', description: 'uploads, results and the job table' }),
         keep_ms: atLeastZero(24 * 3600 * 1000, 'finished jobs are kept for this long'),
         max_jobs: atLeastOne(1000, 'jobs of one key kept at once'),
+        upload_ttl_ms: atLeastOne(24 * 3600 * 1000, 'a resumable upload to which nothing came for so long is removed'),
         max_bytes: atLeastOne(
           100 * 1024 * MIB,
           'uploads and results of one key kept at once, also while they are written',
@@ -245,7 +246,7 @@ export const ServerConfigSchema = Type.Object(
                 minLength: 1,
                 maxLength: 100,
                 description:
-                  'table or schema.table, made where it is not there; beside it is one with _meta behind its name',
+                  'table or schema.table, made where it is not there; beside it are two with _meta and _uploads behind its name',
               }),
               files: Type.String({
                 pattern: '^s3://[a-z0-9][a-z0-9.-]{1,62}/.+$',

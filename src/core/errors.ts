@@ -1,5 +1,6 @@
 // The one catalogue of error codes: whose fault each is, its HTTP status, whether a retry helps and what to do next.
 import { bug, conflict, dependency, type ErrorEntry, input, row, usage } from './error-entries.ts';
+import { UPLOAD_ERRORS } from './upload-errors.ts';
 
 /** Every code Sluice can answer with. docs/errors.md is generated from this table and tested against it. */
 export const ERRORS = {
@@ -119,6 +120,7 @@ export const ERRORS = {
     'Look at what ended them (memory, most often) before the same is sent again; in smaller parts it may pass.',
   ),
   job_not_finished: input('The job has no result yet.', 'Ask for its state first.', 409),
+  ...UPLOAD_ERRORS,
   several_files: input('A form holds more than one file.', 'Send one file a request.'),
   digest_mismatch: input(
     'A body is not the one its digest describes.',

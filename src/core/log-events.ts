@@ -15,6 +15,7 @@ export const LOG_EVENTS = {
   audit_restored: 'it can be written again, and what waited is written',
   certificate_kept: 'the certificate changed and cannot be used: it stays as it is',
   job_queued: 'an upload is accepted as a job, or a job is queued again because the service stops',
+  upload_expired: 'a resumable upload was abandoned: it is removed',
   job_started: 'a job is being scored',
   job_done: 'its result is there',
   job_failed: 'it failed for good',

@@ -261,6 +261,21 @@ export class Metrics {
     [],
   );
   readonly jobTableUp = this.#gauge('sluice_job_table_up', '1 while the table of jobs can be reached, else 0', []);
+  readonly resumableUploads = this.#gauge(
+    'sluice_resumable_uploads',
+    'resumable uploads that are not whole; they count for the quotas of jobs',
+    [],
+  );
+  readonly resumableUploadEnds = this.#counter(
+    'sluice_resumable_uploads_total',
+    'resumable uploads by how they ended: queued as a job, removed by their owner, expired',
+    ['end'],
+  );
+  readonly uploadsResumed = this.#counter(
+    'sluice_resumable_uploads_resumed_total',
+    'requests that went on with an upload whose last one was cut, or which came before this start of the server',
+    [],
+  );
   readonly logLines = this.#counter(
     'sluice_log_lines_total',
     'lines of the log, also those that its level leaves out',

@@ -67,7 +67,9 @@ export class ObjectUpload {
       if (done !== 'done') throw new SluiceError('output_failed', `${this.name} could not be written`);
       return;
     }
-    await this.#client.completeParts(this.#key, await this.#upload, await Promise.all(this.#parts));
+    const etags = await Promise.all(this.#parts);
+    const parts = etags.map((etag, i) => ({ part: i + 1, etag }));
+    await this.#client.completeParts(this.#key, await this.#upload, parts);
   }
 
   /** Leaves no part behind, where storage can be reached; what is left a lifecycle rule of the bucket removes. Never throws. */

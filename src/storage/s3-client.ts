@@ -153,13 +153,13 @@ export class S3Client {
     return this.#expect(await this.#text({ method: 'PUT', url, headers, body }), [200]).headers.etag ?? '';
   }
 
-  /** The object is there, whole. A failure may come with the status 200. */
-  async completeParts(key: string, upload: string, etags: readonly string[]): Promise<void> {
+  /** The object is there, whole, of these parts in their order. A failure may come with the status 200. */
+  async completeParts(key: string, upload: string, made: readonly { part: number; etag: string }[]): Promise<void> {
     const before = (await this.head(key))?.etag;
     const url = this.#url(key);
     url.searchParams.set('uploadId', upload);
-    const parts = etags.map(
-      (etag, i) => `<Part><PartNumber>${i + 1}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`,
+    const parts = made.map(
+      ({ part, etag }) => `<Part><PartNumber>${part}</PartNumber><ETag>${etag.replaceAll('"', '&quot;')}</ETag></Part>`,
     );
     const body = Buffer.from(`<CompleteMultipartUpload>${parts.join('')}</CompleteMultipartUpload>`);
     const headers = { 'x-amz-content-sha256': createHash('sha256').update(body).digest('hex') };

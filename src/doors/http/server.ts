@@ -23,6 +23,8 @@ import type { Identity } from './access/identity.ts';
 import { assertScope, LoginRefused } from './access/permissions.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { openJobs } from './jobs/open-jobs.ts';
+import { TUS_VERSION } from './jobs/tus-headers.ts';
+import { addUploadRoutes } from './jobs/upload-routes.ts';
 import { addModelWrites } from './routes/model-writes.ts';
 import { addModelRoutes } from './routes/models.ts';
 import { addOpenInference } from './routes/open-inference.ts';
@@ -50,6 +52,8 @@ declare module 'fastify' {
     health?: boolean;
     /** Of the Open Inference Protocol, whose clients look for `error` in what is refused. */
     openInference?: boolean;
+    /** Takes requests of tus, whose clients look for its version in what they are answered. */
+    tus?: boolean;
   }
 }
 
@@ -118,6 +122,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   addModelRoutes(app, host, services.account.drift, config.compression.level);
   addModelWrites(app, config, host.registry);
   addJobRoutes(app, jobs, config.compression.level);
+  addUploadRoutes(app, { jobs, mostBytes: config.limits.body_bytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });
   const canAnswer = () => state.ready && state.kept.ready && (options.audit?.ready ?? true);
   addServiceRoutes(app, { services, ready: canAnswer, jobsReachable: () => jobs.reachable });
@@ -171,7 +176,8 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
   const cross = config.cors.origins.length > 0 ? crossOrigin(config.cors.origins, config.cors.max_age_s) : null;
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
-    const { scope, health } = request.routeOptions.config;
+    const { scope, health, tus } = request.routeOptions.config;
+    if (tus && request.headers['tus-resumable'] !== undefined) reply.header('tus-resumable', TUS_VERSION);
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);

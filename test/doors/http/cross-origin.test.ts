@@ -42,7 +42,7 @@ test('a listed page may ask and read, whatever comes of it; another gets no word
     'https://DESK.bank.example',
   ]) {
     const refused = await preflight(s, origin);
-    expect([refused.status, of(refused)]).toEqual([405, { vary: 'origin' }]);
+    expect([refused.status, of(refused)]).toEqual([401, { vary: 'origin' }]);
     expect(of(await s.call('POST', predictUrl('json'), { body: '[]', headers: { origin } }))).toEqual({
       vary: 'origin',
     });
@@ -51,7 +51,7 @@ test('a listed page may ask and read, whatever comes of it; another gets no word
 
 test('without a list there is no CORS; with * everybody may, and credentials nobody', async () => {
   const s = await startService();
-  expect([(await preflight(s, DESK)).status, of(await preflight(s, DESK))]).toEqual([405, {}]);
+  expect([(await preflight(s, DESK)).status, of(await preflight(s, DESK))]).toEqual([401, {}]);
   const open = await startService(['cors.origins=["*"]']);
   const asked = await preflight(open, 'null');
   expect(asked.headers['access-control-allow-origin']).toBe('*');

@@ -1,14 +1,10 @@
 // Faults of the file system under a service that answers: each is found in the log by the id the client holds, under the code the client
 // got, and none ends the process or says anything of an application.
-import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync } from 'node:fs';
 import https from 'node:https';
-import path from 'node:path';
-import { expect, onTestFinished, vi } from 'vitest';
+import { expect, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { CANARY, SUNG } from '../../support/canaries.ts';
-import { MAIN, scratch } from '../../support/cli.ts';
-import { startOtlpReceiver } from '../../support/otlp-receiver.ts';
+import { type Faulty, startFaulty } from '../../support/faulty-service.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, predictUrl, type Reply } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
@@ -28,54 +24,6 @@ const TOLD: Record<string, readonly string[]> = {
 const OF_JOBS = ['input_not_found', 'input_unreadable', 'output_unwritable', 'output_failed'];
 /** Codes of what is wrong with a registry or a package that cannot be read. */
 const OF_MODELS = ['registry_unavailable', 'model_not_found', 'model_invalid', 'model_hash_mismatch'];
-
-type Line = Record<string, unknown> & { event: string; level: string };
-
-/** The service as a process whose file system fails when it is told to. */
-async function startFaulty() {
-  const folder = scratch();
-  mkdirSync(path.join(folder, 'spill'));
-  cpSync('src/bundled', path.join(folder, 'models'), { recursive: true });
-  const collector = await startOtlpReceiver();
-  const args = ['--import', path.resolve('test/support/fault-preload.mjs'), MAIN, 'serve', '--dev', '--port', '0', '--registry', path.join(folder, 'models'), '--set', 'workers=1', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}/spill`, `tracing.otlp_endpoint=${collector.endpoint}`]; // biome-ignore format: one line
-  const env = { ...process.env, SLUICE_LOG_FORMAT: 'json', FAULT_FOLDER: folder, FAULT_IPC: '1' };
-  const child = spawn(process.execPath, args, { cwd: folder, env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] });
-  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
-  onTestFinished(async () => {
-    child.kill('SIGKILL');
-    await ended;
-  });
-  let words = '';
-  let fired = '';
-  child.stderr!.setEncoding('utf8').on('data', (text: string) => {
-    words += text;
-  });
-  child.on('message', (message: { fired: string }) => {
-    fired = message.fired;
-  });
-  const lines = (): Line[] => words.slice(0, words.lastIndexOf('\n') + 1).split('\n').filter((l) => l !== '').map((l) => JSON.parse(l)); // biome-ignore format: one line
-  await vi.waitUntil(() => words.includes('"dev_key"'), { timeout: PATIENCE_MS });
-  const found = (event: string) => lines().find((l) => l.event === event)!;
-  return {
-    port: Number(new URL(String(found('service_started').url)).port),
-    token: String(found('dev_key').key),
-    lines,
-    words: () => words,
-    collector,
-    plant: (at: number, how: string) => {
-      fired = '';
-      child.send({ at, how });
-    },
-    fired: () => fired,
-    stop: () => {
-      child.kill('SIGTERM');
-      return ended;
-    },
-    alive: () => child.exitCode === null && child.signalCode === null,
-  };
-}
-
-type Faulty = Awaited<ReturnType<typeof startFaulty>>;
 
 /** Rows that are scored, each with the canary in a column that is passed through. */
 function rows(n: number): string {

@@ -403,7 +403,7 @@ requirePostgres('PostgreSQL', () => {
     onTestFinished(() => store.close());
     await expect(store.prepare()).rejects.toMatchObject({ code: 'database_refused' });
     await opened('given').prepare();
-    await server.query('GRANT SELECT, INSERT, UPDATE, DELETE ON given, given_meta TO scorer');
+    await server.query('GRANT SELECT, INSERT, UPDATE, DELETE ON given, given_meta, given_uploads TO scorer');
     await store.prepare();
     await queue(store);
   });

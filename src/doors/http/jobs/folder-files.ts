@@ -3,14 +3,17 @@ import { createReadStream } from 'node:fs';
 import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
+import { SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { syncFolder } from '../../../io/sink/commit-journal.ts';
 import { openFileSink } from '../../../io/sink/file-sink.ts';
 import { writeAll } from '../../../io/sink/write-all.ts';
-import type { ByteSpan, JobFiles, KnownJobs } from './job-files.ts';
+import { storedBytes } from '../../../runs/stored.ts';
+import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
+import type { Upload } from './upload-store.ts';
 
-export class FolderFiles implements JobFiles {
+export class FolderFiles implements JobFiles, ResumableFiles {
   readonly #folder: string;
   readonly #strangerMs: number;
 
@@ -50,6 +53,54 @@ export class FolderFiles implements JobFiles {
         await unlink(file).catch(() => {});
       },
     };
+  }
+
+  async beginUpload(id: string): Promise<void> {
+    const upload = await this.newUpload(id);
+    await upload.commit();
+  }
+
+  usesOf(): number {
+    return 0;
+  }
+
+  async openTail({ id }: HeldJob, { offset }: TailPlace): Promise<UploadTail> {
+    const handle = await open(this.uploadName(id), 'r+').catch((cause: NodeJS.ErrnoException) => {
+      throw cause.code === 'ENOENT' ? new SluiceError('upload_not_found', 'the upload is gone', { cause }) : cause;
+    });
+    try {
+      if ((await handle.stat()).size < offset)
+        throw new SluiceError('upload_not_found', 'bytes of the upload are gone');
+      await handle.truncate(offset);
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+    let at = offset;
+    return {
+      write: async (bytes) => {
+        await writeAll(handle, bytes, at);
+        at += bytes.length;
+      },
+      sync: async () => {
+        await handle.sync();
+        return null;
+      },
+      told: async () => {},
+      close: () => handle.close(),
+    };
+  }
+
+  async completeUpload(): Promise<void> {
+    // It has its name from the beginning.
+  }
+
+  readBack(id: string): AsyncIterable<Uint8Array> {
+    return storedBytes(this.uploadName(id));
+  }
+
+  discardUpload({ job }: Upload): Promise<void> {
+    return this.removeUpload(job.id);
   }
 
   uploadName(id: string): string {

@@ -16,7 +16,7 @@ import type { LogEvent } from '../../../core/log-events.ts';
 import { parseTraceparent, type Span, type Tracer, traceFields } from '../../../core/tracing.ts';
 import type { RunCounts } from '../../../engine/counts.ts';
 import { labelOf } from '../access/identity.ts';
-import type { Job } from './job-store.ts';
+import type { Job, NewJob } from './job-store.ts';
 
 export class JobLog {
   readonly #log: Log;
@@ -55,6 +55,10 @@ export class JobLog {
     this.#tell('info', 'job_cancelled', job, words`cancelled`, {});
   }
 
+  uploadExpired(job: NewJob): void {
+    this.#tell('info', 'upload_expired', job, words`abandoned while it was uploaded`, {});
+  }
+
   /** `fault`: a SluiceError with the code its owner is told, caused by what was thrown. */
   failed(job: Job, running: RunningJobLog, fault: unknown, event: keyof typeof ENDS): void {
     const fields = { ...faultFields(fault), ms: msOf(running) };
@@ -68,7 +72,7 @@ export class JobLog {
     span?.end({ ...identityOf(job), ...fields }, fault);
   }
 
-  #tell(level: LogLevel, event: LogEvent, job: Job, what: Word, fields: LogFields): void {
+  #tell(level: LogLevel, event: LogEvent, job: NewJob, what: Word, fields: LogFields): void {
     this.#log(level, event, words`job ${named(job.id)} ${what}`, { ...identityOf(job), ...fields });
   }
 }
@@ -82,7 +86,7 @@ export interface RunningJobLog {
 
 const msOf = ({ began }: RunningJobLog): number => Math.round(performance.now() - began);
 
-function identityOf(job: Job): LogFields {
+function identityOf(job: NewJob): LogFields {
   return {
     job_id: named(job.id),
     request_id: idOf(job.requestId ?? undefined),

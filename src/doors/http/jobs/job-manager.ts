@@ -5,51 +5,40 @@ import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
-import { traceparentOf } from '../../../core/tracing.ts';
-import { uploadTarget } from '../../../runs/upload-run.ts';
-import {
-  type BodyFormat,
-  bodyOptions,
-  type PredictQuery,
-  type PredictServices,
-  refuseNothingSent,
-} from '../routes/predict.ts';
+import { bodyOptions, type PredictServices, refuseNothingSent } from '../routes/predict.ts';
 import { clientOfRequest } from '../wire/h2-stream.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
-import type { ByteSpan, JobFiles } from './job-files.ts';
+import type { ByteSpan, JobFiles, ResumableFiles } from './job-files.ts';
 import { JobLog } from './job-log.ts';
 import { JobQuota } from './job-quota.ts';
 import { JobRunner } from './job-runner.ts';
 import { areUnavailable, type Job, type JobPage, type JobStore, type NewJob } from './job-store.ts';
+import { type AskedJob, idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
+import { ResumableUploads } from './resumable-uploads.ts';
 import type { UploadPipeline } from './score-job.ts';
 import { hashOf, spool } from './spool.ts';
+import type { UploadStore } from './upload-store.ts';
 
 const SWEEP_MS = 60_000;
 /** Where leases are shorter, what they leave behind is found sooner. */
 const SWEEP_LEASES = 4;
 
-/** What a request wants of a job. */
-export interface AskedJob {
-  format: BodyFormat;
-  query: PredictQuery;
-  /** Name of the pipeline that takes the upload; null: the result is fetched. */
-  pipeline: string | null;
-}
-
 /** Where jobs are kept, and what ends that. */
 export interface JobPlace {
   store: JobStore;
-  files: JobFiles;
+  files: JobFiles & ResumableFiles;
   /** Jobs that the server before this one left running. */
   cutOff: readonly Job[];
+  /** The table of those that come in parts. */
+  uploads: UploadStore;
   close(): Promise<void>;
 }
 
-type Repeated = Pick<Job, 'owner' | 'idempotencyKey' | 'fingerprint'>;
-
 /** What the routes ask of jobs; `JobRunner` runs them, and the store says which there are. */
 export class JobManager {
+  /** Those that come in parts. */
+  readonly uploads: ResumableUploads;
   readonly #services: PredictServices;
   readonly #place: JobPlace;
   readonly #log: JobLog;
@@ -78,11 +67,24 @@ export class JobManager {
       log: this.#log,
       pipelines: this.#pipelines,
     });
+    this.uploads = this.#resumable();
     for (const job of place.cutOff) this.#log.queued(job, 'crash');
     this.#sweepMs = store.leaseMs === null ? SWEEP_MS : Math.min(SWEEP_MS, store.leaseMs * SWEEP_LEASES);
     this.#sweeper = setInterval(() => inBackground('sweeping the jobs', () => this.#sweep()), this.#sweepMs);
     this.#sweeper.unref();
     this.#unmeasure = services.metrics.onScrape(() => this.#measure());
+  }
+
+  #resumable(): ResumableUploads {
+    return new ResumableUploads({
+      ...this.#place,
+      services: this.#services,
+      quota: this.#quota,
+      log: this.#log,
+      pipelines: this.#pipelines,
+      reserve: (id) => this.#runner.reserve(id),
+      wake: () => this.#runner.wake(),
+    });
   }
 
   /** Cleans up and begins to run what is queued. */
@@ -106,10 +108,7 @@ export class JobManager {
   async create(request: FastifyRequest, asked: AskedJob): Promise<Job> {
     const { admission } = this.#services;
     const owner = request.identity!.name;
-    const idempotencyKey = (request.headers['idempotency-key'] as string | undefined) ?? null;
-    if (idempotencyKey !== null && !/^[\x21-\x7e]{1,200}$/.test(idempotencyKey)) {
-      throw new SluiceError('bad_request', 'an Idempotency-Key is 1 to 200 visible ASCII characters');
-    }
+    const idempotencyKey = idempotencyKeyOf(request);
     const { format, query, pipeline } = asked;
     const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
     const gone = new AbortController();
@@ -149,8 +148,8 @@ export class JobManager {
       if (rival) return await this.#again(rival, sha256);
       refuseNothingSent({ rows: bytes }, asked.format, request.headers);
       if (lease.signal.aborted) throw lease.signal.reason;
-      const made = this.#described(request, asked, { ...who, id, bodySha256: sha256, uploadBytes: bytes }, model.ref);
-      job = await this.#enqueue(made);
+      const made = { ...who, id, bodySha256: sha256, uploadBytes: bytes };
+      job = await this.#enqueue(newJob(request, asked, made, { modelId: model.ref, pipelines: this.#pipelines }));
       if (job.id !== id) {
         const other = job;
         job = null;
@@ -165,23 +164,6 @@ export class JobManager {
       if (job) this.#runner.wake();
       else await this.#discard(id);
     }
-  }
-
-  #described(
-    request: FastifyRequest,
-    { format, query, pipeline }: AskedJob,
-    made: Repeated & Pick<Job, 'id' | 'bodySha256' | 'uploadBytes'>,
-    modelId: string,
-  ): NewJob {
-    return {
-      ...made,
-      format,
-      query: { ...query, modelId },
-      requestId: request.id,
-      trace: request.story.trace === null ? null : traceparentOf(request.story.trace),
-      pipeline,
-      target: pipeline === null ? null : uploadTarget(this.#pipelines.get(pipeline)!.spec, made.id),
-    };
   }
 
   /** The job as it is in the table: this one, or the one that has its Idempotency-Key. */
@@ -218,12 +200,11 @@ export class JobManager {
 
   /** The job that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
   async #sameKey({ owner, idempotencyKey, fingerprint }: Repeated): Promise<Job | null> {
-    const job = idempotencyKey === null ? null : await this.#place.store.byIdempotencyKey(owner, idempotencyKey);
+    if (idempotencyKey === null) return null;
+    if (await this.uploads.hasKey(owner, idempotencyKey)) throw keyConflict();
+    const job = await this.#place.store.byIdempotencyKey(owner, idempotencyKey);
     if (job === null || job.fingerprint === fingerprint) return job;
-    throw new SluiceError(
-      'idempotency_conflict',
-      'the Idempotency-Key belongs to a request that asked for something else',
-    );
+    throw keyConflict();
   }
 
   /** A job as it stands now, for a request that repeats it. @throws SluiceError idempotency_key_reused: with another body */
@@ -278,6 +259,7 @@ export class JobManager {
   async #close(): Promise<void> {
     clearInterval(this.#sweeper);
     this.#unmeasure();
+    await this.uploads.close();
     await this.#runner.stop();
     await this.#place.close();
   }
@@ -290,6 +272,7 @@ export class JobManager {
     // Of what several servers see one tells, so that sums over them are right.
     if (!this.#sweeps || !store.reachable) return;
     try {
+      metrics.resumableUploads.set(await this.uploads.open());
       for (const [state, n] of Object.entries(await store.counts())) metrics.jobs.set({ state }, n);
     } catch {
       metrics.jobTableUp.set(0);
@@ -306,6 +289,7 @@ export class JobManager {
         await files.removeUpload(gone.id);
         await files.removeResult(gone);
       }
+      await this.uploads.sweep();
       await files.sweep((ids) => store.known(ids));
     } catch (error) {
       // It was told when it went away; the next sweep finds what this one left.

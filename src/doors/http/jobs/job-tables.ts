@@ -10,6 +10,8 @@ export class JobTables {
   /** As SQL names them. */
   readonly jobs: string;
   readonly meta: string;
+  /** Uploads that come in parts. */
+  readonly uploads: string;
   readonly #script: string;
   readonly #connections: SharedConnections;
   #there: Promise<void> | null = null;
@@ -20,6 +22,7 @@ export class JobTables {
     this.#connections = connections;
     this.jobs = sqlName(name);
     this.meta = beside(name, `${name.table}_meta`);
+    this.uploads = beside(name, `${name.table}_uploads`);
     const index = (suffix: string) => sqlIdentifier(`${name.table}_${suffix}`);
     this.#script = `SELECT pg_advisory_xact_lock(hashtext(${literalOf(`sluice ${table}`)}));
       CREATE TABLE IF NOT EXISTS ${this.jobs} (
@@ -34,6 +37,12 @@ export class JobTables {
       CREATE INDEX IF NOT EXISTS ${index('turns')} ON ${this.jobs} (owner, started);
       CREATE INDEX IF NOT EXISTS ${index('waiting')} ON ${this.jobs} (state, created) WHERE state IN ('queued', 'running', 'reserved');
       CREATE TABLE IF NOT EXISTS ${this.meta} (name text PRIMARY KEY, value text, holder text, until timestamptz NOT NULL DEFAULT now());
+      CREATE TABLE IF NOT EXISTS ${this.uploads} (
+        id text PRIMARY KEY, owner text NOT NULL, idempotency_key text, job text NOT NULL, metadata text, length bigint NOT NULL,
+        bytes bigint NOT NULL, tail text, touched bigint NOT NULL, epoch bigint NOT NULL DEFAULT 0, uses bigint NOT NULL DEFAULT 0,
+        queued boolean NOT NULL DEFAULT false);
+      CREATE UNIQUE INDEX IF NOT EXISTS ${index('uploads_idempotency')} ON ${this.uploads} (owner, idempotency_key)
+        WHERE idempotency_key IS NOT NULL AND NOT queued;
       INSERT INTO ${this.meta} (name, value) VALUES ('version', '${VERSION}'), ('sweep', NULL) ON CONFLICT DO NOTHING`;
   }
 
@@ -47,7 +56,8 @@ export class JobTables {
   }
 
   async #ensure(): Promise<void> {
-    const there = await this.#connections.query('SELECT to_regclass($1) IS NOT NULL AS there', [this.meta]);
+    const sql = 'SELECT to_regclass($1) IS NOT NULL AND to_regclass($2) IS NOT NULL AS there';
+    const there = await this.#connections.query(sql, [this.meta, this.uploads]);
     // Whoever may not create tables can be given them.
     if (!there.rows[0]!.there) await this.#connections.script(this.#script);
     const { rows } = await this.#connections.query(`SELECT value FROM ${this.meta} WHERE name = 'version'`);

@@ -1,18 +1,21 @@
-// The bytes of jobs in object storage, where every server reads them: PREFIX/ID/body and PREFIX/ID/EPOCH/result.
+// The bytes of jobs in object storage, where every server reads them: PREFIX/ID/body and PREFIX/ID/EPOCH/result; of an upload that comes in
+// parts PREFIX/ID/left-EPOCH-OFFSET, too.
 import { Readable } from 'node:stream';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { bucketClient } from '../../../storage/buckets.ts';
 import { objectSize, openObject } from '../../../storage/object-source.ts';
+import { completeObject, discardParts, ObjectTail, partNumbersOf } from '../../../storage/object-tail.ts';
 import { ObjectUpload, removeObject } from '../../../storage/object-upload.ts';
 import { objectAddress } from '../../../storage/objects.ts';
-import type { ByteSpan, JobFiles, KnownJobs } from './job-files.ts';
+import type { ByteSpan, JobFiles, KnownJobs, ResumableFiles, TailPlace, UploadTail } from './job-files.ts';
 import type { HeldJob } from './job-store.ts';
+import type { Upload } from './upload-store.ts';
 
 /** Ids asked for at once. */
 const AT_ONCE = 500;
 
-export class ObjectFiles implements JobFiles {
+export class ObjectFiles implements JobFiles, ResumableFiles {
   readonly #prefix: string;
 
   /** `prefix`: s3://bucket/prefix. @throws SluiceError usage */
@@ -23,6 +26,42 @@ export class ObjectFiles implements JobFiles {
 
   async newUpload(id: string): Promise<ByteSink> {
     return objectSink(this.uploadName(id));
+  }
+
+  async beginUpload(): Promise<void> {
+    // Its row in the table is all there is.
+  }
+
+  usesOf(bytes: number, length: number): number {
+    return partNumbersOf(bytes, length);
+  }
+
+  async openTail({ id, epoch }: HeldJob, { tail: state, length, left }: TailPlace): Promise<UploadTail> {
+    const leftName = (offset: number) => `${this.#prefix}/${id}/left-${epoch}-${offset}`;
+    const options = { name: this.uploadName(id), length, state, skip: left, leftName };
+    const tail = await reached(() => ObjectTail.open(options)).catch((error: unknown) => {
+      if ((error as SluiceError).code !== 'input_not_found') throw error;
+      throw new SluiceError('upload_not_found', 'bytes of the upload are gone', { cause: error });
+    });
+    return {
+      write: (bytes) => reached(() => tail.write(bytes)),
+      sync: () => reached(() => tail.sync()),
+      told: () => tail.told(),
+      close: () => tail.close(),
+    };
+  }
+
+  async completeUpload({ job, tail }: Upload): Promise<void> {
+    await reached(() => completeObject(this.uploadName(job.id), { length: job.uploadBytes, state: tail }));
+  }
+
+  readBack(): null {
+    return null;
+  }
+
+  async discardUpload({ job, tail }: Upload): Promise<void> {
+    await discardParts(this.uploadName(job.id), tail);
+    await this.removeUpload(job.id);
   }
 
   uploadName(id: string): string {
@@ -87,9 +126,9 @@ export class ObjectFiles implements JobFiles {
   }
 }
 
-/** `id`: null where it is none of ours. `epoch`: null for an upload. */
+/** `id`: null where it is none of ours. `epoch`: null for an upload, whole or in parts. */
 function parsedKey(key: string): { id: string | null; epoch: number | null } {
-  const [, id = null, epoch] = /^([0-9a-f-]{36})\/(?:body|(\d{1,15})\/result)$/.exec(key) ?? [];
+  const [, id = null, epoch] = /^([0-9a-f-]{36})\/(?:body|left-[\d-]{1,40}|(\d{1,15})\/result)$/.exec(key) ?? [];
   return { id, epoch: epoch === undefined ? null : Number(epoch) };
 }
 

@@ -37,9 +37,11 @@ async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
   });
   try {
     const store = new SqliteJobs(folder);
+    const files = new FolderFiles(folder, config.timeouts.body_idle_ms * 2);
     return {
       store,
-      files: new FolderFiles(folder, config.timeouts.body_idle_ms * 2),
+      files,
+      uploads: store.uploads,
       cutOff: store.requeueRunning(),
       close: async () => {
         await store.close();
@@ -82,5 +84,5 @@ async function sharedPlace({ database, table, files, lease_ms }: SharedJobs, log
   };
   const store = new PostgresJobs({ database, table, leaseMs: lease_ms, onReach });
   await store.prepare();
-  return { store, files: objects, cutOff: [], close: () => store.close() };
+  return { store, files: objects, uploads: store.uploads, cutOff: [], close: () => store.close() };
 }

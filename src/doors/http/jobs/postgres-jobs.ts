@@ -17,6 +17,7 @@ import {
   noJobs,
 } from './job-store.ts';
 import { JobTables } from './job-tables.ts';
+import { PostgresUploads, type UploadTables } from './postgres-uploads.ts';
 
 export interface PostgresJobsOptions {
   database: DatabaseSettings;
@@ -35,6 +36,8 @@ const VISIBLE = "state <> 'reserved'";
 /** SQLSTATE of a unique key that is there already. */
 const UNIQUE = '23505';
 
+type Statement = (jobs: string, meta: string, tables: UploadTables) => string;
+
 /**
  * Each method is one statement, so that a server that is stopped in the middle of one (SIGSTOP, a paused machine) holds no lock that
  * others wait for. `now()` is when a statement began: where it had to wait, leases end earlier and are found ended later than they are.
@@ -42,6 +45,8 @@ const UNIQUE = '23505';
 export class PostgresJobs implements JobStore {
   readonly leaseMs: number;
   reachable = true;
+  /** Those that come in parts. */
+  readonly uploads = new PostgresUploads((sql, values) => this.#ask((_jobs, _meta, tables) => sql(tables), values));
   /** Of this server, in this run of it; host and process are for people who look at the table. */
   readonly #holder = `${hostname()} ${process.pid} ${randomUUID()}`;
   readonly #connections: SharedConnections;
@@ -171,7 +176,7 @@ export class PostgresJobs implements JobStore {
 
   async renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>> {
     const { rows } = await this.#ask(
-      (t) => `UPDATE ${t} AS job SET lease_until = ${until('$3')}
+      (t) => `UPDATE ${t} AS job SET lease_until = greatest(job.lease_until, ${until('$3')})
         FROM unnest($1::text[], $2::bigint[]) AS mine (id, epoch)
         WHERE job.id = mine.id AND job.epoch = mine.epoch AND job.state IN ('running', 'reserved') RETURNING job.id, job.cancel`,
       [held.map((h) => h.id), held.map((h) => h.epoch), this.leaseMs],
@@ -276,10 +281,10 @@ export class PostgresJobs implements JobStore {
   }
 
   /** @throws SluiceError jobs_unavailable */
-  async #ask(sql: (table: string, meta: string) => string, values: readonly SqlValue[] = []): Promise<SqlResult> {
+  async #ask(sql: Statement, values: readonly SqlValue[] = []): Promise<SqlResult> {
     try {
       await this.#tables.ensure();
-      const result = await this.#connections.query(sql(this.#tables.jobs, this.#tables.meta), values);
+      const result = await this.#connections.query(sql(this.#tables.jobs, this.#tables.meta, this.#tables), values);
       this.#heard(true, null);
       return result;
     } catch (error) {

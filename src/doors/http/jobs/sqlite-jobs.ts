@@ -16,6 +16,7 @@ import {
   noJobs,
   UNBEGUN,
 } from './job-store.ts';
+import { SqliteUploads } from './sqlite-uploads.ts';
 
 /** Columns of the table: Job property → column and how it is kept. */
 const COLUMNS: Record<keyof Job, string> = {
@@ -58,6 +59,8 @@ interface Growing {
 export class SqliteJobs implements JobStore {
   readonly leaseMs = null;
   readonly reachable = true;
+  /** Those that come in parts, and outlive the process. */
+  readonly uploads: SqliteUploads;
   readonly #db: DatabaseSync;
   /** Uploads that come in. */
   readonly #reserved = new Map<string, Growing>();
@@ -80,6 +83,7 @@ export class SqliteJobs implements JobStore {
       CREATE TABLE IF NOT EXISTS jobs (${Object.values(COLUMNS).join(', ')});
       CREATE UNIQUE INDEX IF NOT EXISTS jobs_idempotency ON jobs (owner, idempotencyKey) WHERE idempotencyKey IS NOT NULL;`);
     this.#addMissingColumns();
+    this.uploads = new SqliteUploads(this.#db, (id) => this.#reserved.delete(id));
   }
 
   /** A table of an earlier version lacks the newer columns. */
@@ -111,7 +115,8 @@ export class SqliteJobs implements JobStore {
   }
 
   async enqueue(job: NewJob): Promise<'queued' | 'key_taken' | 'lost'> {
-    if (!this.#reserved.has(job.id)) return 'lost';
+    const resumable = this.uploads.isOpen(job.id);
+    if (!resumable && !this.#reserved.has(job.id)) return 'lost';
     if (job.idempotencyKey !== null && (await this.byIdempotencyKey(job.owner, job.idempotencyKey))) return 'key_taken';
     const row: Job = {
       ...job,
@@ -124,7 +129,10 @@ export class SqliteJobs implements JobStore {
       finished: null,
     };
     const values = NAMES.map((n) => (n === 'query' ? JSON.stringify(row.query) : (row[n] as SQLInputValue)));
-    this.#run(`INSERT INTO jobs (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`, ...values);
+    this.#whole(() => {
+      this.#run(`INSERT INTO jobs (${NAMES.join(', ')}) VALUES (${NAMES.map(() => '?').join(', ')})`, ...values);
+      if (resumable) this.uploads.queued(job.id);
+    });
     this.#reserved.delete(job.id);
     return 'queued';
   }
@@ -150,6 +158,9 @@ export class SqliteJobs implements JobStore {
   async kept(owner: string): Promise<{ jobs: number; bytes: number }> {
     const sql = 'SELECT count(*) AS jobs, total(uploadBytes + resultBytes) AS bytes FROM jobs WHERE owner = ?';
     const sum = { ...(this.#rows(sql, owner)[0] as { jobs: number; bytes: number }) };
+    const open = this.uploads.kept(owner);
+    sum.jobs += open.jobs;
+    sum.bytes += open.bytes;
     for (const growing of this.#reserved.values()) {
       if (growing.owner !== owner) continue;
       sum.jobs++;
@@ -228,7 +239,8 @@ export class SqliteJobs implements JobStore {
   async known(ids: readonly string[]): Promise<ReadonlyMap<string, { epoch: number; state: JobState | null }>> {
     const known = new Map<string, { epoch: number; state: JobState | null }>();
     for (const id of ids) {
-      const job = this.#reserved.has(id) ? { epoch: 0, state: null } : await this.get(id);
+      const comesIn = this.#reserved.has(id) || this.uploads.isOpen(id);
+      const job = comesIn ? { epoch: 0, state: null } : await this.get(id);
       if (job) known.set(id, { epoch: job.epoch, state: job.state });
     }
     return known;
@@ -264,6 +276,18 @@ export class SqliteJobs implements JobStore {
     const names = Object.keys(change) as (keyof typeof change)[];
     const sql = `UPDATE jobs SET ${names.map((n) => `${n} = ?`).join(', ')} WHERE id = ? AND epoch = ? AND state = 'running'`;
     return this.#run(sql, ...names.map((n) => change[n] as SQLInputValue), id, epoch);
+  }
+
+  /** All of it or nothing. */
+  #whole(work: () => void): void {
+    this.#db.exec('BEGIN IMMEDIATE');
+    try {
+      work();
+      this.#db.exec('COMMIT');
+    } catch (error) {
+      this.#db.exec('ROLLBACK');
+      throw error;
+    }
   }
 
   #rows(sql: string, ...values: SQLInputValue[]): Row[] {

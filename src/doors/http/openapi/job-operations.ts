@@ -11,6 +11,7 @@ import {
   REFUSALS,
   schemaRef,
 } from './operation-parts.ts';
+import { uploadOperations, uploadQuestion } from './upload-operations.ts';
 
 /** Results and uploads have the media type of their format. */
 const ANY_FORMAT = Object.fromEntries(
@@ -33,14 +34,13 @@ const jobOperation = (summary: string, responses: Json): Json => ({
   responses: { ...responses, 401: REFUSALS[401], 403: REFUSALS[403], 404: problem('No such job of this key') },
 });
 
+const PIPELINE = { ...pathParameter('name'), description: 'name of the file of the pipeline, without its ending' };
+
 const upload: Json = {
   operationId: 'uploadToPipeline',
   summary: 'Takes an upload for a pipeline with source: { type: upload }: a job, whose predictions go to its sink',
   tags: ['jobs'],
-  parameters: [
-    { ...pathParameter('name'), description: 'name of the file of the pipeline, without its ending' },
-    headerParameter(IDEMPOTENCY_KEY, 'the same key with the same body gives the same job again'),
-  ],
+  parameters: [PIPELINE, headerParameter(IDEMPOTENCY_KEY, 'the same key with the same body gives the same job again')],
   requestBody: {
     required: true,
     description: 'applications in the format of the pipeline',
@@ -59,7 +59,8 @@ const upload: Json = {
 
 export function jobOperations(): Json {
   return {
-    '/api/v1/pipelines/{name}': { post: upload },
+    '/api/v1/pipelines/{name}': { post: upload, options: { ...uploadQuestion, parameters: [PIPELINE] } },
+    ...uploadOperations(),
     '/api/v1/scoring/jobs': {
       get: {
         summary: 'The jobs of this key, the newest first',

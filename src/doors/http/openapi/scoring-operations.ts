@@ -1,6 +1,7 @@
 // Operations that answer with predictions.
 import { FILE_PART, headerParameter, IDEMPOTENCY_KEY, type Json, REFUSALS, schemaRef } from './operation-parts.ts';
 import { PREDICT_QUERY } from './schemas.ts';
+import { UPLOAD_HEADERS, uploadQuestion } from './upload-operations.ts';
 
 const APPLICATION = { type: 'object', description: 'one application: every column of the model, null for missing' };
 
@@ -13,6 +14,7 @@ const PARAMETERS = [
   })),
   headerParameter('Prefer', 'respond-async makes a job'),
   headerParameter(IDEMPOTENCY_KEY, 'with respond-async: the same key with the same body gives the same job again'),
+  ...UPLOAD_HEADERS,
   headerParameter('Content-Digest', 'sha-256=:base64: of the body as it is sent; checked (RFC 9530)'),
   headerParameter('Accept-Encoding', 'zstd or gzip: the answer is encoded, where the service is configured to'),
   headerParameter('Want-Content-Digest', 'sha-256=1 asks for the digest of the answer'),
@@ -31,7 +33,9 @@ export function scoringOperations(): Json {
   for (const interpretation of [false, true]) {
     for (const format of FORMATS) {
       const path = `/api/v1/scoring/predict${interpretation ? '/interpretation' : ''}.${format}`;
-      paths[path] = { post: predictOperation(format, interpretation) };
+      // An upload in parts becomes a job, and a job stores text.
+      const inParts = format === 'arrow' ? {} : { options: uploadQuestion };
+      paths[path] = { post: predictOperation(format, interpretation), ...inParts };
     }
   }
   return paths;

@@ -9,6 +9,7 @@ import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl } from '../jobs/job-routes.ts';
 import type { UploadPipeline } from '../jobs/score-job.ts';
+import { addUploadQuestion, createUpload, wantsUpload } from '../jobs/upload-routes.ts';
 import { type BodyFormat, checkContentType, type PredictServices } from './predict.ts';
 
 const PIPELINES = '/api/v1/pipelines';
@@ -48,17 +49,21 @@ export function addUploadPipelines(
     const interpretation = spec.score.interpretation !== 'none';
     app.post(
       `${PIPELINES}/${name}`,
-      { config: { scope: interpretation ? 'interpret' : 'predict' } },
+      { config: { scope: interpretation ? 'interpret' : 'predict', tus: true } },
       async (request, reply) => {
         assertMayUse(request, spec.model);
         if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
         const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
-        checkContentType(request, format);
+        const inParts = wantsUpload(request);
+        if (!inParts) checkContentType(request, format);
         assertScope(request, 'jobs');
         if (interpretation) assertExplainable(await services.host.meant(spec.model));
-        const job = await jobs.create(request, { format, query: { modelId: spec.model }, pipeline: name });
+        const asked = { format, query: { modelId: spec.model }, pipeline: name };
+        if (inParts) return createUpload(jobs, { request, reply, ready }, asked);
+        const job = await jobs.create(request, asked);
         return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
       },
     );
+    addUploadQuestion(app, { url: `${PIPELINES}/${name}`, mostBytes: services.config.limits.body_bytes });
   }
 }

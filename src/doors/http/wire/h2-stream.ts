@@ -107,6 +107,13 @@ export const streamOf = (raw: http.IncomingMessage): http2.ServerHttp2Stream | n
 /** What says `close` when the client of a request has gone or given it up. */
 export const clientOfRequest = (raw: http.IncomingMessage): EventEmitter => streamOf(raw) ?? raw.socket;
 
+/** Ends a request in the middle of its body, and over HTTP/1 its connection. */
+export function cutRequest(raw: http.IncomingMessage): void {
+  const stream = streamOf(raw);
+  if (stream) stream.close(http2.constants.NGHTTP2_CANCEL);
+  else raw.destroy();
+}
+
 /** Reads on and discards what still comes behind an answer, then closes the stream without an error (RFC 9113, section 8.1). */
 export function lingerOn(
   stream: http2.ServerHttp2Stream,

@@ -5,6 +5,8 @@ import { SluiceError } from '../../../core/errors.ts';
 const LIMIT_SECONDS = { requests_per_second_per_key: 1, concurrent_requests_per_key: 2 };
 /** Status 503: overloaded, starting or stopping, or a dependency is unavailable. */
 const UNAVAILABLE_SECONDS = 2;
+/** Status 423: whoever holds it has lost it by then if nothing comes any more. */
+const LOCKED_SECONDS = 1;
 
 /** The same error, saying when the limit of a key has room again. */
 export const withRetryAfter = (e: SluiceError, limit: keyof typeof LIMIT_SECONDS): SluiceError =>
@@ -13,5 +15,6 @@ export const withRetryAfter = (e: SluiceError, limit: keyof typeof LIMIT_SECONDS
 /** Seconds after which trying again helps, or null. */
 export function retryAfterSeconds(e: SluiceError): number | null {
   if (typeof e.extra.retryAfter === 'number') return e.extra.retryAfter;
+  if (e.entry.status === 423) return LOCKED_SECONDS;
   return e.entry.status === 503 ? UNAVAILABLE_SECONDS : null;
 }

@@ -1,0 +1,376 @@
+// Uploads that come in parts (tus): each part is appended to a file, and one that is whole is queued as the upload of a job.
+import { createHash, type Hash, randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+import { inBackground } from '../../../core/in-background.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
+import { bodyOptions, inTurn, type PredictServices, type Turn } from '../routes/predict.ts';
+import { cutRequest } from '../wire/h2-stream.ts';
+import type { JobFiles, ResumableFiles } from './job-files.ts';
+import type { JobLog } from './job-log.ts';
+import type { JobQuota } from './job-quota.ts';
+import type { JobStore } from './job-store.ts';
+import { type AskedJob, idempotencyKeyOf, keyConflict, newJob, type Repeated } from './new-job.ts';
+import type { UploadPipeline } from './score-job.ts';
+import type { PartHead, UploadHead } from './tus-headers.ts';
+import type { Upload, UploadStore } from './upload-store.ts';
+
+/** What comes is brought to the disk for good after so many bytes, or so many ms. */
+const SYNC_BYTES = 64 * 1024 * 1024;
+const SYNC_MS = 5000;
+/** A request whose client has sent nothing for so long loses its upload to the next one that asks for it. */
+const SILENT_MS = 1000;
+
+export interface UploadParts {
+  services: PredictServices;
+  store: JobStore;
+  uploads: UploadStore;
+  files: JobFiles & ResumableFiles;
+  quota: JobQuota;
+  log: JobLog;
+  pipelines: ReadonlyMap<string, UploadPipeline>;
+  /** Renews what is reserved for an upload until `release`. */
+  reserve: (id: string) => { release: () => void };
+  /** A job was queued. */
+  wake: () => void;
+}
+
+/** A request that writes to an upload. */
+interface Hold {
+  /** Since when it waits for its client; null: it does not. */
+  waitsSince: number | null;
+  /** Ends it where it waits. */
+  cut: () => void;
+  over: Promise<void>;
+}
+
+/** How a request that writes is asked to. */
+export interface Writing {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  part: PartHead;
+  /** Whether new work is taken: a server that stops keeps what has come and lets the client go on elsewhen. */
+  ready: () => boolean;
+}
+
+/**
+ * The offset that is told counts bytes that are on the disk for good, and what lies behind it is cut off before anything is appended: a
+ * server that is killed loses nothing that was told, and doubles nothing.
+ */
+export class ResumableUploads {
+  readonly #parts: UploadParts;
+  readonly #holds = new Map<string, Hold>();
+  /** Of uploads that came to this process from their first byte on: the hash of what has come. */
+  readonly #hashes = new Map<string, { hash: Hash; bytes: number }>();
+  /** Uploads whose last part was cut here. */
+  readonly #known = new Map<string, 'whole' | 'cut'>();
+
+  constructor(parts: UploadParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Makes an upload, which counts for the quota of its owner at once. The same Idempotency-Key gives the same one again, while it is open or its
+   * job is there.
+   * @throws SluiceError upload_too_large | limit_exceeded | idempotency_conflict | model_not_found
+   */
+  async create(request: FastifyRequest, asked: AskedJob, { length, metadata }: UploadHead): Promise<Upload> {
+    const { services, store, uploads, files, quota } = this.#parts;
+    const { body_bytes } = services.config.limits;
+    if (length > body_bytes) throw tooLarge(`Upload-Length is above body_bytes, ${body_bytes} bytes`, body_bytes);
+    const owner = request.identity!.name;
+    const idempotencyKey = idempotencyKeyOf(request);
+    const { format, query, pipeline } = asked;
+    const who = { owner, idempotencyKey, fingerprint: JSON.stringify(['upload', format, query, pipeline, length]) };
+    const place = services.admission.enter(owner);
+    const id = randomUUID();
+    const lease = this.#parts.reserve(id);
+    let begun = false;
+    try {
+      const earlier = await this.#sameKey(who);
+      if (earlier) return earlier;
+      await quota.reserve(id, owner);
+      await quota.file({ id, epoch: 0 }, owner)(length);
+      const { model, release } = await services.host.use(query.modelId);
+      release();
+      await files.beginUpload(id);
+      const { pipelines } = this.#parts;
+      const made = { ...who, id, bodySha256: null, uploadBytes: length };
+      const job = newJob(request, asked, made, { modelId: model.ref, pipelines });
+      const upload = { job, metadata, offset: 0, tail: null, touched: Date.now(), queued: false };
+      begun = (await uploads.begin(upload)) === 'begun';
+      if (!begun) return (await this.#sameKey(who)) ?? fail(keyConflict());
+      return length === 0 ? await this.#queue(upload) : upload;
+    } finally {
+      place.leave();
+      lease.release();
+      if (!begun) {
+        await store.drop(id);
+        await files.removeUpload(id);
+      }
+    }
+  }
+
+  /** @throws SluiceError upload_not_found: it is not there any more, or of another key */
+  async find(id: string, owner: string): Promise<Upload> {
+    const { uploads, store } = this.#parts;
+    const upload = await uploads.get(id);
+    const there =
+      upload?.job.owner === owner && (upload.queued ? (await store.get(id)) !== null : !this.#isExpired(upload));
+    if (!there) throw new SluiceError('upload_not_found', 'there is no such upload');
+    return upload;
+  }
+
+  /** How far it is: whoever asks goes on with it, so that a request whose client is silent has to let go. @throws SluiceError upload_not_found */
+  async resume(id: string, owner: string): Promise<Upload> {
+    await this.find(id, owner);
+    await this.#cutSilent(id);
+    const upload = await this.find(id, owner);
+    if (upload.queued || upload.offset < upload.job.uploadBytes || this.#holds.has(id)) return upload;
+    return this.#holding(id, null, () => this.#queue(upload));
+  }
+
+  /**
+   * Appends a part; what has come of one that was cut is kept.
+   * @throws SluiceError upload_not_found | upload_locked | upload_offset_conflict | upload_too_large | upload_checksum_mismatch, what the body throws
+   */
+  async append(id: string, writing: Writing): Promise<Upload> {
+    const { request, part } = writing;
+    const owner = request.identity!.name;
+    await this.find(id, owner);
+    await this.#cutSilent(id);
+    return this.#holding(id, request.raw, async (hold) => {
+      const upload = await this.find(id, owner);
+      const { uploadBytes: length } = upload.job;
+      if (part.offset > length) throw new SluiceError('bad_request', 'Upload-Offset is behind Upload-Length');
+      if (part.offset !== upload.offset)
+        throw new SluiceError('upload_offset_conflict', `the upload has ${upload.offset} bytes`);
+      if (Number(request.headers['content-length'] ?? 0) > length - part.offset) throw beyondLength();
+      if (upload.queued) return upload;
+      const now = upload.offset < length ? await this.#receive(upload, hold, writing) : upload;
+      return now.offset < length ? now : this.#queue(now);
+    });
+  }
+
+  /** false: it is queued, and its job is what there is to remove. */
+  async remove(id: string): Promise<boolean> {
+    const { uploads, files, services } = this.#parts;
+    const hold = this.#holds.get(id);
+    hold?.cut();
+    await hold?.over;
+    const upload = await uploads.get(id);
+    if (!upload || !(await uploads.remove(id))) return false;
+    this.#forget(id);
+    await files.discardUpload(upload);
+    services.metrics.resumableUploadEnds.inc({ end: 'removed' });
+    return true;
+  }
+
+  /** Queues what is whole and was not queued: a server ended in between, or could not. */
+  async recover(): Promise<void> {
+    for (const upload of await this.#parts.uploads.whole()) {
+      const { id } = upload.job;
+      if (this.#holds.has(id)) continue;
+      inBackground('queueing an upload that is whole', () => this.#holding(id, null, () => this.#queue(upload)));
+    }
+  }
+
+  /** Removes what was abandoned. */
+  async sweep(): Promise<void> {
+    const { uploads, files, log, services } = this.#parts;
+    await this.recover();
+    const ttl = services.config.jobs.upload_ttl_ms;
+    for (const upload of await uploads.expire(ttl, new Set(this.#holds.keys()))) {
+      this.#forget(upload.job.id);
+      await files.discardUpload(upload);
+      log.uploadExpired(upload.job);
+      services.metrics.resumableUploadEnds.inc({ end: 'expired' });
+    }
+  }
+
+  /** Until when something has to come. */
+  expiresAt({ touched }: Upload): Date {
+    return new Date(touched + this.#parts.services.config.jobs.upload_ttl_ms);
+  }
+
+  /** An open one of this key has this Idempotency-Key. */
+  async hasKey(owner: string, key: string): Promise<boolean> {
+    return (await this.#parts.uploads.byIdempotencyKey(owner, key)) !== null;
+  }
+
+  /** How many are open. */
+  open(): Promise<number> {
+    return this.#parts.uploads.open();
+  }
+
+  /** Ends what writes, keeping what has come. */
+  async close(): Promise<void> {
+    for (const hold of this.#holds.values()) hold.cut();
+    await Promise.all(this.#holds.values().map((hold) => hold.over));
+  }
+
+  #isExpired(upload: Upload): boolean {
+    return !this.#holds.has(upload.job.id) && this.expiresAt(upload).getTime() <= Date.now();
+  }
+
+  /** The upload that has this Idempotency-Key. @throws SluiceError idempotency_conflict: it was asked for something else */
+  async #sameKey({ owner, idempotencyKey: key, fingerprint }: Repeated): Promise<Upload | null> {
+    if (key === null) return null;
+    const { uploads, store } = this.#parts;
+    const open = await uploads.byIdempotencyKey(owner, key);
+    const job = open?.job ?? (await store.byIdempotencyKey(owner, key));
+    if (!job) return null;
+    const upload = open ?? (await uploads.get(job.id));
+    if (upload?.job.fingerprint !== fingerprint) throw keyConflict();
+    return upload;
+  }
+
+  async #cutSilent(id: string): Promise<void> {
+    const hold = this.#holds.get(id);
+    if (!hold || hold.waitsSince === null || performance.now() - hold.waitsSince < SILENT_MS) return;
+    hold.cut();
+    await hold.over;
+  }
+
+  /** One request at a time. @throws SluiceError upload_locked */
+  async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
+    if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request writes to the upload');
+    const over = Promise.withResolvers<void>();
+    const hold: Hold = { waitsSince: null, cut: () => raw && cutRequest(raw), over: over.promise };
+    this.#holds.set(id, hold);
+    try {
+      return await work(hold);
+    } finally {
+      this.#holds.delete(id);
+      over.resolve();
+    }
+  }
+
+  /** Gives the upload as it is then. @throws SluiceError */
+  async #receive(upload: Upload, hold: Hold, writing: Writing): Promise<Upload> {
+    const { services } = this.#parts;
+    const { request, reply } = writing;
+    const { id } = upload.job;
+    if (upload.offset > 0 && this.#known.get(id) !== 'whole') services.metrics.uploadsResumed.inc();
+    this.#known.set(id, 'cut');
+    hold.waitsSince = performance.now();
+    const now = await inTurn(services, request, reply, bodyOptions(services, request), (turn) =>
+      this.#write(upload, hold, { ...writing, ...turn }),
+    );
+    this.#known.set(id, 'whole');
+    return now;
+  }
+
+  async #write(upload: Upload, hold: Hold, { request, body, part, ready }: Writing & Turn): Promise<Upload> {
+    const { uploads, files } = this.#parts;
+    const { id, uploadBytes: length } = upload.job;
+    const hash = this.#hashAt(id, upload.offset);
+    let at = upload.offset;
+    let kept = upload;
+    let keptAt = performance.now();
+    const mostBytes = part.whole ? Number(request.headers['content-length'] ?? length - at) : SYNC_BYTES;
+    const held = await uploads.take(id, at, files.usesOf(mostBytes, length));
+    if (!held) throw await this.#overtaken(id);
+    const tail = await files.openTail(held, { ...upload, length, left: held.left });
+    const keep = async (done: boolean): Promise<void> => {
+      const so = { offset: at, tail: await tail.sync(done) };
+      if (!(await uploads.advance(held, { ...so, done }))) throw await this.#overtaken(id);
+      await tail.told();
+      kept = { ...upload, ...so, touched: Date.now() };
+      keptAt = performance.now();
+    };
+    try {
+      // Others that have written to it may have used what this one would.
+      if (held.left > 0) await keep(false);
+      for await (const chunk of heard(body.chunks(), hold)) {
+        if (at + chunk.length > length) throw beyondLength();
+        await tail.write(chunk);
+        hash?.update(chunk);
+        part.check?.update(chunk);
+        at += chunk.length;
+        if (!part.whole && (at - kept.offset >= SYNC_BYTES || performance.now() - keptAt >= SYNC_MS)) await keep(false);
+        if (!ready()) throw new SluiceError('stopping', 'the server stops');
+      }
+      part.check?.verify();
+      await keep(true);
+    } catch (error) {
+      // What cannot be kept is sent again.
+      if (!part.whole && at > kept.offset) await keep(true).catch(() => {});
+      throw error;
+    } finally {
+      await tail.close();
+      if (hash && at === kept.offset) this.#hashes.set(id, { hash, bytes: at });
+      else this.#hashes.delete(id);
+    }
+    return kept;
+  }
+
+  /** Why what came does not count. */
+  async #overtaken(id: string): Promise<SluiceError> {
+    const upload = await this.#parts.uploads.get(id);
+    if (upload && !upload.queued) return new SluiceError('upload_locked', 'another request goes on with the upload');
+    return new SluiceError('upload_not_found', 'the upload is over, or was removed');
+  }
+
+  /** Of the bytes before `offset`; null: they came to another process. */
+  #hashAt(id: string, offset: number): Hash | null {
+    if (offset === 0) return createHash('sha256');
+    const known = this.#hashes.get(id);
+    return known?.bytes === offset ? known.hash : null;
+  }
+
+  /** From here on it is as if its body had come at once. @throws SluiceError idempotency_conflict | upload_not_found | jobs_unavailable */
+  async #queue(upload: Upload): Promise<Upload> {
+    const { store, services, log, files, wake } = this.#parts;
+    const { id } = upload.job;
+    await files.completeUpload(upload);
+    const answer = await store.enqueue({ ...upload.job, bodySha256: await this.#sha256(upload) });
+    this.#forget(id);
+    if (answer === 'key_taken') throw keyConflict();
+    const job = await store.get(id);
+    if (!job) throw new SluiceError('upload_not_found', 'the upload was removed');
+    // Another server may have found it whole, too.
+    if (answer === 'queued') {
+      log.queued(job);
+      services.metrics.resumableUploadEnds.inc({ end: 'queued' });
+      wake();
+    }
+    return { ...upload, queued: true };
+  }
+
+  /** null: its bytes came to several processes, and are not read again. */
+  async #sha256({ job: { id }, offset }: Upload): Promise<string | null> {
+    const known = this.#hashAt(id, offset);
+    if (known) return known.copy().digest('hex');
+    const bytes = this.#parts.files.readBack(id);
+    if (!bytes) return null;
+    const hash = createHash('sha256');
+    for await (const chunk of bytes) hash.update(chunk);
+    return hash.digest('hex');
+  }
+
+  #forget(id: string): void {
+    this.#hashes.delete(id);
+    this.#known.delete(id);
+  }
+}
+
+/** Says in `hold` while the client is waited for. */
+async function* heard(chunks: AsyncIterable<Uint8Array>, hold: Hold): AsyncGenerator<Uint8Array> {
+  hold.waitsSince = performance.now();
+  for await (const chunk of chunks) {
+    hold.waitsSince = null;
+    yield chunk;
+    hold.waitsSince = performance.now();
+  }
+  hold.waitsSince = null;
+}
+
+function fail(error: SluiceError): never {
+  throw error;
+}
+
+const tooLarge = (message: string, value: number): SluiceError =>
+  new SluiceError('upload_too_large', message, { extra: tooMany('body_bytes', value, 'bytes').extra });
+const beyondLength = (): SluiceError => new SluiceError('upload_too_large', 'the part goes beyond Upload-Length');

@@ -1,0 +1,123 @@
+// What requests of tus say in their headers, checked: https://tus.io/protocols/resumable-upload, version 1.0.0.
+import { createHash, type Hash } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { SluiceError } from '../../../core/errors.ts';
+
+export const TUS_VERSION = '1.0.0';
+/** The name each algorithm has there is the one that it has here. */
+const ALGORITHMS = ['sha1', 'sha256', 'sha512'];
+const PART_TYPE = 'application/offset+octet-stream';
+
+/** What the service can do; `maxBytes`: of one upload. */
+export const tusAbilities = (maxBytes: number): Record<string, string> => ({
+  'tus-resumable': TUS_VERSION,
+  'tus-version': TUS_VERSION,
+  'tus-extension': 'creation,creation-with-upload,termination,expiration,checksum',
+  'tus-max-size': String(maxBytes),
+  'tus-checksum-algorithm': ALGORITHMS.join(','),
+});
+
+/** What a request that makes an upload says of it. */
+export interface UploadHead {
+  length: number;
+  metadata: string | null;
+  /** The first part comes with it. */
+  withPart: boolean;
+}
+
+/** @throws SluiceError bad_request | upload_media_type */
+export function uploadHeadOf(headers: IncomingHttpHeaders): UploadHead {
+  if (headers['upload-defer-length'] !== undefined)
+    throw new SluiceError('bad_request', 'Upload-Defer-Length: the length of an upload is said when it is made');
+  if (headers['upload-concat'] !== undefined)
+    throw new SluiceError('bad_request', 'Upload-Concat: uploads are not put together');
+  const metadata = headers['upload-metadata'];
+  if (metadata !== undefined) checkMetadata(String(metadata));
+  const typed = isPart(headers);
+  const sends = Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
+  if (sends && !typed) throw wrongType();
+  return {
+    length: countOf(headers, 'upload-length'),
+    metadata: metadata === undefined ? null : String(metadata),
+    withPart: typed,
+  };
+}
+
+/** What a request says of the part in its body. */
+export interface PartHead {
+  offset: number;
+  /** Behind its last byte the part has to be what this says; null: nothing was promised. */
+  check: PartCheck | null;
+  /** Nothing of the part counts before all of it is there and checked. */
+  whole: boolean;
+}
+
+/** @throws SluiceError bad_request | upload_media_type | invalid_content */
+export function partHeadOf(headers: IncomingHttpHeaders, offset = countOf(headers, 'upload-offset')): PartHead {
+  if (!isPart(headers)) throw wrongType();
+  const encoding = headers['content-encoding'];
+  // An offset counts bytes of the upload, and a body that was cut ends in the middle of its encoding.
+  if (encoding !== undefined && encoding.trim().toLowerCase() !== 'identity')
+    throw new SluiceError('invalid_content', 'Content-Encoding: parts of uploads are not encoded');
+  const check = PartCheck.of(headers);
+  return { offset, check, whole: check !== null || headers['content-digest'] !== undefined };
+}
+
+/** Upload-Checksum, held against the bytes as they come. */
+export class PartCheck {
+  readonly #hash: Hash;
+  readonly #sum: string;
+
+  private constructor(algorithm: string, sum: string) {
+    this.#hash = createHash(algorithm);
+    this.#sum = sum;
+  }
+
+  /** null: there is none. @throws SluiceError bad_request */
+  static of(headers: IncomingHttpHeaders): PartCheck | null {
+    const header = headers['upload-checksum'];
+    if (header === undefined) return null;
+    const [algorithm = '', sum = '', ...more] = String(header).trim().split(' ');
+    if (!ALGORITHMS.includes(algorithm)) {
+      throw new SluiceError('bad_request', `Upload-Checksum: the algorithm is one of ${ALGORITHMS.join(', ')}`);
+    }
+    if (more.length > 0 || !BASE64.test(sum) || sum === '')
+      throw new SluiceError('bad_request', 'Upload-Checksum: the sum is base64 behind its algorithm');
+    return new PartCheck(algorithm, sum);
+  }
+
+  update(bytes: Uint8Array): void {
+    this.#hash.update(bytes);
+  }
+
+  /** Call once, behind the last byte. @throws SluiceError upload_checksum_mismatch */
+  verify(): void {
+    if (this.#hash.digest().equals(Buffer.from(this.#sum, 'base64'))) return;
+    throw new SluiceError('upload_checksum_mismatch', 'the part that arrived has another checksum');
+  }
+}
+
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+const isPart = (headers: IncomingHttpHeaders): boolean =>
+  (headers['content-type'] ?? '').split(';')[0]!.trim().toLowerCase() === PART_TYPE;
+
+const wrongType = (): SluiceError => new SluiceError('upload_media_type', 'the body is no part of an upload');
+
+/** @throws SluiceError bad_request */
+function countOf(headers: IncomingHttpHeaders, name: 'upload-length' | 'upload-offset'): number {
+  const value = headers[name];
+  if (/^\d{1,15}$/.test(String(value ?? ''))) return Number(value);
+  throw new SluiceError('bad_request', `${name === 'upload-length' ? 'Upload-Length' : 'Upload-Offset'} is a number`);
+}
+
+/** `key base64, key`: keys of visible ASCII without comma, each once. @throws SluiceError bad_request */
+function checkMetadata(header: string): void {
+  const keys = new Set<string>();
+  for (const pair of header.split(',')) {
+    const [key = '', value = '', ...more] = pair.trim().split(' ');
+    const sound = /^[\x21-\x7e]+$/.test(key) && !keys.has(key) && BASE64.test(value) && more.length === 0;
+    if (!sound) throw new SluiceError('bad_request', 'Upload-Metadata: pairs of a key and base64, each key once');
+    keys.add(key);
+  }
+}

@@ -1,0 +1,122 @@
+// Resumable uploads over HTTP, as tus 1.0 has them: made by a POST to where the body would go at once, and continued at their own address.
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { SluiceError } from '../../../core/errors.ts';
+import { named } from '../../../core/log.ts';
+import type { JobManager } from './job-manager.ts';
+import { jobUrl } from './job-routes.ts';
+import type { AskedJob } from './new-job.ts';
+import type { ResumableUploads } from './resumable-uploads.ts';
+import { partHeadOf, TUS_VERSION, tusAbilities, uploadHeadOf } from './tus-headers.ts';
+import type { Upload } from './upload-store.ts';
+
+const UPLOADS = '/api/v1/scoring/uploads';
+
+/** true if the body of the request comes in parts later on. */
+export const wantsUpload = (request: FastifyRequest): boolean => request.headers['tus-resumable'] !== undefined;
+
+interface Asking {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  /** Whether new work is taken. */
+  ready: () => boolean;
+}
+
+/** Makes an upload; its first part may come with it. @throws SluiceError */
+export async function createUpload(jobs: JobManager, asking: Asking, asked: AskedJob): Promise<FastifyReply> {
+  const { request, reply } = asking;
+  const { uploads } = jobs;
+  assertVersion(request, reply);
+  const head = uploadHeadOf(request.headers);
+  const part = head.withPart ? partHeadOf(request.headers, 0) : null;
+  let upload = await uploads.create(request, asked, head);
+  tellStory(request, upload);
+  if (part && upload.offset === 0 && head.length > 0) {
+    try {
+      upload = await uploads.append(upload.job.id, { ...asking, part });
+    } catch (error) {
+      // Nobody knows its address: without a key it would lie there for nobody.
+      if (upload.job.idempotencyKey === null) await uploads.remove(upload.job.id);
+      throw error;
+    }
+  }
+  tellUpload(reply, uploads, upload);
+  return reply.code(201).header('location', `${UPLOADS}/${upload.job.id}`).send();
+}
+
+/** What can be asked of an address that takes uploads, before one is made. */
+export function addUploadQuestion(app: FastifyInstance, { url, mostBytes }: { url: string; mostBytes: number }): void {
+  app.options(url, { config: { scope: 'jobs' } }, async (_request, reply) => {
+    return reply.code(204).headers(tusAbilities(mostBytes)).send();
+  });
+}
+
+type UploadRequest = FastifyRequest<{ Params: { id: string } }>;
+
+export function addUploadRoutes(
+  app: FastifyInstance,
+  { jobs, mostBytes, ready }: { jobs: JobManager; mostBytes: number; ready: () => boolean },
+): void {
+  const url = `${UPLOADS}/:id`;
+  const config = { scope: 'jobs' as const, tus: true };
+  const { uploads } = jobs;
+  const asked = (request: UploadRequest, reply: FastifyReply) => {
+    assertVersion(request, reply);
+    return { id: request.params.id, owner: request.identity!.name };
+  };
+  const told = (request: UploadRequest, reply: FastifyReply, upload: Upload) => {
+    tellStory(request, upload);
+    tellUpload(reply, uploads, upload);
+    return reply;
+  };
+  const tell = async (request: UploadRequest, reply: FastifyReply) => {
+    const { id, owner } = asked(request, reply);
+    const upload = await uploads.resume(id, owner);
+    reply.header('upload-length', upload.job.uploadBytes);
+    if (upload.metadata !== null) reply.header('upload-metadata', upload.metadata);
+    return told(request, reply, upload).code(200).send();
+  };
+  const append = async (request: UploadRequest, reply: FastifyReply) => {
+    const { id, owner } = asked(request, reply);
+    if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+    tellStory(request, await uploads.find(id, owner));
+    const part = partHeadOf(request.headers);
+    const upload = await uploads.append(id, { request, reply, part, ready });
+    return told(request, reply, upload).code(204).send();
+  };
+  const remove = async (request: UploadRequest, reply: FastifyReply) => {
+    const { id, owner } = asked(request, reply);
+    tellStory(request, await uploads.find(id, owner));
+    if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, owner));
+    return reply.code(204).send();
+  };
+  // For clients whose way does not let other methods through.
+  const instead = new Map([['PATCH', append], ['DELETE', remove], ['HEAD', tell]]); // biome-ignore format: a table
+  app.head(url, { config }, tell);
+  app.patch(url, { config }, append);
+  app.delete(url, { config }, remove);
+  app.post(url, { config }, async (request: UploadRequest, reply) => {
+    const work = instead.get(String(request.headers['x-http-method-override'] ?? '').toUpperCase());
+    if (work) return work(request, reply);
+    reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');
+    throw new SluiceError('method_not_allowed', 'an upload is continued with PATCH');
+  });
+  addUploadQuestion(app, { url, mostBytes });
+}
+
+/** @throws SluiceError tus_version */
+function assertVersion({ headers }: FastifyRequest, reply: FastifyReply): void {
+  if (headers['tus-resumable'] === TUS_VERSION) return;
+  reply.header('tus-version', TUS_VERSION).header('tus-resumable', TUS_VERSION);
+  throw new SluiceError('tus_version', `Tus-Resumable has to be ${TUS_VERSION}`);
+}
+
+function tellUpload(reply: FastifyReply, uploads: ResumableUploads, upload: Upload): void {
+  reply.header('upload-offset', upload.offset);
+  if (upload.queued) reply.header('sluice-job', jobUrl(upload.job.id));
+  else reply.header('upload-expires', uploads.expiresAt(upload).toUTCString());
+}
+
+function tellStory({ story }: FastifyRequest, { job }: Upload): void {
+  story.job = named(job.id);
+  story.model = named(job.query.modelId);
+}

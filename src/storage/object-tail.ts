@@ -1,0 +1,205 @@
+// An object that grows by parts over several processes: a multipart upload, and an object beside it for what is too small to be a part.
+import { SluiceError } from '../core/errors.ts';
+import { bucketClient } from './buckets.ts';
+import { openObject } from './object-source.ts';
+import { objectAddress } from './objects.ts';
+
+/** Object storage takes 10,000 parts of 5 MiB at least; numbers are skipped where a writer was cut off. */
+const LEAST_PART_BYTES = 8 * 1024 * 1024;
+const MOST_PARTS = 4000;
+
+/** What is needed to go on. */
+interface GrowingState {
+  /** Of the multipart upload; null: none was begun. */
+  upload: string | null;
+  parts: { part: number; etag: string; bytes: number }[];
+  /** Number of the next part. */
+  next: number;
+  /** What follows the parts; null: nothing. */
+  left: { name: string; bytes: number } | null;
+}
+
+const partBytes = (length: number): number => Math.max(LEAST_PART_BYTES, Math.ceil(length / MOST_PARTS));
+
+/** Numbers of parts that so many bytes take of an object of this length, at most. */
+export const partNumbersOf = (bytes: number, length: number): number => Math.ceil(bytes / partBytes(length)) + 2;
+
+const stateOf = (state: string | null): GrowingState =>
+  state === null ? { upload: null, parts: [], next: 1, left: null } : JSON.parse(state);
+
+export interface GrowingObject {
+  /** s3://bucket/key of the object. */
+  name: string;
+  /** Bytes that it will have. */
+  length: number;
+  /** What `sync` gave; null: nothing was written. */
+  state: string | null;
+  /** Numbers of parts that another writer may still use. */
+  skip: number;
+  /** Name of an object for what is too small for a part; nobody else writes to it. */
+  leftName: (offset: number) => string;
+}
+
+/**
+ * Bytes behind those that are there. A writer that was cut off may send its parts long after another has gone on: numbers that it may use are
+ * not used again, and a part that is in no state is not part of the object.
+ */
+export class ObjectTail {
+  readonly #client: ReturnType<typeof bucketClient>;
+  readonly #key: string;
+  readonly #options: GrowingObject;
+  readonly #state: GrowingState;
+  readonly #superseded: string[] = [];
+  #held: Buffer;
+  #spare: Buffer | null = null;
+  #filled = 0;
+  /** Something was written since what is left over was set aside. */
+  #changed = false;
+  #sending: Promise<void> = Promise.resolve();
+  #failure: unknown = null;
+  /** Begun here, and in no state yet. */
+  #begun: string | null = null;
+
+  private constructor(options: GrowingObject, state: GrowingState) {
+    const { bucket, key } = objectAddress(options.name);
+    this.#client = bucketClient(bucket);
+    this.#key = key;
+    this.#options = options;
+    this.#state = state;
+    this.#held = Buffer.allocUnsafe(partBytes(options.length));
+  }
+
+  /** @throws SluiceError storage_unavailable | input_not_found */
+  static async open(options: GrowingObject): Promise<ObjectTail> {
+    const state = stateOf(options.state);
+    state.next += options.skip;
+    const tail = new ObjectTail(options, state);
+    if (state.left) await tail.#takeBack(state.left);
+    return tail;
+  }
+
+  /** The caller may reuse the bytes once this resolves. @throws SluiceError storage_unavailable */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.#changed ||= bytes.length > 0;
+    for (let at = 0; at < bytes.length; ) {
+      const n = Math.min(bytes.length - at, this.#held.length - this.#filled);
+      this.#held.set(bytes.subarray(at, at + n), this.#filled);
+      this.#filled += n;
+      at += n;
+      if (this.#filled === this.#held.length) await this.#send();
+    }
+  }
+
+  /** All that was written is there; gives what is needed to go on. @throws SluiceError storage_unavailable */
+  async sync(): Promise<string> {
+    await this.#sent();
+    const { left } = this.#state;
+    const inParts = this.#state.parts.reduce((sum, part) => sum + part.bytes, 0);
+    const whole = inParts + this.#filled === this.#options.length;
+    if (whole && this.#filled > 0) {
+      await this.#send();
+      await this.#sent();
+    }
+    if (this.#changed) {
+      if (left) this.#superseded.push(left.name);
+      this.#state.left = this.#filled === 0 ? null : await this.#setAside(inParts + this.#filled);
+      this.#changed = false;
+    }
+    return JSON.stringify(this.#state);
+  }
+
+  /** What `sync` gave is kept somewhere: what it replaced is removed. Never throws. */
+  async told(): Promise<void> {
+    this.#begun = null;
+    for (const name of this.#superseded.splice(0)) await this.#client.remove(name).catch(() => {});
+  }
+
+  /** Never throws. */
+  async close(): Promise<void> {
+    await this.#sending.catch(() => {});
+    if (this.#begun !== null) await this.#client.abortParts(this.#key, this.#begun).catch(() => {});
+  }
+
+  /** What was set aside is written again, with what comes behind it. */
+  async #takeBack({ name, bytes }: { name: string; bytes: number }): Promise<void> {
+    const { bucket } = objectAddress(this.#options.name);
+    const source = await openObject(`s3://${bucket}/${name}`);
+    try {
+      for await (const chunk of source.chunks) {
+        if (this.#filled + chunk.length > bytes) break;
+        this.#held.set(chunk, this.#filled);
+        this.#filled += chunk.length;
+      }
+    } finally {
+      await source.close();
+    }
+    if (this.#filled !== bytes)
+      throw new SluiceError('storage_unavailable', `${name} has other bytes than were written`);
+  }
+
+  async #setAside(offset: number): Promise<{ name: string; bytes: number }> {
+    const { key: name } = objectAddress(this.#options.leftName(offset));
+    const done = await this.#client.put(name, this.#held.subarray(0, this.#filled));
+    if (done !== 'done') throw new SluiceError('storage_unavailable', `${name} could not be written`);
+    return { name, bytes: this.#filled };
+  }
+
+  /** Sends a part while the next one is filled. */
+  async #send(): Promise<void> {
+    await this.#sent();
+    if (this.#state.upload === null) {
+      this.#begun = await this.#client.beginParts(this.#key);
+      this.#state.upload = this.#begun;
+    }
+    const memory = this.#held;
+    const body = memory.subarray(0, this.#filled);
+    const made = { part: this.#state.next++, etag: '', bytes: body.length };
+    this.#state.parts.push(made);
+    this.#sending = this.#client.putPart(this.#key, this.#state.upload, made.part, body).then(
+      (etag) => {
+        made.etag = etag;
+        this.#spare = memory;
+      },
+      (error: unknown) => {
+        this.#failure ??= error;
+      },
+    );
+    this.#held = this.#spare ?? Buffer.allocUnsafe(memory.length);
+    this.#spare = null;
+    this.#filled = 0;
+  }
+
+  async #sent(): Promise<void> {
+    await this.#sending;
+    if (this.#failure) throw this.#failure;
+  }
+}
+
+/** The object is there, whole. May be called again. @throws SluiceError storage_unavailable */
+export async function completeObject(
+  name: string,
+  { length, state }: Pick<GrowingObject, 'length' | 'state'>,
+): Promise<void> {
+  const { bucket, key } = objectAddress(name);
+  const client = bucketClient(bucket);
+  const { upload, parts } = stateOf(state);
+  if (upload === null) {
+    await client.put(key, Buffer.alloc(0));
+    return;
+  }
+  try {
+    await client.completeParts(key, upload, parts);
+  } catch (error) {
+    // It was completed before, by whoever did not come to say so.
+    if ((await client.head(key))?.bytes !== length) throw error;
+  }
+}
+
+/** Nothing is left of an object that was not completed. Never throws. */
+export async function discardParts(name: string, state: string | null): Promise<void> {
+  const { bucket, key } = objectAddress(name);
+  const client = bucketClient(bucket);
+  const { upload, left } = stateOf(state);
+  if (upload !== null) await client.abortParts(key, upload).catch(() => {});
+  if (left) await client.remove(left.name).catch(() => {});
+}
