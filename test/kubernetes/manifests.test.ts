@@ -7,6 +7,7 @@ import { gzipSync } from 'node:zlib';
 import { ScaledObject } from '@kubernetes-models/keda/keda.sh/v1alpha1/ScaledObject';
 import { PodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
 import { PrometheusRule } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PrometheusRule';
+import { ServiceMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/ServiceMonitor';
 import { expect } from 'vitest';
 import { parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load-config.ts';
@@ -19,7 +20,7 @@ import { pythonWith } from '../support/python-environment.ts';
 import { testNeeding } from '../support/tools.ts';
 
 const run = promisify(execFile);
-const OPERATORS = { ScaledObject, PodMonitor, PrometheusRule };
+const OPERATORS = { ScaledObject, PodMonitor, PrometheusRule, ServiceMonitor };
 
 /** k8s/shards is applied beside an overlay, which has the account. */
 const brought = (folder: string) => (folder === 'k8s/shards' ? [...EXTERNAL, 'ServiceAccount/sluice'] : EXTERNAL);
@@ -46,6 +47,7 @@ const SPOILED: readonly [says: string, spoil: (documents: Document[]) => void][]
   ['Deployment/sluice-loan-applications: probes', (d) => delete pod(d, 'Deployment').containers[0].livenessProbe],
   ['Deployment/sluice-loan-applications: the one image', (d) => Object.assign(pod(d, 'Deployment').containers[0], { image: 'sluice:latest' })],
   ['Service/sluice-serve: selects no pod', (d) => Object.assign(d.find((x) => x.kind === 'Service').spec, { selector: { app: 'x' } })],
+  ['ServiceMonitor/sluice-serve: selects no service', (d) => Object.assign(d.find((x) => x.kind === 'ServiceMonitor').spec.selector, { matchLabels: { app: 'x' } })],
   ['Namespace/sluice: Pod Security is not enforced', (d) => delete d.find((x) => x.kind === 'Namespace').metadata.labels],
   ['CronJob/sluice-nightly: ConfigMap/sluice-nightly is not there', (d) => d.splice(d.findIndex((x) => x.kind === 'ConfigMap' && x.metadata.name === 'sluice-nightly'), 1)],
 ]; // biome-ignore format: a table
@@ -78,7 +80,10 @@ testNeeding(['kustomize'], 'every document is one that Kubernetes or its operato
     for (const document of ofOperators) {
       const Kind = OPERATORS[document.kind as keyof typeof OPERATORS];
       new Kind(document).validate();
-      const spoiled = { ...document, spec: { ...document.spec, triggers: 1, podMetricsEndpoints: 1, groups: 1 } };
+      const spoiled = {
+        ...document,
+        spec: { ...document.spec, triggers: 1, podMetricsEndpoints: 1, endpoints: 1, groups: 1 },
+      };
       expect(() => new Kind(spoiled).validate()).toThrow();
     }
   }

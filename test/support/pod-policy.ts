@@ -116,6 +116,11 @@ export function policyFindings(documents: readonly Document[], brought: readonly
     }
     for (const name of references(document)) if (!there.has(name)) found.push(`${name} is not there`);
     const selector = selectorOf(document);
+    const services = documents.filter((d) => d.kind === 'Service');
+    if (document.kind === 'ServiceMonitor') {
+      const { matchLabels } = document.spec.selector;
+      if (!services.some((s) => matches(matchLabels, s.metadata.labels))) found.push('selects no service');
+    }
     if (selector && !pods.some((p) => matches(selector, p.metadata.labels))) found.push('selects no pod');
     if (document.kind === 'Secret') found.push('a secret in the open');
     const level = document.kind === 'Namespace' && document.metadata.labels?.['pod-security.kubernetes.io/enforce'];
