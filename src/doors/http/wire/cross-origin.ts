@@ -5,9 +5,9 @@ import { SluiceError } from '../../../core/errors.ts';
 const METHODS = 'GET, HEAD, POST, PUT, DELETE';
 /** What clients of this service send beside what any page may. */
 const ASKED_WITH =
-  'authorization, content-type, content-encoding, content-digest, want-content-digest, idempotency-key, prefer, range, if-range, traceparent, x-request-id';
+  'authorization, content-type, content-encoding, content-digest, want-content-digest, idempotency-key, prefer, range, if-range, traceparent, x-request-id, inference-header-content-length';
 const READABLE =
-  'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version';
+  'location, retry-after, content-digest, content-range, accept-ranges, etag, preference-applied, x-request-id, www-authenticate, sluice-model, sluice-package-sha256, sluice-version, inference-header-content-length';
 
 /** Adds what a page may read; true: the request was the question whether a page may ask, and is answered. */
 export type CrossOrigin = (request: FastifyRequest, reply: FastifyReply) => boolean;
