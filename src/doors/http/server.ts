@@ -38,6 +38,7 @@ import { crossOrigin } from './wire/cross-origin.ts';
 import { checkStreamHead } from './wire/h2-stream.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
+import { cutUnread } from './wire/unread-answer.ts';
 import { protocolOf } from './wire/way.ts';
 
 declare module 'fastify' {
@@ -190,6 +191,7 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
     if (scope !== 'metrics') audit?.assertReady();
   });
   app.addHook('onSend', async (request, reply, payload) => {
+    cutUnread(reply.raw, config.timeouts.answer_idle_ms);
     const digest = typeof payload === 'string' ? AnswerDigest.wantedBy(request.headers) : null;
     if (!digest) return;
     digest.update(Buffer.from(payload as string));

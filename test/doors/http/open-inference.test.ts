@@ -61,7 +61,7 @@ test.each([1, 2, 40, 3000])('%i rows have the predictions of predict.json, as co
 
 test('a client finds what it asks for before it sends: health, metadata, one version, some of the outputs', async () => {
   const get = (path: string, token?: null) => s.call('GET', path, token === null ? { token } : {});
-  expect((await get('/v2', null)).json).toMatchObject({ name: 'sluice', extensions: [] });
+  expect((await get('/v2', null)).json).toMatchObject({ name: 'sluice', extensions: ['binary_tensor_data'] });
   expect((await get('/v2/health/live', null)).json).toEqual({ live: true });
   expect((await get('/v2/health/ready', null)).json).toEqual({ ready: true });
   expect((await get('/v2/models/credit-default/ready')).json).toEqual({ name: 'credit-default', ready: true });

@@ -1,14 +1,18 @@
 // Operations of the Open Inference Protocol.
-import { type Json, jsonContent, pathParameter, problem, REFUSALS } from './operation-parts.ts';
+import { headerParameter, type Json, jsonContent, pathParameter, problem, REFUSALS } from './operation-parts.ts';
 
 const TENSOR = {
   type: 'object',
-  required: ['name', 'shape', 'datatype', 'data'],
+  required: ['name', 'shape', 'datatype'],
   properties: {
     name: { type: 'string' },
     shape: { type: 'array', items: { type: 'integer' }, description: '[rows], or [rows, 1] of an input' },
     datatype: { type: 'string', description: 'BOOL, INT8 to UINT64, FP16, FP32, FP64 or BYTES' },
-    data: { type: 'array', items: {}, description: 'null: a missing value' },
+    data: { type: 'array', items: {}, description: 'null: a missing value. Absent where the tensor comes as bytes' },
+    parameters: {
+      type: 'object',
+      properties: { binary_data_size: { type: 'integer', minimum: 0, description: 'Its bytes behind the JSON' } },
+    },
   },
 };
 
@@ -18,7 +22,18 @@ const INFER_REQUEST = {
   properties: {
     id: { type: 'string' },
     inputs: { type: 'array', minItems: 1, items: TENSOR, description: 'A column each' },
-    outputs: { type: 'array', items: { type: 'object', required: ['name'], properties: { name: { type: 'string' } } } },
+    outputs: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['name'],
+        properties: {
+          name: { type: 'string' },
+          parameters: { type: 'object', properties: { binary_data: { type: 'boolean' } } },
+        },
+      },
+    },
+    parameters: { type: 'object', properties: { binary_data_output: { type: 'boolean' } } },
   },
 };
 
@@ -50,6 +65,18 @@ const ofService = (summary: string, responses: Json = {}): Json => ({
 
 const REFUSED = { 401: REFUSALS[401], 403: REFUSALS[403], 404: REFUSALS[404] };
 
+const JSON_LENGTH = 'Inference-Header-Content-Length';
+/** The same with tensors as bytes behind the JSON. */
+const BINARY = {
+  'application/octet-stream': {
+    schema: {
+      type: 'string',
+      format: 'binary',
+      description: `JSON of ${JSON_LENGTH} bytes, and tensors as bytes behind it`,
+    },
+  },
+};
+
 function ofModel(path: string, parameters: Json[]): Json {
   const responses = { 400: problem('The tensors are no table of the columns, or an application is invalid'), ...REFUSED, 503: REFUSALS[503] }; // biome-ignore format: one line
   return {
@@ -59,9 +86,19 @@ function ofModel(path: string, parameters: Json[]): Json {
     },
     [`${path}/infer`]: {
       post: operation('Predictions for a table of tensors', INFER_ANSWER, {
-        parameters,
-        requestBody: { required: true, content: jsonContent(INFER_REQUEST) },
-        responses,
+        parameters: [
+          ...parameters,
+          headerParameter(JSON_LENGTH, 'Bytes of the JSON at the beginning of a body with tensors as bytes behind it'),
+        ],
+        requestBody: { required: true, content: { ...jsonContent(INFER_REQUEST), ...BINARY } },
+        responses: {
+          200: {
+            description: 'Predictions for a table of tensors',
+            headers: { [JSON_LENGTH]: { schema: { type: 'integer' }, description: 'where tensors come as bytes' } },
+            content: { ...jsonContent(INFER_ANSWER), ...BINARY },
+          },
+          ...responses,
+        },
       }),
     },
   };

@@ -8,8 +8,10 @@ import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
 import { assertMayUse } from '../access/permissions.ts';
+import { BINARY_TENSORS, JSON_LENGTH_HEADER } from '../wire/binary-tensors.ts';
+import { AnswerDigest } from '../wire/content-digest.ts';
 import { tellModel } from '../wire/request-log.ts';
-import { outputTensors, readInferRequest, tensorMetadata } from '../wire/tensors.ts';
+import { asWanted, outputTensors, readInferRequest, tensorMetadata } from '../wire/tensors.ts';
 import { bodyOptions, inTurn, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
 
 /** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
@@ -32,7 +34,7 @@ const referenceOf = ({ name, version }: ModelPath['Params']): string =>
 export function addOpenInference(app: FastifyInstance, { services, ready }: OpenInferenceRoutes): void {
   const { host } = services;
   const open = { health: true, openInference: true };
-  app.get('/v2', { config: open }, async () => ({ name: 'sluice', version: VERSION, extensions: [] }));
+  app.get('/v2', { config: open }, async () => ({ name: 'sluice', version: VERSION, extensions: [BINARY_TENSORS] }));
   app.get('/v2/health/live', { config: open }, async () => ({ live: true }));
   app.get('/v2/health/ready', { config: open }, async (_request, reply) => {
     if (!ready()) reply.code(503);
@@ -61,7 +63,8 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
       const reference = referenceOf(request.params);
       assertMayUse(request, reference);
       if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
-      return { model_name: request.params.name, ...(await infer(services, request, reply, reference)) };
+      const { answer, behind } = await infer(services, request, reply, reference);
+      return sendTensors(request, reply, { model_name: request.params.name, ...answer }, behind);
     });
   }
 
@@ -83,7 +86,7 @@ async function infer(services: PredictServices, request: FastifyRequest, reply: 
   return inTurn(services, request, reply, limited, async ({ body, place, signal }) => {
     const chunks: Buffer[] = [];
     for await (const chunk of body.chunks()) chunks.push(Buffer.from(chunk));
-    const asked = readInferRequest(Buffer.concat(chunks));
+    const asked = readInferRequest(Buffer.concat(chunks), request.headers[JSON_LENGTH_HEADER]);
     const hosted = await services.host.use(reference);
     try {
       const { model } = hosted;
@@ -92,16 +95,30 @@ async function infer(services: PredictServices, request: FastifyRequest, reply: 
       outputTensors(model.manifest, asked.wanted, []);
       const predictions = await scored(services, request, { hosted, lines: asked.lines, signal });
       place.finish();
-      return {
+      const { outputs, behind } = asWanted(outputTensors(model.manifest, asked.wanted, predictions), asked.wanted);
+      const answer = {
         model_version: versionOf(model.manifest),
         ...(asked.id === null ? {} : { id: asked.id }),
         parameters: { package_sha256: model.sha256 },
-        outputs: outputTensors(model.manifest, asked.wanted, predictions),
+        outputs,
       };
+      return { answer, behind };
     } finally {
       hosted.release();
     }
   });
+}
+
+/** JSON, and the bytes of tensors behind it if there are any. */
+function sendTensors(request: FastifyRequest, reply: FastifyReply, answer: object, behind: Buffer | null) {
+  if (!behind) return answer;
+  const json = Buffer.from(JSON.stringify(answer));
+  const body = Buffer.concat([json, behind]);
+  const digest = AnswerDigest.wantedBy(request.headers);
+  digest?.update(body);
+  if (digest) reply.header('content-digest', digest.value());
+  reply.header(JSON_LENGTH_HEADER, String(json.length)).type('application/octet-stream');
+  return reply.send(body);
 }
 
 /** A prediction for each line; the protocol has no place for a row without one, so an invalid row refuses the request. */

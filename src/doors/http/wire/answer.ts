@@ -6,6 +6,7 @@ import { clientTimer } from './client-timer.ts';
 import { type Agreed, ContentEncoder } from './content-coding.ts';
 import type { AnswerDigest } from './content-digest.ts';
 import { SpillFile, type SpillOptions } from './spill-file.ts';
+import { cutUnread } from './unread-answer.ts';
 
 export interface AnswerOptions extends SpillOptions {
   headers: Record<string, string>;
@@ -96,6 +97,7 @@ export class Answer {
       if (this.#failure) throw this.#failure;
       if (digest && trailers) this.#res.addTrailers({ 'content-digest': digest.value() });
       this.#res.end();
+      cutUnread(this.#res, this.#options.idleMs);
       return;
     }
     // The whole answer is known, so its length can be sent.
@@ -115,6 +117,7 @@ export class Answer {
       if (this.#failure) throw this.#failure;
     }
     this.#res.end(body);
+    cutUnread(this.#res, this.#options.idleMs);
   }
 
   /** Gives up an answer whose head is not out: something else is sent instead. */

@@ -39,7 +39,8 @@ export function systemFault(error: unknown): unknown {
 export function problemOf(error: unknown, requestId: string): ProblemAnswer {
   const e = withoutNames(asSluiceError(error, 'internal_error'));
   const { status, summary, action, fault } = e.entry;
-  const headers: Record<string, string> = { 'content-type': 'application/problem+json' };
+  // Said in full: fastify adds the charset to what it sends itself, and a refusal before the end of a body goes past it.
+  const headers: Record<string, string> = { 'content-type': 'application/problem+json; charset=utf-8' };
   const challenge = e instanceof LoginRefused ? e.challenge : null;
   if (challenge !== null) headers['www-authenticate'] = challenge;
   else if (status === 401) headers['www-authenticate'] = KEY_CHALLENGE;

@@ -1,7 +1,12 @@
-// Tensors of the Open Inference Protocol (V2, JSON) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
+// Tensors of the Open Inference Protocol (V2) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
 import { SluiceError } from '../../../core/errors.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
 import { answerColumnsOf, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
+import { BinaryTensors, bytesOfTensor, splitBody } from './binary-tensors.ts';
+
+/** Bytes of the applications as lines of JSON: a long name is written in every row. */
+const MOST_LINES_BYTES = 128 * 1024 * 1024;
 
 export interface NamedTensor {
   name: string;
@@ -15,17 +20,36 @@ export interface InferRequest {
   rows: number;
   /** One JSON object a line. */
   lines: Buffer;
-  /** Names of the outputs that are wanted; null: all. */
-  wanted: readonly string[] | null;
+  wanted: WantedOutputs;
 }
+
+export interface WantedOutputs {
+  /** null: all */
+  names: readonly string[] | null;
+  /** Whether this output is wanted as bytes. */
+  binary(name: string): boolean;
+}
+
+const integerOf = (bits: number, signed: boolean) => {
+  const least = signed ? -(2n ** BigInt(bits - 1)) : 0n;
+  const most = 2n ** BigInt(signed ? bits - 1 : bits) - 1n;
+  const [low, high] = [Number(least), Number(most)];
+  return (value: unknown): boolean => {
+    if (Number.isSafeInteger(value)) return (value as number) >= low && (value as number) <= high;
+    if (!Number.isInteger(value) && typeof value !== 'bigint') return false;
+    const exact = BigInt(value as number | bigint);
+    return exact >= least && exact <= most;
+  };
+};
+
+const isFloat = (value: unknown): boolean => Number.isFinite(value) || typeof value === 'bigint';
 
 /** What the elements of a tensor have to be; null is a missing value. */
 const ELEMENTS: Readonly<Record<string, (value: unknown) => boolean>> = {
   BOOL: (v) => typeof v === 'boolean',
-  ...Object.fromEntries(
-    ['INT8', 'INT16', 'INT32', 'INT64', 'UINT8', 'UINT16', 'UINT32', 'UINT64'].map((t) => [t, Number.isInteger]),
-  ),
-  ...Object.fromEntries(['FP16', 'FP32', 'FP64'].map((t) => [t, (v: unknown) => typeof v === 'number'])),
+  ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`INT${bits}`, integerOf(bits, true)])),
+  ...Object.fromEntries([8, 16, 32, 64].map((bits) => [`UINT${bits}`, integerOf(bits, false)])),
+  ...Object.fromEntries(['FP16', 'FP32', 'FP64'].map((t) => [t, isFloat])),
   BYTES: (v) => typeof v === 'string',
 };
 
@@ -34,54 +58,128 @@ const wrong = (what: string): SluiceError => new SluiceError('bad_request', what
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** @throws SluiceError bad_request: it is no request of the protocol, or one that cannot be read as a table */
-export function readInferRequest(bytes: Uint8Array): InferRequest {
-  let body: unknown;
-  try {
-    body = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (cause) {
-    throw new SluiceError('bad_request', 'the body is no JSON', { cause });
-  }
+/**
+ * `jsonLength`: the header of the binary extension, if it was sent.
+ * @throws SluiceError bad_request: it is no request of the protocol, or one that cannot be read as a table; limit_exceeded
+ */
+export function readInferRequest(bytes: Uint8Array, jsonLength?: string | string[]): InferRequest {
+  const [json, behind] = splitBody(bytes, jsonLength);
+  const body = parsed(json);
   if (!isObject(body) || !Array.isArray(body.inputs) || body.inputs.length === 0) {
     throw wrong('the body must be {"inputs": [{"name", "shape", "datatype", "data"}, …]}');
   }
-  const columns = body.inputs.map(columnOf);
+  const tensors = new BinaryTensors(behind);
+  const columns = body.inputs.map((input, i) => columnOf(input, `inputs[${i}]`, tensors));
+  tensors.end();
   const rows = columns[0]!.data.length;
   if (columns.some(({ data }) => data.length !== rows)) throw wrong('all inputs must have the same number of rows');
   if (rows === 0) throw wrong('the inputs have no row');
   if (new Set(columns.map((c) => c.name)).size < columns.length) throw wrong('the name of an input is there twice');
-  const lines: string[] = [];
-  for (let r = 0; r < rows; r++) {
-    const members = columns.map(({ name, data }) => [name, data[r]]);
-    lines.push(JSON.stringify(Object.fromEntries(members)));
-  }
-  const { id = null, outputs = null } = body;
+  const { id = null } = body;
   if (id !== null && typeof id !== 'string') throw wrong('id must be a text');
+  return { id, rows, wanted: wantedOf(body), lines: linesOf(columns, rows) };
+}
+
+/** A whole number of so many digits may be none that a double holds. */
+const LONG_INTEGER = /[[,:\s-][0-9]{16}/;
+
+/** Whole numbers that a double does not hold are bigints. @throws SluiceError bad_request */
+function parsed(bytes: Uint8Array): unknown {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+    if (!LONG_INTEGER.test(text)) return JSON.parse(text);
+    const exactly = (_key: string, value: unknown, context?: { source?: string }) =>
+      Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?[0-9]+$/.test(context?.source ?? '')
+        ? BigInt(context!.source!)
+        : value;
+    return JSON.parse(text, exactly);
+  } catch (cause) {
+    throw new SluiceError('bad_request', 'the body is no JSON', { cause });
+  }
+}
+
+interface Column {
+  name: string;
+  data: unknown[];
+}
+
+const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
+  Array.isArray(shape) &&
+  shape.length >= 1 &&
+  shape.length <= 2 &&
+  Number.isSafeInteger(shape[0]) &&
+  (shape[1] ?? 1) === 1;
+
+/** One column of a table: of shape [rows] or [rows, 1]. */
+function columnOf(input: unknown, at: string, tensors: BinaryTensors): Column {
+  if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
+  const { name, shape, parameters } = input;
+  const datatype = String(input.datatype);
+  const fits = Object.hasOwn(ELEMENTS, datatype) ? ELEMENTS[datatype]! : null;
+  if (fits === null) throw wrong(`${at}: datatype must be one of ${Object.keys(ELEMENTS).join(', ')}`);
+  if (!isColumn(shape)) {
+    throw wrong(`${at}: an input is a column: its shape must be [rows] or [rows, 1]`);
+  }
+  const data = input.data ?? null;
+  const size = isObject(parameters) ? parameters.binary_data_size : undefined;
+  if (size !== undefined) {
+    if (data !== null) throw wrong(`${at}: an input has either data or binary_data_size`);
+    return { name, data: inInput(at, () => tensors.take(size, datatype, shape[0])) };
+  }
+  if (!Array.isArray(data))
+    throw wrong(`${at}: data must be a list, unless binary_data_size says how long its bytes are`);
+  const flat = data.flat(1);
+  if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as shape says`);
+  if (!flat.every((value) => value === null || fits(value))) throw wrong(`${at}: an element is no ${datatype}`);
+  return { name, data: flat };
+}
+
+function inInput<T>(at: string, read: () => T): T {
+  try {
+    return read();
+  } catch (cause) {
+    throw cause instanceof SluiceError ? new SluiceError(cause.code, `${at}: ${cause.message}`, { cause }) : cause;
+  }
+}
+
+/** @throws SluiceError limit_exceeded */
+function linesOf(columns: readonly Column[], rows: number): Buffer {
+  const keys = columns.map(({ name }, c) => `${c === 0 ? '{' : ','}${JSON.stringify(name)}:`);
+  const lines: string[] = [];
+  let length = 0;
+  for (let r = 0; r < rows; r++) {
+    let line = '';
+    for (const [c, { data }] of columns.entries()) line += keys[c] + jsonOf(data[r]);
+    lines.push(line);
+    length += line.length;
+    if (length > MOST_LINES_BYTES) throw tooMany('expanded_bytes', MOST_LINES_BYTES, 'bytes');
+  }
+  return Buffer.from(`${lines.join('}\n')}}\n`);
+}
+
+/** Numbers with all of their digits, and the sign of zero. */
+function jsonOf(value: unknown): string {
+  if (typeof value === 'bigint') return String(value);
+  return Object.is(value, -0) ? '-0' : JSON.stringify(value);
+}
+
+/** @throws SluiceError bad_request */
+function wantedOf({ outputs = null, parameters }: Record<string, unknown>): WantedOutputs {
   if (
     outputs !== null &&
     !(Array.isArray(outputs) && outputs.every((o) => isObject(o) && typeof o.name === 'string'))
   ) {
     throw wrong('outputs must be a list of {"name": …}');
   }
-  const wanted = outputs === null || outputs.length === 0 ? null : outputs.map((o) => o.name as string);
-  return { id, rows, lines: Buffer.from(`${lines.join('\n')}\n`), wanted };
+  const all = flagOf(parameters, 'binary_data_output') ?? false;
+  const each = new Map((outputs ?? []).map((o) => [o.name as string, flagOf(o.parameters, 'binary_data') ?? all]));
+  return { names: each.size === 0 ? null : [...each.keys()], binary: (name) => each.get(name) ?? all };
 }
 
-/** One column of a table: of shape [rows] or [rows, 1]. */
-function columnOf(input: unknown, i: number): { name: string; data: unknown[] } {
-  const at = `inputs[${i}]`;
-  if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
-  const { name, shape, datatype, data } = input;
-  const fits = Object.hasOwn(ELEMENTS, String(datatype)) ? ELEMENTS[String(datatype)]! : null;
-  if (fits === null) throw wrong(`${at}: datatype must be one of ${Object.keys(ELEMENTS).join(', ')}`);
-  if (!Array.isArray(shape) || !(shape.length === 1 || (shape.length === 2 && shape[1] === 1))) {
-    throw wrong(`${at}: an input is a column: its shape must be [rows] or [rows, 1]`);
-  }
-  if (!Array.isArray(data)) throw wrong(`${at}: data must be a list; binary data is not taken`);
-  const flat = data.flat(1);
-  if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as shape says`);
-  if (!flat.every((value) => value === null || fits(value))) throw wrong(`${at}: an element is no ${datatype}`);
-  return { name, data: flat };
+function flagOf(parameters: unknown, key: string): boolean | undefined {
+  const flag = isObject(parameters) ? parameters[key] : undefined;
+  if (flag !== undefined && typeof flag !== 'boolean') throw wrong(`${key} must be true or false`);
+  return flag;
 }
 
 const DATATYPES: Readonly<Record<PredictionColumn['kind'], string>> = {
@@ -96,20 +194,39 @@ const COLUMN_DATATYPES = { number: 'FP64', boolean: 'BOOL', category: 'BYTES', t
 /** @throws SluiceError bad_request: an output that the model does not have */
 export function outputTensors(
   manifest: Manifest,
-  wanted: readonly string[] | null,
+  { names }: WantedOutputs,
   predictions: readonly PredictionJson[],
 ): NamedTensor[] {
   const all = answerColumnsOf(manifest);
-  const strange = wanted?.some((name) => !all.some((column) => column.name === name));
+  const strange = names?.some((name) => !all.some((column) => column.name === name));
   if (strange) throw wrong(`the outputs of the model are ${all.map(({ name }) => name).join(', ')}`);
   return all
-    .filter(({ name }) => wanted?.includes(name) ?? true)
+    .filter(({ name }) => names?.includes(name) ?? true)
     .map((column) => ({
       name: column.name,
       shape: [predictions.length],
       datatype: DATATYPES[column.kind],
       data: predictions.map((prediction) => column.of(prediction) ?? null),
     }));
+}
+
+export interface InferAnswer {
+  /** An output that comes as bytes has `parameters.binary_data_size` instead of `data`. */
+  outputs: object[];
+  /** Those bytes, in the order of the outputs; null: there are none. */
+  behind: Buffer | null;
+}
+
+/** Outputs as they are wanted. One that holds a missing value comes as JSON: bytes have no word for it. */
+export function asWanted(tensors: readonly NamedTensor[], wanted: WantedOutputs): InferAnswer {
+  const behind: Buffer[] = [];
+  const outputs = tensors.map(({ data, ...tensor }) => {
+    const bytes = wanted.binary(tensor.name) ? bytesOfTensor(tensor.datatype, data) : null;
+    if (!bytes) return { ...tensor, data };
+    behind.push(bytes);
+    return { ...tensor, parameters: { binary_data_size: bytes.length } };
+  });
+  return { outputs, behind: behind.length > 0 ? Buffer.concat(behind) : null };
 }
 
 /** What the protocol calls the metadata of a model; -1 stands for any number of rows. */

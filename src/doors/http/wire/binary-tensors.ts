@@ -1,0 +1,148 @@
+// The binary tensor data extension of the Open Inference Protocol: tensors as bytes behind the JSON of a request or an answer.
+import { SluiceError } from '../../../core/errors.ts';
+
+/** The extension as servers name it in their metadata. */
+export const BINARY_TENSORS = 'binary_tensor_data';
+/** Bytes of the JSON at the beginning of a body that has tensors behind it. */
+export const JSON_LENGTH_HEADER = 'inference-header-content-length';
+
+const wrong = (what: string): SluiceError => new SluiceError('bad_request', what);
+
+interface Fixed {
+  /** Bytes of an element. */
+  width: number;
+  /** An element, little-endian; null: a missing value. */
+  read(view: DataView, at: number): unknown;
+}
+
+const finite = (value: number): number | null => {
+  if (Number.isNaN(value)) return null;
+  if (!Number.isFinite(value)) throw wrong('an element is infinite');
+  return value;
+};
+
+const FIXED: Readonly<Record<string, Fixed>> = {
+  BOOL: {
+    width: 1,
+    read: (view, at) => {
+      const byte = view.getUint8(at);
+      if (byte > 1) throw wrong('a byte of BOOL must be 0 or 1');
+      return byte === 1;
+    },
+  },
+  INT8: { width: 1, read: (view, at) => view.getInt8(at) },
+  INT16: { width: 2, read: (view, at) => view.getInt16(at, true) },
+  INT32: { width: 4, read: (view, at) => view.getInt32(at, true) },
+  INT64: { width: 8, read: (view, at) => view.getBigInt64(at, true) },
+  UINT8: { width: 1, read: (view, at) => view.getUint8(at) },
+  UINT16: { width: 2, read: (view, at) => view.getUint16(at, true) },
+  UINT32: { width: 4, read: (view, at) => view.getUint32(at, true) },
+  UINT64: { width: 8, read: (view, at) => view.getBigUint64(at, true) },
+  FP16: { width: 2, read: (view, at) => finite(ofHalf(view.getUint16(at, true))) },
+  FP32: { width: 4, read: (view, at) => finite(view.getFloat32(at, true)) },
+  FP64: { width: 8, read: (view, at) => finite(view.getFloat64(at, true)) },
+};
+
+/** IEEE 754 binary16. */
+function ofHalf(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 31;
+  const fraction = bits & 0x3ff;
+  if (exponent === 31) return fraction === 0 ? sign * Infinity : Number.NaN;
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+/**
+ * The JSON of a body, and the bytes behind it; without the header all of it is JSON. `header` as Node gives it: two of them are one with a comma.
+ * @throws SluiceError bad_request
+ */
+export function splitBody(bytes: Uint8Array, header: string | string[] | undefined): [Uint8Array, Uint8Array] {
+  if (header === undefined) return [bytes, bytes.subarray(bytes.length)];
+  if (typeof header !== 'string' || !/^[0-9]{1,15}$/.test(header)) {
+    throw wrong('Inference-Header-Content-Length must be one whole number of bytes');
+  }
+  const length = Number(header);
+  if (length > bytes.length) throw wrong('Inference-Header-Content-Length is longer than the body');
+  return [bytes.subarray(0, length), bytes.subarray(length)];
+}
+
+/** Takes the bytes of the tensors of a request one after another. */
+export class BinaryTensors {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  /** The elements of the next tensor: `size` bytes of it, `rows` elements. @throws SluiceError bad_request */
+  take(size: unknown, datatype: string, rows: number): unknown[] {
+    if (!Number.isSafeInteger(size) || (size as number) < 0) {
+      throw wrong('binary_data_size must be a whole number of bytes');
+    }
+    const end = this.#at + (size as number);
+    if (end > this.#bytes.length) throw wrong('binary_data_size is more than there is behind the JSON of the body');
+    const bytes = this.#bytes.subarray(this.#at, end);
+    this.#at = end;
+    return datatype === 'BYTES' ? textsOf(bytes, rows) : numbersOf(FIXED[datatype]!, datatype, bytes, rows);
+  }
+
+  /** @throws SluiceError bad_request: bytes that are of no tensor */
+  end(): void {
+    if (this.#at < this.#bytes.length) throw wrong('there are bytes behind the JSON that are of no input');
+  }
+}
+
+function numbersOf({ width, read }: Fixed, datatype: string, bytes: Uint8Array, rows: number): unknown[] {
+  if (bytes.length !== rows * width) {
+    throw wrong(`binary_data_size must be ${width} for each element of ${datatype} that shape says`);
+  }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return Array.from({ length: rows }, (_, r) => read(view, r * width));
+}
+
+/** Each text is behind its length, of 4 bytes. */
+function textsOf(bytes: Uint8Array, rows: number): string[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  const texts: string[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const begin = at + 4;
+    const end = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
+    if (end > bytes.length) throw wrong('an element of BYTES is longer than binary_data_size leaves room for');
+    try {
+      texts.push(decoder.decode(bytes.subarray(begin, end)));
+    } catch (cause) {
+      throw new SluiceError('bad_request', 'an element of BYTES is no UTF-8', { cause });
+    }
+    at = end;
+  }
+  if (texts.length !== rows) throw wrong('binary_data_size must hold as many elements of BYTES as shape says');
+  return texts;
+}
+
+/** The bytes of an output; null: it holds what they cannot say (a missing value). */
+export function bytesOfTensor(datatype: string, data: readonly unknown[]): Buffer | null {
+  if (datatype === 'BYTES') return data.every((v) => typeof v === 'string') ? bytesOfTexts(data) : null;
+  if (datatype === 'BOOL') {
+    return data.every((v) => typeof v === 'boolean') ? Buffer.from(data.map(Number)) : null;
+  }
+  const out = Buffer.alloc(data.length * 8);
+  for (const [i, value] of data.entries()) {
+    if (datatype === 'INT64' && Number.isSafeInteger(value)) out.writeBigInt64LE(BigInt(value as number), i * 8);
+    else if (datatype === 'FP64' && typeof value === 'number') out.writeDoubleLE(value, i * 8);
+    else return null;
+  }
+  return out;
+}
+
+function bytesOfTexts(texts: readonly string[]): Buffer {
+  return Buffer.concat(
+    texts.flatMap((text) => {
+      const bytes = Buffer.from(text);
+      const length = Buffer.alloc(4);
+      length.writeUInt32LE(bytes.length);
+      return [length, bytes];
+    }),
+  );
+}

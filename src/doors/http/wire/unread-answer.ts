@@ -1,0 +1,42 @@
+// The time limit of a client that does not read an answer that was handed to the socket, whatever made it.
+import type { ServerResponse } from 'node:http';
+import { clientTimer } from './client-timer.ts';
+import { streamOf } from './h2-stream.ts';
+
+/**
+ * Call it once the body of the request has ended. Cuts the connection when nothing of what waits for the client was taken for `idleMs`. What the maker of an answer needs to make more
+ * is not the client's time. Streams of HTTP/2 have the same limit of their own.
+ */
+export function cutUnread(res: ServerResponse, idleMs: number): void {
+  if (idleMs === 0 || streamOf(res.req) || res.writableFinished || res.destroyed) return;
+  const { socket } = res.req;
+  const waits = () => res.writableLength + socket.writableLength;
+  let before = { queued: queuedIn(socket), written: socket.bytesWritten };
+  let since = waits();
+  const check = () => {
+    const now = { queued: queuedIn(socket), written: socket.bytesWritten };
+    const [was, is] = [since, waits()];
+    const still = now.queued === before.queued && now.written === before.written && is === was;
+    if (is > 0 && still) return socket.destroy();
+    before = now;
+    since = is;
+    stop = clientTimer(idleMs, check);
+  };
+  let stop = clientTimer(idleMs, check);
+  for (const event of ['finish', 'close']) res.once(event, () => stop());
+}
+
+interface Handle {
+  writeQueueSize?: number;
+  /** Under TLS the connection itself; the queue of TLS stands still until all of a write is done. */
+  _parent?: Handle;
+}
+
+/**
+ * Bytes that the kernel has not taken yet: only they tell that one large write moves. Node has no public word for it, and looks at the
+ * same for its own time limits; without it such a write has to be taken within one interval.
+ */
+function queuedIn(socket: object): number {
+  const handle = (socket as { _handle?: Handle | null })._handle;
+  return (handle?._parent ?? handle)?.writeQueueSize ?? 0;
+}
