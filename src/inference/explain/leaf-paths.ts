@@ -2,7 +2,7 @@
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 
-export interface Turn {
+interface Turn {
   branch: Branch;
   yes: boolean;
 }
