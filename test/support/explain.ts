@@ -18,8 +18,12 @@ export interface Explained extends ChosenExplainer {
   encode(rows: readonly Row[]): EncodedRows;
 }
 
-/** Registers a model of the zoo and makes its explainer with the background of the zoo. */
-export async function explainZoo(m: ZooModel, method?: NonNullable<Manifest['explain']>['method']): Promise<Explained> {
+/** Registers a model of the zoo and makes its explainer, with the background of the zoo unless other rows are given. */
+export async function explainZoo(
+  m: ZooModel,
+  method?: NonNullable<Manifest['explain']>['method'],
+  rows: readonly Row[] = readRows('data/background.csv'),
+): Promise<Explained> {
   const { manifest, files } = await proposePackage(await registerOptions(m));
   const bytes = files.get('model.onnx') as Uint8Array;
   if (method) manifest.explain = { ...manifest.explain, method };
@@ -30,7 +34,7 @@ export async function explainZoo(m: ZooModel, method?: NonNullable<Manifest['exp
       rows.map((r) => manifest.columns.map((c) => r[c.name]!)),
       manifest.columns.map((_, i) => i),
     );
-  const background = encode(readRows('data/background.csv'));
+  const background = encode(rows);
   const covers =
     method === 'tree_path_dependent'
       ? (JSON.parse(readFileSync(path.join(ZOO, 'models', m.name, 'covers.json'), 'utf8')) as Covers)

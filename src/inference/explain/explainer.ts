@@ -42,6 +42,11 @@ export interface Explainer {
   explain(inputs: readonly EncodedInput[], rows: readonly number[], onExplained?: OnExplained): Promise<Effects>;
   /** The margins alone of the first `rows` rows, bit by bit those of `explain`, where they cost less. Overwritten by the next call. */
   margins?(inputs: readonly EncodedInput[], rows: number): Float64Array;
+  /**
+   * Shapley interaction indices of every pair of columns, where a method knows them exactly: rows × outputs × pairs, in the
+   * order of `pairIndex`, in the space of the effects. A SHAP interaction value is half of one.
+   */
+  interactions?(inputs: readonly EncodedInput[], rows: readonly number[]): Float64Array;
 }
 
 /** Why a method cannot be used for a model; the next one is tried. */

@@ -7,14 +7,15 @@ const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
   return f;
 });
 
-const bits = (v: number): number => {
+/** How many bits of 32 are set. */
+export const bits = (v: number): number => {
   let n = v - ((v >>> 1) & 0x55555555);
   n = (n & 0x33333333) + ((n >>> 2) & 0x33333333);
   return Math.imul((n + (n >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 };
 
 /** before! · after! / (before + after + 1)!: how often so many players come before one, and so many after it. */
-const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
+export const shapley = (before: number, after: number): number => WEIGHTS[before * 32 + after]!;
 const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
   (i >>> 5) + (i & 31) > 30 ? 0 : (FACTORIALS[i >>> 5]! * FACTORIALS[i & 31]!) / FACTORIALS[(i >>> 5) + (i & 31) + 1]!,
 );

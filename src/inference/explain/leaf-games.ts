@@ -15,6 +15,7 @@ import { distinctKeys, eachOf, MaskCounts } from './background-masks.ts';
 import { NotExplainable } from './explainer.ts';
 import { GroupAdder, type GroupGame, type StateColumns } from './group-games.ts';
 import { groupLeaves, type LeafGroup, type SlotMasks } from './leaf-groups.ts';
+import { pathsOf, shareOf } from './leaf-paths.ts';
 import { type LeafWeights, leafWeights } from './leaf-weights.ts';
 import { type MemoBudget, NOTHING, VectorMemo } from './vector-memo.ts';
 
@@ -32,7 +33,7 @@ export interface LeafGame {
 }
 
 /** A tree cut into what a row asks of it. Words are 32 leaves. */
-interface TreeGame extends SlotMasks {
+export interface TreeGame extends SlotMasks {
   /** Player of each slot, as a number within the tree. */
   readonly slotPlayer: Int32Array;
   readonly players: number;
@@ -168,6 +169,19 @@ export class LeafGames {
    */
   add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
     for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
+  }
+
+  /** What the leaves add to the targets, entries named by `weightFirst` and `weightEnd` of a tree. */
+  get weights(): LeafWeights {
+    return this.#weights;
+  }
+
+  /** Every leaf of every tree, always in the same order, with the mask of what a row meets of its conditions. */
+  eachLeaf(rows: StateColumns, row: number, visit: (tree: TreeGame, leaf: number, mask: number) => void): void {
+    for (const g of this.#groups) {
+      this.#masksOf(g, rows, row);
+      for (let l = g.first; l < g.end; l++) visit(g.tree, l, this.#maskOf(g.tree, l));
+    }
   }
 
   /** The vector of a row's key: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
@@ -366,35 +380,4 @@ function segmentsOf(
     }
   });
   return { segment, mask };
-}
-
-interface Turn {
-  branch: Branch;
-  yes: boolean;
-}
-
-/** Every leaf with the branches above it, leaves in order. */
-function pathsOf(t: Tree, leaf: (leaf: number, path: readonly Turn[]) => void): void {
-  const path: Turn[] = [];
-  const walk = (at: number): void => {
-    if (at < 0) {
-      leaf(~at, path);
-      return;
-    }
-    const branch = t.branches[at]!;
-    path.push({ branch, yes: true });
-    walk(branch.yes);
-    path[path.length - 1] = { branch, yes: false };
-    walk(branch.no);
-    path.pop();
-  };
-  walk(t.branches.length > 0 ? 0 : ~0);
-}
-
-/** The share of the training rows at a branch that went this way; 0 where nobody did. */
-function shareOf(e: Ensemble, b: Branch, yes: boolean, cover: (node: number) => number): number {
-  const went = b.nodes.reduce((n, node) => n + cover(e.onTrue[node]!), 0);
-  const stayed = cover(e.onFalse[b.nodes.at(-1)!]!);
-  const total = went + stayed;
-  return total > 0 ? (yes ? went : stayed) / total : 0;
 }

@@ -8,6 +8,7 @@ import { planSlots } from '../trees/slots.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
 import { interventional, pathDependent } from './fills.ts';
 import { LeafGames } from './leaf-games.ts';
+import { LeafPairs } from './leaf-pairs.ts';
 import { answersOf, findLink, type Link, type LinkFinder, marginsOf } from './link.ts';
 import { type Background, columnFeeding, type Place } from './scored-background.ts';
 import { SlotStates } from './slot-states.ts';
@@ -64,6 +65,7 @@ export function treeExplainer(
     base,
     explain: explainRows(model, link),
     margins: marginsOfRows(model, link),
+    ...(model.cover ? {} : { interactions: interactionsOfRows(model, link) }),
   };
 }
 
@@ -170,6 +172,28 @@ function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): 
       }
     }
     return margins;
+  };
+}
+
+/** What pairs of columns make together on the sums, weighted by the link's coefficients as effects are. */
+function interactionsOfRows(
+  { games, states, slots, targets, columns }: TreeModel,
+  link: Link,
+): NonNullable<Explainer['interactions']> {
+  const pairs = (columns * (columns - 1)) / 2;
+  const found = new LeafPairs(games, columns);
+  const row = { states: new Int32Array(slots), stride: 1, rows: 1 };
+  const perTarget = new Float64Array(targets * pairs);
+  return (inputs, rows) => {
+    const values = new Float64Array(rows.length * link.outputs * pairs);
+    for (let i = 0; i < rows.length; i++) {
+      states.readInto(inputs, rows[i]!, row.states, 0, 1);
+      perTarget.fill(0);
+      found.add(row, 0, perTarget);
+      // A pair is mixed like a column of a chunk of one row.
+      mix(link, perTarget, 1, values, i * link.outputs * pairs, pairs);
+    }
+    return values;
   };
 }
 

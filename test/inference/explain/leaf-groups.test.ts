@@ -5,6 +5,7 @@ import { interventional } from '../../../src/inference/explain/fills.ts';
 import type { StateColumns } from '../../../src/inference/explain/group-games.ts';
 import { IntegerTable } from '../../../src/inference/explain/integer-table.ts';
 import { LeafGames } from '../../../src/inference/explain/leaf-games.ts';
+import { LeafPairs } from '../../../src/inference/explain/leaf-pairs.ts';
 import { readOnnx } from '../../../src/inference/onnx/graph.ts';
 import { traceHeads } from '../../../src/inference/onnx/heads.ts';
 import { type Ensemble, LEAF, MODES, readEnsemble } from '../../../src/inference/trees/ensemble.ts';
@@ -95,7 +96,27 @@ function bruteForce({ e, players, playerOfFeature }: Forest, row: Row, backgroun
         effects[t * players + p]! += weight * (value[set | (1 << p)]![t]! - value[set]![t]!);
     }
   }
-  return { effects, base: value[0]! };
+  return { effects, base: value[0]!, pairs: bruteForcePairs(value, e.targets, players) };
+}
+
+/** The definition of the Shapley interaction index, from the values of all subsets: targets × pairs. */
+function bruteForcePairs(value: readonly Float64Array[], targets: number, players: number): Float64Array {
+  const pairs = new Float64Array((targets * players * (players - 1)) / 2);
+  for (let set = 0; set < value.length; set++) {
+    const size = set.toString(2).replaceAll('0', '').length;
+    for (let i = 0, at = 0; i < players; i++) {
+      for (let j = i + 1; j < players; j++, at++) {
+        const [one, other] = [1 << i, 1 << j];
+        if (set & (one | other)) continue;
+        const weight = (factorial(size) * factorial(players - size - 2)) / factorial(players - 1);
+        for (let t = 0; t < targets; t++) {
+          const together = value[set | one | other]![t]! - value[set | one]![t]! - value[set | other]![t]!;
+          pairs[t * (pairs.length / targets) + at]! += weight * (together + value[set]![t]!);
+        }
+      }
+    }
+  }
+  return pairs;
 }
 
 /** Per row: targets × players, and the sums. */
@@ -178,6 +199,33 @@ test('effects, sums and base are what all subsets of the columns say', () => {
   fc.assert(fc.property(specs, run), {
     numRuns: times('SLUICE_EFFECT_FORESTS', { quick: 40, check: 150, campaigns: 3000 }),
   });
+});
+
+test('what two columns make together is what all subsets of the columns say, whatever may be kept', () => {
+  let largest = 0;
+  const run = (d: Drawn): void => {
+    const { forest, rows, background } = drawn(d);
+    const { e, players } = forest;
+    const games = forest.games();
+    games.setBackground(forest.statesOf(background));
+    const states = forest.statesOf(rows);
+    const [kept, little, none] = [undefined, 512, 0].map((bytes) => new LeafPairs(games, players, bytes));
+    for (const [r, row] of rows.entries()) {
+      const [got, again, poor, bare] = [kept!, kept!, little!, none!].map((pairs) => {
+        const out = new Float64Array((e.targets * players * (players - 1)) / 2);
+        pairs.add(states, r, out);
+        return out;
+      });
+      const want = bruteForce(forest, row, background).pairs;
+      near(got!, want, `${JSON.stringify(d)}, pairs of row ${r}`);
+      expect([again, poor, bare]).toEqual([got, got, got]);
+      largest = want.reduce((n, x) => Math.max(n, Math.abs(x)), largest);
+    }
+  };
+  fc.assert(fc.property(specs, run), {
+    numRuns: times('SLUICE_EFFECT_FORESTS', { quick: 40, check: 150, campaigns: 3000 }),
+  });
+  expect(largest).toBeGreaterThan(0.01);
 });
 
 /** One tree: each feature is asked in turn, and whoever passes goes on; every `open`th lets all of them pass. */
