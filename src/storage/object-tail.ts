@@ -78,7 +78,7 @@ export class ObjectTail {
     return tail;
   }
 
-  /** The caller may reuse the bytes once this resolves. @throws SluiceError storage_unavailable */
+  /** The caller may reuse the bytes once this resolves; nothing is synced any more once it throws. @throws SluiceError storage_unavailable */
   async write(bytes: Uint8Array): Promise<void> {
     this.#changed ||= bytes.length > 0;
     for (let at = 0; at < bytes.length; ) {
@@ -86,7 +86,14 @@ export class ObjectTail {
       this.#held.set(bytes.subarray(at, at + n), this.#filled);
       this.#filled += n;
       at += n;
-      if (this.#filled === this.#held.length) await this.#send();
+      if (this.#filled < this.#held.length) continue;
+      try {
+        await this.#send();
+      } catch (error) {
+        // Some of these bytes are held, and nobody counts them.
+        this.#failure ??= error;
+        throw error;
+      }
     }
   }
 

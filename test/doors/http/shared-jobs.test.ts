@@ -10,8 +10,10 @@ import { requirePostgres } from '../../support/postgres/require.ts';
 import type { Gate } from '../../support/registries/gate.ts';
 import { openShared, type SharedPlace } from '../../support/replicas.ts';
 import { predictUrl, type Reply, type Service, startService } from '../../support/service.ts';
+import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
+const FAILING_CALLS = times('SLUICE_FAILING_CALLS', { quick: 0, check: 4, campaigns: 20 });
 const LIST = '/api/v1/scoring/jobs';
 const portfolio = (rows: number): string =>
   Buffer.concat([...generatePortfolio({ rows, seed: 19, faults: 0, delimiter: '\t' })]).toString();
@@ -118,6 +120,62 @@ requirePostgres('jobs that services share', () => {
     );
     expect(rows[0].n).toBeLessThanOrEqual(200_000);
   });
+
+  checkTestNeeding(
+    ['versitygw'],
+    'object storage fails at any call of an upload in parts: what was told stands, and the rest comes',
+    async () => {
+      const { a, b, table } = await two();
+      const body = portfolio(70_000);
+      const direct = await a.call('POST', predictUrl('csv'), { body });
+      const tus = { 'tus-resumable': '1.0.0' };
+      const bytes = Buffer.from(body);
+      const first = 300_000;
+      const codes = new Set<string>();
+      for (let call = 1; call <= FAILING_CALLS; call++) {
+        // Refused, and carried out with its answer lost, which is tried again.
+        const how = call % 2 === 0 ? 'lost' : 403;
+        const headers = { ...tus, 'upload-length': String(bytes.length) };
+        const made = await a.call('POST', predictUrl('csv'), { headers });
+        const at = made.headers.location as string;
+        const part = (s: Service, offset: number, to: number) => {
+          const headers = {
+            ...tus,
+            'content-type': 'application/offset+octet-stream',
+            'upload-offset': String(offset),
+          };
+          return s.call('PATCH', at, { body: bytes.subarray(offset, to), headers });
+        };
+        expect((await part(a, 0, first)).status).toBe(204);
+        let calls = 0;
+        const failing = Math.ceil(call / 2);
+        gate.rule = ({ path: of }) => (of.includes(at.split('/').at(-1)!) && ++calls === failing ? how : 'pass');
+        const reply = await part(b, first, bytes.length);
+        gate.rule = () => 'pass';
+        if (reply.status !== 204) expect([reply.status, codes.add(reply.json.code) && reply.json.code]).toEqual([503, 'jobs_unavailable']); // biome-ignore format: one line
+        const told = await a.call('HEAD', at, { headers: tus });
+        expect(told.status).toBe(200);
+        const offset = Number(told.headers['upload-offset']);
+        expect(offset).toBeGreaterThanOrEqual(first);
+        if (reply.status === 204) expect(offset).toBe(bytes.length);
+        if (offset < bytes.length) expect((await part(a, offset, bytes.length)).status).toBe(204);
+        const job = at.replace('uploads', 'jobs');
+        await expect.poll(async () => (await b.call('GET', job)).json.state, { interval: 30 }).toBe('done');
+        expect((await a.call('GET', `${job}/result`)).text === direct.text).toBe(true);
+        expect((await b.call('DELETE', at, { headers: tus })).status).toBe(204);
+      }
+      expect([...codes]).toEqual(['jobs_unavailable']);
+      // One that is removed leaves nothing; what a failing call left of others, a sweep removes.
+      const made = await a.call('POST', predictUrl('csv'), {
+        headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-length': '100' },
+        body: 'some',
+      });
+      expect((await b.call('DELETE', made.headers.location as string, { headers: tus })).status).toBe(204);
+      expect(
+        (await place.bucket.list(`${table}/${(made.headers.location as string).split('/').at(-1)}`)).objects,
+      ).toEqual([]);
+    },
+  );
 
   checkTestNeeding(['versitygw'], 'a job is cancelled wherever it runs', async () => {
     const { a, b, events } = await two([], 10_000);
