@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordsOf } from '../core/block.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
+import type { Interaction } from '../engine/row-interactions.ts';
 import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
@@ -27,6 +28,8 @@ export interface ExplainedRow {
     standard_error?: number;
     reasons?: { code: string; column: string; text: string }[];
     error?: { code: ErrorCode; message: string };
+    /** The strongest pairs of columns, if they were asked for. */
+    interactions?: Interaction[];
   };
   error?: { code: ErrorCode; column?: string; message: string };
 }
@@ -36,6 +39,8 @@ export interface ExplainRowOptions {
   source: OpenSource;
   /** Data row, from 1. */
   row: number;
+  /** Pairs of columns that are told. Default: none. */
+  interactions?: number;
   signal?: AbortSignal;
 }
 
@@ -77,7 +82,25 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
   } finally {
     await pool.close();
   }
-  return { ...(JSON.parse(Buffer.concat(chunks).toString()) as ExplainedRow), row };
+  const answer = { ...(JSON.parse(Buffer.concat(chunks).toString()) as ExplainedRow), row };
+  await addInteractions(answer, options);
+  return answer;
+}
+
+async function addInteractions(
+  { interpretation }: ExplainedRow,
+  { model, interactions = 0, signal }: ExplainRowOptions,
+): Promise<void> {
+  if (interactions === 0 || !interpretation || interpretation.error) return;
+  const { interactionsOf } = await import('../engine/row-interactions.ts');
+  const values = new Map(interpretation.effects.map(({ column, value }) => [column, value]));
+  const all = await interactionsOf({
+    model,
+    values: model.manifest.columns.map(({ name }) => String(values.get(name) ?? '')),
+    label: interpretation.class,
+    signal,
+  });
+  interpretation.interactions = all.slice(0, interactions);
 }
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();

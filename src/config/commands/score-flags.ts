@@ -205,6 +205,11 @@ export const SCORE_COMMANDS = {
       delimiter: { schema: SCORING.delimiter({ otherwise: 'tab for .tsv and .tab, else comma' }), value: 'name' },
       ...DECLARED_FLAGS,
       top: { schema: whole('columns drawn one by one; the rest together', [1, 2000], { default: 12 }) },
+      interactions: {
+        schema: whole('pairs of columns by what they make together, the strongest; for models of trees', [0, 500], {
+          default: 0,
+        }),
+      },
       html: { schema: text('write a self-contained page'), value: 'file', complete: 'file' },
       registry: registryFlag,
       json: switchFlag('print the answer as JSON'),

@@ -34,7 +34,7 @@ async function explain(file: string, flags: ExplainFlags): Promise<void> {
   const { signal, dispose } = signalled();
   let answer: ExplainedRow;
   try {
-    answer = await explainRow({ model, source, row: flags.row, signal });
+    answer = await explainRow({ model, source, row: flags.row, interactions: flags.interactions, signal });
   } finally {
     dispose();
   }

@@ -130,6 +130,7 @@ export const COMMAND_TABLES = {
       {"name":"trim","description":"blanks around values and names of the header do not count"},
       {"name":"null-values","value":"words","description":"words for missing values, besides those of the model package: NULL,N/A"},
       {"name":"top","value":"n","description":"columns drawn one by one; the rest together","number":{"whole":true,"min":1,"max":2000},"default":12},
+      {"name":"interactions","value":"n","description":"pairs of columns by what they make together, the strongest; for models of trees","number":{"whole":true,"min":0,"max":500},"default":0},
       {"name":"html","value":"file","description":"write a self-contained page","complete":"file"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print the answer as JSON"},
@@ -731,6 +732,7 @@ export interface ExplainFlags {
   trim?: boolean;
   nullValues?: string;
   top: number;
+  interactions: number;
   html?: string;
   registry?: string;
   json?: boolean;

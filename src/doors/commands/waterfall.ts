@@ -75,6 +75,14 @@ export function waterfall(ref: string, answer: ExplainedRow, top: number, width:
     lines.push(`${cut(s.label)} ${number(s.effect).padStart(9)}  ${bar}`);
   }
   lines.push(`${cut('score')} ${total.toFixed(4).padStart(9)}  ${mark(total)}`);
+  if (x.interactions && x.interactions.length > 0) {
+    const names = x.interactions.map(({ columns }) => columns.join(' × '));
+    const wide = Math.max(...names.map((name) => name.length));
+    lines.push('', 'together, already in the effects of both:');
+    for (const [i, { effect }] of x.interactions.entries()) {
+      lines.push(`  ${names[i]!.padEnd(wide)}  ${number(effect).padStart(9)}`);
+    }
+  }
   if (x.reasons && x.reasons.length > 0) {
     lines.push('', 'reasons:');
     for (const r of x.reasons) lines.push(`  ${r.code}  ${r.text}`);
