@@ -98,9 +98,9 @@ export class SharedWork {
     throw new SluiceError('plan_invalid', `${this.#at('run.json')} is none of a run in shards`);
   }
 
-  /** @throws SluiceError output_* | storage_unavailable */
+  /** Unless it is decided: shard 0 may run twice for a moment. @throws SluiceError output_* | storage_unavailable */
   async decide(run: Omit<SharedRun, 'kind'>): Promise<void> {
-    await putStored(this.#at('run.json'), `${JSON.stringify({ kind: KIND, ...run }, null, 1)}\n`);
+    await putFirst(this.#at('run.json'), `${JSON.stringify({ kind: KIND, ...run }, null, 1)}\n`);
   }
 
   /** @throws SluiceError usage: the folder is of another run */
