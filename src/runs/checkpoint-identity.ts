@@ -40,8 +40,8 @@ export async function identityOf({ spec, model, input, output, list }: Identifie
     on_invalid,
     allow_empty: allow_empty ?? false,
     'the bytes of a block': tuning?.blockBytes ?? blockBytesOf(isColumnar(input.format)),
-    // They were cut as lines of text once.
-    ...(isColumnar(input.format) ? { 'what a block of a table is': 'columns' } : {}),
+    // They were cut, and told from others, as lines of text once.
+    ...(isColumnar(input.format) ? { 'what tells a table from others': 'its cells' } : {}),
     'whether a manifest is left': spec.manifest !== false,
     'the version of Sluice': VERSION,
     // Compressors and the text of numbers are of the runtime.

@@ -136,6 +136,25 @@ checkTest('it goes on where it was, with other workers and reads, in a copy of t
   expect((await goesOn(job, made)).resumedRows).toBe(resumedRows);
 });
 
+for (const input of ['in.parquet', 'in.arrow']) {
+  for (const flags of [[], ['--no-manifest']]) {
+    checkTest(`a table goes on where it was: ${[input, ...flags].join(' ')}; a changed one does not`, async () => {
+      const job = jobOf(input, 'out.csv', { rows: 20_000, flags });
+      const made = await unbroken(job);
+      const { rows } = await killedRun(job);
+      const folder = path.join(scratch(), 'elsewhere');
+      cpSync(job.folder, folder, { recursive: true });
+      const { resumedRows } = await goesOn(job, made, '--workers', '2');
+      expect(resumedRows).toBeGreaterThanOrEqual(rows);
+      expect(resumedRows).toBeLessThan(19_000);
+      const other = jobOf(input, 'out.csv', { rows: 20_000, seed: 12, flags });
+      copyFileSync(path.join(other.folder, input), path.join(folder, input));
+      const { code, stderr } = await scoreJob({ ...job, folder }, '--resume', ...OFTEN);
+      expect([code, stderr]).toEqual([1, expect.stringContaining('[checkpoint_mismatch]')]);
+    });
+  }
+}
+
 checkTest(
   'a signal and an error of the disk leave what was written; a run without --resume says so and replaces it',
   async () => {

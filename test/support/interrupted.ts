@@ -3,6 +3,8 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
+import { tableFromArrays, tableToIPC, utf8 } from '@uwdata/flechette';
+import { parquetWriteBuffer } from 'hyparquet-writer';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { type Run, scratch, sluice, start } from './cli.ts';
 
@@ -24,20 +26,38 @@ export interface Job {
 }
 
 /** An input of made-up applications, some of them broken, under the name `input`. */
-export function jobOf(input: string, output: string, { rows = 6000, flags = [] as readonly string[] } = {}): Job {
+export function jobOf(
+  input: string,
+  output: string,
+  { rows = 6000, seed = 11, flags = [] as readonly string[] } = {},
+): Job {
   const folder = path.join(scratch(), 'work');
   mkdirSync(folder);
-  const csv = Buffer.concat([...generatePortfolio({ rows, seed: 11, faults: Math.floor(rows / 100), dirty: false })]);
+  const csv = Buffer.concat([...generatePortfolio({ rows, seed, faults: Math.floor(rows / 100), dirty: false })]);
   writeFileSync(path.join(folder, input), packed(input, written(input, csv)));
   return { folder, input, output, flags: ['--evaluator', 'native', '--block-bytes', '4096', ...flags] };
 }
 
 /** The applications in the format of a name; what is broken as CSV becomes an application with one odd column. */
 function written(name: string, csv: Buffer): Buffer {
+  if (/\.(parquet|arrow)$/.test(name)) return asTable(name, csv);
   if (!/\.(ndjson|json)\b/.test(name)) return csv;
   const [head, ...lines] = csv.toString().trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
   const objects = lines.map((cells) => JSON.stringify(Object.fromEntries(head!.map((column, i) => [column, cells[i] ?? '?'])))); // biome-ignore format: one line
   return Buffer.from(name.includes('.ndjson') ? `${objects.join('\n')}\n` : `[${objects.join(',')}]`);
+}
+
+/** The lines of CSV that have all cells, as a table of texts. */
+function asTable(name: string, csv: Buffer): Buffer {
+  const [head, ...all] = csv.toString().trimEnd().split('\n').map((line) => line.split(',')); // biome-ignore format: one line
+  const rows = all.filter((cells) => cells.length === head!.length);
+  const columns = head!.map((column, i) => ({ name: column, data: rows.map((cells) => cells[i]!) }));
+  if (name.endsWith('.parquet')) {
+    const columnData = columns.map((column) => ({ ...column, type: 'STRING' as const }));
+    return Buffer.from(parquetWriteBuffer({ columnData, rowGroupSize: 700 }));
+  }
+  const table = tableFromArrays(columns.map(({ name, data }) => [name, data] as [string, string[]]), { types: Object.fromEntries(head!.map((column) => [column, utf8()])) }); // biome-ignore format: one line
+  return Buffer.from(tableToIPC(table, { format: 'stream' })!);
 }
 
 const packed = (name: string, bytes: Buffer): Buffer =>

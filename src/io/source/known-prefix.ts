@@ -1,5 +1,7 @@
-// The bytes of an input with the SHA-256 of all that was read of them: what tells two inputs apart, whatever they are called.
+// The bytes of an input with the SHA-256 of all that was read of them: what tells two inputs apart, whatever they are called. Of a table
+// the bytes are those of its cells, so that nobody has to write its text for it.
 import { createHash } from 'node:crypto';
+import type { TableFeed } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import type { Chunks } from './byte-source.ts';
 import { seenChunks } from './seen-chunks.ts';
@@ -42,9 +44,37 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
     read += bytes.length;
   }
 
+  const end = () => take(new Uint8Array(0));
+  const seen = seenChunks(chunks, take, end);
   return {
-    chunks: seenChunks(chunks, take, () => take(new Uint8Array(0))),
+    chunks: chunks.table ? { ...seen, table: seenTable(chunks.table, take, end) } : seen,
     prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
     holds: () => due === null,
   };
 }
+
+/** The same table: `see` gets the bytes of its cells, and those of a list of words when it is first used. */
+function seenTable(table: TableFeed, see: (bytes: Uint8Array) => void, end: () => void): TableFeed {
+  /** By column; other lists may come and go. */
+  const lists: number[] = [];
+  return {
+    names: table.names,
+    async next() {
+      const rows = await table.next();
+      if (rows === null) end();
+      rows?.run.cells.forEach((cell, column) => {
+        if (cell.kind === 'numbers') see(bytesOf(cell.values));
+        else if (cell.kind === 'coded') {
+          const { id, bytes, ends } = cell.words;
+          if (lists[column] !== id) for (const part of [bytesOf(ends), bytes]) see(part);
+          lists[column] = id;
+          see(bytesOf(cell.codes));
+        } else for (const part of [bytesOf(cell.ends), cell.bytes]) see(part);
+      });
+      return rows;
+    },
+  };
+}
+
+const bytesOf = ({ buffer, byteOffset, byteLength }: Float64Array | Int32Array): Uint8Array =>
+  new Uint8Array(buffer, byteOffset, byteLength);
