@@ -9,6 +9,7 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { eachRecord } from '../support/kafka/topics.ts';
 import { scoreText } from '../support/score.ts';
 import { call, type Reply } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
 
 const ROWS = 30_000;
 /** The only one. */
@@ -141,6 +142,29 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], request_timeout_ms: 3000 }
       const rows = of.map((r) => JSON.parse(r.line).row as number);
       expect(rows).toEqual(rows.toSorted((a, b) => a - b));
     }
+    await service.kill();
+  });
+
+  checkTest('a broker that is back and does not know its topics yet: the upload waits for them', async () => {
+    const { folder, topic } = await setUp('upload-unknown', 1, ', key: application_id');
+    const body = Buffer.concat([...generatePortfolio({ rows: 300, seed: 44, ids: true })]);
+    const service = await serve(folder);
+    await (await cluster.admin()).deleteTopics({ topics: [topic] });
+    await cluster.killNode(NODE);
+    const made = await service.call('POST', '/api/v1/pipelines/scores', body);
+    const location = made.headers.location as string;
+    const waits = async (code: string) => (await state(service, location)).error?.code === code;
+    await vi.waitUntil(() => waits('kafka_unreachable'), { timeout: 180_000, interval: 100 });
+    await cluster.startNode(NODE);
+    await cluster.ready();
+    await vi.waitUntil(() => waits('kafka_topic_missing'), { timeout: 180_000, interval: 50 });
+    expect(await state(service, location)).toMatchObject({ state: 'queued' });
+    await cluster.createTopic(topic, 1);
+    await vi.waitUntil(async () => (await state(service, location)).state === 'done', {
+      timeout: 180_000,
+      interval: 100,
+    });
+    expect(await ids(topic)).toHaveLength(300);
     await service.kill();
   });
 });

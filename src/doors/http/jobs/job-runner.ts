@@ -18,6 +18,10 @@ const LOOK_MS = 500;
 /** Pauses between attempts at an upload while something it needs is away; they double. */
 const FIRST_PAUSE_MS = 500;
 const MAX_PAUSE_MS = 60_000;
+/** Timers may be early by a little. */
+const PAUSE_SLACK_MS = 20;
+/** Attempts after an outage that may not find the topic. */
+const UNKNOWN_TOPIC_ATTEMPTS = 5;
 /** Between attempts to say how a job ended, while its lease lasts. */
 const SETTLE_PAUSE_MS = 200;
 /** A lease has so many beats; it is renewed at each, and given up one before its end. */
@@ -47,6 +51,8 @@ export class JobRunner {
   readonly #reserved = new Map<string, Lease>();
   /** How often uploads failed for want of something else. */
   readonly #failures = new Map<string, number>();
+  /** Attempts since then that did not find the topic. */
+  readonly #missing = new Map<string, number>();
   /** What this server gave up, until the table has heard of it. */
   readonly #givenUp = new Set<HeldJob>();
   readonly #timers: NodeJS.Timeout[] = [];
@@ -212,7 +218,7 @@ export class JobRunner {
       await this.#settle(lease, (store) => store.finish(lease, end));
       log.done(job, running, counts, resultBytes);
       await files.removeUpload(job.id);
-      this.#failures.delete(job.id);
+      this.#forgetFailures(job.id);
     } catch (error) {
       try {
         await this.#endBadly(claimed, lease, running, error);
@@ -239,7 +245,10 @@ export class JobRunner {
     const e = withoutNames(asSluiceError(fault, 'internal_error'));
     if (this.#isPassing(job, e) && !signal.aborted) {
       const why = { errorCode: e.code, errorMessage: e.message };
-      await this.#settle(lease, () => store.putBack(lease, this.#pauseOf(job.id), why));
+      const pause = this.#pauseOf(job.id);
+      await this.#settle(lease, () => store.putBack(lease, pause, why));
+      // Its pause began when the table had it: looking before it is over finds nothing, and nobody would look again.
+      setTimeout(() => this.wake(), pause + PAUSE_SLACK_MS).unref();
       log.failed(job, running, fault, 'job_put_off');
       return;
     }
@@ -249,7 +258,7 @@ export class JobRunner {
       log.queued(job, 'stopping');
       return;
     }
-    this.#failures.delete(job.id);
+    this.#forgetFailures(job.id);
     if (e.code === 'job_crashed') services.metrics.jobsCrashed.inc();
     const message = e.entry.fault === 'bug' ? null : e.message;
     const end: JobEnd =
@@ -264,17 +273,29 @@ export class JobRunner {
   }
 
   /** An acknowledged upload is not lost because something it needs is away. */
-  #isPassing({ pipeline }: Job, { code, entry }: SluiceError): boolean {
+  #isPassing({ id, pipeline }: Job, { code, entry }: SluiceError): boolean {
+    if (pipeline !== null && code === 'kafka_topic_missing') return this.#mayComeBack(id);
     if (pipeline !== null) return entry.fault === 'dependency' && entry.retryable;
     return this.#parts.store.leaseMs !== null && STORAGE.has(code);
+  }
+
+  #forgetFailures(id: string): void {
+    this.#failures.delete(id);
+    this.#missing.delete(id);
+  }
+
+  /** A broker that was away and has just come back may not know its topics yet. */
+  #mayComeBack(id: string): boolean {
+    const missing = this.#missing.get(id) ?? 0;
+    if (!this.#failures.has(id) || missing >= UNKNOWN_TOPIC_ATTEMPTS) return false;
+    this.#missing.set(id, missing + 1);
+    return true;
   }
 
   #pauseOf(id: string): number {
     const failures = (this.#failures.get(id) ?? 0) + 1;
     this.#failures.set(id, failures);
-    const pause = Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
-    setTimeout(() => this.wake(), pause + 1).unref();
-    return pause;
+    return Math.min(MAX_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(failures - 1, 20));
   }
 
   /** Says how a job ended, as long as this server may. @throws SluiceError job_lease_lost | jobs_unavailable */
