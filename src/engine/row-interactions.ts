@@ -1,7 +1,7 @@
 // What pairs of columns make together in one application, beside what each makes alone.
 import { SluiceError } from '../core/errors.ts';
 import { encodeRows } from '../inference/encode/encode-rows.ts';
-import { pairIndex } from '../inference/explain/leaf-pairs.ts';
+import { pairCount, pairIndex } from '../inference/explain/leaf-pairs.ts';
 import { judge } from '../inference/sandbox/verdict.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { openInterpretations } from './explaining.ts';
@@ -43,7 +43,7 @@ export async function interactionsOf({ model, values, label, signal }: AskedInte
   if (rejected.size > 0) throw unavailable('the application is none that is scored');
   const pairs = explainer.interactions(inputs, [0]);
   const output = explainer.outputs === 1 ? 0 : (manifest.classes ?? []).findIndex((c) => String(c) === String(label));
-  const from = (output * names.length * (names.length - 1)) / 2;
+  const from = output * pairCount(names.length);
   const found = order.flatMap((i) =>
     order.slice(i + 1).map((j): Interaction => {
       return { columns: [names[i]!, names[j]!], effect: pairs[from + pairIndex(i, j, names.length)]! };

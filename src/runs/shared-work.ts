@@ -11,10 +11,10 @@ import { SluiceError } from '../core/errors.ts';
 import { isObject, objectAddress } from '../storage/objects.ts';
 import type { Endpoint } from './endpoints.ts';
 import { outputName } from './endpoints.ts';
-import { wholeParts } from './merge-parts.ts';
+import { filesOfParts, wholeParts } from './merge-parts.ts';
 import { DESCRIPTION, type FoundPart, partsOf } from './shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
-import { besideStored, putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
+import { putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
 
 const KIND = 'sluice-shared-run';
 
@@ -137,10 +137,8 @@ export class SharedWork {
 
   /** What was joined is of no use any more. @throws SluiceError storage_unavailable; Error of the file system */
   async removeParts(parts: readonly FoundPart[]): Promise<void> {
-    for (const { path: name, rejects } of parts) {
-      const lists = rejects ? [besideStored(name, rejects.name)] : [];
-      for (const one of [name, ...lists, `${name}${DESCRIPTION}`]) await removeStored(one);
-    }
+    const descriptions = parts.map(({ path: name }) => `${name}${DESCRIPTION}`);
+    for (const name of [...filesOfParts(parts).map((file) => file.name), ...descriptions]) await removeStored(name);
   }
 
   /** @throws SluiceError output_* | storage_unavailable */

@@ -13,7 +13,7 @@ import { NOTHING, VectorMemo } from './vector-memo.ts';
 const PAIR_MEMO_BYTES = 64 * 1024 * 1024;
 
 /** Pairs of n players. */
-const pairCount = (n: number): number => (n * (n - 1)) / 2;
+export const pairCount = (n: number): number => (n * (n - 1)) / 2;
 
 /** Where pair (i, j), i < j, of n players stands: (0, 1), (0, 2), …, (1, 2), … */
 export const pairIndex = (i: number, j: number, n: number): number => (i * (2 * n - i - 1)) / 2 + (j - i - 1);

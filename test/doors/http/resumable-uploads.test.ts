@@ -1,17 +1,12 @@
 // Resumable uploads (tus): parts, cuts, wrong calls, quotas, time limits, and who may see what.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test } from 'vitest';
-import { loadConfig } from '../../../src/config/load-config.ts';
-import { ServerConfigSchema } from '../../../src/config/server-config.ts';
+import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { createKey } from '../../../src/doors/commands/keys.ts';
-import { serve } from '../../../src/doors/http/service.ts';
-import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch } from '../../support/cli.ts';
 import { startFaulty } from '../../support/faulty-service.ts';
 import { connectH2, openStream } from '../../support/h2-session.ts';
@@ -21,7 +16,6 @@ import {
   type CallOptions,
   call,
   predictUrl,
-  REGISTRY,
   type Reply,
   type Service,
   startService,
@@ -362,43 +356,6 @@ test('it counts for the quota with all it will be, from the beginning', async ()
   expect((await s.call('DELETE', first.headers.location as string, { headers: TUS })).status).toBe(204);
   expect(existsSync(fileOf(s, first.headers.location as string))).toBe(false);
   expect((await make(s, 20_000)).status).toBe(201);
-});
-
-test('to any other key it is not there: nobody else asks about it, goes on with it or removes it', async () => {
-  const folder = scratch();
-  const file = path.join(folder, 'keys.yaml');
-  const { cert, key } = await devCertificate();
-  for (const [name, text] of Object.entries({ 'c.pem': cert, 'k.pem': key }))
-    writeFileSync(path.join(folder, name), text);
-  const [mine, other] = [
-    await createKey('mine', { file, scopes: 'predict,jobs' }),
-    await createKey('other', { file, scopes: 'predict,jobs' }),
-  ];
-  const settings = [
-    'listen.port=0',
-    'listen.host=127.0.0.1',
-    'workers=1',
-    `keys_file=${file}`,
-    `tls.certificate=${path.join(folder, 'c.pem')}`,
-    `tls.key=${path.join(folder, 'k.pem')}`,
-    `jobs.folder=${folder}/jobs`,
-  ];
-  const running = await serve({ config: await loadConfig(ServerConfigSchema, { settings }), registry: REGISTRY });
-  onTestFinished(() => running.stop());
-  const port = Number(new URL(running.url).port);
-  const made = await call(port, mine, 'POST', predictUrl('csv'), { headers: { ...TUS, 'upload-length': '100' } });
-  expect(made.status).toBe(201);
-  const at = made.headers.location as string;
-  const part = { headers: { ...PART, 'upload-offset': '0' }, body: Buffer.alloc(10) };
-  const tried = [
-    await call(port, other, 'HEAD', at, { headers: TUS }),
-    await call(port, other, 'PATCH', at, part),
-    await call(port, other, 'DELETE', at, { headers: TUS }),
-  ];
-  expect(tried.map(({ status }) => status)).toEqual([404, 404, 404]);
-  expect(tried[1]!.json.code).toBe('upload_not_found');
-  const still = await call(port, mine, 'HEAD', at, { headers: TUS });
-  expect([still.status, still.headers['upload-offset']]).toEqual([200, '0']);
 });
 
 test('the same Idempotency-Key gives the same upload, another request with it is refused', async () => {

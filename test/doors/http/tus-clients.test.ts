@@ -7,7 +7,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Upload, type UploadOptions } from 'tus-js-client';
-import { afterAll, beforeAll, expect } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
@@ -141,15 +141,19 @@ for (const checksum of ['0', '1']) {
   );
 }
 
-checkTest('an upload of another key is none', async () => {
+test('an upload of another key is none', async () => {
   const { server, token, other } = await startOwnServer();
   const made = await ask(server.port, 'POST', URL, { token, headers: { ...TUS, 'upload-length': '10' } });
+  expect(made.status).toBe(201);
   const at = made.headers.location!;
   for (const method of ['HEAD', 'PATCH', 'DELETE']) {
     const asked = { headers: { ...PART, 'upload-offset': '0' }, body: Buffer.from('x') };
-    expect((await ask(server.port, method, at, { ...asked, token: other })).status).toBe(404);
+    const { status, json } = await ask(server.port, method, at, { ...asked, token: other });
+    expect(status).toBe(404);
+    if (method !== 'HEAD') expect(json.code).toBe('upload_not_found');
   }
-  expect((await ask(server.port, 'HEAD', at, { token, headers: TUS })).headers['upload-offset']).toBe('0');
+  const still = await ask(server.port, 'HEAD', at, { token, headers: TUS });
+  expect([still.status, still.headers['upload-offset']]).toEqual([200, '0']);
 });
 
 /** Sends some bytes of a part; `cutAfterMs`: not its end, and the connection is cut then. Gives the status, null where none came. */
