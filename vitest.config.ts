@@ -12,6 +12,7 @@ const CAMPAIGNS = [
   'test/image/image.test.ts',
   'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
   'test/install/tarballs.test.ts',
+  'test/io/columns/writers.test.ts',
   'test/io/decode/*.test.ts',
   'test/io/sink/columnar-sink.test.ts',
   'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',

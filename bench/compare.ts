@@ -4,9 +4,9 @@ import path from 'node:path';
 import { withBase } from './base.ts';
 import { compareServers } from './compare-servers.ts';
 import { type Contender, sluice } from './contenders.ts';
-import { head } from './explain.ts';
 import { inPairs, type Pair, ratios } from './pairs.ts';
 import { applications, CACHE, type Program } from './prepare.ts';
+import { head } from './rows.ts';
 import { type Command, folder, measure, type Spread, say } from './run.ts';
 import { distances, readSample, TOLERANCE } from './verify.ts';
 

@@ -1,19 +1,21 @@
 // Interpretation: effects of single applications, as rows a CPU second, against the libraries of Python.
-import { createReadStream, createWriteStream, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { loadavg } from 'node:os';
 import path from 'node:path';
-import { createInterface } from 'node:readline/promises';
-import { finished } from 'node:stream/promises';
 import { sluice } from './contenders.ts';
+import { benchEffects, type EffectPairs } from './effects.ts';
 import type { Explained } from './explainer.ts';
 import { openModel } from './models.ts';
-import { BUNDLED, CACHE, MODELS, NODE, nameOf, PEERS, type Program } from './prepare.ts';
-import { folder, measure, run, say } from './run.ts';
+import { BUNDLED, CACHE, deepModels, MODELS, NODE, nameOf, PEERS, type Program } from './prepare.ts';
+import { countLines, head } from './rows.ts';
+import { folder, measure, ONE_THREAD, run, say } from './run.ts';
 
 export interface ExplainResult {
   load: number;
   backgroundRows: number;
   models: { model: string; name: string; results: ExplainRow[] }[];
+  /** In pairs with woodelf-explainer; empty without Python. */
+  effects?: EffectPairs[];
 }
 
 export interface ExplainRow {
@@ -29,6 +31,9 @@ export interface ExplainRow {
 export interface ExplainSetting {
   program: Program;
   python: string | null;
+  /** The interpreter that has fasttreeshap. */
+  fasttreeshap: string | null;
+  rounds: number;
   quick: boolean;
   input: string;
   cores: number;
@@ -44,10 +49,13 @@ const WHAT: Record<string, string> = {
   'shap.TreeExplainer, path-dependent': 'another quantity: no background, weights of the training rows at each node',
   'LightGBM pred_contrib': 'path-dependent too, one thread',
   'XGBoost pred_contribs': 'path-dependent too, one thread',
+  'shap.TreeExplainer, interactions, path-dependent':
+    'the interactions of all pairs of columns; it has them path-dependent only',
 };
 
 export async function benchExplain(setting: ExplainSetting): Promise<ExplainResult> {
-  const { program, python, quick } = setting;
+  const { program, python, fasttreeshap, quick, rounds } = setting;
+  if (python !== null) await deepModels(program, python);
   const load = loadavg()[0]!;
   const limit = quick ? 2 : 10;
   const rows = quick ? 5_000 : 50_000;
@@ -67,7 +75,10 @@ export async function benchExplain(setting: ExplainSetting): Promise<ExplainResu
     backgroundRows = await countLines(background);
     if (python !== null) {
       const asked = ['explain', '--model', model, '--models', MODELS, '--rows', input, '--background', background];
-      const text = await run({ args: [python, '-W', 'ignore', PEERS, ...asked, '--seconds', String(limit)] });
+      const text = await run({
+        args: [python, '-W', 'ignore', PEERS, ...asked, '--seconds', String(limit)],
+        env: ONE_THREAD,
+      });
       for (const r of JSON.parse(text.slice(text.indexOf('[{'))) as Explained[]) {
         const same = r.name.endsWith('interventional');
         const difference = same ? distance(alone.effects, r.effects) : null;
@@ -77,11 +88,20 @@ export async function benchExplain(setting: ExplainSetting): Promise<ExplainResu
         results.push(rowOf(r, WHAT[r.name]!, difference));
       }
     }
+    if (fasttreeshap !== null && model === 'bench-lightgbm') {
+      const asked = ['fasttreeshap', '--model', model, '--models', MODELS, '--rows', input, '--seconds', String(limit)];
+      const text = await run({ args: [fasttreeshap, '-W', 'ignore', PEERS, ...asked], env: ONE_THREAD });
+      for (const r of JSON.parse(text.slice(text.indexOf('[{'))) as (Explained & { fromLightGBM: number })[]) {
+        const off = `path-dependent too, one thread; at most ${r.fromLightGBM.toExponential(0)} from LightGBM's own`;
+        results.push(rowOf(r, r.fromLightGBM <= TOLERANCE ? off : `**not the same numbers**: ${off}`, null));
+      }
+    }
     for (const r of results)
       say(`${model}  ${r.name}: ${r.rowsPerCpuSecond.toFixed(0)} rows a CPU second (${r.rows} rows)`);
     models.push({ model, name: nameOf(model), results });
   }
-  return { load, backgroundRows, models };
+  const effects = python === null ? [] : await benchEffects(python, setting.input, rounds, quick);
+  return { load, backgroundRows, models, effects };
 }
 
 async function wholeRun(
@@ -122,24 +142,4 @@ function distance(a: readonly (readonly number[])[], b: readonly (readonly numbe
     for (const [i, x] of a[r]!.entries()) largest = Math.max(largest, Math.abs(x - b[r]![i]!));
   }
   return largest;
-}
-
-/** The first rows of a file of which no value has a line break. */
-export async function head(file: string, rows: number): Promise<string> {
-  const target = path.join(folder(CACHE, 'outputs'), `first-${rows}.csv`);
-  const out = createWriteStream(target);
-  let n = 0;
-  for await (const line of createInterface({ input: createReadStream(file) })) {
-    if (n++ > rows) break;
-    out.write(`${line}\n`);
-  }
-  out.end();
-  await finished(out);
-  return target;
-}
-
-async function countLines(file: string): Promise<number> {
-  let n = -1;
-  for await (const line of createInterface({ input: createReadStream(file) })) if (line !== '') n++;
-  return n;
 }

@@ -1,10 +1,11 @@
 // The explainer alone, floats ready in memory, one thread: effects of as many applications as there is time for, its preparation
 // included.
-//   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS
+//   node explainer.ts MODEL INPUT.csv ROWS CPU_SECONDS [BATCH_ROWS] [interactions]
 
 import { readBackground } from '../src/engine/background.ts';
 import { chooseEvaluator } from '../src/inference/evaluate/choose-evaluator.ts';
 import { createExplainer } from '../src/inference/explain/choose-explainer.ts';
+import { pairCount } from '../src/inference/explain/leaf-pairs.ts';
 import { readModelBytes } from '../src/model/package/model-package.ts';
 import { matrixOf } from './matrix.ts';
 import { openModel } from './models.ts';
@@ -14,14 +15,17 @@ export interface Explained {
   rows: number;
   cpuSeconds: number;
   seconds: number;
-  /** Of the first applications, to compare. */
+  /** Of the package, in its order. */
+  columns?: string[];
+  /** Of the first applications, to compare; with `interactions`, those of pairs of columns. */
   effects: number[][];
 }
 
 const BATCH = 512;
 const COMPARED = 100;
 
-const [reference, input, most, limit] = process.argv.slice(2) as [string, string, string, string];
+const [reference, input, most, limit, batch = String(BATCH), what = ''] = process.argv.slice(2) as string[] &
+  [string, string, string, string];
 const model = await openModel(reference);
 const matrix = await matrixOf(model, input);
 const bytes = await readModelBytes(model);
@@ -38,9 +42,16 @@ const names = manifest.columns.map((c) => c.name);
 const effects: number[][] = [];
 
 async function explain(from: number): Promise<number> {
-  const n = Math.min(BATCH, total - from);
-  const data = matrix.slice(from * width, (from + BATCH) * width);
+  const n = Math.min(Number(batch), total - from);
+  const data = matrix.slice(from * width, (from + n) * width);
   const rows = Array.from({ length: n }, (_, i) => i);
+  if (what === 'interactions') {
+    const pairs = pairCount(names.length);
+    const values = explainer.interactions!([{ name, type, width, data }], rows);
+    for (let r = 0; r < n && effects.length < COMPARED; r++)
+      effects.push([...values.subarray(r * pairs, (r + 1) * pairs)]);
+    return n;
+  }
   const { values } = await explainer.explain([{ name, type, width, data }], rows);
   // Effects are in the order of the package's columns; they are compared in that of the matrix.
   for (let r = 0; r < n && effects.length < COMPARED; r++) {
@@ -56,7 +67,8 @@ const used = (): number => {
 let rows = 0;
 while (rows < total && used() < Number(limit)) rows += await explain(rows);
 const result: Explained = {
-  name: `sluice, the explainer alone (${explainer.method})`,
+  name: `sluice, the explainer alone (${explainer.method}${what === '' ? '' : `, ${what}`})`,
+  columns: names,
   rows,
   cpuSeconds: used(),
   seconds: (performance.now() - began) / 1000,

@@ -120,7 +120,8 @@ else {
     write(results);
   }
   if (only.includes('explain')) {
-    const result = await benchExplain({ program, python, quick: values.quick, input, cores });
+    const fasttreeshap = await environment('venv-fasttreeshap', 'requirements-fasttreeshap.txt', 'fasttreeshap');
+    const result = await benchExplain({ program, python, fasttreeshap, rounds, quick: values.quick, input, cores });
     results.explain = { machine: await where(), ...result };
     write(results);
   }

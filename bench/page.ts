@@ -1,4 +1,5 @@
 // docs/benchmarks.md from the numbers: tables, where they come from, and what they do not say.
+import type { EffectPairs } from './effects.ts';
 import type { ExplainResult } from './explain.ts';
 import type { FormatsResult, MeasuredRun } from './formats.ts';
 import type { HttpResult } from './http.ts';
@@ -245,7 +246,43 @@ Rows per second of CPU time, not of wall time.
 
 ${parts.join('\n\n')}
 
-${measured(e.machine, [e.load])}`;
+${effectPairs(e.effects ?? [])}${measured(e.machine, [e.load])}`;
+}
+
+function effectPairs(all: readonly EffectPairs[]): string {
+  if (all.length === 0) return '';
+  const seconds = ({ median, min, max }: Spread): string =>
+    min === max ? median.toFixed(2) : `${median.toFixed(2)} (${min.toFixed(2)}–${max.toFixed(2)})`;
+  const rows = all.map((p) => [
+    p.model,
+    p.what,
+    whole(p.rows),
+    whole(p.backgroundRows),
+    whole(p.batchRows),
+    seconds(p.sluice),
+    seconds(p.woodelf),
+    times(p.ratio.median),
+    p.difference.toExponential(0),
+  ]);
+  const head = [
+    '',
+    '',
+    'rows',
+    'background',
+    'rows a batch',
+    'sluice, CPU s',
+    'woodelf, CPU s',
+    'woodelf ÷ sluice',
+    'largest difference',
+  ];
+  return `### Beside woodelf-explainer
+
+The same model, applications and background, in pairs; whole CPU seconds of one explainer, its preparation included, one thread, floats ready in memory. woodelf gets
+all rows in one call, in single precision; Sluice gets them in batches (\`--batch-rows\`), as a run does. An interaction is a number for each pair of columns.
+
+${table(head, rows)}
+
+`;
 }
 
 function sparkPart(s: Benchmarks['spark']): string {

@@ -1,10 +1,13 @@
 """The Python side of the benchmarks: training the models, and the contenders written as their users would write them.
 
     python peers.py train --training-data train.csv --folder models
+    python peers.py train-deep --training-data train.csv --folder models
     python peers.py table --input FILE.csv --output FILE.parquet|arrow|ndjson|json
     python peers.py compile --model NAME --models DIR
     python peers.py score CONTENDER --model NAME --models DIR --input FILE --output FILE [--odd]
     python peers.py explain --model NAME --models DIR --rows FILE --background FILE --seconds S
+    python peers.py woodelf --model NAME --models DIR --rows FILE --count N --background FILE [--interactions]
+    python peers.py fasttreeshap --model NAME --models DIR --rows FILE --seconds S
     python peers.py meter REPORT COMMAND...     runs a command; wall, CPU and peak memory of it and its children as JSON
     python peers.py serve --models DIR --model NAME --port N     the HTTP stand-in: FastAPI and ONNX Runtime
 
@@ -301,6 +304,38 @@ def train(a):
              r.predict_proba)
 
 
+# ---- deep trees, for effects: what a leaf asks grows with its depth ----
+
+DEEP = {
+    "bench-lightgbm-depth-6": {"num_leaves": 31, "max_depth": 6},
+    "bench-lightgbm-depth-15": {"num_leaves": 31, "max_depth": 15},
+    "bench-lightgbm-255": {"num_leaves": 255, "max_depth": 15},
+}
+
+
+def train_deep(a):
+    import lightgbm as lgb
+    import numpy as np
+    import pandas as pd
+    from onnxmltools import convert_lightgbm
+    from onnxmltools.convert.common.data_types import FloatTensorType
+    order, codes = codes_of(a.folder)
+    rows = pd.read_csv(a.training_data, dtype=str, keep_default_na=False)
+    X, y = training_matrix(rows, order, codes), (rows["ok"] == "true").astype(int).values
+    for name, size in DEEP.items():
+        path = os.path.join(a.folder, name)
+        m = lgb.LGBMClassifier(n_estimators=200, learning_rate=.05, random_state=1, n_jobs=2, verbose=-1, **size)
+        m.fit(X.astype(np.float64), y)
+        m.booster_.save_model(path + ".txt")
+        onx = convert_lightgbm(m, initial_types=[("input", FloatTensorType([None, len(order)]))], target_opset=15,
+                               zipmap=False, name="lightgbm")
+        with open(path + ".onnx", "wb") as f:
+            f.write(onx.SerializeToString())
+        sample = X[:2000].astype(np.float64)
+        pd.DataFrame({"probability": m.predict_proba(sample)[:, 1]}).to_csv(path + ".expected.csv", index=False)
+        print(name, os.path.getsize(path + ".onnx"), "bytes", flush=True)
+
+
 # ---- the same table in other formats: numbers, booleans and texts of their types, missing as null ----
 
 def table(a):
@@ -378,6 +413,9 @@ def explain(a):
         ("shap.TreeExplainer, interventional", 10, lambda x: interventional.shap_values(x.astype(np.float64), check_additivity=False)),
         ("shap.TreeExplainer, path-dependent", 500, lambda x: path.shap_values(x.astype(np.float64), check_additivity=False)),
         (own[0], 500, own[1]),
+        # The interactions of all pairs; it has them path-dependent only.
+        ("shap.TreeExplainer, interactions, path-dependent", 10,
+         lambda x: path.shap_interaction_values(x.astype(np.float64)).reshape(len(x), -1)),
     ]
     results = []
     for name, chunk, run in contenders:
@@ -395,6 +433,63 @@ def explain(a):
     print(json.dumps(results))
 
 
+def woodelf(a):
+    """All rows in one call, its preparation included; of the first rows what was found, a pair of columns once."""
+    import lightgbm as lgb
+    import pandas as pd
+    import treelite  # noqa: F401, it reads the model: loading it is not its work
+    from woodelf.explainer import WoodelfExplainer
+    order, codes = codes_of(a.models)
+    frame = lambda file, n: pd.DataFrame(
+        training_matrix(pd.read_csv(file, dtype=str, keep_default_na=False, nrows=n), order, codes), columns=order)
+    X, background = frame(a.rows, a.count), frame(a.background, None)
+    model = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
+    cpu, wall = time.process_time(), time.perf_counter()
+    explainer = WoodelfExplainer(model, background, feature_perturbation="interventional")
+    if a.interactions:
+        got = explainer.shap_interaction_values(X, include_interaction_with_itself=False, as_df=True, verbose=False)
+    else:
+        got = explainer.shap_values(X, verbose=False)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    if a.interactions:
+        pairs = [(c, d) for i, c in enumerate(order) for d in order[i + 1:]]
+        got = got[:100]
+        none = [0.0] * len(got)
+        found = [list(map(float, got[p])) if p in got else none for p in pairs]
+        effects = [list(row) for row in zip(*found)]
+    else:
+        effects = got[:100].tolist()
+    print(json.dumps({"name": "woodelf-explainer", "rows": len(X), "cpuSeconds": cpu, "seconds": wall,
+                      "effects": effects, "columns": order}))
+
+
+def fasttreeshap(a):
+    """Path-dependent effects by its two algorithms, and how far they are from LightGBM's own."""
+    import lightgbm as lgb
+    import numpy as np
+    import pandas as pd
+    import fasttreeshap_fixed as fasttreeshap
+    order, codes = codes_of(a.models)
+    rows = pd.read_csv(a.rows, dtype=str, keep_default_na=False, nrows=50_000)
+    X = training_matrix(rows, order, codes).astype(np.float64)
+    model = lgb.Booster(model_file=os.path.join(a.models, a.model + ".txt"))
+    own = model.predict(X[:500], pred_contrib=True)[:, :len(order)]
+    results = []
+    for algorithm in ("v1", "v2"):
+        cpu, wall, done, furthest = time.process_time(), time.perf_counter(), 0, 0.0
+        explainer = fasttreeshap.TreeExplainer(model, algorithm=algorithm, n_jobs=1)
+        while time.process_time() - cpu < a.seconds and done < len(X):
+            got = explainer.shap_values(X[done:done + 500], check_additivity=False)
+            got = got[-1] if isinstance(got, list) else got
+            if done == 0:
+                furthest = float(np.abs(got - own).max())
+            done += len(got)
+        results.append({"name": f"fasttreeshap {algorithm}, path-dependent", "rows": done, "effects": [],
+                        "cpuSeconds": time.process_time() - cpu, "seconds": time.perf_counter() - wall,
+                        "fromLightGBM": furthest})
+    print(json.dumps(results))
+
+
 # ---- the command line ----
 
 def main():
@@ -406,6 +501,10 @@ def main():
     t.add_argument("--training-data", required=True)
     t.add_argument("--folder", required=True)
     t.set_defaults(run=train)
+    d = sub.add_parser("train-deep")
+    d.add_argument("--training-data", required=True)
+    d.add_argument("--folder", required=True)
+    d.set_defaults(run=train_deep)
     f = sub.add_parser("table")
     for name in ("--input", "--output"):
         f.add_argument(name, required=True)
@@ -430,6 +529,17 @@ def main():
         e.add_argument(name, required=True)
     e.add_argument("--seconds", type=float, required=True, help="CPU seconds a contender")
     e.set_defaults(run=explain)
+    w = sub.add_parser("woodelf")
+    for name in ("--model", "--models", "--rows", "--background"):
+        w.add_argument(name, required=True)
+    w.add_argument("--count", type=int, required=True)
+    w.add_argument("--interactions", action="store_true")
+    w.set_defaults(run=woodelf)
+    ft = sub.add_parser("fasttreeshap")
+    for name in ("--model", "--models", "--rows"):
+        ft.add_argument(name, required=True)
+    ft.add_argument("--seconds", type=float, required=True, help="CPU seconds an algorithm")
+    ft.set_defaults(run=fasttreeshap)
     a = p.parse_args()
     a.run(a)
 

@@ -24,9 +24,20 @@ export const TRAINED = {
   'bench-xgboost': 'XGBoost, 200 trees × 31 leaves',
   'bench-catboost': 'CatBoost, 200 symmetric trees of depth 6',
 } as const;
+/** Deeper trees, of which only effects are measured. */
+export const DEEP = {
+  'bench-lightgbm-depth-6': 'LightGBM, 200 trees × 31 leaves, depth up to 6',
+  'bench-lightgbm-depth-15': 'LightGBM, 200 trees × 31 leaves, depth up to 15',
+  'bench-lightgbm-255': 'LightGBM, 200 trees × 255 leaves, depth up to 15',
+} as const;
+/** The version of a model whose background has 10,000 rows instead of 100. */
+export const withLargeBackground = (id: keyof typeof DEEP): string => `${id}-background`;
+const LARGE_BACKGROUND: keyof typeof DEEP = 'bench-lightgbm-depth-15';
 export const BUNDLED = 'credit-default';
 export const nameOf = (model: string): string =>
-  (TRAINED as Record<string, string>)[model] ?? 'the bundled model: LightGBM, 180 trees × 31 leaves';
+  (TRAINED as Record<string, string>)[model] ??
+  (DEEP as Record<string, string>)[model] ??
+  'the bundled model: LightGBM, 180 trees × 31 leaves';
 
 export interface Program {
   /** The command line of the built program. */
@@ -97,6 +108,50 @@ export async function environment(name: string, requirements: string, purpose: s
   return python;
 }
 
+/** Trains and registers the models of which only effects are measured, where they are not there yet. */
+export async function deepModels(program: Program, python: string): Promise<void> {
+  const recipe = createHash('sha256').update(
+    readFileSync(PEERS, 'utf8').split('# ---- deep trees')[1]!.split('# ----')[0]!,
+  );
+  const stamp = path.join(MODELS, `deep-${recipe.digest('hex').slice(0, 16)}`);
+  if (existsSync(stamp)) return;
+  const training = await applications(program, TRAINING_ROWS, 'training');
+  say('training the deep models');
+  const args = [python, '-W', 'ignore', PEERS, 'train-deep', '--training-data', training, '--folder', MODELS];
+  await run({ args }, true);
+  for (const id of Object.keys(DEEP)) {
+    rmSync(path.join(REGISTRY, id), { recursive: true, force: true });
+    await register(program, id, id, training);
+  }
+  const large = withLargeBackground(LARGE_BACKGROUND);
+  rmSync(path.join(REGISTRY, large), { recursive: true, force: true });
+  const background = path.join(MODELS, 'background-10000.csv');
+  writeFileSync(background, readFileSync(training, 'utf8').split('\n', 10_001).join('\n'));
+  await register(program, large, LARGE_BACKGROUND, training, [
+    '--background',
+    background,
+    '--background-rows',
+    '10000',
+  ]);
+  writeFileSync(stamp, '');
+}
+
+/** Registers files of `models` under an id, checked against what the library that trained it predicts. */
+async function register(
+  program: Program,
+  id: string,
+  files: string,
+  training: string,
+  more: readonly string[] = [],
+): Promise<void> {
+  say(`registering ${id}`);
+  const file = (name: string) => path.join(MODELS, name);
+  const what = ['--id', id, '--training-data', training, '--outcome', 'ok', '--encoding', file('codes.json')];
+  const expected = ['--expected', file(`${files}.expected.csv`), '--expected-rows', file('sample.csv')];
+  const args = ['model', 'add', file(`${files}.onnx`), ...what, ...expected, '--tolerance', '1e-5', ...more];
+  await run({ args: [...program.sluice, ...args, '--registry', REGISTRY] });
+}
+
 /** Trains and registers what is not there yet, or was trained by an older recipe. */
 export async function models(program: Program, python: string): Promise<void> {
   const recipe = createHash('sha256').update(
@@ -112,22 +167,7 @@ export async function models(program: Program, python: string): Promise<void> {
     { args: [python, '-W', 'ignore', PEERS, 'train', '--training-data', training, '--folder', folder(MODELS)] },
     true,
   );
-  for (const id of Object.keys(TRAINED)) {
-    say(`registering ${id}`);
-    const file = (name: string) => path.join(MODELS, name);
-    const what = ['--id', id, '--training-data', training, '--outcome', 'ok', '--encoding', file('codes.json')];
-    const check = [
-      '--expected',
-      file(`${id}.expected.csv`),
-      '--expected-rows',
-      file('sample.csv'),
-      '--tolerance',
-      '1e-5',
-    ];
-    await run({
-      args: [...program.sluice, 'model', 'add', file(`${id}.onnx`), ...what, ...check, '--registry', REGISTRY],
-    });
-  }
+  for (const id of Object.keys(TRAINED)) await register(program, id, id, training);
   writeFileSync(stamp, '');
 }
 

@@ -17,6 +17,9 @@ export interface Command {
   env?: Record<string, string>;
 }
 
+/** Libraries of linear algebra wait for each other by spinning, which would count as CPU time. */
+export const ONE_THREAD = { OMP_NUM_THREADS: '1', OPENBLAS_NUM_THREADS: '1', MKL_NUM_THREADS: '1' };
+
 export const say = (text: string): void => {
   process.stderr.write(`${text}\n`);
 };

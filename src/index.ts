@@ -9,6 +9,7 @@ import type { RunCounts } from './engine/counts.ts';
 import { assertExplainable } from './engine/score-chunks.ts';
 import { WorkerPool } from './engine/worker-pool.ts';
 import type { EnginePolicy } from './inference/evaluate/choose-evaluator.ts';
+import type { InterpretationSpec } from './inference/explain/interpretation.ts';
 import type { DelimiterName } from './io/decode/header.ts';
 import { DELIMITERS } from './io/decode/header.ts';
 import type { ModelPackage } from './model/package/model-package.ts';
@@ -54,6 +55,8 @@ export interface ScoreStreamOptions {
   passthrough?: readonly string[] | '*';
   /** `effects`: what each column added, and reasons; `reasons`: only those. Default `none`. */
   interpretation?: 'none' | 'effects' | 'reasons';
+  /** With `effects`: so many pairs of columns by what they make together, the strongest; for models of trees. */
+  interactions?: number;
   /** `fail`: the first invalid application ends the stream. Default `report`: it becomes an error in its place. */
   onInvalid?: 'report' | 'fail';
   /** A longer application is rejected, bytes. Default 1 MiB. */
@@ -140,8 +143,9 @@ async function run(
 ): Promise<StreamCounts> {
   const behind = opened.get(handle);
   if (!behind) throw new SluiceError('usage', 'the model does not come from openModel');
-  const { format, output = format, interpretation = 'none' } = options;
-  if (interpretation !== 'none') assertExplainable(behind.model);
+  const { format, output = format } = options;
+  const interpretation = interpretationAsked(options);
+  if (interpretation) assertExplainable(behind.model, interpretation);
   return runOnce({
     ...behind,
     source: {
@@ -153,10 +157,7 @@ async function run(
     },
     scoring: {
       passthrough: options.passthrough ?? [],
-      interpretation:
-        interpretation === 'none'
-          ? null
-          : { effects: interpretation === 'effects', reasons: true, top: null, below: null },
+      interpretation,
       limits: options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes },
       failOnInvalid: options.onInvalid === 'fail',
     },
@@ -169,6 +170,18 @@ async function run(
     account: new RunAccount().unit(),
     signal,
   });
+}
+
+/** @throws SluiceError usage: `interactions` that are no whole number from 1 on, or without effects */
+function interpretationAsked({ interpretation = 'none', interactions }: ScoreStreamOptions): InterpretationSpec | null {
+  if (interactions !== undefined) {
+    if (interpretation !== 'effects') throw new SluiceError('usage', "interactions need interpretation: 'effects'");
+    if (!Number.isInteger(interactions) || interactions < 1)
+      throw new SluiceError('usage', 'interactions: a whole number from 1 on');
+  }
+  if (interpretation === 'none') return null;
+  const pairs = interactions === undefined ? {} : { interactions };
+  return { effects: interpretation === 'effects', reasons: true, top: null, below: null, ...pairs };
 }
 
 const delimiterOf = (format: TextFormat, name: DelimiterName | undefined): string =>

@@ -35,6 +35,8 @@ async function prepare(): Promise<void> {
   // Judging a model needs a second process, whose start takes as long as what this one loads until then.
   const { mayBeKept } = await import('./inference/sandbox/kept-verdicts.ts');
   if (!mayBeKept()) (await import('./inference/sandbox/probe.ts')).Probe.prepare();
+  // The first worker loads as much as this thread does.
+  else if (command === 'score') (await import('./engine/early-thread.ts')).startEarly(words);
 }
 
 /** The first process of a container gets no signal that it does not listen to: until a command does, one ends it. */

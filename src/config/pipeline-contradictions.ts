@@ -22,6 +22,7 @@ export function contradictions(pipeline: Pipeline, document: YamlDocument): Yaml
   judgeFormats(pipeline, say);
   judgeDeclared(pipeline, say);
   judgeTotals(pipeline, say);
+  judgeScore(pipeline, say);
   judgeValues(pipeline, say);
   judgeTopics(pipeline, say);
   judgeEnds(pipeline, say);
@@ -73,6 +74,11 @@ function judgeTotals({ source, sink }: Pipeline, say: Say): void {
     say('source.trailer', 'source.trailer: is a record of csv or tsv');
 }
 
+function judgeScore({ score }: Pipeline, say: Say): void {
+  if (score.interactions === undefined || score.interpretation === 'effects') return;
+  say('score.interactions', 'score.interactions: needs interpretation: effects');
+}
+
 function judgeValues({ source, sink }: Pipeline, say: Say): void {
   if (source.type === 'kafka') {
     if (source.reader_schema && source.format !== 'avro') say('source', 'reader_schema: is for format: avro');
@@ -95,14 +101,16 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
     if (end.type === 'kafka' && end.format !== 'json' && !schema_registry) {
       say('schema_registry', `format: ${end.format} needs a schema_registry`);
     }
-    if (end.type !== 'file' || formatOf(end) !== 'parquet') continue;
-    if ((end.compression ?? namedFormat(end.path).compression) !== 'none') {
+    if ((end.type !== 'file' && end.type !== 'stdio') || formatOf(end) !== 'parquet') continue;
+    const named = end.type === 'file' ? namedFormat(end.path).compression : 'none';
+    if ((end.compression ?? named) !== 'none') {
       const outer = COMPRESSIONS.filter((c) => c !== 'none').join(' or ');
       say(name, `${name}: a Parquet file is compressed inside, not by ${outer} around it`);
     }
   }
-  if (sink.type !== 'file') return;
+  if (sink.type !== 'file' && sink.type !== 'stdio') return;
   if (source.type === 'kafka') {
+    if (sink.type === 'stdio') return;
     const format = sink.format ?? namedFormat(sink.path).format ?? 'ndjson';
     if (format !== 'ndjson') say('sink', 'a topic goes to files of lines: ndjson');
   } else if (score.passthrough === '*') {

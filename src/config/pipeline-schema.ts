@@ -11,6 +11,7 @@ export const ScoreSchema = section(
     interpretation: SCORING.interpretation({ default: 'none' }),
     interpret_below: Type.Optional(SCORING.interpret_below()),
     top_effects: Type.Optional(SCORING.top_effects()),
+    interactions: Type.Optional(SCORING.interactions()),
     max_evaluations: Type.Optional(SCORING.max_evaluations()),
     passthrough: Type.Optional(SCORING.passthrough_list()),
     batch_rows: SCORING.batch_rows({ default: 1024 }),

@@ -1,8 +1,11 @@
 // The file formats, compressions and delimiters Sluice knows, and what the name of a file says of them: one list for every door.
 
-/** Formats that are text, one record after the other: they can be streamed through a pipe and an upload. */
+/** Formats that are text, one record after the other. */
 export const TEXT_FORMATS = ['csv', 'tsv', 'ndjson', 'json'] as const;
 export type TextFormat = (typeof TEXT_FORMATS)[number];
+
+/** Formats that can be read while they arrive; a Parquet file is read from its end. */
+export const STREAM_FORMATS = [...TEXT_FORMATS, 'arrow'] as const;
 
 export const FILE_FORMATS = [...TEXT_FORMATS, 'parquet', 'arrow'] as const;
 export type FileFormat = (typeof FILE_FORMATS)[number];

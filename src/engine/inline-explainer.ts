@@ -49,6 +49,8 @@ export class InlineExplainer {
 
   /** null, at once or later: a worker has to, and says why where it failed. */
   score(kind: InlineKind, block: InlineBlock, buffers: ArrayBuffer[]): Promise<ScoredPart | null> | null {
+    // Pairs of columns take longer than the trip to a worker, and must not make effects alone count as slow.
+    if (kind.spec.output.interpretation?.interactions) return null;
     if (!isWithin(block, MAX_ROWS, MAX_BYTES) || !this.#ready()) return null;
     const part = this.#tail.then(async () => {
       try {

@@ -1,5 +1,6 @@
 // What scoring inline is about: a block as a worker would be sent it, and whether blocks take too long for it.
 import type { Block } from '../core/block.ts';
+import type { JobBlock } from './job-queue.ts';
 import type { ScoreJob, StreamSpec } from './protocol.ts';
 
 /** Blocks a timing window; the first window does not count, because the code is not optimised yet. */
@@ -43,7 +44,7 @@ export class SlowWatch {
 /** A block as a worker would be sent it. */
 export const jobOf = (
   { id, spec }: InlineKind,
-  { slab, spans, faults, lines, firstRow, firstByte, columns }: InlineBlock,
+  { slab, spans, faults, lines, firstRow, firstByte, columns }: JobBlock,
   recycled: ArrayBuffer | null,
 ): ScoreJob => ({
   type: 'score',

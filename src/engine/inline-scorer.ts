@@ -4,6 +4,7 @@ import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { InlineExplainer } from './inline-explainer.ts';
 import { type InlineBlock, type InlineKind, isWithin, jobOf, SlowWatch } from './inline-job.ts';
+import type { JobBlock } from './job-queue.ts';
 import type { ScoredPart } from './protocol.ts';
 import { Scorer } from './scorer.ts';
 
@@ -58,10 +59,15 @@ export class InlineScorer {
     if (kind.spec.output.interpretation !== null) return this.#explainer?.score(kind, block, buffers) ?? null;
     if (!this.#takes(block)) return null;
     this.#blocks++;
+    const part = this.scoreAll(kind, block, buffers);
+    if (part && this.#limits.blocks === null) this.#watch.saw(part.workMs);
+    return part;
+  }
+
+  /** Scores a block of any size, without effects; null: a worker has to, because the model failed. */
+  scoreAll(kind: InlineKind, block: JobBlock, buffers: ArrayBuffer[]): ScoredPart | null {
     try {
-      const part = this.#scorer.scoreNow(jobOf(kind, block, buffers.pop() ?? null));
-      if (this.#limits.blocks === null) this.#watch.saw(part.workMs);
-      return part;
+      return this.#scorer.scoreNow(jobOf(kind, block, buffers.pop() ?? null));
     } catch {
       return null;
     }

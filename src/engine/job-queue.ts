@@ -16,6 +16,8 @@ export interface BlockJob {
   block: JobBlock;
   /** Workers that died while they worked on it. */
   deaths: number;
+  /** The thread that helps could not score it. */
+  forWorker?: boolean;
   /** Of its effects: what the stream was told. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;

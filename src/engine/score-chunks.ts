@@ -5,6 +5,7 @@ import type { Explained } from '../core/explained-work.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
+import { pairsRefused } from '../inference/explain/interactions-asked.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
@@ -287,8 +288,8 @@ function writeOptions(options: ScoreChunksOptions, spec: StreamSpec) {
 }
 
 /**
- * @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with |
- *   interpretation_over_budget when its model has to be asked, and more often than the limits allow
+ * @throws SluiceError interpretation_unavailable when the package has nothing to compare an application with, or pairs of
+ *   columns are asked for and its method tells none | interpretation_over_budget when its model has to be asked, and more often than the limits allow
  */
 export function assertExplainable({ ref, manifest }: ModelPackage, spec?: InterpretationSpec | null): void {
   const { background, method, max_evaluations } = manifest.explain ?? {};
@@ -297,6 +298,8 @@ export function assertExplainable({ ref, manifest }: ModelPackage, spec?: Interp
   const limit = tighter(spec?.maxEvaluations ?? null, max_evaluations ?? null);
   const least = leastEvaluations(manifest.columns.length);
   const isAsked = method === 'exact' || method === 'sampling';
+  const refused = pairsRefused(manifest, spec?.interactions);
+  if (refused) throw refused;
   if (isAsked && limit !== null && limit < least) throw overBudget(limit, least);
 }
 

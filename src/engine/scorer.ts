@@ -252,6 +252,8 @@ export class Scorer {
     const run = this.#begin(job);
     const { batch, interpretation: wanted } = run.kind;
     if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow, step);
+    // Pairs that cannot be had are refused before a row is scored.
+    if (wanted?.interactions) (await this.#explaining()).within(wanted);
     const done = { rows: 0, evaluations: 0 };
     for (;;) {
       await step(done);

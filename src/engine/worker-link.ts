@@ -1,8 +1,8 @@
 // The way to a worker: a thread where its model is compiled, a process where ONNX Runtime serves it. Only what can be ended at
 // any moment may be ended from outside: compiled WebAssembly in a thread, anything in a process of its own.
-import { Worker } from 'node:worker_threads';
 import { faultOf, type Word, words } from '../core/log.ts';
 import { CancelledJobs } from './cancelled-jobs.ts';
+import { threadOf } from './early-thread.ts';
 import type { FromWorker, OpenModel, ScoreJob } from './protocol.ts';
 
 export interface LinkEvents {
@@ -26,10 +26,7 @@ export interface WorkerLink {
 export function threadLink(entry: URL, heapMb: number, events: LinkEvents): WorkerLink {
   const cancelled = new CancelledJobs();
   let lastError: Word | null = null;
-  const worker = new Worker(entry, {
-    execArgv: [],
-    resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: heapMb },
-  });
+  const worker = threadOf(entry, heapMb);
   worker.on('message', (message: FromWorker) => events.onMessage(message));
   worker.on('error', (error) => {
     // Not its message: that of JSON.parse, for one, quotes what it was given.

@@ -3,68 +3,29 @@ import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.t
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
-import type { Word } from '../core/log.ts';
-import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';
+import type { Known } from '../inference/evaluate/choose-evaluator.ts';
 import { type Judgement, judge } from '../inference/sandbox/verdict.ts';
-import { asMessage, categoryBytes, type ModelPackage } from '../model/package/model-package.ts';
+import { asMessage } from '../model/package/model-package.ts';
 import { holdVersion } from '../model/registry/in-use.ts';
 import { bisect } from './bisect.ts';
+import { FEW_BYTES } from './early-thread.ts';
+import { HelpingThread } from './helping-thread.ts';
 import type { InlineLimits, InlineScorer } from './inline-scorer.ts';
 import { type BlockJob, inSharedMemory, JobQueue, type JobStream, streamClosed } from './job-queue.ts';
+import { type PoolEvents, type PoolOptions, withDefaults } from './pool-options.ts';
 import type { JobAnswer, ScoredPart, StreamSpec } from './protocol.ts';
 import { StreamKinds } from './stream-kinds.ts';
 import { WaitSum } from './wait-sum.ts';
 import { modelSize, type Opening, type SupervisorEvents, WorkerSupervisor } from './worker-supervisor.ts';
 
-export interface PoolOptions {
-  model: ModelPackage;
-  workers: number;
-  /** auto: our own evaluator where it agrees with ONNX Runtime; default. */
-  engine?: EnginePolicy;
-  /** Take jobs as soon as the model is compiled; their results are valid only if `confirmed` resolves to true. Default: no. */
-  ahead?: boolean;
-  /** Score small blocks on the calling thread where the model is compiled. Default: no. */
-  inline?: boolean;
-  /**
-   * Little is to be scored: on the calling thread, if the model is compiled, and workers start only with a block that cannot be.
-   * Default: no.
-   */
-  few?: boolean;
-  /**
-   * One worker at first; the others when jobs have waited for it, and this says that so much is left that they are worth their
-   * start. Default: all at once.
-   */
-  gradual?: (() => boolean) | null;
-  /** Rows a micro-batch. */
-  batchRows?: number;
-  /** A job that takes longer than this counts as a death of its worker, ms. */
-  jobTimeoutMs?: number;
-  /** Poison rows of one stream before the stream is given up: rows that bring workers down, or make the model throw. */
-  maxPoisonRows?: number;
-  /** Worker heap limit, MB. A worker that exceeds it dies and its block is bisected. */
-  heapMb?: number;
-  /** File a worker starts with; tests put their own in between. */
-  entry?: URL;
-}
-
-export interface PoolEvents {
-  /** A worker died and is being replaced. */
-  onWorkerDeath?: (reason: Word) => void;
-  /** A worker has worked on a block for so long, ms. */
-  onWork?: (ms: number) => void;
-}
-
-export const DEFAULT_BATCH_ROWS = 512;
-const DEFAULT_JOB_TIMEOUT_MS = 120_000;
-const DEFAULT_MAX_POISON_ROWS = 100;
-const DEFAULT_HEAP_MB = 192;
-/** Bytes of heap that a byte of a file of categories becomes while it is read and after: 15 were seen. */
-const HEAP_OF_CATEGORIES = 24;
 /** Free output buffers kept for reuse. */
 const MAX_FREE_BUFFERS = 16;
 
+/** More workers than one are worth their start, some 100 ms of CPU time each, when so much is left, ms. */
+const WORTH_WORKERS_MS = 1500;
+
 /** What a command scores without workers: their start would take longer. */
-const FEW = { rows: 4096, bytes: 256 * 1024, blocks: 4 };
+const FEW = { rows: 4096, bytes: FEW_BYTES, blocks: 4 };
 
 /** A worker gets so much of a block with effects at once, ms, and so many rows while it is not known what one takes. */
 const PIECE_MS = 1000;
@@ -112,8 +73,11 @@ export class WorkerPool {
   readonly #judgement: Judgement;
   #inline: InlineScorer | null = null;
   #started: Promise<unknown> | null = null;
-  /** Of a gradual pool that has one worker. */
+  /** Workers that were started. */
+  #threads = 0;
+  /** Of a gradual pool that has not all its workers. */
   #waiting: WaitSum | null = null;
+  #helping: HelpingThread | null = null;
   /** Ends a comparison of evaluators that nobody waits for any more. */
   readonly #stop = new AbortController();
   /** Takes back the word that this process has the version loaded. */
@@ -123,20 +87,7 @@ export class WorkerPool {
 
   private constructor(options: PoolOptions, { onWorkerDeath, onWork }: PoolEvents) {
     this.#onWork = onWork;
-    const own = import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js';
-    this.#options = {
-      engine: 'auto',
-      ahead: false,
-      inline: false,
-      few: false,
-      gradual: null,
-      batchRows: DEFAULT_BATCH_ROWS,
-      jobTimeoutMs: DEFAULT_JOB_TIMEOUT_MS,
-      maxPoisonRows: DEFAULT_MAX_POISON_ROWS,
-      heapMb: DEFAULT_HEAP_MB + Math.ceil((categoryBytes(options.model) * HEAP_OF_CATEGORIES) / 2 ** 20),
-      entry: new URL(own, import.meta.url),
-      ...options,
-    };
+    this.#options = withDefaults(options);
     const { model, batchRows, engine: policy, ahead } = this.#options;
     this.#letGo = holdVersion(model);
     this.#judgement = judge(model, policy, ahead ? 'plan' : 'verdict', this.#stop.signal);
@@ -194,12 +145,31 @@ export class WorkerPool {
   }
 
   #startWorkers(): Promise<unknown> {
-    const { gradual, workers } = this.#options;
-    this.#waiting = workers > 1 && gradual ? new WaitSum(() => gradual() && this.#startMore(workers - 1)) : null;
-    return this.#startMore(this.#waiting ? 1 : workers);
+    const { gradual, helps, workers } = this.#options;
+    if (workers === 1 || !gradual) return this.#startMore(workers);
+    this.#waiting = new WaitSum(() => gradual() > WORTH_WORKERS_MS && this.#complete());
+    if (helps) {
+      this.#helping = new HelpingThread({
+        open: async () => this.#inlineScorer(await this.#opened(), { ...FEW, batchRows: this.#options.batchRows }),
+        buffers: this.#free,
+        leftMs: gradual,
+        next: () => this.#takeHere(),
+        done: (job, part) => this.#doneHere(job, part),
+      });
+    }
+    return this.#startMore(1);
+  }
+
+  /** Starts the workers that are missing besides the thread that helps; whether none is left to be started. */
+  #complete(): boolean {
+    const { workers } = this.#options;
+    const missing = workers - this.#threads - Number(this.#helping?.engaged ?? false);
+    if (missing > 0) this.#startMore(missing);
+    return this.#threads === workers;
   }
 
   #startMore(workers: number): Promise<unknown> {
+    this.#threads += workers;
     this.#started = Promise.all(Array.from({ length: workers }, () => this.#supervisor.start()));
     this.#started.catch((error) => this.#failAll(asSluiceError(error, 'worker_failed')));
     return this.#started;
@@ -213,10 +183,15 @@ export class WorkerPool {
   }
 
   async #openInline(known: Known, limits?: InlineLimits): Promise<void> {
-    if (known.plan === null) return;
-    // Imported lazily: a command that scores a large file has no inline scorer and must not load its modules.
+    this.#inline = await this.#inlineScorer(known, limits);
+  }
+
+  /** null: the model is not compiled. */
+  async #inlineScorer(known: Known, limits?: InlineLimits): Promise<InlineScorer | null> {
+    if (known.plan === null) return null;
+    // Imported lazily: it takes as long as the start of a worker.
     const { InlineScorer } = await import('./inline-scorer.ts');
-    this.#inline = await InlineScorer.open(this.#options.model, this.#options.engine, known, limits);
+    return InlineScorer.open(this.#options.model, this.#options.engine, known, limits);
   }
 
   get workers(): number {
@@ -225,7 +200,9 @@ export class WorkerPool {
 
   /** Workers that take jobs now; one that has not been needed yet would. */
   get ready(): number {
-    return this.#started === null && this.#inline ? this.workers : this.#supervisor.ready;
+    return this.#started === null && this.#inline
+      ? this.workers
+      : this.#supervisor.ready + Number(this.#helping?.active ?? false);
   }
 
   /** Why the pool takes no more jobs, or null. */
@@ -242,6 +219,7 @@ export class WorkerPool {
   open(spec: StreamSpec, onExplained?: (more: Explained) => void): StreamHandle {
     const kind = this.#kinds.of(spec);
     kind.users++;
+    if (spec.output.interpretation !== null) this.#helping?.stop();
     const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, onExplained };
     return {
       score: (block) => this.#scoreHere(stream, block) ?? this.#scoreInWorker(stream, block),
@@ -285,6 +263,7 @@ export class WorkerPool {
   async close(): Promise<void> {
     this.#closing = true;
     this.#waiting?.stop();
+    this.#helping?.stop();
     const closed = new SluiceError('cancelled', 'the worker pool was closed');
     this.#failAll(closed);
     this.#stop.abort(closed);
@@ -299,6 +278,25 @@ export class WorkerPool {
       this.#supervisor.send(worker, this.#piece(this.#queue.take()), this.#free.pop() ?? null);
     }
     this.#waiting?.waits(!this.#queue.empty);
+    this.#helping?.waits(!this.#queue.empty);
+  }
+
+  /** What waits and can be scored by this thread: no block that brought a worker down, or that it could not score. */
+  #takeHere(): BlockJob | null {
+    if (this.#queue.empty || this.#failure) return null;
+    const job = this.#queue.take();
+    if (job.deaths === 0 && !job.forWorker) return job;
+    this.#queue.putBack(job);
+    return null;
+  }
+
+  #doneHere(job: BlockJob, part: ScoredPart | null): void {
+    if (part) this.#answered(job, { type: 'scored', job: job.id, part });
+    else {
+      job.forWorker = true;
+      this.#queue.putBack(job);
+    }
+    this.#dispatch();
   }
 
   /** As much of a job as is work for a while: rows with effects may take a second each, and others wait for their turn. */

@@ -1,6 +1,7 @@
 // `run --dry-run`: checks everything a pipeline needs and scores ten applications, without writing or committing anything.
 import type { KafkaSource, Pipeline } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import { assertExplainable } from '../engine/score-chunks.ts';
 import { kafkaClient } from '../kafka/choose-client.ts';
 import type { KafkaConnection } from '../kafka/client/connection.ts';
 import type { PartitionScanner } from '../kafka/client/kafka-client.ts';
@@ -11,6 +12,7 @@ import { connectionOf } from './kafka-connection.ts';
 import { inWords } from './kafka-words.ts';
 import { recordFormat, topicsWritten } from './record-format.ts';
 import { recordScorer } from './record-scorer.ts';
+import { interpretationOf } from './spec.ts';
 import { checkTopics } from './topic-checks.ts';
 import { kafkaPlacesOf, namedTopics } from './topic-source.ts';
 
@@ -29,6 +31,8 @@ export async function dryRun(pipeline: Pipeline, context: RunContext, log: (line
     `model ${pipeline.model} is ${hosted.model.ref}, sha256 ${hosted.model.manifest.onnx.sha256.slice(0, 12)}…, ${hosted.pool.evaluator}`,
   );
   hosted.release();
+  const interpretation = interpretationOf(pipeline);
+  if (interpretation) assertExplainable(hosted.model, interpretation);
   const { source, sink, dead_letter: letters } = pipeline;
   if (source.type === 'kafka') await dryRunOfTopic({ ...pipeline, source }, context, log);
   else {

@@ -66,6 +66,8 @@ export interface OpenSource {
   textBytes?(): number;
   /** Whether it can be opened and read again. */
   repeatable: boolean;
+  /** As in `ByteSource`, where `chunks` are the bytes as they are stored. */
+  again?: ByteSource['again'];
   /** Compares what was read with what its sender says, once all was; `rows`: applications. @throws SluiceError control_total_mismatch */
   checkTotals?: (rows: number) => void;
   /** Idempotent. */
@@ -150,6 +152,7 @@ export function endpoint(name: string, said: FormatSpec, otherwise: FileFormat):
 /** Opens an input; `stored` sees what is packed. @throws SluiceError input_not_found | input_changed: not as planned; while reading: input_unreadable | input_changed | truncated_input */
 export async function openSource(from: Endpoint, readBytes?: number, stored?: StoredBytes): Promise<OpenSource> {
   const { format, compression, planned, declared } = from;
+  const encoding = declared?.encoding ?? null;
   const source = await openBytes(from, readBytes);
   const regular = source.totalBytes !== null;
   const read = { bytes: 0, text: 0 };
@@ -177,7 +180,6 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
           },
         });
     }
-    const encoding = declared?.encoding ?? null;
     if (encoding !== null) chunks = (await import('../io/source/transcoded.ts')).transcoded(chunks, encoding);
     chunks = totals?.text(chunks) ?? chunks;
   } catch (error) {
@@ -185,8 +187,10 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
     throw error;
   }
   const place = planned ? (await import('./shard-source.ts')).placeOfPiece(planned) : null;
+  const asStored = !planned && !isColumnar(format) && compression === 'none' && encoding === null && totals === null;
   return {
     chunks,
+    ...(asStored && source.again ? { again: source.again } : {}),
     input: inputFormatOf(from),
     totalBytes: source.totalBytes,
     bytesRead: format === 'parquet' ? () => read.bytes : source.bytesRead,

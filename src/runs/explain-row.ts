@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { recordsOf } from '../core/block.ts';
 import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import { SlabPool } from '../core/slabs.ts';
-import type { Interaction } from '../engine/row-interactions.ts';
 import { assertExplainable, DEFAULT_BLOCK_BYTES, hasHeader, scannerFor } from '../engine/score-chunks.ts';
 import { WorkerPool } from '../engine/worker-pool.ts';
 import { cutBlocks } from '../io/source/block-cutter.ts';
@@ -29,7 +28,7 @@ export interface ExplainedRow {
     reasons?: { code: string; column: string; text: string }[];
     error?: { code: ErrorCode; message: string };
     /** The strongest pairs of columns, if they were asked for. */
-    interactions?: Interaction[];
+    interactions?: { columns: [string, string]; effect: number }[];
   };
   error?: { code: ErrorCode; column?: string; message: string };
 }
@@ -46,8 +45,10 @@ export interface ExplainRowOptions {
 
 /** @throws SluiceError input_not_found when the input has fewer rows, interpretation_unavailable, or what ends a run */
 export async function explainRow(options: ExplainRowOptions): Promise<ExplainedRow> {
-  const { model, source, row, signal } = options;
-  assertExplainable(model);
+  const { model, source, row, interactions = 0, signal } = options;
+  const asked = { effects: true, reasons: true, top: null, below: null };
+  const interpretation = interactions > 0 ? { ...asked, interactions } : asked;
+  assertExplainable(model, interpretation);
   const text = await findRow(options).finally(() => source.close());
   const pool = await WorkerPool.start({ model, workers: 1 }, {}, signal);
   const chunks: Uint8Array[] = [];
@@ -64,7 +65,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
       scoring: {
         // Columns the model does not take are nobody's business here.
         passthrough: '*',
-        interpretation: { effects: true, reasons: true, top: null, below: null },
+        interpretation,
         limits: {},
         failOnInvalid: false,
       },
@@ -82,25 +83,7 @@ export async function explainRow(options: ExplainRowOptions): Promise<ExplainedR
   } finally {
     await pool.close();
   }
-  const answer = { ...(JSON.parse(Buffer.concat(chunks).toString()) as ExplainedRow), row };
-  await addInteractions(answer, options);
-  return answer;
-}
-
-async function addInteractions(
-  { interpretation }: ExplainedRow,
-  { model, interactions = 0, signal }: ExplainRowOptions,
-): Promise<void> {
-  if (interactions === 0 || !interpretation || interpretation.error) return;
-  const { interactionsOf } = await import('../engine/row-interactions.ts');
-  const values = new Map(interpretation.effects.map(({ column, value }) => [column, value]));
-  const all = await interactionsOf({
-    model,
-    values: model.manifest.columns.map(({ name }) => String(values.get(name) ?? '')),
-    label: interpretation.class,
-    signal,
-  });
-  interpretation.interactions = all.slice(0, interactions);
+  return { ...(JSON.parse(Buffer.concat(chunks).toString()) as ExplainedRow), row };
 }
 
 const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();

@@ -10,8 +10,7 @@ import type { GoesOn, Tally, WrittenBlock } from '../engine/counts.ts';
 import { gone } from '../io/sink/commit-journal.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
 import { isRevocable } from '../io/sink/file-sink.ts';
-import type { Chunks } from '../io/source/byte-source.ts';
-import { type PrefixedChunks, withPrefix } from '../io/source/known-prefix.ts';
+import { type PrefixedChunks, withLatePrefix, withPrefix } from '../io/source/known-prefix.ts';
 import type { ProvenBlock } from '../proof/statement.ts';
 import { isObject } from '../storage/objects.ts';
 import { type IdentifiedRun, identityOf, type RunIdentity } from './checkpoint-identity.ts';
@@ -292,7 +291,8 @@ interface FollowedEnds {
 }
 
 /** Where there is a proof, its blocks tell the input from another one: hashing it twice would cost as much again. */
-function prefixed(chunks: Chunks, last: Checkpoint | null, proof: RunProof | null): PrefixedChunks {
+function prefixed({ chunks, again }: OpenSource, last: Checkpoint | null, proof: RunProof | null): PrefixedChunks {
+  if (!proof && last === null && again) return withLatePrefix(chunks, again);
   if (!proof) return withPrefix(chunks, last?.read ?? null);
   return { chunks, prefix: () => null, holds: () => proof.reached };
 }
@@ -312,7 +312,7 @@ export function followedEnds(
     };
     return { source, sink, ...(sink.blockEnd || proof ? { onBlock } : {}), ...consumed };
   }
-  const input = prefixed(source.chunks, checkpoints.last, proof);
+  const input = prefixed(source, checkpoints.last, proof);
   const { goesOn } = checkpoints;
   checkpoints.begin();
   return {

@@ -55,7 +55,7 @@ export async function startFileRun(spec: FileRunSpec, context: RunContext): Prom
   await refuseSameFiles(filesRead(spec, inputs), [...filesWritten(spec, steps, rejects, several), ...context.beside]);
   const model = await context.registry.resolve(spec.model);
   warnUnlocked(context.log, model);
-  if (spec.score.interpretation !== 'none') assertExplainable(model);
+  if (spec.score.interpretation !== 'none') assertExplainable(model, interpretationOf(spec));
   const findings = context.findings ?? new RunFindings();
   findings.open(spec, model);
   if (spec.gate && spec.sink.type !== 'postgres') await refuseVisible(steps.map(({ output }) => output?.name ?? null));

@@ -3,8 +3,10 @@ import { availableParallelism } from 'node:os';
 import { SluiceError } from '../core/errors.ts';
 import type { Word } from '../core/log.ts';
 import type { RunCounts } from '../engine/counts.ts';
+import { FEW_BYTES } from '../engine/early-thread.ts';
+import type { PoolOptions } from '../engine/pool-options.ts';
 import { blockBytesOf } from '../engine/score-chunks.ts';
-import { type PoolOptions, WorkerPool } from '../engine/worker-pool.ts';
+import { WorkerPool } from '../engine/worker-pool.ts';
 import type { EnginePolicy } from '../inference/evaluate/choose-evaluator.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { UnitAccount } from './account.ts';
@@ -12,11 +14,8 @@ import type { OpenSink, OpenSource } from './endpoints.ts';
 import type { RejectsPart } from './rejects-list.ts';
 import { type OneRun, runOnce, type Scoring } from './run-once.ts';
 
-/** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
-const FEW_BYTES = 256 * 1024;
-
-/** More workers than one are worth their start, some 100 ms of CPU time each, when so much is left, ms. */
-const WORTH_WORKERS_MS = 1500;
+/** What rows of a batch have in common is explained once: more rows a micro-batch than are best without effects. */
+const EXPLAINED_BATCH_ROWS = 4096;
 
 /** Workers used when nobody says otherwise: one a core. */
 export const defaultWorkers = (): number => Math.max(1, availableParallelism());
@@ -25,7 +24,7 @@ export interface InputScorerOptions {
   model: ModelPackage;
   engine?: EnginePolicy | undefined;
   workers?: number | undefined;
-  /** Rows a micro-batch of a worker, bytes a block: they never change a bit of the output. */
+  /** Rows a micro-batch of a worker (default: more with effects), bytes a block: they never change a bit of the output. */
   batchRows?: number | undefined;
   blockBytes?: number | undefined;
   pool?: Pick<PoolOptions, 'entry' | 'jobTimeoutMs' | 'maxPoisonRows' | 'heapMb'>;
@@ -60,6 +59,14 @@ export interface InputRun {
   /** Flush incomplete blocks when no byte arrived for this long, ms; for inputs that can stall. */
   idleMs?: number;
   signal?: AbortSignal;
+}
+
+interface AskedPool {
+  /** Of the verdict. */
+  ahead: boolean;
+  few: boolean;
+  /** With effects or reasons. */
+  explains: boolean;
 }
 
 /**
@@ -115,8 +122,9 @@ export class InputScorer {
     const account = run.unit();
     const refuted = new AbortController();
     try {
-      const few = (source.totalBytes ?? Infinity) <= FEW_BYTES && run.scoring.interpretation === null;
-      const pool = await this.#started(ahead, few, run.signal);
+      const explains = run.scoring.interpretation !== null;
+      const few = (source.totalBytes ?? Infinity) <= FEW_BYTES && !explains;
+      const pool = await this.#started({ ahead, few, explains }, run.signal);
       const stop = () => refuted.abort(new SluiceError('cancelled', 'the evaluators do not agree'));
       const confirmed = pool.confirmed.then((holds) => {
         if (!holds) stop();
@@ -172,29 +180,31 @@ export class InputScorer {
     }
   }
 
-  /** Whether more workers would be at work for a while, by what the input has taken so far. */
-  #muchLeft(): boolean {
+  /** How long the rest of the input takes about, ms, by what it has taken so far. */
+  #leftMs(): number {
     const { source, began } = this.#current ?? {};
-    if (!source?.totalBytes) return true;
+    if (!source?.totalBytes) return Infinity;
     const part = source.bytesRead() / source.totalBytes;
-    return (performance.now() - began!) * (1 - part) > WORTH_WORKERS_MS * part;
+    return part === 0 ? Infinity : ((performance.now() - began!) * (1 - part)) / part;
   }
 
   /** The pool: started `ahead` of the verdict, or confirmed. */
-  async #started(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
-    if (this.#pool && !ahead && !(await this.#pool.confirmed)) await this.close();
-    this.#pool ??= await this.#start(ahead, few, signal);
+  async #started(asked: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
+    if (this.#pool && !asked.ahead && !(await this.#pool.confirmed)) await this.close();
+    this.#pool ??= await this.#start(asked, signal);
     return this.#pool;
   }
 
-  #start(ahead: boolean, few: boolean, signal: AbortSignal | undefined): Promise<WorkerPool> {
-    const { model, engine, batchRows, pool, onWorkerDeath, onWork } = this.#options;
+  #start({ ahead, few, explains }: AskedPool, signal: AbortSignal | undefined): Promise<WorkerPool> {
+    const { model, engine, pool, onWorkerDeath, onWork } = this.#options;
+    const batchRows = this.#options.batchRows ?? (explains ? EXPLAINED_BATCH_ROWS : undefined);
     const options: PoolOptions = {
       model,
       workers: this.workers,
       ahead,
       few: few && !pool?.entry,
-      gradual: () => this.#muchLeft(),
+      gradual: () => this.#leftMs(),
+      helps: !pool?.entry,
       ...pool,
     };
     if (engine !== undefined) options.engine = engine;

@@ -52,6 +52,7 @@ export function interpretationOf({ score }: Pick<Pipeline, 'score'>): Interpreta
     reasons: true,
     top: score.top_effects ?? null,
     below: score.interpret_below ?? null,
+    ...(score.interactions === undefined ? {} : { interactions: score.interactions }),
     ...(score.max_evaluations === undefined ? {} : { maxEvaluations: score.max_evaluations }),
   };
 }

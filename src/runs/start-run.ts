@@ -1,10 +1,11 @@
 // Starts a run, whatever its ends are. Each kind is imported on demand: a run of files must not load the Kafka client.
 import type { FileSource, PostgresSource, StdioSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
+import { assertExplainable } from '../engine/score-chunks.ts';
 import type { Metrics } from '../monitor/metrics.ts';
 import { boundGarbage } from './bounded-garbage.ts';
 import type { RunContext, RunningPipeline } from './context.ts';
-import type { RunSpec } from './spec.ts';
+import { interpretationOf, type RunSpec } from './spec.ts';
 import type { TopicFilesSpec } from './topic-files-run.ts';
 import type { TopicRunSpec } from './topic-run.ts';
 import type { TopicTableSpec } from './topic-table-run.ts';
@@ -16,7 +17,17 @@ async function measured(spec: RunSpec, metrics: Metrics): Promise<void> {
   watchOutput(spec, metrics);
 }
 
-/** @throws SluiceError kafka_* | model_* | input_* | output_* */
+/**
+ * A topic waits for a model that cannot be had; pairs of columns that the one there is does not tell are a fault of the pipeline.
+ * @throws SluiceError interpretation_unavailable
+ */
+async function refuseInteractions(spec: RunSpec, { registry }: RunContext): Promise<void> {
+  if (spec.score.interactions === undefined) return;
+  const model = await registry.resolve(spec.model).catch(() => null);
+  if (model) assertExplainable(model, interpretationOf(spec));
+}
+
+/** @throws SluiceError interpretation_unavailable | kafka_* | model_* | input_* | output_* */
 export async function startRun(spec: RunSpec, context: RunContext): Promise<RunningPipeline> {
   const { source, sink } = spec;
   boundGarbage();
@@ -28,6 +39,7 @@ export async function startRun(spec: RunSpec, context: RunContext): Promise<Runn
   if (source.type !== 'kafka') {
     throw new SluiceError('usage', `a source of type ${(source as { type: string }).type} is served by sluice serve`);
   }
+  await refuseInteractions(spec, context);
   if (sink.type === 'kafka') return (await import('./topic-run.ts')).startTopicRun(spec as TopicRunSpec, context);
   if (sink.type === 'postgres')
     return (await import('./topic-table-run.ts')).startTopicTableRun(spec as TopicTableSpec, context);

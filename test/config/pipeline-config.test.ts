@@ -258,6 +258,19 @@ describe('names of files', () => {
     expect(await from('path: i.csv', 'path: o.parquet.gz')).toEqual([`3:7 ${message}`]);
     expect(await from('path: i.csv', 'path: o, format: parquet, compression: zstd')).toEqual([`3:7 ${message}`]);
     expect(await from('path: i.parquet.zst', 'path: o.csv')).toHaveLength(1);
+    const out = 'source: { type: stdio }\nsink: { type: stdio, format: parquet';
+    expect(await faults(`${out} }`)).toEqual([]);
+    expect(await faults(`${out}, compression: gzip }`)).toEqual([`3:7 ${message}`]);
+  });
+
+  test('standard streams carry Arrow; a Parquet file is read from its end', async () => {
+    const through = (format: string, score = '') =>
+      faults(`${score}source: { type: stdio, format: ${format} }\nsink: { type: stdio, format: arrow }`);
+    expect(await through('arrow')).toEqual([]);
+    expect(await through('parquet')).toEqual(['2:32 source.format must be one of csv, tsv, ndjson, json, arrow']);
+    expect(await through('arrow', 'score: { passthrough: "*" }\n')).toEqual([
+      '2:8 passthrough: Arrow needs the names of its columns',
+    ]);
   });
 });
 

@@ -1,11 +1,8 @@
 // Little input is scored without workers: the same bytes come out, and workers start with the first block that needs one.
 import { expect, onTestFinished, test } from 'vitest';
-import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scoreChunks } from '../../src/engine/score-chunks.ts';
 import { WorkerPool } from '../../src/engine/worker-pool.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
-import { RunAccount } from '../../src/runs/account.ts';
-import { inChunks } from '../support/blocks.ts';
+import { scoredBy } from '../support/pooled.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
 const NOWHERE = new URL('file:///nowhere/worker.js');
@@ -14,25 +11,7 @@ async function start(few: boolean, entry?: URL) {
   const model = await loadPackage(CREDIT_DEFAULT);
   const pool = await WorkerPool.start({ model, workers: 2, few, ...(entry ? { entry } : {}) });
   onTestFinished(() => pool.close());
-  const score = async (rows: number, blockBytes: number) => {
-    const text = Buffer.concat([...generatePortfolio({ rows, seed: 5, dirty: true, faults: 3 })]);
-    const out: Buffer[] = [];
-    const rejects: string[] = [];
-    const counts = await scoreChunks({
-      account: new RunAccount().unit(),
-      model,
-      pool,
-      chunks: inChunks(text, 65_536),
-      input: { format: 'delimited', delimiter: ',' },
-      output: { format: 'ndjson', delimiter: ',' },
-      passthrough: [],
-      blockBytes,
-      alone: true,
-      write: async (bytes) => void out.push(Buffer.from(bytes)),
-      writeRejects: async (lines) => void rejects.push(lines),
-    });
-    return { rows: counts.rows, rejected: counts.rejectedByCode, out: Buffer.concat(out).toString(), rejects };
-  };
+  const score = (rows: number, blockBytes: number) => scoredBy({ model, pool, rows, blockBytes });
   return { pool, score };
 }
 

@@ -12,7 +12,7 @@ import { CREDIT_DEFAULT } from '../support/score.ts';
 
 const NEVER_READY = new URL('data:text/javascript,setInterval(()=>{},1000)');
 
-async function scored(gradual: (() => boolean) | null, rows: number) {
+async function scored(gradual: (() => number) | null, rows: number) {
   const model = await loadPackage(CREDIT_DEFAULT);
   const pool = await WorkerPool.start({ model, workers: 3, gradual });
   onTestFinished(() => pool.close());
@@ -35,7 +35,7 @@ async function scored(gradual: (() => boolean) | null, rows: number) {
 }
 
 test('a run of which little is left keeps its one worker, and writes what three write', async () => {
-  const alone = await scored(() => false, 20_000);
+  const alone = await scored(() => 0, 20_000);
   const all = await scored(null, 20_000);
   expect([alone.first, alone.pool.ready, all.first]).toEqual([1, 1, 3]);
   expect(alone.text === all.text).toBe(true);
@@ -44,7 +44,7 @@ test('a run of which little is left keeps its one worker, and writes what three 
 test('while jobs wait it is asked again and again whether much is left, and then the others start', async () => {
   let asked = 0;
   const model = await loadPackage(CREDIT_DEFAULT);
-  const pool = await WorkerPool.start({ model, workers: 3, gradual: () => ++asked === 2 });
+  const pool = await WorkerPool.start({ model, workers: 3, gradual: () => (++asked === 2 ? Infinity : 0) });
   onTestFinished(() => pool.close());
   const text = Buffer.concat([...generatePortfolio({ rows: 2000, seed: 5 })]);
   // Without an end: jobs always wait.
@@ -77,7 +77,7 @@ test('a pool that is closed before its worker is ready starts no others', async 
   const model = await loadPackage(CREDIT_DEFAULT);
   const asked: number[] = [];
   const ended = new AbortController();
-  const options = { model, workers: 2, entry: NEVER_READY, gradual: () => asked.push(1) > 0 };
+  const options = { model, workers: 2, entry: NEVER_READY, gradual: () => asked.push(1) * 10_000 };
   const starting = WorkerPool.start(options, {}, ended.signal);
   ended.abort();
   await expect(starting).rejects.toMatchObject({ code: 'cancelled' });

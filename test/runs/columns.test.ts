@@ -1,11 +1,12 @@
 // The same table as CSV, NDJSON, Parquet and Arrow, in groups of any size, gives the same answers byte for byte.
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { bool, columnFromArray, dictionary, float64, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluice } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -84,4 +85,17 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
   for (const [name, text] of answers) expect(text === answers.get('a.csv'), name).toBe(true);
   const piped = await sluice(['score', '-', '--input-format', 'arrow', '--format', 'csv', '-m', 'credit-default', '--passthrough', 'id', '--quiet'], { cwd: folder, stdin: files['g.arrows']! }); // biome-ignore format: one line
   expect([piped.code, piped.stdout.toString() === answers.get('a.csv')]).toEqual([3, true]);
+  const pipeline = 'model: credit-default\nscore: { passthrough: [id] }\nsource: { type: stdio, format: arrow }\n';
+  for (const [format, like] of Object.entries({
+    csv: 'g.arrows.out.csv',
+    arrow: 'like.arrows',
+    parquet: 'like.parquet',
+  })) {
+    if (format !== 'csv')
+      await sluice(['score', 'g.arrows', '-m', 'credit-default', '-o', like, '--passthrough', 'id', '--quiet'], { cwd: folder }); // biome-ignore format: one line
+    writeFileSync(path.join(folder, 'p.yaml'), `${pipeline}sink: { type: stdio, format: ${format} }\n`);
+    const run = spawnSync(process.execPath, [MAIN, 'run', 'p.yaml'], { cwd: folder, input: files['g.arrows'] });
+    expect([format, run.status]).toEqual([format, 3]);
+    expect(run.stdout.equals(readFileSync(path.join(folder, like))), format).toBe(true);
+  }
 });

@@ -50,13 +50,14 @@ async function goesOn(
   return { resumedRows: JSON.parse(run.stdout).resumedRows, stderr: run.stderr };
 }
 
-const ENDS = [
+const ENDS: readonly (readonly [input: string, output: string, ...flags: string[]])[] = [
   ['in.csv', 'out.csv'],
+  ['in.csv', 'out.csv', '--no-manifest'],
   ['in.csv.gz', 'out.ndjson.zst'],
   ['in.json', 'out.csv.gz'],
   ['in.ndjson.zst', 'out.json'],
   ['in.csv', 'out.tsv.gz'],
-] as const;
+];
 
 /** Kills a run that goes on: at a moment of its time, or of its checkpoints. null: it came to its end before. */
 async function killed(job: Job, random: () => number, took: number): Promise<Run | null> {
@@ -85,9 +86,9 @@ async function killed(job: Job, random: () => number, took: number): Promise<Run
 }
 
 describe('killed at any moment', () => {
-  for (const [nth, [input, output]] of ENDS.entries()) {
-    (nth < 1 ? checkTest : campaignTest)(`${input} → ${output}`, async () => {
-      const job = jobOf(input, output, { rows: 12_000 });
+  for (const [nth, [input, output, ...flags]] of ENDS.entries()) {
+    (nth < 2 ? checkTest : campaignTest)([input, '→', output, ...flags].join(' '), async () => {
+      const job = jobOf(input, output, { rows: 12_000, flags });
       const began = performance.now();
       const made = unchained(await unbroken(job));
       const took = performance.now() - began;
@@ -136,9 +137,9 @@ checkTest('it goes on where it was, with other workers and reads, in a copy of t
   expect((await goesOn(job, made)).resumedRows).toBe(resumedRows);
 });
 
-for (const input of ['in.parquet', 'in.arrow']) {
+for (const input of ['in.parquet', 'in.arrow', 'in.csv']) {
   for (const flags of [[], ['--no-manifest']]) {
-    checkTest(`a table goes on where it was: ${[input, ...flags].join(' ')}; a changed one does not`, async () => {
+    checkTest(`it goes on where it was: ${[input, ...flags].join(' ')}; with a changed input it does not`, async () => {
       const job = jobOf(input, 'out.csv', { rows: 20_000, flags });
       const made = await unbroken(job);
       const { rows } = await killedRun(job);

@@ -64,13 +64,14 @@ export const SCORE_COMMANDS = {
       interpretation: switchFlag('effects of every column and reasons beside each prediction'),
       top: { schema: SCORING.top_effects() },
       interpret_below: { schema: SCORING.interpret_below(), value: 'p' },
+      interactions: { schema: SCORING.interactions() },
       max_evaluations: { schema: SCORING.max_evaluations() },
       on_invalid: { schema: SCORING.on_invalid({ default: 'report' }), value: 'what' },
       allow_empty: { schema: SCORING.allow_empty() },
       registry: registryFlag,
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },
       evaluator: { schema: SCORING.evaluator({ otherwise: 'auto' }), value: 'which' },
-      batch_rows: { schema: SCORING.batch_rows({ otherwise: '512' }) },
+      batch_rows: { schema: SCORING.batch_rows({ otherwise: '512, with effects 4096' }) },
       block_bytes: {
         schema: whole('bytes per block, the unit of work', [16, 64 * MIB], {
           otherwise: '524288, for Parquet and Arrow 1048576',
@@ -148,6 +149,7 @@ export const SCORE_COMMANDS = {
       },
       model: { schema: Type.Optional(SCORING.model()), short: 'm', value: 'ref', complete: 'model' },
       interpretation: switchFlag('of a run with effects and reasons'),
+      interactions: { schema: SCORING.interactions() },
       passthrough: { schema: SCORING.passthrough_text(), value: 'columns' },
       registry: registryFlag,
       workers: { schema: SCORING.workers({ otherwise: 'one per core' }) },

@@ -11,6 +11,7 @@ const OF_SCORING = [
   'interpretation',
   'top',
   'interpret_below',
+  'interactions',
   'max_evaluations',
   'registry',
   'workers',

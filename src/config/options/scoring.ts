@@ -26,6 +26,8 @@ export const SCORING = {
       MOST_EVALUATIONS,
     ]),
   top_effects: () => whole('only so many effects, the largest', [1, 2000]),
+  interactions: () =>
+    whole('so many pairs of columns by what they make together, the strongest; for models of trees', [1, 500]),
   passthrough_list: () => Type.Union([Type.Array(Type.String()), Type.Enum(['*'])], { description: PASSTHROUGH }),
   passthrough_text: () => Type.String({ description: `${PASSTHROUGH}: a,b or *` }),
   batch_rows: (door: Door<number> = {}) => whole('rows per micro-batch', [1, 65_536], door),

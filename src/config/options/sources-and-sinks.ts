@@ -1,7 +1,7 @@
 // Sources, sinks and dead letters of a pipeline, by type.
 import { Type } from 'typebox';
 import { ROW_CODES } from '../../core/errors.ts';
-import { FILE_FORMATS, RECORD_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
+import { FILE_FORMATS, RECORD_FORMATS, STREAM_FORMATS, TEXT_FORMATS } from '../../core/file-format.ts';
 import { declaredOfBytes, declaredOfRecords } from './declared-input.ts';
 import { choice, closed, literal, MIB, maybe, text, toggle, whole } from './describe-option.ts';
 import { totalsOfFiles, totalsOfStreams, totalsOfUploads } from './expected-totals.ts';
@@ -96,7 +96,7 @@ export const SOURCES = {
   stdio: Type.Object(
     {
       type: literal('stdio'),
-      format: choice('format of standard input', TEXT_FORMATS, { default: 'csv' }),
+      format: choice('format of standard input', STREAM_FORMATS, { default: 'csv' }),
       compression: SCORING.compression('compression of standard input', { default: 'none' }),
       delimiter: delimiter(),
       ...declaredOfBytes(),
@@ -191,7 +191,7 @@ export const SINKS = {
   stdio: Type.Object(
     {
       type: literal('stdio'),
-      format: choice('format of standard output', TEXT_FORMATS, { default: 'ndjson' }),
+      format: choice('format of standard output', FILE_FORMATS, { default: 'ndjson' }),
       compression: SCORING.compression('compression of standard output', { default: 'none' }),
       delimiter: delimiter(),
     },

@@ -34,13 +34,14 @@ export const COMMAND_TABLES = {
       {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
       {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
       {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
+      {"name":"interactions","value":"n","description":"so many pairs of columns by what they make together, the strongest; for models of trees","number":{"whole":true,"min":1,"max":500}},
       {"name":"max-evaluations","value":"n","description":"evaluations that the interpretation of one application may take, where the model has to be asked","number":{"whole":true,"min":1,"max":100000000}},
       {"name":"on-invalid","value":"what","description":"invalid applications: report lists them and goes on, fail ends the run","choices":["report","fail"],"default":"report"},
       {"name":"allow-empty","description":"an input all of whose rows are rejected gives an output too; default: it fails"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
       {"name":"evaluator","value":"which","description":"auto: the native evaluator where it agrees with ONNX Runtime; the others: only that one; default: auto","choices":["auto","onnxruntime","native"]},
-      {"name":"batch-rows","value":"n","description":"rows per micro-batch; default: 512","number":{"whole":true,"min":1,"max":65536}},
+      {"name":"batch-rows","value":"n","description":"rows per micro-batch; default: 512, with effects 4096","number":{"whole":true,"min":1,"max":65536}},
       {"name":"block-bytes","value":"n","description":"bytes per block, the unit of work; default: 524288, for Parquet and Arrow 1048576","number":{"whole":true,"min":16,"max":67108864}},
       {"name":"read-bytes","value":"n","description":"bytes per read of the input; default: 262144","number":{"whole":true,"min":1,"max":67108864}},
       {"name":"max-row-bytes","value":"n","description":"longest application; a longer one is rejected; default: 1048576","number":{"whole":true,"min":16,"max":67108864}},
@@ -82,6 +83,7 @@ export const COMMAND_TABLES = {
       {"name":"by","value":"time","description":"when it has to be over, as with --deadline: measures on samples how long it takes and how many shards it needs"},
       {"name":"model","short":"m","value":"ref","description":"model reference: id, id:version or id@alias","complete":"model"},
       {"name":"interpretation","description":"of a run with effects and reasons"},
+      {"name":"interactions","value":"n","description":"so many pairs of columns by what they make together, the strongest; for models of trees","number":{"whole":true,"min":1,"max":500}},
       {"name":"passthrough","value":"columns","description":"columns outside the model to copy to the output: a,b or *"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
@@ -175,6 +177,7 @@ export const COMMAND_TABLES = {
       {"name":"interpretation","description":"effects of every column and reasons beside each prediction"},
       {"name":"top","value":"n","description":"only so many effects, the largest","number":{"whole":true,"min":1,"max":2000}},
       {"name":"interpret-below","value":"p","description":"interpret only applications whose probability (or value) is below this","number":{}},
+      {"name":"interactions","value":"n","description":"so many pairs of columns by what they make together, the strongest; for models of trees","number":{"whole":true,"min":1,"max":500}},
       {"name":"max-evaluations","value":"n","description":"evaluations that the interpretation of one application may take, where the model has to be asked","number":{"whole":true,"min":1,"max":100000000}},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"workers","value":"n","description":"workers per model; default: one per core","number":{"whole":true,"min":1,"max":256}},
@@ -645,6 +648,7 @@ export interface ScoreFlags {
   interpretation?: boolean;
   top?: number;
   interpretBelow?: number;
+  interactions?: number;
   maxEvaluations?: number;
   onInvalid: 'report' | 'fail';
   allowEmpty?: boolean;
@@ -690,6 +694,7 @@ export interface PlanFlags {
   by?: string;
   model?: string;
   interpretation?: boolean;
+  interactions?: number;
   passthrough?: string;
   registry?: string;
   workers?: number;
@@ -768,6 +773,7 @@ export interface ShardsFlags {
   interpretation?: boolean;
   top?: number;
   interpretBelow?: number;
+  interactions?: number;
   maxEvaluations?: number;
   registry?: string;
   workers?: number;

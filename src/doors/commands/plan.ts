@@ -67,8 +67,9 @@ async function plan(file: string, flags: PlanFlags): Promise<void> {
 }
 
 function specOfPlan(file: string, flags: PlanFlags) {
-  const { inputFormat, inputCompression, delimiter, model = '-', interpretation, passthrough, workers } = flags;
-  const said = { inputFormat, inputCompression, delimiter, interpretation, passthrough, workers };
+  const { inputFormat, inputCompression, delimiter, model = '-', passthrough, workers } = flags;
+  const { interpretation, interactions } = flags;
+  const said = { inputFormat, inputCompression, delimiter, interpretation, interactions, passthrough, workers };
   return specOf(file, { model, output: STDIO, onInvalid: 'report', ...given(said) });
 }
 

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Command } from 'commander';
 import type { GateLimits } from '../../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
+import { pairsRefused } from '../../inference/explain/interactions-asked.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { openCommandLog, orLogged } from './command-log.ts';
 import { contextFor, driveRun, say } from './drive-run.ts';
@@ -65,6 +66,8 @@ async function lint(files: string[], flags: { registry?: string; schema?: boolea
       if (pipeline.score.interpretation !== 'none' && !model.manifest.explain?.background) {
         problems.push(`${file}:1:1 ${model.ref} has no background sample: score.interpretation must be none`);
       }
+      const pairs = pairsRefused(model.manifest, pipeline.score.interactions);
+      if (pairs !== null) problems.push(`${file}:1:1 score.interactions: ${pairs.message}`);
       const misfit = await declarationMisfit(pipeline, model.manifest);
       if (misfit !== null) problems.push(`${file}:1:1 source: ${misfit.replaceAll('\n', '; ')}`);
       if (pipeline.gate) problems.push(...(await gateProblems(file, pipeline.gate, model.manifest)));

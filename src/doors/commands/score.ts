@@ -157,8 +157,10 @@ function likeInput(format: FileFormat, delimiter: DelimiterName): FileFormat {
 
 function interpretationFlags(options: ScoreOptions) {
   if (!options.interpretation) {
-    if ([options.top, options.interpretBelow, options.maxEvaluations].some((given) => given !== undefined)) {
-      throw new SluiceError('usage', '--top, --interpret-below and --max-evaluations need --interpretation');
+    const { top, interpretBelow, interactions, maxEvaluations } = options;
+    if ([top, interpretBelow, interactions, maxEvaluations].some((given) => given !== undefined)) {
+      const flags = '--top, --interpret-below, --interactions and --max-evaluations';
+      throw new SluiceError('usage', `${flags} need --interpretation`);
     }
     return {};
   }
@@ -166,6 +168,7 @@ function interpretationFlags(options: ScoreOptions) {
     interpretation: 'effects' as const,
     ...(options.top === undefined ? {} : { top_effects: options.top }),
     ...(options.interpretBelow === undefined ? {} : { interpret_below: options.interpretBelow }),
+    ...(options.interactions === undefined ? {} : { interactions: options.interactions }),
     ...(options.maxEvaluations === undefined ? {} : { max_evaluations: options.maxEvaluations }),
   };
 }

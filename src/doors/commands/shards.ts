@@ -119,11 +119,11 @@ async function scored(
   index: number,
   { flags, ending }: { flags: ShardsFlags; ending: string },
 ): Promise<number> {
-  const { passthrough, interpretation, top, interpretBelow, maxEvaluations, workers, evaluator, maxColumns } = flags;
-  const { requireLock, requireSignature, requireApproval, deadline } = flags;
+  const { passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations } = flags;
+  const { workers, evaluator, maxColumns, requireLock, requireSignature, requireApproval, deadline } = flags;
   const options: ScoreOptions & { plan: string } = {
-    ...given({ passthrough, interpretation, top, interpretBelow, maxEvaluations, workers, evaluator, maxColumns }),
-    ...given({ requireLock, requireSignature, requireApproval, deadline }),
+    ...given({ passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations }),
+    ...given({ workers, evaluator, maxColumns, requireLock, requireSignature, requireApproval, deadline }),
     model: run.model,
     plan: work.plan,
     shard: index,

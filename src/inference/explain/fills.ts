@@ -1,5 +1,5 @@
 // What each player of a leaf adds per unit of weight: the interventional and the path-dependent game.
-import type { LeafGame } from './leaf-games.ts';
+import type { LeafGame } from './leaf-game.ts';
 
 const FACTORIALS = Float64Array.from({ length: 32 }, (_, n) => {
   let f = 1;
@@ -28,26 +28,33 @@ const WEIGHTS = Float64Array.from({ length: 32 * 32 }, (_, i) =>
 export function interventional(game: LeafGame, mask: number, out: Float64Array): boolean {
   const d = game.players.length;
   const full = 2 ** d - 1;
-  const { backgroundMasks, backgroundShares } = game;
+  const { backgroundMasks, backgroundShares, backgroundMeets } = game;
+  const words = (backgroundMasks.length + 31) >>> 5;
   out.fill(0, 0, d);
   // A row that makes up for what x lacks satisfies all of it: how many only z satisfies is the same for each of them.
-  const nz = d - bits(mask);
+  const lacking = full & ~mask;
+  const nz = bits(lacking);
+  const whereLost = (nz - 1) * 32;
   let any = false;
   let lost = 0;
-  for (let i = 0; i < backgroundMasks.length; i++) {
-    const b = backgroundMasks[i]!;
-    if ((mask | b) !== full) continue;
-    let onlyX = full & ~b;
-    const nx = bits(onlyX);
-    if (nx + nz === 0) continue;
-    any = true;
-    const share = backgroundShares[i]!;
-    if (nz > 0) lost += share * shapley(nz - 1, nx);
-    if (nx === 0) continue;
-    const gained = share * shapley(nx - 1, nz);
-    for (; onlyX !== 0; onlyX &= onlyX - 1) out[31 - Math.clz32(onlyX & -onlyX)]! += gained;
+  for (let w = 0; w < words; w++) {
+    let makeUp = w < words - 1 ? -1 : -1 >>> ((32 - backgroundMasks.length) & 31);
+    for (let s = lacking; s !== 0 && makeUp !== 0; s &= s - 1)
+      makeUp &= backgroundMeets[(31 - Math.clz32(s & -s)) * words + w]!;
+    for (; makeUp !== 0; makeUp &= makeUp - 1) {
+      const i = w * 32 + 31 - Math.clz32(makeUp & -makeUp);
+      let onlyX = full & ~backgroundMasks[i]!;
+      const nx = bits(onlyX);
+      if (nx + nz === 0) continue;
+      any = true;
+      const share = backgroundShares[i]!;
+      if (nz > 0) lost += share * WEIGHTS[whereLost + nx]!;
+      if (nx === 0) continue;
+      const gained = share * WEIGHTS[(nx - 1) * 32 + nz]!;
+      for (; onlyX !== 0; onlyX &= onlyX - 1) out[31 - Math.clz32(onlyX & -onlyX)]! += gained;
+    }
   }
-  if (lost !== 0) for (let j = 0; j < d; j++) if (((mask >>> j) & 1) === 0) out[j] = -lost;
+  if (lost !== 0) for (let s = lacking; s !== 0; s &= s - 1) out[31 - Math.clz32(s & -s)] = -lost;
   return any;
 }
 

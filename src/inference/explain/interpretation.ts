@@ -7,8 +7,10 @@ import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
 import { type Effects, type Explainer, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
 import { type Answerer, Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
+import { noInteractions } from './interactions-asked.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
 import { type Place, placesOf } from './scored-background.ts';
+import { type StrongestPairs, strongestPairs } from './strongest-pairs.ts';
 
 /** What a stream asks for. */
 export interface InterpretationSpec {
@@ -22,6 +24,8 @@ export interface InterpretationSpec {
   below: number | null;
   /** Evaluations of the model that a row may take, besides the limit of the package; absent or null: that of the package alone. */
   maxEvaluations?: number | null;
+  /** So many pairs of columns by what they make together, the strongest; absent: none. */
+  interactions?: number;
 }
 
 export interface Reason {
@@ -41,6 +45,8 @@ export interface BatchInterpretation {
   readonly errors: Float64Array | null;
   /** Reasons by position; empty if none are asked for. */
   readonly reasons: readonly (readonly Reason[])[];
+  /** What pairs of columns make together, by position and output; null: it was not asked for. */
+  readonly pairs: StrongestPairs | null;
   readonly explained: number;
   readonly inexact: number;
   /** Rows the model was asked to score for the effects. */
@@ -79,9 +85,11 @@ export class Interpretations {
     this.#margins = inMargins ? new Hybrids(marginsOfRows(explainer), explainer.outputs, this.#places, inputs) : null;
   }
 
-  /** The explainer of what a stream asks for. @throws SluiceError interpretation_over_budget */
-  within({ maxEvaluations }: InterpretationSpec): Explainer {
-    return this.#chosen.within(maxEvaluations ?? null);
+  /** The explainer of what a stream asks for. @throws SluiceError interpretation_over_budget | interpretation_unavailable */
+  within({ maxEvaluations, interactions }: InterpretationSpec): Explainer {
+    const explainer = this.#chosen.within(maxEvaluations ?? null);
+    if (interactions && !explainer.interactions) throw noInteractions(this.#manifest, explainer.method);
+    return explainer;
   }
 
   /** `scores` must stay as they are while this runs: the model is asked again. */
@@ -113,6 +121,7 @@ export class Interpretations {
         effects: new Float64Array(0),
         errors: null,
         reasons: [],
+        pairs: null,
         explained: 0,
         inexact: 0,
         evaluations: 0,
@@ -129,6 +138,9 @@ export class Interpretations {
       at[r] = INEXACT;
       inexact++;
     }
+    const most = spec.interactions ?? 0;
+    const asked = { explainer, inputs, rows, columns: this.#places.length, most };
+    const pairs = most > 0 ? await strongestPairs(asked, onExplained) : null;
     const reasons = wantsReasons ? await this.#reasons(inputs, scores, rows, at, { values, margins }) : [];
     return {
       explainer,
@@ -137,6 +149,7 @@ export class Interpretations {
       effects: values,
       errors,
       reasons,
+      pairs,
       explained: rows.length - inexact,
       inexact,
       evaluations,

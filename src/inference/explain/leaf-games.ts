@@ -11,26 +11,18 @@
 import type { Ensemble } from '../trees/ensemble.ts';
 import type { Branch, Tree } from '../trees/grow.ts';
 import type { SlotPlan } from '../trees/slots.ts';
-import { distinctKeys, eachOf, MaskCounts } from './background-masks.ts';
+import { countMasks, meetingSets } from './background-masks.ts';
 import { NotExplainable } from './explainer.ts';
 import { GroupAdder, type GroupGame, type StateColumns } from './group-games.ts';
+import type { LeafGame, LeafGameSolver } from './leaf-game.ts';
 import { groupLeaves, type LeafGroup, type SlotMasks } from './leaf-groups.ts';
 import { pathsOf, shareOf } from './leaf-paths.ts';
+import { LeafPatterns, type TreeWalk, walkOf } from './leaf-patterns.ts';
+import { holdsIn, segmentsOf } from './leaf-segments.ts';
 import { type LeafWeights, leafWeights } from './leaf-weights.ts';
+import { PatternAdder } from './pattern-adder.ts';
+import { GameSolver, type LeafBackground, PatternBackground, type PatternSolver } from './pattern-background.ts';
 import { type MemoBudget, NOTHING, VectorMemo } from './vector-memo.ts';
-
-/** Fills `out[0..d-1]` with what each player of a leaf adds per unit of its weight; false: nothing. */
-export type LeafGameSolver = (leaf: LeafGame, mask: number, out: Float64Array) => boolean;
-
-export interface LeafGame {
-  /** Players on the path: columns. */
-  readonly players: Int32Array;
-  /** Conditions of player j on the path, by branch: the share of the branch's cover that goes the leaf's way. */
-  readonly shares: Float64Array;
-  /** Interventional: masks of the background rows, ascending, and the share of the rows that have each. */
-  backgroundMasks: Int32Array;
-  backgroundShares: Float64Array;
-}
 
 /** A tree cut into what a row asks of it. Words are 32 leaves. */
 export interface TreeGame extends SlotMasks {
@@ -48,6 +40,7 @@ export interface TreeGame extends SlotMasks {
   readonly leafMemos: readonly VectorMemo[];
   readonly weightFirst: Int32Array;
   readonly weightEnd: Int32Array;
+  readonly walk: TreeWalk;
 }
 
 /** A group with what it takes to add its leaves up. */
@@ -61,6 +54,8 @@ interface TreeGroup extends GroupGame {
 const MAX_PLAYERS = 30;
 /** What is looked up takes so much memory, in bytes; what has no room is computed again. Half is for groups, half for leaves. */
 const MEMO_BYTES = 128 * 1024 * 1024;
+/** Numbers of the vectors of all groups, one vector a group: with more, leaves are added up one by one. */
+const MOST_GROUPED = 40_000;
 const MAX_TABLE_BYTES = 256 * 1024 * 1024;
 
 export class LeafGames {
@@ -68,6 +63,12 @@ export class LeafGames {
   /** Tree by tree. */
   readonly #groups: readonly TreeGroup[];
   readonly #adder: GroupAdder<TreeGroup>;
+  readonly #patterns = new LeafPatterns();
+  readonly #leafAdder = new PatternAdder();
+  /** Leaves are added up one by one: what groups of them say would not find room. */
+  readonly #alone: boolean;
+  /** By tree. */
+  readonly #solvers: PatternSolver[];
   readonly #weights: LeafWeights;
   readonly #solve: LeafGameSolver;
   readonly #pathDependent: boolean;
@@ -78,6 +79,7 @@ export class LeafGames {
   /**
    * `playerOf[slot]`: the column a slot depends on. `cover`: node of the ensemble → training rows, for path-dependent games.
    * `memoBytes`: what may be kept to be looked up; answers do not depend on it.
+   * `mostGrouped`: leaves of ensembles whose groups have more numbers are added up one by one.
    * @throws NotExplainable when a path has too many columns or tables get too large
    */
   constructor(
@@ -88,6 +90,7 @@ export class LeafGames {
     solve: LeafGameSolver,
     cover: ((node: number) => number) | null,
     memoBytes = MEMO_BYTES,
+    mostGrouped = MOST_GROUPED,
   ) {
     if (e.aggregate !== 'SUM' && e.aggregate !== 'AVERAGE')
       throw new NotExplainable(`trees are aggregated by ${e.aggregate}`);
@@ -107,6 +110,8 @@ export class LeafGames {
       return tree;
     });
     this.#groups = groups;
+    this.#solvers = this.#trees.map((t) => new GameSolver(t.walk, t.games, solve));
+    this.#alone = groups.reduce((n, g) => n + g.memo.width, 0) > mostGrouped;
     this.#adder = new GroupAdder((g, rows, row, out, at) => this.#fill(g, rows, row, out, at));
     this.#rowMasks = new Int32Array(this.#trees.reduce((n, t) => Math.max(n, t.players * t.words), 0));
   }
@@ -132,21 +137,18 @@ export class LeafGames {
   /** Tells every game which masks the rows of the background have. Before anything is added, and for interventional games only. */
   setBackground(background: StateColumns): void {
     const { rows } = background;
-    for (const g of this.#groups) {
-      const { tree, first, end } = g;
-      const keys = this.#adder.keysOf(g, background);
-      const { rows: firsts, counts } = g.keys === null ? eachOf(rows) : distinctKeys(keys, rows);
-      const leaves = Array.from({ length: end - first }, () => new MaskCounts());
-      for (let k = 0; k < firsts.length; k++) {
-        this.#masksOf(g, background, firsts[k]!);
-        for (let l = first; l < end; l++) leaves[l - first]!.add(this.#maskOf(tree, l), counts[k]!);
-      }
-      leaves.forEach((found, i) => {
-        const game = tree.games[first + i]!;
-        const { masks, counts: each } = found.sorted();
+    for (const [i, t] of this.#trees.entries()) {
+      const leaves: LeafBackground[] = [];
+      this.#patterns.eachLeaf(t.walk, background, (leaf, lacking) => {
+        const game = t.games[leaf]!;
+        const { masks, patterns, counts } = countMasks(t.walk, leaf, lacking, rows);
+        const shares = counts.map((n) => n / rows);
         game.backgroundMasks = masks;
-        game.backgroundShares = each.map((n) => n / rows);
+        game.backgroundShares = shares;
+        if (this.#alone) leaves.push({ columns: game.players.length, patterns, shares });
+        else game.backgroundMeets = meetingSets(masks, game.players.length);
       });
+      if (this.#alone) this.#solvers[i] = new PatternBackground(leaves);
     }
   }
 
@@ -168,7 +170,32 @@ export class LeafGames {
    * they reach to `sums` (targets × stride). Group by group, so that what is looked up for one stays in the cache for all rows.
    */
   add(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
-    for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
+    if (this.#alone) this.#addLeaves(rows, columns, effects, sums);
+    else for (const g of this.#groups) this.#adder.add(g, rows, columns, effects, sums);
+  }
+
+  /** The same leaf by leaf. */
+  #addLeaves(rows: StateColumns, columns: number, effects: Float64Array, sums: Float64Array): void {
+    const { stride } = rows;
+    const { target, value } = this.#weights;
+    const adder = this.#leafAdder;
+    for (const [i, { walk, weightFirst, weightEnd }] of this.#trees.entries()) {
+      const { leafFirst, column } = walk;
+      const solver = this.#solvers[i]!;
+      this.#patterns.eachLeaf(walk, rows, (leaf, lacking, n) => {
+        adder.find(walk, leaf, lacking, n, solver);
+        for (let w = weightFirst[leaf]!; w < weightEnd[leaf]!; w++) {
+          const to = target[w]! * columns * stride;
+          adder.add(column, leafFirst[leaf]!, leafFirst[leaf + 1]!, value[w]!, effects, to, stride);
+          addReachedBy(lacking, n, value[w]!, sums, target[w]! * stride);
+        }
+      });
+    }
+  }
+
+  /** Rows that are best added at once: where nothing is kept, what rows have in common is computed once for so many of them. */
+  get chunk(): number {
+    return this.#alone ? 4096 : 1024;
   }
 
   /** What the leaves add to the targets, entries named by `weightFirst` and `weightEnd` of a tree. */
@@ -176,12 +203,9 @@ export class LeafGames {
     return this.#weights;
   }
 
-  /** Every leaf of every tree, always in the same order, with the mask of what a row meets of its conditions. */
-  eachLeaf(rows: StateColumns, row: number, visit: (tree: TreeGame, leaf: number, mask: number) => void): void {
-    for (const g of this.#groups) {
-      this.#masksOf(g, rows, row);
-      for (let l = g.first; l < g.end; l++) visit(g.tree, l, this.#maskOf(g.tree, l));
-    }
+  /** Every leaf of every tree, always in the same order, with what the rows lack of its conditions. */
+  eachLeaf(rows: StateColumns, visit: (tree: TreeGame, leaf: number, lacking: Int32Array) => void): void {
+    for (const t of this.#trees) this.#patterns.eachLeaf(t.walk, rows, (leaf, lacking) => visit(t, leaf, lacking));
   }
 
   /** The vector of a row's key: `out[at]`.. for `memo.width` numbers. False: it is zero everywhere. */
@@ -266,6 +290,11 @@ function gameOf(g: LeafGroup, t: TreeGame, weightTarget: Int32Array, budget: Mem
   };
 }
 
+/** Rows that lack nothing reach a leaf. */
+function addReachedBy(lacking: Int32Array, rows: number, value: number, sums: Float64Array, to: number): void {
+  for (let r = 0; r < rows; r++) if (lacking[r] === 0) sums[to + r]! += value;
+}
+
 /** Leaves of a word that stay reachable, row by row. */
 function keepReached(
   reached: Int32Array,
@@ -299,8 +328,7 @@ function cut(
     const { segment, mask } = segmentsOf(
       t.branches.filter((b) => truths.get(b)!.slot === s),
       truths,
-      plan.slots[s]!.states,
-      plan.slots[s]!.kind === 'number',
+      plan.slots[s]!,
       words,
     );
     segments.push(segment);
@@ -330,11 +358,22 @@ function cut(
       shares: Float64Array.from(players, (p) => shares.get(p)!),
       backgroundMasks: new Int32Array(0),
       backgroundShares: new Float64Array(0),
+      backgroundMeets: new Int32Array(0),
     });
   });
+  const segmented = { slots: Int32Array.from(slots), segments };
+  const slotOf = (b: Branch): number => truths.get(b)!.slot;
+  const walk = walkOf(
+    t,
+    segmented,
+    (b) => slots.indexOf(slotOf(b)),
+    (b) => playerOf[slotOf(b)]!,
+    (b, state) => holdsIn(truths.get(b)!, state, plan.slots[slotOf(b)]!),
+    games.map((g) => g.players),
+  );
   return {
-    slots: Int32Array.from(slots),
-    segments,
+    ...segmented,
+    walk,
     masks,
     slotPlayer: Int32Array.from(slots, (s) => columns.indexOf(playerOf[s]!)),
     players: columns.length,
@@ -348,36 +387,4 @@ function cut(
     weightFirst: Int32Array.from(t.leaves, (n) => weights.first[n]!),
     weightEnd: Int32Array.from(t.leaves, (n) => weights.first[n + 1]!),
   };
-}
-
-/** Masks of the leaves that stay reachable, for every state of a slot; states with the same masks share a segment. */
-function segmentsOf(
-  branches: readonly Branch[],
-  truths: ReadonlyMap<Branch, ReturnType<SlotPlan['truth']>>,
-  states: number,
-  number: boolean,
-  words: number,
-): { segment: Uint16Array; mask: Int32Array } {
-  // Where a test changes its answer a segment begins; within one all states are alike.
-  const starts = new Set([0, ...(number ? [states - 1] : [])]);
-  for (const b of branches) {
-    for (const [from, end] of truths.get(b)!.ranges) {
-      starts.add(from);
-      if (end < states) starts.add(end);
-    }
-  }
-  const begins = [...starts].filter((s) => s < states).sort((a, b) => a - b);
-  const segment = new Uint16Array(states);
-  const mask = new Int32Array(begins.length * words).fill(-1);
-  begins.forEach((from, i) => {
-    segment.fill(i, from, begins[i + 1] ?? states);
-    for (const b of branches) {
-      const truth = truths.get(b)!;
-      const holds =
-        number && from === states - 1 ? truth.missing : truth.ranges.some(([a, end]) => from >= a && from < end);
-      const [a, end] = holds ? [b.middle, b.end] : [b.first, b.middle];
-      for (let l = a; l < end; l++) mask[i * words + (l >>> 5)]! &= ~(1 << (l & 31));
-    }
-  });
-  return { segment, mask };
 }

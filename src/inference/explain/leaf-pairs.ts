@@ -6,7 +6,9 @@
 // halves of all its pairs, so that a row of Φ adds up to the effect of its column.
 import { bits, shapley } from './fills.ts';
 import type { StateColumns } from './group-games.ts';
-import type { LeafGame, LeafGames, TreeGame } from './leaf-games.ts';
+import type { LeafGame } from './leaf-game.ts';
+import type { LeafGames, TreeGame } from './leaf-games.ts';
+import { maskOfPattern } from './leaf-patterns.ts';
 import { NOTHING, VectorMemo } from './vector-memo.ts';
 
 /** What is looked up takes so much memory, in bytes; what has no room is computed again. */
@@ -81,6 +83,8 @@ export class LeafPairs {
   readonly #columns: number;
   /** By leaf, in the order of `eachLeaf`. */
   readonly #memos: VectorMemo[] = [];
+  /** By leaf: where its pairs of players stand among the pairs of columns. */
+  readonly #places: Int32Array[] = [];
   readonly #budget: { left: number };
   readonly #scratch = new Float64Array(pairCount(32));
 
@@ -91,38 +95,68 @@ export class LeafPairs {
     this.#budget = { left: memoBytes };
   }
 
-  /** Adds the interaction indices of one row to `out`: targets × pairs of columns, in the order of pairIndex. */
-  add(rows: StateColumns, row: number, out: Float64Array): void {
+  /**
+   * Adds the interaction indices of rows to `out`: rows × targets × pairs of columns, in the order of pairIndex. Leaf by leaf, so
+   * that what is looked up for one stays in the cache for all rows.
+   */
+  add(rows: StateColumns, targets: number, out: Float64Array): void {
     let n = 0;
-    this.#games.eachLeaf(rows, row, (tree, leaf, mask) => this.#addLeaf(n++, tree, leaf, mask, out));
+    this.#games.eachLeaf(rows, (tree, leaf, lacking) =>
+      this.#addLeaf(n++, tree, leaf, lacking, rows.rows, targets, out),
+    );
   }
 
-  #addLeaf(n: number, t: TreeGame, leaf: number, mask: number, out: Float64Array): void {
-    const game = t.games[leaf]!;
-    const d = game.players.length;
+  #addLeaf(
+    n: number,
+    t: TreeGame,
+    leaf: number,
+    lacking: Int32Array,
+    rows: number,
+    targets: number,
+    out: Float64Array,
+  ): void {
+    const { players } = t.games[leaf]!;
+    const d = players.length;
     if (d < 2) return;
-    const width = pairCount(d);
-    this.#memos[n] ??= new VectorMemo(width, 2 ** d, this.#budget);
+    this.#memos[n] ??= new VectorMemo(pairCount(d), 2 ** d, this.#budget);
+    this.#places[n] ??= placesOf(players, this.#columns);
     const memo = this.#memos[n]!;
-    let from = memo.find(mask);
-    let { values } = memo;
-    if (from === NOTHING) return;
-    if (from < 0) {
-      if (!interventionalPairs(game, mask, this.#scratch)) {
-        memo.keepNothing(mask);
-        return;
-      }
-      memo.keep(mask, this.#scratch, 0);
-      values = this.#scratch;
-      from = 0;
-    }
+    const places = this.#places[n]!;
     const pairs = pairCount(this.#columns);
     const { target, value } = this.#games.weights;
-    for (let w = t.weightFirst[leaf]!; w < t.weightEnd[leaf]!; w++) {
-      const to = target[w]! * pairs;
-      for (let i = 0, k = from; i < d; i++)
-        for (let j = i + 1; j < d; j++, k++)
-          out[to + pairIndex(game.players[i]!, game.players[j]!, this.#columns)]! += value[w]! * values[k]!;
+    for (let r = 0; r < rows; r++) {
+      const found = memo.find(lacking[r]!);
+      const from = found < 0 ? this.#enter(memo, t, leaf, lacking[r]!) : found;
+      if (from === NOTHING) continue;
+      const values = from < 0 ? this.#scratch : memo.values;
+      for (let w = t.weightFirst[leaf]!; w < t.weightEnd[leaf]!; w++)
+        addPlaced(values, Math.max(from, 0), places, value[w]!, out, (r * targets + target[w]!) * pairs);
     }
   }
+
+  /** Computes the vector of a pattern and keeps it; where there is no room it stands in `#scratch`: below 0. */
+  #enter(memo: VectorMemo, t: TreeGame, leaf: number, pattern: number): number {
+    if (interventionalPairs(t.games[leaf]!, maskOfPattern(t.walk, leaf, pattern), this.#scratch))
+      return memo.keep(pattern, this.#scratch, 0);
+    memo.keepNothing(pattern);
+    return NOTHING;
+  }
+}
+
+function placesOf(players: Int32Array, columns: number): Int32Array {
+  const places = new Int32Array(pairCount(players.length));
+  for (let i = 0, k = 0; i < players.length; i++)
+    for (let j = i + 1; j < players.length; j++, k++) places[k] = pairIndex(players[i]!, players[j]!, columns);
+  return places;
+}
+
+function addPlaced(
+  values: Float64Array,
+  from: number,
+  places: Int32Array,
+  weight: number,
+  out: Float64Array,
+  to: number,
+): void {
+  for (let k = 0; k < places.length; k++) out[to + places[k]!]! += weight * values[from + k]!;
 }

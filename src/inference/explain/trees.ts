@@ -13,8 +13,8 @@ import { answersOf, findLink, type Link, type LinkFinder, marginsOf } from './li
 import { type Background, columnFeeding, type Place } from './scored-background.ts';
 import { SlotStates } from './slot-states.ts';
 
-/** Rows explained at once. */
-const CHUNK = 1024;
+/** Rows whose interactions are computed at once: so many fit into the cache. */
+const PAIR_ROWS = 128;
 
 /** Tree id → training rows at its nodes, by node id: `covers.json` of a package. */
 export type Covers = Readonly<Record<string, readonly number[]>>;
@@ -115,9 +115,9 @@ function scoreSums({ games, states, slots, start, cover }: TreeModel, background
 /** Explains rows chunk by chunk: effects on the sums, then mixed into effects on the outputs. */
 function explainRows({ games, states, slots, targets, columns, start }: TreeModel, link: Link): Explainer['explain'] {
   const { outputs } = link;
-  const chunk = new Int32Array(CHUNK * slots);
-  const perTarget = new Float64Array(CHUNK * targets * columns);
-  const sums = new Float64Array(CHUNK * targets);
+  let chunk = new Int32Array(0);
+  let perTarget = new Float64Array(0);
+  let sums = new Float64Array(0);
   const rowSums = new Float64Array(targets);
   const rowMargins = new Float64Array(outputs);
   let values = new Float64Array(0);
@@ -128,8 +128,14 @@ function explainRows({ games, states, slots, targets, columns, start }: TreeMode
       values = new Float64Array(n * outputs * columns);
       margins = new Float64Array(n * outputs);
     }
-    for (let from = 0; from < n; from += CHUNK) {
-      const part = Math.min(CHUNK, n - from);
+    const most = Math.min(games.chunk, n);
+    if (sums.length < most * targets) {
+      chunk = new Int32Array(most * slots);
+      perTarget = new Float64Array(most * targets * columns);
+      sums = new Float64Array(most * targets);
+    }
+    for (let from = 0; from < n; from += most) {
+      const part = Math.min(most, n - from);
       for (let i = 0; i < part; i++) states.readInto(inputs, rows[from + i]!, chunk, i, part);
       fillColumns(sums, start, part);
       perTarget.fill(0, 0, part * targets * columns);
@@ -151,14 +157,14 @@ function fillColumns(columns: Float64Array, of: Float64Array, rows: number): voi
 
 /** What the trees add up to without asking what each column did. */
 function marginsOfRows({ games, states, slots, start }: TreeModel, link: Link): NonNullable<Explainer['margins']> {
-  const chunk = new Int32Array(CHUNK * slots);
-  const sums = new Float64Array(CHUNK * start.length);
+  const chunk = new Int32Array(games.chunk * slots);
+  const sums = new Float64Array(games.chunk * start.length);
   const rowMargins = new Float64Array(link.outputs);
   let margins = new Float64Array(0);
   return (inputs, n) => {
     if (margins.length < n * link.outputs) margins = new Float64Array(n * link.outputs);
-    for (let from = 0; from < n; from += CHUNK) {
-      const rows = Math.min(CHUNK, n - from);
+    for (let from = 0; from < n; from += games.chunk) {
+      const rows = Math.min(games.chunk, n - from);
       for (let i = 0; i < rows; i++) states.readInto(inputs, from + i, chunk, i, rows);
       fillColumns(sums, start, rows);
       games.addReached({ states: chunk, stride: rows, rows }, sums);
@@ -182,16 +188,18 @@ function interactionsOfRows(
 ): NonNullable<Explainer['interactions']> {
   const pairs = (columns * (columns - 1)) / 2;
   const found = new LeafPairs(games, columns);
-  const row = { states: new Int32Array(slots), stride: 1, rows: 1 };
-  const perTarget = new Float64Array(targets * pairs);
+  const size = targets * pairs;
   return (inputs, rows) => {
     const values = new Float64Array(rows.length * link.outputs * pairs);
-    for (let i = 0; i < rows.length; i++) {
-      states.readInto(inputs, rows[i]!, row.states, 0, 1);
-      perTarget.fill(0);
-      found.add(row, 0, perTarget);
+    for (let from = 0; from < rows.length; from += PAIR_ROWS) {
+      const part = rows.slice(from, from + PAIR_ROWS);
+      const read = { states: new Int32Array(part.length * slots), stride: part.length, rows: part.length };
+      for (const [i, r] of part.entries()) states.readInto(inputs, r, read.states, i, part.length);
+      const perTarget = new Float64Array(part.length * size);
+      found.add(read, targets, perTarget);
       // A pair is mixed like a column of a chunk of one row.
-      mix(link, perTarget, 1, values, i * link.outputs * pairs, pairs);
+      for (let i = 0; i < part.length; i++)
+        mix(link, perTarget.subarray(i * size), 1, values, (from + i) * link.outputs * pairs, pairs);
     }
     return values;
   };

@@ -2,14 +2,16 @@
 import type { ColumnBatch } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
+import { pairsTold } from '../../inference/explain/interactions-asked.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
+import type { StrongestPairs } from '../../inference/explain/strongest-pairs.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { FrameWriter } from './column-frames.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize } from './interpretation-fields.ts';
 import { decimalOfFloat32 } from './number.ts';
-import { answerColumns, ERROR_COLUMNS, outputColumns, textOf } from './prediction-fields.ts';
+import { answerColumns, ERROR_COLUMNS, interpretationColumns, outputColumns, textOf } from './prediction-fields.ts';
 
 type Answers = Int32Array | Float64Array | Uint8Array;
 
@@ -152,11 +154,10 @@ export class ColumnsFormatter implements Formatter {
 
   /** Of several classes, the interpretation of the predicted one. */
   #interpreted(frame: FrameWriter, { rows }: ColumnBatch, scores: Scores | null, x: BatchInterpretation | null): void {
-    const { effects, reasons } = this.#spec.interpretation!;
+    const { effects, reasons, interactions } = this.#spec.interpretation!;
     const { columns } = this.#manifest;
     if (!x || !scores) {
-      const count = (effects ? columns.length + 1 : 0) + (reasons ? 1 : 0);
-      for (let c = 0; c < count; c++) frame.nothing();
+      for (const _ of interpretationColumns(this.#spec.interpretation, columns)) frame.nothing();
       return;
     }
     if (effects) this.#effects(frame, rows, scores, x);
@@ -165,6 +166,33 @@ export class ColumnsFormatter implements Formatter {
         const at = x.at[r]!;
         return at < 0 ? null : (x.reasons[at] ?? []).map((reason) => reason.code).join(';');
       });
+    }
+    if (x.pairs) this.#interactions(frame, rows, scores, x, x.pairs);
+    // No row of the batch is interpreted.
+    else for (let c = 0; c < 3 * pairsTold(interactions, columns.length); c++) frame.nothing();
+  }
+
+  #interactions(
+    frame: FrameWriter,
+    rows: number,
+    scores: Scores,
+    { at, explainer: { outputs } }: BatchInterpretation,
+    { most, counts, first, second, effects }: StrongestPairs,
+  ): void {
+    for (let r = 0; r < rows; r++) {
+      this.#outputs[r] = at[r]! * outputs + (outputs > 1 ? this.#interpreter.top(scores, r) : 0);
+    }
+    const word = new Int32Array(rows);
+    for (let k = 0; k < most; k++) {
+      for (let r = 0; r < rows; r++) this.#explained[r] = at[r]! >= 0 && k < counts[this.#outputs[r]!]! ? 1 : 0;
+      for (const columns of [first, second]) {
+        for (let r = 0; r < rows; r++) word[r] = this.#explained[r] === 1 ? columns[this.#outputs[r]! * most + k]! : 0;
+        frame.cells(word, this.#explained);
+      }
+      for (let r = 0; r < rows; r++) {
+        this.#effect[r] = this.#explained[r] === 1 ? effects[this.#outputs[r]! * most + k]! : 0;
+      }
+      frame.cells(this.#effect, this.#explained);
     }
   }
 

@@ -3,6 +3,7 @@ import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { INEXACT } from '../../inference/explain/explainer.ts';
+import { pairsTold } from '../../inference/explain/interactions-asked.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
@@ -39,6 +40,8 @@ export class DelimitedFormatter implements Formatter {
   readonly #interpreter: Interpreter;
   readonly #delimiter: number;
   readonly #columns: readonly ColumnSpec[];
+  /** Their names as fields. */
+  readonly #names: readonly string[];
   /** `true` and `false` with the delimiters around them, classes and decisions as fields. */
   readonly #true: Fragment;
   readonly #false: Fragment;
@@ -71,6 +74,7 @@ export class DelimitedFormatter implements Formatter {
     const plain = spec.passthrough.length === 0 && spec.interpretation === null;
     this.#plainAnswers = plain ? PlainAnswers.of(pieces, interpreter, kernelAfter) : null;
     this.#field = spec.copy === true ? quoteField : neutralField;
+    this.#names = columns.map(({ name }) => this.#field(name, d));
     this.#classes = interpreter.classes.map((c) => fragment(`${d}${this.#field(String(c), d)}${d}`));
     this.#decisions = new Map(interpreter.decisions.map((name) => [name, fragment(quoteField(name, d))]));
     this.#end = fragment(pieces.end);
@@ -185,7 +189,25 @@ export class DelimitedFormatter implements Formatter {
       const codes = at >= 0 ? (x?.reasons[at] ?? []).map((reason) => reason.code).join(';') : '';
       out.utf8(this.#field(codes, this.#spec.delimiter));
     }
+    if (spec?.interactions) this.#interactions(out, x, at, r, scores);
     out.byte(10);
+  }
+
+  /** The pairs of the row by their rank; nothing where there are none or fewer. */
+  #interactions(out: ByteWriter, x: BatchInterpretation | null, at: number, r: number, scores: Scores): void {
+    const ranks = pairsTold(this.#spec.interpretation?.interactions, this.#columns.length);
+    const pairs = at >= 0 ? (x?.pairs ?? null) : null;
+    const output = x && x.explainer.outputs > 1 ? this.#interpreter.top(scores, r) : 0;
+    const of = x ? at * x.explainer.outputs + output : 0;
+    for (let k = 0; k < ranks; k++) {
+      const from = pairs && k < pairs.counts[of]! ? of * pairs.most + k : -1;
+      for (const columns of [pairs?.first, pairs?.second]) {
+        out.byte(this.#delimiter);
+        if (columns && from >= 0) out.utf8(this.#names[columns[from]!]!);
+      }
+      out.byte(this.#delimiter);
+      if (pairs && from >= 0) writeFloat64(out, pairs.effects[from]!);
+    }
   }
 }
 

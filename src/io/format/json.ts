@@ -162,6 +162,7 @@ export class JsonFormatter implements Formatter {
       for (let o = 0; o < outputs; o++) {
         out.utf8(`${o > 0 ? ',' : ''}{"class":${this.#classes[o]}`);
         this.#effects(out, batch, r, x, at, o);
+        this.#interactions(out, x, at, o);
         out.byte(125);
       }
       out.byte(93);
@@ -171,6 +172,7 @@ export class JsonFormatter implements Formatter {
       writeFloat64(out, x.errors[at]!);
     }
     if (x.spec.reasons) out.utf8(`,"reasons":${JSON.stringify(x.reasons[at] ?? [])}`);
+    this.#interactions(out, x, at, top);
     out.byte(125);
   }
 
@@ -189,6 +191,20 @@ export class JsonFormatter implements Formatter {
       writeFloat64(out, x.effects[from + c]!);
       out.byte(125);
     });
+    out.byte(93);
+  }
+
+  #interactions(out: ByteWriter, { pairs, explainer }: BatchInterpretation, at: number, output: number): void {
+    if (!pairs) return;
+    const of = at * explainer.outputs + output;
+    out.ascii(',"interactions":[');
+    for (let k = 0; k < pairs.counts[of]!; k++) {
+      const from = of * pairs.most + k;
+      const names = [this.#columns[pairs.first[from]!]!.name, this.#columns[pairs.second[from]!]!.name];
+      out.utf8(`${k > 0 ? ',' : ''}{"columns":${JSON.stringify(names)},"effect":`);
+      writeFloat64(out, pairs.effects[from]!);
+      out.byte(125);
+    }
     out.byte(93);
   }
 }

@@ -1,5 +1,6 @@
 // The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
+import { pairsTold } from '../../inference/explain/interactions-asked.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 
@@ -114,7 +115,26 @@ export function interpretationColumns(
           } satisfies PredictionColumn,
         ]
       : []),
+    ...interactionColumns(spec, columns),
   ];
+}
+
+/** Of each pair, by its rank from 1, the two columns and what they make together. */
+function interactionColumns(
+  { interactions }: InterpretationSpec,
+  columns: readonly Pick<ColumnSpec, 'name'>[],
+): PredictionColumn[] {
+  const words = columns.map(({ name }) => name);
+  const pairOf = (p: PredictionJson, rank: number) =>
+    (member(p.interpretation, 'interactions') as { columns: [string, string]; effect: number }[] | undefined)?.[rank];
+  return Array.from({ length: pairsTold(interactions, columns.length) }, (_, rank): PredictionColumn[] => {
+    const name = `interaction.${rank + 1}`;
+    return [
+      { name: `${name}.first`, kind: 'text', words, of: (p) => pairOf(p, rank)?.columns[0] },
+      { name: `${name}.second`, kind: 'text', words, of: (p) => pairOf(p, rank)?.columns[1] },
+      { name: `${name}.effect`, kind: 'number', of: (p) => pairOf(p, rank)?.effect },
+    ];
+  }).flat();
 }
 
 /** All columns of a table of predictions, behind the passthrough columns. */

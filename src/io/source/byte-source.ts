@@ -21,6 +21,11 @@ export interface ByteSource {
   readonly totalBytes: number | null;
   /** Bytes handed out so far. */
   bytesRead(): number;
+  /**
+   * What was handed out so far, once more, and what is meanwhile: ends where it has caught up. Of a regular file that is read whole.
+   * @throws SluiceError input_changed, input_unreadable
+   */
+  again?(): AsyncIterable<Uint8Array>;
   /** Any part of what is no file of this machine, where it can be had: from `start` to before `end`. @throws SluiceError */
   slice?(start: number, end: number): Promise<Uint8Array<ArrayBuffer>>;
   /** Idempotent. */
@@ -71,8 +76,23 @@ export async function openFile(
     chunks: { [Symbol.asyncIterator]: chunks, ...(regular ? { readInto } : {}) },
     totalBytes: regular ? wanted : null,
     bytesRead: () => read,
+    ...(regular && left === null ? { again } : {}),
     close,
   };
+
+  async function* again(): AsyncGenerator<Uint8Array> {
+    const buffer = Buffer.allocUnsafe(readBytes);
+    for (let at = 0; at < read; ) {
+      const { bytesRead } = await handle.read(buffer, 0, Math.min(readBytes, read - at), at).catch((cause) => {
+        throw new SluiceError('input_unreadable', `${path}: ${fileFault(cause)}`, { cause });
+      });
+      yield buffer.subarray(0, bytesRead);
+      at += bytesRead;
+      if (bytesRead > 0 && at < read) continue;
+      // More may be read while this is looked at: whoever has caught up once needs no second time.
+      return assertUnchanged(path, handle, before, { read: wanted, wanted });
+    }
+  }
 
   async function readInto(target: Uint8Array): Promise<number> {
     let n: number;

@@ -16,7 +16,7 @@ export interface PrefixedChunks {
   chunks: Chunks;
   /** All that was read up to now; null: somebody else hashes it. */
   prefix(): Prefix | null;
-  /** Whether the expected prefix has been read and is there; true where none is expected. */
+  /** Whether there is one to be told: what was expected has been read and is there, or what was not hashed has been read again. */
   holds(): boolean;
 }
 
@@ -50,6 +50,45 @@ export function withPrefix(chunks: Chunks, expected: Prefix | null): PrefixedChu
     chunks: chunks.table ? { ...seen, table: seenTable(chunks.table, take, end) } : seen,
     prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
     holds: () => due === null,
+  };
+}
+
+/**
+ * Hashes nothing until somebody asks whether there is a prefix: a run that is over before its first checkpoint never does. Then `again`
+ * gives what was read so far once more, and from where it has caught up bytes are hashed as they are read. A file that changes meanwhile
+ * has no prefix.
+ */
+export function withLatePrefix(chunks: Chunks, again: () => AsyncIterable<Uint8Array>): PrefixedChunks {
+  const hash = createHash('sha256');
+  let read = 0;
+  let mode: 'idle' | 'behind' | 'abreast' | 'known' = 'idle';
+
+  function take(bytes: Uint8Array): void {
+    if (mode === 'abreast' || mode === 'known') hash.update(bytes);
+    read += bytes.length;
+  }
+
+  async function catchUp(): Promise<void> {
+    mode = 'behind';
+    let hashed = 0;
+    for await (const chunk of again()) {
+      // What is not known here yet is hashed when it comes.
+      const known = chunk.subarray(0, mode === 'behind' ? read - hashed : 0);
+      hash.update(known);
+      hashed += known.length;
+      if (hashed === read) mode = 'abreast';
+    }
+    if (mode === 'abreast') mode = 'known';
+  }
+
+  return {
+    chunks: seenChunks(chunks, take),
+    prefix: () => ({ bytes: read, sha256: hash.copy().digest('hex') }),
+    holds: () => {
+      // The run itself says what is the matter with its input.
+      if (mode === 'idle') catchUp().catch(() => {});
+      return mode === 'known';
+    },
   };
 }
 

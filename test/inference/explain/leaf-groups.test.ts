@@ -1,7 +1,7 @@
 // The effects of trees against their definition, all subsets of the columns, and their bits against the memory that is given to them.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { interventional } from '../../../src/inference/explain/fills.ts';
+import { interventional, pathDependent } from '../../../src/inference/explain/fills.ts';
 import type { StateColumns } from '../../../src/inference/explain/group-games.ts';
 import { IntegerTable } from '../../../src/inference/explain/integer-table.ts';
 import { LeafGames } from '../../../src/inference/explain/leaf-games.ts';
@@ -24,7 +24,10 @@ interface Forest {
   players: number;
   playerOfFeature(feature: number): number;
   statesOf(rows: readonly Row[]): StateColumns;
-  games(memoBytes?: number): LeafGames;
+  /** `mostGrouped`: 0 adds leaves one by one. */
+  games(memoBytes?: number, mostGrouped?: number): LeafGames;
+  /** The same against covers that are as good as any. */
+  covered(mostGrouped?: number): LeafGames;
 }
 
 /** A forest file as an explainer reads it; features of one player are moved together. */
@@ -48,7 +51,12 @@ function openForest(bytes: Uint8Array, features: number, players: number): Fores
       stride: rows.length,
       rows: rows.length,
     }),
-    games: (memoBytes) => new LeafGames(e, trees, plan, columns.map(playerOfFeature), interventional, null, memoBytes),
+    games: (memoBytes, mostGrouped) =>
+      new LeafGames(e, trees, plan, columns.map(playerOfFeature), interventional, null, memoBytes, mostGrouped),
+    covered: (mostGrouped) => {
+      const cover = (node: number): number => 1 + (node % 7);
+      return new LeafGames(e, trees, plan, columns.map(playerOfFeature), pathDependent, cover, undefined, mostGrouped);
+    },
   };
 }
 
@@ -146,7 +154,17 @@ function near(got: Float64Array, want: Float64Array, what: string): void {
 }
 
 function agrees(forest: Forest, rows: readonly Row[], background: readonly Row[], what: string): void {
-  const games = forest.games();
+  agreesWith(forest, forest.games(), rows, background, `${what}, in groups`);
+  agreesWith(forest, forest.games(undefined, 0), rows, background, `${what}, leaf by leaf`);
+}
+
+function agreesWith(
+  forest: Forest,
+  games: LeafGames,
+  rows: readonly Row[],
+  background: readonly Row[],
+  what: string,
+): void {
   const { e } = forest;
   games.setBackground(forest.statesOf(background));
   const base = new Float64Array(e.targets);
@@ -210,12 +228,17 @@ test('what two columns make together is what all subsets of the columns say, wha
     games.setBackground(forest.statesOf(background));
     const states = forest.statesOf(rows);
     const [kept, little, none] = [undefined, 512, 0].map((bytes) => new LeafPairs(games, players, bytes));
+    const size = (e.targets * players * (players - 1)) / 2;
+    const together = [kept!, kept!, little!, none!].map((pairs) => {
+      const out = new Float64Array(size * rows.length);
+      pairs.add(states, e.targets, out);
+      return out;
+    });
     for (const [r, row] of rows.entries()) {
-      const [got, again, poor, bare] = [kept!, kept!, little!, none!].map((pairs) => {
-        const out = new Float64Array((e.targets * players * (players - 1)) / 2);
-        pairs.add(states, r, out);
-        return out;
-      });
+      const [got, again, poor, bare] = together.map((out) => out.slice(r * size, (r + 1) * size));
+      const alone = new Float64Array(size);
+      kept!.add(forest.statesOf([row]), e.targets, alone);
+      expect(alone).toEqual(got);
       const want = bruteForce(forest, row, background).pairs;
       near(got!, want, `${JSON.stringify(d)}, pairs of row ${r}`);
       expect([again, poor, bare]).toEqual([got, got, got]);
@@ -301,13 +324,69 @@ test('the bits of a row depend neither on its neighbours nor on the memory for w
       expect(explain(forest, games, all), `${bytes} bytes`).toEqual(want);
       expect(explain(forest, games, all), `${bytes} bytes, again`).toEqual(want);
     }
-    const turned = forest.games();
-    turned.setBackground(forest.statesOf([...background].reverse()));
-    expect(explain(forest, turned, all), 'the background in another order').toEqual(want);
+    for (const mostGrouped of [undefined, 0]) {
+      const [straight, turned] = [forest.games(undefined, mostGrouped), forest.games(undefined, mostGrouped)];
+      straight.setBackground(forest.statesOf(background));
+      turned.setBackground(forest.statesOf([...background].reverse()));
+      const same = explain(forest, straight, all);
+      expect(explain(forest, turned, all), 'the background in another order').toEqual(same);
+      expect(
+        all.map((row) => explain(forest, straight, [row])[0]),
+        'alone',
+      ).toEqual(same);
+      for (const [r, { effects, sums }] of same.entries()) {
+        near(effects, want[r]!.effects, `effects of row ${r}`);
+        expect(sums, `the bits of the sums of row ${r}`).toEqual(want[r]!.sums);
+      }
+    }
   };
   fc.assert(fc.property(specs, run), {
     numRuns: times('SLUICE_EFFECT_FORESTS', { quick: 20, check: 60, campaigns: 1000 }),
   });
+});
+
+test('path-dependent effects leaf by leaf are those in groups', () => {
+  const run = (d: Drawn): void => {
+    const { forest, rows } = drawn(d);
+    const want = explain(forest, forest.covered(), rows);
+    for (const [r, { effects, sums }] of explain(forest, forest.covered(0), rows).entries()) {
+      near(effects, want[r]!.effects, `effects of row ${r}`);
+      expect(sums).toEqual(want[r]!.sums);
+    }
+  };
+  fc.assert(fc.property(specs, run), {
+    numRuns: times('SLUICE_EFFECT_FORESTS', { quick: 20, check: 60, campaigns: 1000 }),
+  });
+});
+
+test('deep trees with a background of many rows: leaf by leaf, as in groups, and base and effects add up', () => {
+  const features = 14;
+  const bytes = forestFile({
+    seed: 5,
+    kind: 'regressor',
+    trees: times('SLUICE_DEEP_TREES', { quick: 4, check: 10, campaigns: 60 }),
+    leaves: 255,
+    features,
+    targets: 1,
+    weights: 'all',
+    modes: ['BRANCH_LEQ', 'BRANCH_LT'],
+    missing: true,
+    base: 0,
+    post: 'NONE',
+  });
+  const forest = openForest(bytes, features, features);
+  const background = forest.statesOf(drawRows(7, 300, features));
+  const rows = drawRows(8, 200, features);
+  const [grouped, alone] = [forest.games(), forest.games(undefined, 0)];
+  for (const games of [grouped, alone]) games.setBackground(background);
+  const base = new Float64Array(1);
+  alone.addExpected(base);
+  const want = explain(forest, grouped, rows);
+  for (const [r, { effects, sums }] of explain(forest, alone, rows).entries()) {
+    near(effects, want[r]!.effects, `effects of row ${r}`);
+    expect(sums).toEqual(want[r]!.sums);
+    expect(base[0]! + effects.reduce((a, b) => a + b, 0)).toBeCloseTo(sums[0]!, 9);
+  }
 });
 
 test('a table of integers is a map', () => {

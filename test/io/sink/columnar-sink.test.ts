@@ -9,6 +9,7 @@ import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
 import type { Scores } from '../../../src/inference/evaluate/evaluator.ts';
 import { type Explainer, INEXACT, NOT_ASKED } from '../../../src/inference/explain/explainer.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../../src/inference/explain/interpretation.ts';
+import type { StrongestPairs } from '../../../src/inference/explain/strongest-pairs.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
 import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
 import { columnFrames, FrameWriter } from '../../../src/io/format/column-frames.ts';
@@ -24,7 +25,7 @@ import { times } from '../../support/tiers.ts';
 
 const column = (name: string): ColumnSpec => ({ name, kind: 'number' }) as ColumnSpec;
 const base = { id: 'm', version: 1, onnx: { file: 'm.onnx', sha256: '0'.repeat(64) }, inputs: [] };
-const columns = [column('a'), column('größe')];
+const columns = [column('a'), column('größe'), column('-c')];
 const decisions = [
   { name: 'yes', min_probability: 0.8 },
   { name: 'Prüfung', min_probability: 0.3 },
@@ -48,6 +49,8 @@ interface Row {
   scores: number[];
   echoed: (string | null)[];
   effects: number[];
+  /** How many of the pairs of columns make something. */
+  pairs: number;
 }
 
 const text = fc.oneof(fc.string({ unit: 'binary' }), fc.constantFrom('', 'same', 'null', '7', '😀\ud800'));
@@ -76,16 +79,23 @@ const cases = fc
     single: fc.boolean(),
     asked: fc.constantFrom(...NOTHING_ASKED),
     top: fc.constantFrom(null, 1),
+    interactions: fc.constantFrom(undefined, 1, 2, 500),
     batch: fc.integer({ min: 1, max: 40 }),
   })
-  .chain(({ model, json, single, asked, top, batch }) => {
-    const interpretation: InterpretationSpec | null = asked && { ...asked, top, below: null };
+  .chain(({ model, json, single, asked, top, interactions, batch }) => {
+    const interpretation: InterpretationSpec | null = asked && {
+      ...asked,
+      top,
+      below: null,
+      ...(interactions && { interactions }),
+    };
     const row: fc.Arbitrary<Row> = fc.record({
       rejected: fc.boolean(),
       at: fc.constantFrom(NOT_ASKED, INEXACT, 0, 0),
       scores: fc.array(score, { minLength: model.width, maxLength: model.width }),
       echoed: fc.array(fc.option(json ? token : text), { minLength: 2, maxLength: 2 }),
-      effects: fc.array(effect, { minLength: 2 * model.width, maxLength: 2 * model.width }),
+      effects: fc.array(effect, { minLength: 3 * model.width, maxLength: 3 * model.width }),
+      pairs: fc.integer({ min: 0, max: 3 }),
     });
     const rows = fc.array(row, { maxLength: 120 });
     return rows.map((rows) => ({ ...model, json, single, interpretation, batch, rows }));
@@ -102,12 +112,27 @@ function interpreted(rows: readonly Row[], spec: InterpretationSpec, width: numb
     explainer,
     spec,
     at: Int32Array.from(rows, ({ rejected, at }, i) => (rejected ? NOT_ASKED : at < 0 ? at : i)),
-    effects: Float64Array.from(rows.flatMap(({ effects }) => effects.slice(0, 2 * outputs))),
+    effects: Float64Array.from(rows.flatMap(({ effects }) => effects.slice(0, 3 * outputs))),
     errors: null,
     reasons: rows.map((_, i) => [{ code: 'ä1', column: 'a', text: 't' }, { code: 'b', column: 'a', text: 't' }].slice(i % 3)), // biome-ignore format: one line
+    pairs: spec.interactions === undefined || rows.every(({ rejected, at }) => rejected || at < 0) ? null : pairsOf(rows, spec.interactions, outputs), // biome-ignore format: one line
     explained: 0,
     inexact: 0,
     evaluations: 0,
+  };
+}
+
+/** Of each row and output the first of all three pairs, and other numbers. */
+function pairsOf(rows: readonly Row[], interactions: number, outputs: number): StrongestPairs {
+  const most = Math.min(interactions, 3);
+  const each = <T>(make: (row: Row, output: number) => T): T[] =>
+    rows.flatMap((row) => Array.from({ length: outputs }, (_, o) => make(row, o)));
+  return {
+    most,
+    counts: Int32Array.from(each(({ pairs }, o) => Math.min(most, (pairs + o) % 4))),
+    first: Int32Array.from(each(() => [0, 0, 1].slice(0, most)).flat()),
+    second: Int32Array.from(each(() => [1, 2, 2].slice(0, most)).flat()),
+    effects: Float64Array.from(each(({ effects }, o) => effects.slice(3 * o, 3 * o + most).map((v) => v || 0.1)).flat()), // biome-ignore format: one line
   };
 }
 

@@ -16,6 +16,7 @@ export const PREDICT_QUERY = {
     on_invalid: words(SCORING.on_invalid({ otherwise: 'report' })),
     interpret_below: SCORING.interpret_below(),
     top_effects: SCORING.top_effects(),
+    interactions: SCORING.interactions(),
     max_evaluations: SCORING.max_evaluations(),
   },
 } as const;
@@ -60,6 +61,19 @@ const EFFECTS = {
   },
 } as const;
 
+const INTERACTIONS = {
+  type: 'array',
+  description: 'only if asked for: what two columns make together, half of it in the effect of each; strongest first',
+  items: {
+    type: 'object',
+    required: ['columns', 'effect'],
+    properties: {
+      columns: { type: 'array', items: { type: 'string' }, minItems: 2, maxItems: 2 },
+      effect: { type: 'number' },
+    },
+  },
+} as const;
+
 const CLASS = { type: ['string', 'number', 'boolean'] } as const;
 
 const INTERPRETATION = {
@@ -76,7 +90,10 @@ const INTERPRETATION = {
     effects: EFFECTS,
     classes: {
       type: 'array',
-      items: { type: 'object', properties: { class: CLASS, base: { type: 'number' }, effects: EFFECTS } },
+      items: {
+        type: 'object',
+        properties: { class: CLASS, base: { type: 'number' }, effects: EFFECTS, interactions: INTERACTIONS },
+      },
     },
     standard_error: { type: 'number', description: 'sampling only: the largest of the effects' },
     reasons: {
@@ -87,6 +104,7 @@ const INTERPRETATION = {
         properties: { code: { type: 'string' }, column: { type: 'string' }, text: { type: 'string' } },
       },
     },
+    interactions: INTERACTIONS,
     error: {
       type: 'object',
       required: ['code', 'message'],

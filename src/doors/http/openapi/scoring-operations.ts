@@ -50,7 +50,8 @@ function predictOperation(format: (typeof FORMATS)[number], interpretation: bool
     operationId: `predict${interpretation ? 'Interpretation' : ''}${format[0]!.toUpperCase()}${format.slice(1)}`,
     summary: `Predictions ${interpretation ? 'with their interpretation ' : ''}for ${format.toUpperCase()} applications`,
     tags: ['scoring'],
-    parameters: PARAMETERS,
+    // Whoever asks for pairs of columns asks for an interpretation.
+    parameters: PARAMETERS.filter(({ name }) => interpretation || name !== 'interactions'),
     requestBody: {
       required: true,
       content: {

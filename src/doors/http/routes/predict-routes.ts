@@ -13,6 +13,7 @@ import {
   type AnswerFormat,
   type BodyFormat,
   checkContentType,
+  interpretationAsked,
   type PredictQuery,
   type PredictServices,
   predict,
@@ -48,7 +49,9 @@ export function addPredictRoutes(app: FastifyInstance, { services, jobs, ready }
           if (asJob) assertScope(request, 'jobs');
           if (scope === 'interpret') {
             request.query.interpretation = true;
-            assertExplainable(await host.meant(request.query.modelId));
+            assertExplainable(await host.meant(request.query.modelId), interpretationAsked(request.query));
+          } else if (request.query.interactions !== undefined) {
+            throw new SluiceError('bad_request', 'interactions: are of an interpretation, predict/interpretation.json');
           }
           const asked = { format: format as BodyFormat, query: request.query, pipeline: null };
           if (inParts) return createUpload(jobs, { request, reply, ready }, asked);

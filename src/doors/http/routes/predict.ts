@@ -55,6 +55,7 @@ export interface PredictQuery {
   on_invalid?: 'report' | 'fail';
   top_effects?: number;
   interpret_below?: number;
+  interactions?: number;
   max_evaluations?: number;
   /** Set by the operation, never by the caller. */
   interpretation?: boolean;
@@ -85,6 +86,19 @@ export interface Asked {
   scoring: Scoring;
 }
 
+/** null: predictions only. */
+export function interpretationAsked(query: PredictQuery): Scoring['interpretation'] {
+  if (!query.interpretation) return null;
+  return {
+    effects: true,
+    reasons: true,
+    top: query.top_effects ?? null,
+    below: query.interpret_below ?? null,
+    maxEvaluations: query.max_evaluations ?? null,
+    ...(query.interactions === undefined ? {} : { interactions: query.interactions }),
+  };
+}
+
 export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: ServerConfig): Asked {
   const delimiter = DELIMITERS[query.delimiter ?? 'tab'];
   return {
@@ -92,15 +106,7 @@ export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: Ser
     output: { format, delimiter },
     scoring: {
       passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
-      interpretation: query.interpretation
-        ? {
-            effects: true,
-            reasons: true,
-            top: query.top_effects ?? null,
-            below: query.interpret_below ?? null,
-            maxEvaluations: query.max_evaluations ?? null,
-          }
-        : null,
+      interpretation: interpretationAsked(query),
       limits: streamLimits(limits),
       failOnInvalid: query.on_invalid === 'fail',
     },

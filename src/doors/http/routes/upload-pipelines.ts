@@ -4,6 +4,7 @@ import type { FastifyInstance } from 'fastify';
 import { readPipeline } from '../../../config/pipeline-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
+import { interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
 import { assertMayUse, assertScope } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
@@ -57,7 +58,7 @@ export function addUploadPipelines(
         const inParts = wantsUpload(request);
         if (!inParts) checkContentType(request, format);
         assertScope(request, 'jobs');
-        if (interpretation) assertExplainable(await services.host.meant(spec.model));
+        if (interpretation) assertExplainable(await services.host.meant(spec.model), interpretationOf(spec));
         const asked = { format, query: { modelId: spec.model }, pipeline: name };
         if (inParts) return createUpload(jobs, { request, reply, ready }, asked);
         const job = await jobs.create(request, asked);

@@ -1,0 +1,59 @@
+// A worker thread that starts before anybody knows what it will score: it loads the program while the first thread reads the command
+// line, the configuration and the model.
+import { statSync } from 'node:fs';
+import { Worker } from 'node:worker_threads';
+import { inBackground } from '../core/in-background.ts';
+
+/** Inputs up to this, as stored, need no workers: they are scored before one would have started. */
+export const FEW_BYTES = 256 * 1024;
+/** Heap of a worker whose model has no large files of categories, MB. */
+export const DEFAULT_HEAP_MB = 192;
+/** The file that workers start with. */
+export const WORKER_ENTRY = new URL(
+  import.meta.url.endsWith('.ts') ? './worker-entry.ts' : './worker-entry.js',
+  import.meta.url,
+);
+
+let early: { worker: Worker; gone: () => void } | null = null;
+
+/** Starts a thread if the words of `sluice score` name an input for which workers will be started. It keeps no process alive. */
+export function startEarly(words: readonly string[]): void {
+  if (early || !words.some(isMuch)) return;
+  const worker = newThread(WORKER_ENTRY, DEFAULT_HEAP_MB);
+  worker.unref();
+  const gone = () => {
+    early = null;
+  };
+  worker.on('error', gone).on('exit', gone);
+  early = { worker, gone };
+}
+
+/** Standard input, or a large file. A word may be anything: no name of a file, or one that is too long. */
+function isMuch(word: string): boolean {
+  if (word.startsWith('-')) return word === '-';
+  try {
+    return statSync(word).size > FEW_BYTES;
+  } catch {
+    return false;
+  }
+}
+
+/** The thread that was started early where it is of this kind, else a new one. */
+export function threadOf(entry: URL, heapMb: number): Worker {
+  if (!early) return newThread(entry, heapMb);
+  const { worker, gone } = early;
+  early = null;
+  worker.off('error', gone).off('exit', gone);
+  if (entry.href !== WORKER_ENTRY.href || heapMb !== DEFAULT_HEAP_MB) {
+    inBackground('ending a thread', () => worker.terminate());
+    return newThread(entry, heapMb);
+  }
+  worker.ref();
+  return worker;
+}
+
+const newThread = (entry: URL, heapMb: number): Worker =>
+  new Worker(entry, {
+    execArgv: [],
+    resourceLimits: { maxYoungGenerationSizeMb: 4, maxOldGenerationSizeMb: heapMb },
+  });
