@@ -2,12 +2,23 @@
 // absent, and whoever goes on makes the files of an unbroken run.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
 import { sameData } from '../../src/core/same-data.ts';
 import { MAIN } from '../support/cli.ts';
-import { argsOf, hiddenIn, type Job, jobOf, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
+import {
+  argsOf,
+  hiddenIn,
+  inSight,
+  isCommitBegun,
+  type Job,
+  jobOf,
+  madeBy,
+  OFTEN,
+  scoreJob,
+  unchained,
+} from '../support/interrupted.ts';
 import { checkTest, TIER, times } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
@@ -65,13 +76,11 @@ checkTest('the nth operation fails, or kills the process', async () => {
     const fault = await faulty(job, at, how);
     const where = `${how} at ${at} (${fault.kinds[at - 1]}): ${fault.stderr}`;
     if (fault.kinds.length >= at) fired++;
-    const there = readdirSync(job.folder).filter((n) => n !== job.input && !n.startsWith('.'));
-    const read = Object.fromEntries(there.map((n) => [n, readFileSync(path.join(job.folder, n), 'latin1')]));
-    const found = unchained({ files: read }).files;
+    const found = inSight(job);
     const whole = sameData(found, made.files);
-    // A killed commit has put the output in place first: the next run brings it to its end.
-    const halfway = how === 'kill' && sameData(found, { [job.output]: made.files[job.output] });
-    expect([where, whole || halfway || there.length === 0]).toEqual([where, true]);
+    const none = Object.keys(found).length === 0;
+    const asItShould = how === 'kill' ? isCommitBegun(found, made.files, job) : whole || none;
+    expect([where, Object.keys(found), asItShould]).toEqual([where, Object.keys(found), true]);
     if (how !== 'kill') expect([where, fault.code]).toEqual([where, whole ? 3 : 1]);
     const run = await scoreJob(job, '--resume', ...OFTEN);
     expect([where, run.code, sameData(unchained(madeBy(job, run)), made), hiddenIn(job)]).toEqual([where, 3, true, []]);

@@ -78,9 +78,8 @@ export interface Made {
 }
 
 /** All that is visible of a job but its input, with what the summary says of the whole. */
-export function madeBy({ folder, input }: Job, { stdout }: Run): Made {
-  const names = readdirSync(folder).filter((name) => name !== input && !name.startsWith('.'));
-  const files = Object.fromEntries(names.map((name) => [name, readFileSync(path.join(folder, name), 'latin1')]));
+export function madeBy(job: Job, { stdout }: Run): Made {
+  const files = visibleIn(job);
   const { rows, scored, rejected, rejectedByCode, drift, bytesRead, bytesWritten } = JSON.parse(stdout);
   return { files, counts: { rows, scored, rejected, rejectedByCode, drift, bytesRead, bytesWritten } };
 }
@@ -95,6 +94,24 @@ export function unchained<T extends Pick<Made, 'files'>>({ files, ...rest }: T):
   };
   const each = Object.entries(files).map(([name, text]) => [name, name.endsWith('.manifest.json') ? told(text) : text]);
   return { ...rest, files: Object.fromEntries(each) } as T;
+}
+
+function visibleIn({ folder, input }: Job): Record<string, string> {
+  const names = readdirSync(folder).filter((name) => name !== input && !name.startsWith('.'));
+  return Object.fromEntries(names.map((name) => [name, readFileSync(path.join(folder, name), 'latin1')]));
+}
+
+/** What is visible of a job whose run did not come to its end, as `unchained` gives it. */
+export const inSight = (job: Job): Record<string, string> => unchained({ files: visibleIn(job) }).files;
+
+/**
+ * Whether the files found are nothing, or the beginning of a commit: the output first, then one after the other what lies beside
+ * it. The next run brings it to its end. `made`: the files of an unbroken run.
+ */
+export function isCommitBegun(found: Made['files'], made: Made['files'], { output }: Job): boolean {
+  const names = Object.keys(found);
+  const same = names.every((name) => found[name] === made[name]);
+  return names.length === 0 || (names.includes(output) && same);
 }
 
 export const hiddenIn = ({ folder }: Job): string[] => readdirSync(folder).filter((name) => name.startsWith('.'));
