@@ -5,8 +5,10 @@ import { existsSync, readdirSync, statSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { FolderFiles } from '../../../src/doors/http/jobs/folder-files.ts';
+import { ResumableUploads } from '../../../src/doors/http/jobs/resumable-uploads.ts';
 import { scratch } from '../../support/cli.ts';
 import { startFaulty } from '../../support/faulty-service.ts';
 import { connectH2, openStream } from '../../support/h2-session.ts';
@@ -296,6 +298,40 @@ test('what came of a part that was cut is kept, and another goes on from there',
   expect(metrics).toMatch(/^sluice_resumable_uploads 0$/m);
   expect(metrics).toMatch(/^sluice_resumable_uploads_resumed_total 1$/m);
   expect(metrics).toMatch(/^sluice_resumable_uploads_total\{end="queued"\} 1$/m);
+});
+
+test('whoever goes on while what came of a cut part is still being kept waits for that', async () => {
+  const s = await startService();
+  const body = portfolio(100);
+  const at = (await make(s, body.length)).headers.location as string;
+  const [closing, disk] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const openTail = FolderFiles.prototype.openTail;
+  const slow = vi.spyOn(FolderFiles.prototype, 'openTail').mockImplementation(async function (
+    this: FolderFiles,
+    ...of
+  ) {
+    const tail = await openTail.apply(this, of);
+    const close = async () => {
+      closing.resolve();
+      await disk.promise;
+      await tail.close();
+    };
+    return { ...tail, close };
+  });
+  const began = vi.spyOn(ResumableUploads.prototype, 'append');
+  onTestFinished(() => [slow, began].forEach((spy) => void spy.mockRestore()));
+  const cut = openPart(s, at, 0);
+  cut.request.write(body.subarray(0, 1000));
+  await expect.poll(() => statSync(fileOf(s, at)).size).toBe(1000);
+  cut.request.destroy();
+  await closing.promise;
+  const asked = [head(s, at), append(s, at, 1000, body.subarray(1000))];
+  await expect.poll(() => began.mock.calls.length).toBe(2);
+  // Time for a wrong answer.
+  await Promise.race([asked[1], sleep(200)]);
+  disk.resolve();
+  const [told, last] = await Promise.all(asked);
+  expect([told!.status, last!.status, last!.headers['upload-offset']]).toEqual([200, 204, String(body.length)]);
 });
 
 test('one at a time writes; whoever is silent lets go of it to the next one that asks', async () => {

@@ -40,6 +40,8 @@ export interface UploadParts {
 interface Hold {
   /** Since when it waits for its client; null: it does not. */
   waitsSince: number | null;
+  /** Its client is gone, and what came is being kept: that takes as long as the disk. */
+  ending: boolean;
   /** Ends it where it waits. */
   cut: () => void;
   over: Promise<void>;
@@ -125,7 +127,7 @@ export class ResumableUploads {
   /** How far it is: whoever asks goes on with it, so that a request whose client is silent has to let go. @throws SluiceError upload_not_found */
   async resume(id: string, owner: string): Promise<Upload> {
     await this.find(id, owner);
-    await this.#cutSilent(id);
+    await this.#takeOver(id);
     const upload = await this.find(id, owner);
     if (upload.queued || upload.offset < upload.job.uploadBytes || this.#holds.has(id)) return upload;
     return this.#holding(id, null, () => this.#queue(upload));
@@ -139,7 +141,7 @@ export class ResumableUploads {
     const { request, part } = writing;
     const owner = request.identity!.name;
     await this.find(id, owner);
-    await this.#cutSilent(id);
+    await this.#takeOver(id);
     return this.#holding(id, request.raw, async (hold) => {
       const upload = await this.find(id, owner);
       const { uploadBytes: length } = upload.job;
@@ -226,18 +228,20 @@ export class ResumableUploads {
     return upload;
   }
 
-  async #cutSilent(id: string): Promise<void> {
+  /** Waits for a request whose client is gone, and ends one whose client is silent: because of neither the upload is locked. */
+  async #takeOver(id: string): Promise<void> {
     const hold = this.#holds.get(id);
-    if (!hold || hold.waitsSince === null || performance.now() - hold.waitsSince < SILENT_MS) return;
-    hold.cut();
-    await hold.over;
+    if (!hold) return;
+    const silent = hold.waitsSince !== null && performance.now() - hold.waitsSince >= SILENT_MS;
+    if (silent) hold.cut();
+    if (silent || hold.ending) await hold.over;
   }
 
   /** One request at a time. @throws SluiceError upload_locked */
   async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
     if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request writes to the upload');
     const over = Promise.withResolvers<void>();
-    const hold: Hold = { waitsSince: null, cut: () => raw && cutRequest(raw), over: over.promise };
+    const hold: Hold = { waitsSince: null, ending: false, cut: () => raw && cutRequest(raw), over: over.promise };
     this.#holds.set(id, hold);
     try {
       return await work(hold);
@@ -295,6 +299,7 @@ export class ResumableUploads {
       part.check?.verify();
       await keep(true);
     } catch (error) {
+      hold.ending = true;
       // What cannot be kept is sent again.
       if (!part.whole && at > kept.offset) await keep(true).catch(() => {});
       throw error;
