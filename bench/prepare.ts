@@ -45,13 +45,18 @@ export interface Program {
   folder: string;
 }
 
-/** Compiles a checkout: users run JavaScript, not TypeScript whose types are stripped at every start. */
+/** Builds a checkout: users run JavaScript that is joined, not TypeScript whose types are stripped at every start. */
 export async function build(root: string): Promise<Program> {
   const out = folder(root, '.cache', 'bench', 'dist');
-  rmSync(out, { recursive: true });
-  const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  await run({ args: [NODE, tsc, '-p', 'tsconfig.build.json', '--outDir', out], cwd: root });
-  await run({ args: [NODE, 'src/bundled/copy.ts', out], cwd: root });
+  const own = path.join('tools', 'pack', 'build.ts');
+  if (existsSync(path.join(root, own))) await run({ args: [NODE, own, out], cwd: root });
+  else {
+    // A checkout of an earlier release.
+    rmSync(out, { recursive: true });
+    const tsc = path.join(root, 'node_modules', 'typescript', 'bin', 'tsc');
+    await run({ args: [NODE, tsc, '-p', 'tsconfig.build.json', '--outDir', out], cwd: root });
+    await run({ args: [NODE, 'src/bundled/copy.ts', out], cwd: root });
+  }
   return { sluice: [NODE, path.join(out, 'main.js')], folder: root };
 }
 

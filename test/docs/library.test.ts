@@ -21,8 +21,7 @@ async function project(): Promise<string> {
   const folder = scratch();
   const installed = path.join(folder, 'node_modules', 'sluice');
   mkdirSync(installed, { recursive: true });
-  await run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', path.join(installed, 'dist')]); // biome-ignore format: one line
-  await run(process.execPath, ['src/bundled/copy.ts', path.join(installed, 'dist')]);
+  await run(process.execPath, ['tools/pack/build.ts', path.join(installed, 'dist')]);
   writeFileSync(path.join(installed, 'package.json'), readFileSync('package.json'));
   symlinkSync(path.resolve('node_modules'), path.join(installed, 'node_modules'));
   symlinkSync(path.resolve('node_modules/@types'), path.join(folder, 'node_modules', '@types'));

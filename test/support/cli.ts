@@ -5,7 +5,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 
-export const MAIN = path.resolve('src/main.ts');
+/** SLUICE_TEST_MAIN: another program than the one of this checkout's sources, such as a built one. */
+export const MAIN = path.resolve(process.env.SLUICE_TEST_MAIN ?? 'src/main.ts');
 
 export interface Run {
   code: number | null;
