@@ -57,6 +57,7 @@ export async function joinModules(dist: string): Promise<string[]> {
   try {
     let partOf: Map<string, string> | null = null;
     const { output } = await bundle.generate({
+      dir: dist,
       format: 'esm',
       sourcemap: true,
       entryFileNames: '[name].js',
@@ -117,10 +118,9 @@ const asWritten = (dist: string): Plugin => ({
     if (/import\.meta\.(?!url\b)/.test(code))
       throw new Error(`${file} says by something else than ${OWN_URL} where it is`);
     const own = `new URL(${JSON.stringify(`../${file}`)}, ${OWN_URL}).href`;
-    return {
-      code: ENTRIES.includes(file) ? code : code.replaceAll(OWN_URL, own),
-      map: JSON.parse(readFileSync(`${id}.map`, 'utf8')) as ExistingRawSourceMap,
-    };
+    const map = JSON.parse(readFileSync(`${id}.map`, 'utf8')) as ExistingRawSourceMap;
+    const sources = map.sources!.map((source) => path.resolve(path.dirname(id), source!));
+    return { code: ENTRIES.includes(file) ? code : code.replaceAll(OWN_URL, own), map: { ...map, sources } };
   },
 });
 
