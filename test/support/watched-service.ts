@@ -8,6 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { generate } from 'selfsigned';
 import { SCOPES } from '../../src/config/scopes.ts';
 import { changeKeys, hashToken, newToken } from '../../src/doors/http/access/keys-file.ts';
+import { MAIN } from './cli.ts';
 import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
 import type { ScrapeTarget } from './prometheus.ts';
@@ -170,7 +171,7 @@ export class WatchedService implements AsyncDisposable {
       ...settings,
     ];
     const args = ['serve', '--port', String(this.port), '--registry', this.registry, '--set', ...sets];
-    const child = spawn(process.execPath, [path.resolve('src/main.ts'), ...args], {
+    const child = spawn(process.execPath, [MAIN, ...args], {
       cwd: this.folder,
       stdio: ['ignore', 'ignore', 'pipe'],
       env: { ...process.env, ...env },

@@ -26,8 +26,9 @@ const PARTS: readonly (readonly [name: string, roots: readonly string[]])[] = [
   ['worker', ['engine/worker-entry.js', 'engine/inline-scorer.js']],
   // Of every command.
   ['cli', ['cli.js', 'doors/commands/flags.js', 'doors/commands/flag-tables.js']],
-  // A run of files, with what it imports on its way.
-  ['score', ['doors/commands/score.js', 'model/registry/trusted.js', 'model/registry/folder.js', 'runs/file-run.js']],
+  // A run of files: its command, and what that imports on its way.
+  ['score', ['doors/commands/score.js']],
+  ['file-run', ['model/registry/trusted.js', 'model/registry/folder.js', 'runs/file-run.js']],
 ];
 const APART = new Set([...ENTRIES, 'cli.js']);
 

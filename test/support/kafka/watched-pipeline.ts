@@ -4,6 +4,7 @@ import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Message } from 'kafkajs';
+import { MAIN } from '../cli.ts';
 import type { ScrapeTarget } from '../prometheus.ts';
 import { someApplications } from './applications.ts';
 import type { KafkaCluster } from './cluster.ts';
@@ -75,7 +76,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 6000 }
   spawn(): void {
     const file = path.join(this.folder, `${this.name}.yaml`);
     const flags = ['--metrics-port', String(this.#port), '--registry', this.registry, '--stop-ms', '5000'];
-    const child = spawn(process.execPath, [path.resolve('src/main.ts'), 'run', file, ...flags], {
+    const child = spawn(process.execPath, [MAIN, 'run', file, ...flags], {
       cwd: this.folder,
       stdio: ['ignore', 'ignore', 'pipe'],
     });
