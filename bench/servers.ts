@@ -36,8 +36,8 @@ export async function startSluice(
   for (const until = Date.now() + 60_000; !said.includes('key of this run: '); await sleep(20)) {
     if (Date.now() > until || child.exitCode !== null) throw new Error(`sluice serve does not start: ${said}`);
   }
-  const url = /serving (\S+)/.exec(said)![1]!;
-  const token = /key of this run: (\S+)/.exec(said)![1]!;
+  const url = /serving ([^\s"]+)/.exec(said)![1]!;
+  const token = /key of this run: ([^\s"]+)/.exec(said)![1]!;
   return { url, headers: { authorization: `API-Key ${token}` }, ...control(child) };
 }
 

@@ -318,6 +318,8 @@ function otherCases(zoo: readonly string[]): Case[] {
           to,
           ...flags,
         ];
+        // A manifest names the package, whose report says when it was registered.
+        args.push('--no-manifest');
         cases.push({ name, see: (side) => commandLine(side, name, { args }) });
       }
     }
