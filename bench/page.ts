@@ -340,6 +340,8 @@ const HOW = `## How it is measured
 - **CPU time** is the steadier number on a shared machine. Wall times there depend on who else runs, and on the number of threads among which
   the system deals out the cores.
 - **Sluice** is the built program (\`npm run build\`), its defaults but for the number of workers.
+- **Before the first round** each contender scores 100 rows, which is not counted: what a first run compiles or finds out for all others (ours
+  compares its evaluator with ONNX Runtime) is paid once a model.
 
 ## Killed and started again
 

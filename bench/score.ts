@@ -48,6 +48,7 @@ export async function benchScore(setting: Setting): Promise<void> {
   const list = contenders(program, setting.pythons, cores);
   const taken = cases.map((one) => new Taken(one, list));
   const load: number[] = [];
+  for (const one of taken) await one.warmUp(await applications(program, WARM_UP_ROWS, one.case.odd ? 'odd' : 'clean'));
   for (let round = 0; round < rounds; round++) {
     load.push(loadavg()[0]!);
     for (const one of taken) {
@@ -60,6 +61,8 @@ export async function benchScore(setting: Setting): Promise<void> {
   if (setting.pythons.python === null) warn('no Python: only contenders in Node were measured');
 }
 
+const WARM_UP_ROWS = 100;
+
 /** What the contenders of one case took so far. */
 class Taken {
   private readonly usages = new Map<string, Usage[]>();
@@ -71,6 +74,15 @@ class Taken {
   constructor(one: Case, list: readonly Contender[]) {
     this.case = one;
     this.taking = list.filter((c) => c.takes(one));
+  }
+
+  /** What a first run finds out and compiles for all others is not counted, whoever keeps it. */
+  async warmUp(input: string): Promise<void> {
+    for (const c of this.taking) {
+      const output = fileOf(this.case, c);
+      await measure(c.command(this.case, input, output));
+      rmSync(output);
+    }
   }
 
   /** All of them once, each round in another order, so that nobody always runs after the same neighbour. */
