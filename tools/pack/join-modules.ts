@@ -38,12 +38,8 @@ const FOLDER = 'parts';
 /** How a module says where it is. */
 const OWN_URL = 'import.meta.url';
 
-/**
- * Joins what `tsc` has written to `dist`. Declarations stay where they are.
- * @returns files of the program
- * @throws Error of what cannot be joined
- */
-export async function joinModules(dist: string): Promise<string[]> {
+/** Joins what `tsc` has written to `dist`. Declarations stay where they are. @throws Error of what cannot be joined */
+export async function joinModules(dist: string): Promise<void> {
   const bundle = await rolldown({
     cwd: dist,
     input: Object.fromEntries(ENTRIES.map((file) => [file.slice(0, -'.js'.length), path.join(dist, file)])),
@@ -69,7 +65,7 @@ export async function joinModules(dist: string): Promise<string[]> {
           {
             debugName: 'parts',
             name: (id, graph) => {
-              partOf ??= partsOf(dist, (of) => graph.getModuleInfo(of)?.importedIds ?? []);
+              partOf ??= partsOf(dist, (of) => graph.getModuleInfo(of)?.importedIds ?? null);
               return partOf.get(id) ?? null;
             },
           },
@@ -82,7 +78,6 @@ export async function joinModules(dist: string): Promise<string[]> {
       mkdirSync(path.dirname(file), { recursive: true });
       writeFileSync(file, made.type === 'chunk' ? made.code : made.source);
     }
-    return output.filter(({ type }) => type === 'chunk').map(({ fileName }) => fileName);
   } finally {
     await bundle.close();
   }
@@ -93,8 +88,8 @@ const filesBelow = (folder: string): string[] =>
     .filter((entry) => entry.isFile())
     .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)));
 
-/** Module → part. */
-function partsOf(dist: string, importedBy: (module: string) => readonly string[]): Map<string, string> {
+/** Module → part. `importedBy`: what a module imports statically, by full paths; null: there is none of that path. */
+function partsOf(dist: string, importedBy: (module: string) => readonly string[] | null): Map<string, string> {
   const partOf = new Map<string, string>();
   const apart = new Set([...APART].map((file) => path.join(dist, file)));
   for (const [name, roots] of PARTS) {
@@ -103,7 +98,9 @@ function partsOf(dist: string, importedBy: (module: string) => readonly string[]
     for (let module = left.pop(); module !== undefined; module = left.pop()) {
       if (seen.has(module) || !path.isAbsolute(module)) continue;
       seen.add(module);
-      left.push(...importedBy(module));
+      const imported = importedBy(module);
+      if (imported === null) throw new Error(`${module}, of the part ${name}, is not there`);
+      left.push(...imported);
       if (!partOf.has(module) && !apart.has(module)) partOf.set(module, name);
     }
   }
