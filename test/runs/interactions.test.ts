@@ -46,37 +46,40 @@ async function read(name: string, bytes: Buffer): Promise<(Pair[] | null)[]> {
   return (parse(text, { columns: true, delimiter }) as Record<string, unknown>[]).map(pairsOfCells);
 }
 
-test('every format of a run tells the pairs of the kernel, the strongest first, of the rows that are asked for', async () => {
-  const cwd = scratch();
-  const { csv, objects } = applications(40);
-  writeFileSync(path.join(cwd, 'in.csv'), csv);
-  const plain = (await scoreText(csv, { output: { format: 'ndjson', delimiter: ',' } })).output.trimEnd().split('\n');
-  const probabilities = plain.map((line) => JSON.parse(line).probability as number | undefined);
-  const sorted = probabilities.filter((p) => p !== undefined).sort((a, b) => a - b);
-  const below = (sorted[19]! + sorted[20]!) / 2;
-  const kernel = await kernelPairs(CREDIT_DEFAULT, objects);
-  const want = kernel.map((pairs, i) => (pairs === null || probabilities[i]! >= below ? null : pairs.slice(0, MOST)));
-  expect(want.filter((pairs) => pairs?.length === MOST)).toHaveLength(20);
-  const flags = ['--interpretation', '--interactions', String(MOST), '--interpret-below', String(below)];
-  const names = ['out.csv', 'out.tsv', 'out.json', 'out.ndjson', 'out.parquet', 'out.arrow'];
-  for (const name of names) {
-    const args = ['score', 'in.csv', '-m', 'credit-default', '-o', name, ...flags, '--quiet', '--workers', '1'];
-    const { code, stderr } = await sluice(args, { cwd });
-    expect([name, code, stderr]).toEqual([name, 3, '']);
-    expect(await read(name, readFileSync(path.join(cwd, name)))).toEqual(want);
-  }
-  const row = want.findIndex((pairs) => pairs !== null) + 1;
-  const args = ['explain', 'in.csv', '--row', String(row), '-m', 'credit-default', '--json', '--interactions', '500'];
-  const { stdout } = await sluice(args, { cwd });
-  expect(pairsOf(JSON.parse(stdout))).toEqual(kernel[row - 1]);
-  // A pipeline says the same in its words.
-  const score = `{ interpretation: effects, interactions: ${MOST}, interpret_below: ${below}, workers: 1 }`;
-  const pipeline = `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: piped.parquet }\nscore: ${score}\n`;
-  writeFileSync(path.join(cwd, 'p.yaml'), pipeline);
-  const ran = await sluice(['run', 'p.yaml', '--json'], { cwd });
-  expect([ran.code, ran.stderr]).toEqual([3, expect.any(String)]);
-  expect(readFileSync(path.join(cwd, 'piped.parquet'))).toEqual(readFileSync(path.join(cwd, 'out.parquet')));
-});
+checkTest(
+  'every format of a run tells the pairs of the kernel, the strongest first, of the rows that are asked for',
+  async () => {
+    const cwd = scratch();
+    const { csv, objects } = applications(40);
+    writeFileSync(path.join(cwd, 'in.csv'), csv);
+    const plain = (await scoreText(csv, { output: { format: 'ndjson', delimiter: ',' } })).output.trimEnd().split('\n');
+    const probabilities = plain.map((line) => JSON.parse(line).probability as number | undefined);
+    const sorted = probabilities.filter((p) => p !== undefined).sort((a, b) => a - b);
+    const below = (sorted[19]! + sorted[20]!) / 2;
+    const kernel = await kernelPairs(CREDIT_DEFAULT, objects);
+    const want = kernel.map((pairs, i) => (pairs === null || probabilities[i]! >= below ? null : pairs.slice(0, MOST)));
+    expect(want.filter((pairs) => pairs?.length === MOST)).toHaveLength(20);
+    const flags = ['--interpretation', '--interactions', String(MOST), '--interpret-below', String(below)];
+    const names = ['out.csv', 'out.tsv', 'out.json', 'out.ndjson', 'out.parquet', 'out.arrow'];
+    for (const name of names) {
+      const args = ['score', 'in.csv', '-m', 'credit-default', '-o', name, ...flags, '--quiet', '--workers', '1'];
+      const { code, stderr } = await sluice(args, { cwd });
+      expect([name, code, stderr]).toEqual([name, 3, '']);
+      expect(await read(name, readFileSync(path.join(cwd, name)))).toEqual(want);
+    }
+    const row = want.findIndex((pairs) => pairs !== null) + 1;
+    const args = ['explain', 'in.csv', '--row', String(row), '-m', 'credit-default', '--json', '--interactions', '500'];
+    const { stdout } = await sluice(args, { cwd });
+    expect(pairsOf(JSON.parse(stdout))).toEqual(kernel[row - 1]);
+    // A pipeline says the same in its words.
+    const score = `{ interpretation: effects, interactions: ${MOST}, interpret_below: ${below}, workers: 1 }`;
+    const pipeline = `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: piped.parquet }\nscore: ${score}\n`;
+    writeFileSync(path.join(cwd, 'p.yaml'), pipeline);
+    const ran = await sluice(['run', 'p.yaml', '--json'], { cwd });
+    expect([ran.code, ran.stderr]).toEqual([3, expect.any(String)]);
+    expect(readFileSync(path.join(cwd, 'piped.parquet'))).toEqual(readFileSync(path.join(cwd, 'out.parquet')));
+  },
+);
 
 checkTest(
   'what is not asked for is not there; more than there is gives all that make something, and no room for more',

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch, sluice } from '../support/cli.ts';
-import { times } from '../support/tiers.ts';
+import { checkTest, times } from '../support/tiers.ts';
 
 const ROUNDS = times('SLUICE_SHARD_KILLS', { quick: 1, check: 2, campaigns: 40 });
 const MODEL = ['-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'];
@@ -64,27 +64,30 @@ test('one after the other: the last merges, parts are gone, and whoever comes ag
   expect([again.code, again.stdout], again.stderr).toEqual([0, '']);
 });
 
-test('the folder of another run is refused, whatever is other; a part that is there is not scored again', async () => {
-  const { folder, shard, args } = await night(300);
-  expect((await shard(0, 2, ['--keep-parts'])).code).toBe(3);
-  const part = path.join(folder, 'work/parts/a.0.csv');
-  const made = readFileSync(part);
-  utimesSync(part, 1, 1);
-  expect((await shard(0, 2)).code).toBe(0);
-  expect(statSync(part).mtimeMs).toBe(1000);
-  expect(readFileSync(part).equals(made)).toBe(true);
-  const refused = async (words: string[], says: string) => {
-    const { code, stderr } = await sluice(words, { cwd: folder });
-    expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);
-  };
-  await refused(args(3, ['--shard', '1']), 'another number of shards');
-  await refused([...args(2, ['--shard', '1']), '-m', 'credit-default:1'], 'another model');
-  await refused(args(2, ['--shard', '2']), 'shards 0 to 1');
-  await refused([...args(2, ['--shard', '1']), '-o', 'out/{name}.parquet'], 'csv, tsv or ndjson');
-  utimesSync(path.join(folder, 'in/b.csv'), 7, 7);
-  await refused(args(2, ['--shard', '1']), 'another inputs');
-  expect(existsSync(path.join(folder, 'out/a.csv'))).toBe(false);
-});
+checkTest(
+  'the folder of another run is refused, whatever is other; a part that is there is not scored again',
+  async () => {
+    const { folder, shard, args } = await night(300);
+    expect((await shard(0, 2, ['--keep-parts'])).code).toBe(3);
+    const part = path.join(folder, 'work/parts/a.0.csv');
+    const made = readFileSync(part);
+    utimesSync(part, 1, 1);
+    expect((await shard(0, 2)).code).toBe(0);
+    expect(statSync(part).mtimeMs).toBe(1000);
+    expect(readFileSync(part).equals(made)).toBe(true);
+    const refused = async (words: string[], says: string) => {
+      const { code, stderr } = await sluice(words, { cwd: folder });
+      expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);
+    };
+    await refused(args(3, ['--shard', '1']), 'another number of shards');
+    await refused([...args(2, ['--shard', '1']), '-m', 'credit-default:1'], 'another model');
+    await refused(args(2, ['--shard', '2']), 'shards 0 to 1');
+    await refused([...args(2, ['--shard', '1']), '-o', 'out/{name}.parquet'], 'csv, tsv or ndjson');
+    utimesSync(path.join(folder, 'in/b.csv'), 7, 7);
+    await refused(args(2, ['--shard', '1']), 'another inputs');
+    expect(existsSync(path.join(folder, 'out/a.csv'))).toBe(false);
+  },
+);
 
 test('without the first shard there is no plan, and waiting for it ends', async () => {
   const { shard } = await night(100);

@@ -59,13 +59,15 @@ const DOORS: [string, string, () => (string | Uint8Array)[]][] = [
   ['predictions with their effects', EXPLAINED.split('?')[0]!, () => [head(`POST ${EXPLAINED}`, `content-length: ${body.length}\r\n`), body]], // biome-ignore format: one line
 ];
 
-test.each(DOORS)('nobody waits for ever for whoever does not read %s', async (_, route, requests) => {
-  lines.length = 0;
-  const socket = await asking(s.port, requests());
-  const cut = () => lines.some(({ event, fields }) => event === 'request' && fields.cut && fields.route === route);
-  await expect.poll(cut, { timeout: 30_000, interval: 100 }).toBe(true);
-  socket.destroy();
-});
+for (const [nth, [what, route, requests]] of DOORS.entries()) {
+  (nth === 0 ? test : checkTest)(`nobody waits for ever for whoever does not read ${what}`, async () => {
+    lines.length = 0;
+    const socket = await asking(s.port, requests());
+    const cut = () => lines.some(({ event, fields }) => event === 'request' && fields.cut && fields.route === route);
+    await expect.poll(cut, { interval: 100 }).toBe(true);
+    socket.destroy();
+  });
+}
 
 /** Reads all that comes, with pauses. */
 async function slowly(socket: tls.TLSSocket): Promise<number> {
