@@ -105,10 +105,20 @@ export class FrameClient {
     for (let i = 0; !this.closed && sent < most; i++) {
       const bytes = piece(i);
       sent += bytes.length;
-      if (!this.socket.write(bytes)) await Promise.race([once(this.socket, 'drain'), once(this.socket, 'close')]).catch(() => {}); // biome-ignore format: one line
+      if (!this.socket.write(bytes)) await this.#written();
       if (i % 16 === 0) await sleep(0);
     }
     return sent;
+  }
+
+  /** Waits until what was sent is out, or the connection is over. */
+  async #written(): Promise<void> {
+    const over = new AbortController();
+    const { signal } = over;
+    const ends = ['drain', 'close'].map((event) => once(this.socket, event, { signal }));
+    await Promise.race(ends).catch(() => {});
+    // Whoever lost listens no more.
+    over.abort();
   }
 
   /** The first frame of this type, of a stream if it is named. */
