@@ -113,12 +113,15 @@ export async function environment(name: string, requirements: string, purpose: s
   return python;
 }
 
+/** Tells how models are trained: by the section of the script of the peers that begins so. */
+function recipeOf(heading: string): string {
+  const section = readFileSync(PEERS, 'utf8').split(heading)[1]!.split('# ----')[0]!;
+  return createHash('sha256').update(section).digest('hex').slice(0, 16);
+}
+
 /** Trains and registers the models of which only effects are measured, where they are not there yet. */
 export async function deepModels(program: Program, python: string): Promise<void> {
-  const recipe = createHash('sha256').update(
-    readFileSync(PEERS, 'utf8').split('# ---- deep trees')[1]!.split('# ----')[0]!,
-  );
-  const stamp = path.join(MODELS, `deep-${recipe.digest('hex').slice(0, 16)}`);
+  const stamp = path.join(MODELS, `deep-${recipeOf('# ---- deep trees')}`);
   if (existsSync(stamp)) return;
   const training = await applications(program, TRAINING_ROWS, 'training');
   say('training the deep models');
@@ -159,10 +162,7 @@ async function register(
 
 /** Trains and registers what is not there yet, or was trained by an older recipe. */
 export async function models(program: Program, python: string): Promise<void> {
-  const recipe = createHash('sha256').update(
-    readFileSync(PEERS, 'utf8').split('# ---- the models ----')[1]!.split('# ----')[0]!,
-  );
-  const stamp = path.join(MODELS, `recipe-${recipe.digest('hex').slice(0, 16)}`);
+  const stamp = path.join(MODELS, `recipe-${recipeOf('# ---- the models ----')}`);
   if (existsSync(stamp)) return;
   rmSync(MODELS, { recursive: true, force: true });
   rmSync(REGISTRY, { recursive: true, force: true });

@@ -316,10 +316,10 @@ function otherCases(zoo: readonly string[]): Case[] {
           '1',
           '-o',
           to,
+          // It would name the package, whose report says when it was registered.
+          '--no-manifest',
           ...flags,
         ];
-        // A manifest names the package, whose report says when it was registered.
-        args.push('--no-manifest');
         cases.push({ name, see: (side) => commandLine(side, name, { args }) });
       }
     }

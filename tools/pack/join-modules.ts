@@ -72,7 +72,9 @@ export async function joinModules(dist: string): Promise<void> {
         ],
       },
     });
-    for (const file of filesBelow(dist)) if (/\.js(?:\.map)?$/.test(file)) rmSync(path.join(dist, file));
+    for (const file of readdirSync(dist, { recursive: true, encoding: 'utf8' })) {
+      if (/\.js(?:\.map)?$/.test(file)) rmSync(path.join(dist, file));
+    }
     for (const made of output) {
       const file = path.join(dist, made.fileName);
       mkdirSync(path.dirname(file), { recursive: true });
@@ -82,11 +84,6 @@ export async function joinModules(dist: string): Promise<void> {
     await bundle.close();
   }
 }
-
-const filesBelow = (folder: string): string[] =>
-  readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => path.relative(folder, path.join(entry.parentPath, entry.name)));
 
 /** Module → part. `importedBy`: what a module imports statically, by full paths; null: there is none of that path. */
 function partsOf(dist: string, importedBy: (module: string) => readonly string[] | null): Map<string, string> {
