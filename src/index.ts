@@ -156,7 +156,7 @@ async function run(
           : { format: 'delimited', delimiter: delimiterOf(format, options.delimiter) },
     },
     scoring: {
-      passthrough: options.passthrough ?? [],
+      passthrough: options.passthrough === '*' ? '*' : [...new Set(options.passthrough)],
       interpretation,
       limits: options.maxRowBytes === undefined ? {} : { maxRecordBytes: options.maxRowBytes },
       failOnInvalid: options.onInvalid === 'fail',

@@ -108,6 +108,9 @@ function judgeFormats({ source, sink, score, schema_registry }: Pipeline, say: S
       say(name, `${name}: a Parquet file is compressed inside, not by ${outer} around it`);
     }
   }
+  const passed = score.passthrough === '*' ? [] : (score.passthrough ?? []);
+  const twice = passed.find((column, i) => passed.indexOf(column) < i);
+  if (twice !== undefined) say('score', `passthrough: ${twice} is named twice`);
   if (sink.type !== 'file' && sink.type !== 'stdio') return;
   if (source.type === 'kafka') {
     if (sink.type === 'stdio') return;

@@ -1,5 +1,18 @@
 // The columns of a block whose records are rows of a table: values and dictionary codes instead of text.
 
+/** What the values of a column of a typed format are. */
+export type ValueKind =
+  | 'number'
+  | 'decimal'
+  | 'boolean'
+  | 'text'
+  | 'date'
+  | 'timestamp'
+  | 'time'
+  | 'duration'
+  | 'binary'
+  | 'null';
+
 /** Tokens of JSON that codes stand for, one behind the other; the last one is `null`. */
 export interface WordList {
   /** No other list of the process has it. */
@@ -9,7 +22,7 @@ export interface WordList {
   readonly ends: Int32Array;
 }
 
-/** The cells of one column in a run of rows. numbers: NaN is null. coded: the code of a word. tokens: of JSON, one behind the other. */
+/** The cells of one column in a run of rows. numbers: NaN is null; an infinity stands for itself. coded: the code of a word. tokens: of JSON, one behind the other. */
 export type CellRun =
   | { readonly kind: 'numbers'; readonly values: Float64Array }
   | { readonly kind: 'coded'; readonly codes: Int32Array; readonly words: WordList }
@@ -168,6 +181,13 @@ export interface RowsAsText {
 /** A table that is read a few thousand rows at a time. */
 export interface TableFeed {
   readonly names: readonly string[];
+  /** What each column holds. */
+  readonly kinds: readonly ValueKind[];
+  /**
+   * Names the columns that the model reads, before the first `next`: their numbers become the nearest doubles and NaN a missing value.
+   * Other columns are passed through, so that their values keep every digit.
+   */
+  readForModel(names: ReadonlySet<string>): void;
   /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
   next(): Promise<TableRows | null>;
 }

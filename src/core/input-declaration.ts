@@ -54,3 +54,7 @@ export function withoutBlanks(text: string): string {
   while (end > start && isBlank(text.charCodeAt(end - 1))) end--;
   return start === 0 && end === text.length ? text : text.slice(start, end);
 }
+
+/** The value of `passthrough` where it is one text: each name once, in the order given; `*` stands for every column outside the model. */
+export const passthroughNames = (text: string | undefined): string[] | '*' =>
+  text === '*' ? '*' : [...new Set((text ?? '').split(',').filter((name) => name !== ''))];

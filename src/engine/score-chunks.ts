@@ -7,12 +7,13 @@ import { SlabPool } from '../core/slabs.ts';
 import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
 import { pairsRefused } from '../inference/explain/interactions-asked.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { columnsBeside, fitTable } from '../io/decode/column-types.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
-import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
+import { ANSWER_KEYS, outputColumns } from '../io/format/prediction-fields.ts';
 import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
@@ -21,6 +22,7 @@ import { movedBlocks, type PiecePlace, withoutPlace } from '../io/source/moved-b
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { tableBlocks } from '../io/source/table-blocks.ts';
 
+import type { Manifest } from '../model/package/manifest.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
 
@@ -81,6 +83,8 @@ export interface ScoreChunksOptions {
   input: InputFormat;
   output: RunOutput;
   passthrough: readonly string[] | '*';
+  /** Lines of the rejects file have no passthrough columns. Default: they have all that are named. */
+  listsNone?: boolean;
   /** Add effects and reasons to the predictions. */
   interpretation?: InterpretationSpec | null;
   limits?: StreamLimits;
@@ -111,7 +115,8 @@ export interface ScoreChunksOptions {
  * @throws SluiceError header_mismatch, wrong_delimiter, empty_input, malformed_json, truncated_input, limit_exceeded,
  *   cancelled, or what the chunks, the workers and `write` throw
  */
-export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly<RunCounts>> {
+export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<RunCounts>> {
+  const options = withNamedColumns(asked);
   const { pool, input } = options;
   if (options.interpretation) assertExplainable(options.model, options.interpretation);
   if (options.whole) return scoreWhole(options, options.whole);
@@ -186,6 +191,26 @@ export async function scoreChunks(options: ScoreChunksOptions): Promise<Readonly
     release();
     await cut.return();
   }
+}
+
+/**
+ * Fits a table to the model, and names the columns that `*` passes through where the output needs their names before the first row.
+ * @throws SluiceError bad_type | usage: the names are not known before all records were read
+ */
+function withNamedColumns(options: ScoreChunksOptions): ScoreChunksOptions {
+  const { input, chunks, output, model, passthrough } = options;
+  const declared = input.declared?.columns;
+  if (chunks.table) fitTable(chunks.table, model.manifest, declared);
+  if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
+    return options;
+  }
+  if (!chunks.table) {
+    throw new SluiceError(
+      'usage',
+      `passthrough: * is not possible from JSON to ${output.format}, whose header names all columns: name those to pass through`,
+    );
+  }
+  return { ...options, passthrough: columnsBeside(chunks.table.names, model.manifest, declared), listsNone: true };
 }
 
 /** Who hears what of the effects is done. */
@@ -329,7 +354,7 @@ export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' |
 function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): StreamSpec {
   const { input, output, model } = options;
   const interpretation = options.interpretation ?? null;
-  const ids = options.passthrough === '*' ? [] : options.passthrough;
+  const ids = options.passthrough === '*' || options.listsNone ? [] : options.passthrough;
   const listed = options.writeRejects && ids.length > 0 ? { listed: ids } : {};
   if (input.format === 'delimited') {
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
@@ -339,13 +364,13 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
       passthroughIsJson: input.tokens === true,
       interpretation,
     };
-    refuseHiddenKeys(spec);
+    refuseHiddenKeys(spec, model.manifest);
     const layout = header.layout;
     return { input: { format: 'delimited', layout, ...declaredParts(input.declared) }, output: spec, ...listed };
   }
   const passthrough = options.passthrough === '*' ? ['*'] : options.passthrough;
   const spec: OutputSpec = { ...output, passthrough, passthroughIsJson: true, interpretation };
-  refuseHiddenKeys(spec);
+  refuseHiddenKeys(spec, model.manifest);
   return {
     input: {
       format: 'json',
@@ -364,11 +389,12 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
   };
 }
 
-/** In JSON a passthrough column named like an answer key would hide the answer, and a table would have two columns of a name. */
-function refuseHiddenKeys(spec: OutputSpec): void {
-  if (spec.format !== 'json' && spec.format !== 'ndjson' && spec.format !== 'columns') return;
-  const hidden = spec.passthrough.filter((n) => ANSWER_KEYS.includes(n));
-  if (hidden.length > 0) {
-    throw new SluiceError('header_mismatch', 'a passthrough column has the name of a key of the answer');
-  }
+/** In JSON a passthrough column named like a field of a prediction would hide it, and a table would have two columns of a name. */
+function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
+  const isJson = spec.format === 'json' || spec.format === 'ndjson';
+  const own = isJson ? ANSWER_KEYS : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);
+  const hidden = spec.passthrough.filter((name) => own.includes(name));
+  if (hidden.length === 0) return;
+  const message = `passthrough: the output has a column ${hidden[0]} of its own; rename the column of the input or leave it out`;
+  throw new SluiceError('header_mismatch', message);
 }

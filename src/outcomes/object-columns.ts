@@ -1,5 +1,5 @@
 // Named members of JSON objects as texts.
-import { membersOf } from '../io/decode/json-decoder.ts';
+import { membersOf } from '../core/json-members.ts';
 import type { RowFault, WantedColumn } from './row-batch.ts';
 
 type Fault = Omit<RowFault, 'row'>;

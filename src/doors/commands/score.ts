@@ -4,6 +4,7 @@ import { gateSaid } from '../../config/gate-said.ts';
 import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
+import { passthroughNames } from '../../core/input-declaration.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { refuseContradictions } from '../../runs/declared-source.ts';
 import { STDIO } from '../../runs/endpoints.ts';
@@ -63,7 +64,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
     ...declaredSaid(options),
     ...totalsSaid(options),
   } as RunSpec['source'];
-  const passthrough = options.passthrough === '*' ? '*' : (options.passthrough?.split(',') ?? []);
+  const passthrough = passthroughNames(options.passthrough);
   refuseContradictions(source, from.format, passthrough);
   const gate = gateSaid(options);
   return {

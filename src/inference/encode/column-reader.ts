@@ -37,6 +37,12 @@ export class ColumnReader {
   readonly wholeNumbers: boolean;
   /** Blanks around a value do not count where it is no known word with them. */
   readonly trims: boolean;
+  /**
+   * A number or a boolean of a typed format can stand for a value of the column without having lost anything: the leading zeros of
+   * `0230` are gone in 230, so a category or text column takes numbers only where every known value is the plain text of a number.
+   */
+  readonly takesNumbers: boolean;
+  readonly takesBooleans: boolean;
   /** How numbers are written where not as digits with a point; null: so. */
   readonly notation: NumberNotation | null;
   /** Numbers of JSON that stand for missing values, because a word for those was declared that reads as one. */
@@ -45,10 +51,13 @@ export class ColumnReader {
   readonly #spec: ColumnSpec;
   readonly #missing: CellFault | null;
   readonly #unseen: CellFault | null;
-  readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'nul' | 'unsafe', CellFault>;
+  readonly #faults: Record<'number' | 'whole' | 'range' | 'boolean' | 'type' | 'notText' | 'nul' | 'unsafe', CellFault>;
 
-  /** `rules`: what was declared of the input; null: only what the package says counts. */
-  constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null) {
+  /**
+   * `rules`: what was declared of the input; null: only what the package says counts. `anyNumbers`: the package declares
+   * `numbers: accept`.
+   */
+  constructor(spec: ColumnSpec, inputs: readonly InputSpec[], rules: TextRules | null = null, anyNumbers = false) {
     this.#spec = spec;
     this.#rules = rules;
     this.trims = rules?.trim === true;
@@ -61,6 +70,9 @@ export class ColumnReader {
     const nullNumbers = (rules?.nullValues ?? []).map((text) => this.#numberOf(text));
     this.nullNumbers = new Set(nullNumbers.filter((n) => !Number.isNaN(n)));
     this.values = listed?.values ?? [];
+    const { values } = this;
+    this.takesNumbers = !isWord(this.kind) || anyNumbers || (values.length > 0 && areAll(values, isNumberText));
+    this.takesBooleans = this.kind === 'boolean' || (values.length > 0 && areAll(values, isBooleanText));
     this.codes =
       spec.kind === 'boolean'
         ? new Map([
@@ -90,6 +102,7 @@ export class ColumnReader {
       range: fault('number_out_of_range', 'outside the allowed range'),
       boolean: fault('bad_boolean', 'neither true nor false'),
       type: fault('bad_type', `a ${spec.kind} cannot be given by this JSON type`),
+      notText: fault('bad_type', `the values of this ${spec.kind} column are text: send a string`),
       unsafe: fault('bad_type', 'a whole number this large must be sent as a string'),
       nul: fault('invalid_character', 'holds a NUL character'),
     };
@@ -154,11 +167,13 @@ export class ColumnReader {
       if (this.kind === 'number') {
         return this.nullNumbers.has(value) ? this.readMissing(out, i) : this.readNumber(value, out, i);
       }
+      if (!this.takesNumbers) return this.#faults.notText;
       if (Number.isInteger(value) && !Number.isSafeInteger(value)) return this.#faults.unsafe;
       return this.readText(String(value), out, i);
     }
     if (typeof value === 'boolean') {
       if (this.kind === 'number') return this.#faults.type;
+      if (!this.takesBooleans) return this.#faults.notText;
       if (this.kind !== 'boolean') return this.readText(String(value), out, i);
       out.codes[i] = value ? 1 : 0;
       return null;
@@ -190,6 +205,22 @@ export class ColumnReader {
   }
 }
 
+const isWord = (kind: ColumnKind): boolean => kind === 'category' || kind === 'text';
+
+/** Which tests all values of a list pass: a list of categories may have a hundred thousand, and several readers. */
+const answers = new WeakMap<readonly string[], Map<(text: string) => boolean, boolean>>();
+
+function areAll(values: readonly string[], test: (text: string) => boolean): boolean {
+  const known = answers.get(values) ?? new Map<(text: string) => boolean, boolean>();
+  const answer = known.get(test) ?? values.every(test);
+  answers.set(values, known.set(test, answer));
+  return answer;
+}
+
+/** The text is what a number becomes when it is written: nothing is lost between them. */
+const isNumberText = (text: string): boolean => String(Number(text)) === text && Number.isFinite(Number(text));
+const isBooleanText = (text: string): boolean => text === 'true' || text === 'false';
+
 /** One reader per column, in the order of the package. */
 export function columnReaders(manifest: Manifest, rules: TextRules | null = null): ColumnReader[] {
   return manifest.columns.map(
@@ -198,6 +229,7 @@ export function columnReaders(manifest: Manifest, rules: TextRules | null = null
         c,
         manifest.inputs.filter((i) => i.column === c.name || i.columns?.includes(c.name)),
         rules,
+        manifest.numbers === 'accept',
       ),
   );
 }

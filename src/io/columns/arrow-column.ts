@@ -1,6 +1,17 @@
 // One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
 import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
+import type { ValueKind } from '../../core/block-columns.ts';
 import { checkBits, decimalNumber, takeNumbers, validityOf } from './arrow-numbers.ts';
+import {
+  base64,
+  dateText,
+  decimalText,
+  durationText,
+  nonFiniteToken,
+  type PerSecond,
+  timestampText,
+  timeText,
+} from './exact-text.ts';
 import { Fragments, TokenArena } from './fragments.ts';
 import { dataViewOf, InternedWords, outside, type PlainTexts } from './interned-words.ts';
 import type { BatchColumn } from './line-batch.ts';
@@ -27,12 +38,49 @@ export function isFlat(type: DataType): boolean {
 
 const DAY_MS = 86_400_000;
 /** Units of Arrow: second, millisecond, microsecond, nanosecond. */
-const PER_MS = [0.001, 1, 1000, 1_000_000] as const;
+const PER_SECOND: readonly PerSecond[] = [1, 1_000, 1_000_000, 1_000_000_000];
+
+/** The type of the values, whatever they are encoded by. */
+function valueType(type: DataType): DataType {
+  if (type.typeId === Type.Dictionary) return valueType(type.dictionary);
+  return type.typeId === Type.RunEndEncoded ? valueType(type.children[1]!.type) : type;
+}
+
+/** What a flat column holds. */
+export function kindOfField(type: DataType): ValueKind {
+  switch (valueType(type).typeId) {
+    case Type.Int:
+    case Type.Float:
+      return 'number';
+    case Type.Decimal:
+      return 'decimal';
+    case Type.Bool:
+      return 'boolean';
+    case Type.Date:
+      return 'date';
+    case Type.Timestamp:
+      return 'timestamp';
+    case Type.Time:
+      return 'time';
+    case Type.Duration:
+      return 'duration';
+    case Type.Null:
+      return 'null';
+    case Type.Utf8:
+    case Type.LargeUtf8:
+    case Type.Utf8View:
+      return 'text';
+    default:
+      return 'binary';
+  }
+}
 
 /** Writes the value of a row as a token. */
 type WriteToken = (to: TokenArena, row: number) => void;
 
 export class ArrowColumn {
+  /** The model reads it: see `TableFeed.readForModel`. */
+  forModel = false;
   readonly #key: Uint8Array;
   #type: DataType | null = null;
   #batch: Batch<unknown> | null = null;
@@ -54,11 +102,11 @@ export class ArrowColumn {
     this.#type = type;
     this.#row = 0;
     if (type.typeId === Type.Dictionary) {
-      if (edition !== this.#edition) this.#fragments = wordsOf(this.#key, dictionaryOf(batch));
+      if (edition !== this.#edition) this.#fragments = wordsOf(this.#key, dictionaryOf(batch), this.forModel);
       this.#edition = edition;
     } else if (type.typeId === Type.Bool) {
       this.#fragments ??= fragmentsOf(this.#key, 2, (to, i) => to.ascii(i === 0 ? 'false' : 'true'));
-    } else this.#token = tokenWriter(batch, type);
+    } else this.#token = tokenWriter(batch, type, this.forModel);
   }
 
   take(out: BatchColumn, rows: number): void {
@@ -67,7 +115,11 @@ export class ArrowColumn {
     out.fragments = null;
     if (type.typeId === Type.Dictionary) this.#takeCodes(out, batch, from, rows);
     else if (type.typeId === Type.Bool) this.#takeBooleans(out, batch, from, rows);
-    else if (takeNumbers(out, batch, type, from, rows) || this.#takeWords(out, batch, type, from, rows)) return;
+    else if (
+      takeNumbers(out, batch, { type, forModel: this.forModel }, from, rows) ||
+      this.#takeWords(out, batch, type, from, rows)
+    )
+      return;
     else this.#takeTokens(out, batch, from, rows);
   }
 
@@ -138,29 +190,33 @@ function placeOfTexts(offsets: Int32Array | BigInt64Array): Pick<PlainTexts, 'of
   return { offsets: new Int32Array(offsets.buffer, offsets.byteOffset, offsets.length * 2), step: 2 };
 }
 
-function tokenWriter(batch: Batch<unknown>, type: DataType): WriteToken {
+function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): WriteToken {
   switch (type.typeId) {
     case Type.Utf8:
-    case Type.LargeUtf8:
-    case Type.Binary:
-    case Type.LargeBinary: {
+    case Type.LargeUtf8: {
       const [bytes, offsets] = [batch.values as Uint8Array, batch.offsets as ArrayLike<number | bigint>];
       return (to, row) => writeText(to, bytes, Number(offsets[row]), Number(offsets[row + 1]));
     }
-    case Type.Date: {
-      // Days, or milliseconds.
-      const values = batch.values as ArrayLike<number | bigint>;
-      const unit = type.unit === 0 ? DAY_MS : 1;
-      return (to, row) => to.ascii(JSON.stringify(new Date(Number(values[row]) * unit)));
+    case Type.Utf8View: {
+      // Its bytes: as a string, a text that is not UTF-8 would be another one.
+      const view = batch as unknown as { view(row: number): Uint8Array };
+      return (to, row) => {
+        const bytes = view.view(row);
+        writeText(to, bytes, 0, bytes.length);
+      };
     }
-    case Type.Timestamp: {
-      const values = batch.values as BigInt64Array;
-      const unit = PER_MS[type.unit]!;
-      const ms = (value: bigint) => (unit < 1 ? Number(value) * 1000 : Number(value / BigInt(unit)));
-      return (to, row) => to.ascii(JSON.stringify(new Date(ms(values[row]!))));
+    case Type.Date: {
+      // Days, or milliseconds; raw, because the library makes milliseconds of both.
+      const values = batch.values as ArrayLike<number | bigint>;
+      const perDay = type.unit === 0 ? 1 : DAY_MS;
+      return (to, row) => to.ascii(`"${dateText(Math.floor(Number(values[row]) / perDay))}"`);
+    }
+    case Type.RunEndEncoded: {
+      const values = valueType(type);
+      return (to, row) => writeValue(to, batch.at(row), values, forModel);
     }
     default:
-      return (to, row) => writeValue(to, batch.at(row), type);
+      return (to, row) => writeValue(to, batch.at(row), type, forModel);
   }
 }
 
@@ -170,15 +226,38 @@ function writeText(to: TokenArena, bytes: Uint8Array, start: number, end: number
   to.length = writeTextToken(room, to.length, bytes, start, end);
 }
 
-/** A value as flechette gives it. */
-function writeValue(to: TokenArena, value: unknown, type: DataType): void {
-  if (value instanceof Uint8Array) writeText(to, value, 0, value.length);
-  else if (value === null || value === undefined) to.ascii('null');
-  else if (type.typeId === Type.Decimal) writeNumberToken(to, decimalNumber(value, type.scale));
-  else if (typeof value === 'number') writeNumberToken(to, value + 0);
-  else if (typeof value !== 'bigint') to.utf8(JSON.stringify(value) ?? 'null');
-  else if (Number.isSafeInteger(Number(value))) writeNumberToken(to, Number(value));
-  else to.ascii(`"${value}"`);
+/** A value as flechette gives it: units of times as whole numbers, decimals unscaled, days of dates in milliseconds. */
+function writeValue(to: TokenArena, value: unknown, type: DataType, forModel: boolean): void {
+  if (value === null || value === undefined) to.ascii('null');
+  else if (value instanceof Uint8Array) to.ascii(`"${base64(value)}"`);
+  else if (typeof value === 'number' || typeof value === 'bigint') writeUnits(to, value, type, forModel);
+  else to.utf8(JSON.stringify(value) ?? 'null');
+}
+
+function writeUnits(to: TokenArena, value: number | bigint, type: DataType, forModel: boolean): void {
+  switch (type.typeId) {
+    case Type.Decimal:
+      if (forModel) writeNumberToken(to, decimalNumber(value, type.scale));
+      else to.ascii(`"${decimalText(BigInt(value), type.scale)}"`);
+      break;
+    case Type.Date:
+      to.ascii(`"${dateText(Math.floor(Number(value) / DAY_MS))}"`);
+      break;
+    case Type.Timestamp:
+      to.ascii(`"${timestampText(BigInt(value), PER_SECOND[type.unit]!, type.timezone !== null)}"`);
+      break;
+    case Type.Time:
+      to.ascii(`"${timeText(BigInt(value), PER_SECOND[type.unit]!)}"`);
+      break;
+    case Type.Duration:
+      to.ascii(`"${durationText(BigInt(value), PER_SECOND[type.unit]!)}"`);
+      break;
+    default:
+      // Whole numbers beyond 2^53 keep their digits; a NaN that the model reads is a missing value.
+      if (typeof value === 'bigint') to.ascii(String(value));
+      else if (Number.isFinite(value) || (forModel && Number.isNaN(value))) writeNumberToken(to, value);
+      else to.ascii(nonFiniteToken(value));
+  }
 }
 
 function writeNumberToken(to: TokenArena, value: number): void {
@@ -189,11 +268,11 @@ const dictionaryOf = (batch: Batch<unknown>): Column<unknown> =>
   (batch as unknown as { dictionary: Column<unknown> }).dictionary;
 
 /** The words of a dictionary, which may have come in several pieces. */
-function wordsOf(key: Uint8Array, dictionary: Column<unknown>): Fragments {
+function wordsOf(key: Uint8Array, dictionary: Column<unknown>, forModel: boolean): Fragments {
   const type = dictionary.type as DataType;
   const pieces = dictionary.data as readonly Batch<unknown>[];
   const words = pieces.flatMap((piece): [Batch<unknown>, WriteToken, number][] => {
-    const write = tokenWriter(piece, type);
+    const write = tokenWriter(piece, type, forModel);
     return Array.from({ length: piece.length }, (_, row) => [piece, write, row]);
   });
   return fragmentsOf(key, words.length, (to, i) => {

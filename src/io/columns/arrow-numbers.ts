@@ -1,4 +1,4 @@
-// The numbers of an Arrow column as doubles: what is null or infinite is NaN, and no zero is below zero.
+// The numbers of an Arrow column as doubles; NaN is a cell without a value.
 import { type Batch, type DataType, Type } from '@uwdata/flechette';
 import type { BatchColumn } from './line-batch.ts';
 
@@ -20,17 +20,21 @@ interface Span {
   validity: Uint8Array | null;
   from: number;
   rows: number;
+  forModel: boolean;
 }
 
-/** false: they are no numbers that doubles hold. */
+/**
+ * false: doubles do not hold them. `forModel`: the model reads the column, so that decimals become the nearest doubles and NaN is a
+ * missing value; otherwise they are left to their exact text.
+ */
 export function takeNumbers(
   out: BatchColumn,
   batch: Batch<unknown>,
-  type: DataType,
+  { type, forModel }: { type: DataType; forModel: boolean },
   from: number,
   rows: number,
 ): boolean {
-  const span: Span = { values: out.values, validity: validityOf(batch), from, rows };
+  const span: Span = { values: out.values, validity: validityOf(batch), from, rows, forModel };
   if (!fill(span, batch, type)) return false;
   out.kind = 'numbers';
   return true;
@@ -43,10 +47,8 @@ function fill(span: Span, batch: Batch<unknown>, type: DataType): boolean {
       if (type.precision === 0) return fillBy(span, (row) => Number(batch.at(row)));
       return fillDoubles(span, source as Float64Array | Float32Array);
     case Type.Decimal:
-      return fillBy(span, (row) => decimalNumber(batch.at(row), type.scale));
+      return span.forModel && fillBy(span, (row) => decimalNumber(batch.at(row), type.scale));
     case Type.Int:
-    case Type.Time:
-    case Type.Duration:
       if (source instanceof BigInt64Array || source instanceof BigUint64Array) return fillWide(span, source);
       return fillBy(span, (row) => (source as Int32Array)[row]!);
     default:
@@ -54,17 +56,22 @@ function fill(span: Span, batch: Batch<unknown>, type: DataType): boolean {
   }
 }
 
-function fillDoubles({ values, validity, from, rows }: Span, source: Float64Array | Float32Array): boolean {
+/** false: a value that is there is not finite, and is not for the model. */
+function fillDoubles(span: Span, source: Float64Array | Float32Array): boolean {
+  const { values, validity, from, rows, forModel } = span;
   checkRows(source, from, rows);
   values.set(source.subarray(from, from + rows));
-  for (let i = 0; i < rows; i++) {
-    const value = values[i]!;
-    // What is no number, or too large for one, differs from itself times 0.
-    values[i] = value * 0 === 0 ? value + 0 : Number.NaN;
+  if (validity !== null) {
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      if ((validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = Number.NaN;
+    }
   }
-  if (validity === null) return true;
+  return forModel || areFinite(span);
+}
+
+function areFinite({ values, validity, from, rows }: Span): boolean {
   for (let i = 0, row = from; i < rows; i++, row++) {
-    if ((validity[row >> 3]! & (1 << (row & 7))) === 0) values[i] = Number.NaN;
+    if (values[i]! * 0 !== 0 && (validity === null || (validity[row >> 3]! & (1 << (row & 7))) !== 0)) return false;
   }
   return true;
 }
@@ -92,13 +99,13 @@ function fillWide({ values, validity, from, rows }: Span, source: BigInt64Array 
   return true;
 }
 
-function fillBy({ values, validity, from, rows }: Span, read: (row: number) => number): boolean {
+function fillBy(span: Span, read: (row: number) => number): boolean {
+  const { values, validity, from, rows, forModel } = span;
   for (let i = 0, row = from; i < rows; i++, row++) {
     const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
-    const value = isNull ? Number.NaN : read(row);
-    values[i] = Number.isFinite(value) ? value + 0 : Number.NaN;
+    values[i] = isNull ? Number.NaN : read(row);
   }
-  return true;
+  return forModel || areFinite(span);
 }
 
 /** Powers of ten that are exact. */

@@ -1,8 +1,9 @@
 // An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
 import { type Batch, CompressionType, type Field, setCompressionCodec, tableFromIPC } from '@uwdata/flechette';
+import type { ValueKind } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { zstd } from '../../core/zstd.ts';
-import { ArrowColumn, isFlat } from './arrow-column.ts';
+import { ArrowColumn, isFlat, kindOfField } from './arrow-column.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
 import { type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
 import { decodeLz4Frame } from './lz4-frame.ts';
@@ -42,6 +43,7 @@ export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: Arro
 
 export class ArrowTable implements ColumnSource {
   readonly names: readonly string[];
+  readonly kinds: readonly ValueKind[];
   readonly #schema: ArrowMessage;
   readonly #messages: AsyncIterator<ArrowMessage>;
   /** Per column that is read: its place among all. */
@@ -63,7 +65,12 @@ export class ArrowTable implements ColumnSource {
     const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
     if (nested !== undefined) throw nestedColumn(nested, fields[nested]!.name);
     this.names = this.#places.map((i) => fields[i]!.name);
+    this.kinds = this.#places.map((i) => kindOfField(fields[i]!.type));
     this.#columns = keysOf(this.names).map((key) => new ArrowColumn(key));
+  }
+
+  readForModel(names: ReadonlySet<string>): void {
+    for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
   }
 
   async next(batch: LineBatch): Promise<boolean> {
@@ -106,7 +113,7 @@ export class ArrowTable implements ColumnSource {
   #decoded(messages: Uint8Array[]): ReturnType<typeof tableFromIPC> {
     room = this.#mostBytes;
     try {
-      return tableFromIPC(messages, { useBigInt: true, useDecimalInt: true });
+      return tableFromIPC(messages, { useBigInt: true, useBigIntTimestamp: true, useDecimalInt: true });
     } catch (cause) {
       throw broken(cause);
     }

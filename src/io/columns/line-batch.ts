@@ -1,4 +1,5 @@
 // A few thousand rows as columns, on their way to lines of JSON and to the workers.
+import type { ValueKind } from '../../core/block-columns.ts';
 import { type Fragments, TokenArena } from './fragments.ts';
 
 /** Most rows of a batch, and most cells: tables may have thousands of columns. */
@@ -56,6 +57,10 @@ export const keysOf = (names: readonly string[]): Uint8Array[] =>
 /** A table that comes batch by batch. */
 export interface ColumnSource {
   readonly names: readonly string[];
+  /** What each column holds. */
+  readonly kinds: readonly ValueKind[];
+  /** See `TableFeed`. */
+  readForModel(names: ReadonlySet<string>): void;
   /** Fills a batch with the next rows; false: there are none. @throws SluiceError */
   next(batch: LineBatch): Promise<boolean>;
 }

@@ -1,5 +1,6 @@
 // Numbers as JSON.stringify writes them, without a string where the number is whole or has few decimals.
 import { digitsOf, writeDigits } from '../../core/digits.ts';
+import { nonFiniteToken } from './exact-text.ts';
 
 /** Numbers of up to so many digits have one shortest decimal. */
 const MOST = 1e15;
@@ -9,18 +10,25 @@ const HALF = 1e8;
 /** Longest text of a number. */
 export const NUMBER_BYTES = 26;
 
-/** Writes a number, or null for what is none; one past the last byte. There has to be room for NUMBER_BYTES. */
+/** Writes a number, null for NaN and an infinity as a text; one past the last byte. There has to be room for NUMBER_BYTES. */
 export function writeNumber(to: Uint8Array, at: number, value: number): number {
   if (Number.isInteger(value) && value < MOST && value > -MOST) return writeSigned(to, at, value);
   const cents = Math.round(value * CENTS);
   if (cents / CENTS === value && cents < MOST && cents > -MOST) return writeCents(to, at, cents);
-  const text = Number.isFinite(value) ? String(value) : 'null';
+  const text = numberToken(value);
   for (let i = 0; i < text.length; i++) to[at++] = text.charCodeAt(i);
   return at;
 }
 
+/** A number of a column as a token of JSON: NaN is a cell without a value. */
+export function numberToken(value: number): string {
+  if (Number.isNaN(value)) return 'null';
+  if (!Number.isFinite(value)) return nonFiniteToken(value);
+  return Object.is(value, -0) ? '-0' : String(value);
+}
+
 function writeSigned(to: Uint8Array, at: number, value: number): number {
-  if (value >= 0) return writeWhole(to, at, value);
+  if (value > 0 || Object.is(value, 0)) return writeWhole(to, at, value);
   to[at] = 45;
   return writeWhole(to, at + 1, -value);
 }

@@ -3,7 +3,6 @@ import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
 import { Fragments, TokenArena } from './fragments.ts';
 import type { BatchColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
-import { jsonNumber } from './parquet-numbers.ts';
 import type { ChunkPlace, Page, PageReader } from './parquet-pages.ts';
 import { plainValues } from './parquet-pages.ts';
 import { type Meaning, meaningOf, widthOf } from './parquet-types.ts';
@@ -22,7 +21,7 @@ export class ParquetColumn {
   /** Rows of the page at hand that were not taken. */
   left = 0;
   readonly #element: SchemaElement;
-  readonly #meaning: Meaning;
+  #meaning: Meaning;
   readonly #width: number;
   readonly #optional: boolean;
   readonly #key: Uint8Array;
@@ -49,7 +48,7 @@ export class ParquetColumn {
     this.#level = new Int32Array(rows);
     this.#code = new Int32Array(rows);
     this.#element = element;
-    this.#meaning = meaningOf(element);
+    this.#meaning = meaningOf(element, false);
     this.#width = widthOf(element);
     this.#optional = element.repetition_type !== 'REQUIRED';
     this.#key = key;
@@ -57,6 +56,11 @@ export class ParquetColumn {
     if (this.#meaning.kind !== 'booleans') return;
     this.#dictionary = wordsOf(key, ['false', 'true']);
     this.#words = 2;
+  }
+
+  /** Before the first row group: whether the model reads it. */
+  set forModel(forModel: boolean) {
+    this.#meaning = meaningOf(this.#element, forModel);
   }
 
   /** A row group begins. */
@@ -115,7 +119,7 @@ export class ParquetColumn {
     const { next, odd } = of.take(out.values, rows, { view: this.#view, at: began, level });
     out.kind = 'numbers';
     out.fragments = null;
-    if (odd && of.digits) this.#takeTokens(out, rows, level);
+    if (odd) this.#takeTokens(out, rows, level);
     this.#at = next;
   }
 
@@ -142,9 +146,9 @@ export class ParquetColumn {
       const room = to.room(length * ESCAPED_BYTES + QUOTE_BYTES);
       to.length = writeTextToken(room, to.length, bytes, from, end);
     } else if (meaning.kind === 'numbers') {
-      const digits = meaning.digits?.(view, from) ?? null;
-      if (digits !== null) to.ascii(`"${digits}"`);
-      else to.length = writeNumber(to.room(NUMBER_BYTES), to.length, jsonNumber(meaning.read(view, from)));
+      const odd = meaning.odd(view, from);
+      if (odd !== null) to.ascii(odd);
+      else to.length = writeNumber(to.room(NUMBER_BYTES), to.length, meaning.read(view, from));
     } else if (meaning.kind === 'others') to.utf8(meaning.token(view, from, length));
     return end;
   }
@@ -165,13 +169,12 @@ export class ParquetColumn {
     this.#dictionary = new Fragments(this.#key, tokens, ends);
   }
 
-  /** The numbers of a dictionary, and none behind them; null: one of them is beyond what doubles hold. */
-  #exactNumbers(view: DataView, count: number, { read, digits }: NumbersMeaning): Float64Array | null {
+  /** The numbers of a dictionary, and none behind them; null: a double does not hold one of them. */
+  #exactNumbers(view: DataView, count: number, { read, odd }: NumbersMeaning): Float64Array | null {
     const numbers = new Float64Array(count + 1).fill(Number.NaN);
     for (let i = 0; i < count; i++) {
-      const value = jsonNumber(read(view, i * this.#width));
-      if (digits && Math.abs(value) > Number.MAX_SAFE_INTEGER) return null;
-      numbers[i] = value;
+      if (odd(view, i * this.#width) !== null) return null;
+      numbers[i] = read(view, i * this.#width);
     }
     return numbers;
   }

@@ -1,11 +1,13 @@
 // A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
 import { type FileHandle, open } from 'node:fs/promises';
 import { type FileMetaData, parquetMetadataAsync, parquetSchema, type SchemaTree } from 'hyparquet';
+import type { ValueKind } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 import { batchRows, type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
 import { ParquetColumn } from './parquet-column.ts';
 import { type ChunkPlace, type Decompressors, PageReader, type RandomAccess } from './parquet-pages.ts';
+import { kindOfElement } from './parquet-types.ts';
 
 export interface RowGroup {
   rows: number;
@@ -120,6 +122,7 @@ interface TableParts extends Omit<ParquetOptions, 'groups'> {
 
 export class ParquetTable implements ColumnSource {
   readonly names: readonly string[];
+  readonly kinds: readonly ValueKind[];
   readonly #name: string;
   readonly #columns: readonly ParquetColumn[];
   readonly #groups: readonly Group[];
@@ -135,6 +138,7 @@ export class ParquetTable implements ColumnSource {
     const nested = leaves.find(isNested);
     if (nested) throw nestedColumn(file.name, nested.element.name);
     this.names = leaves.map(({ element }) => element.name);
+    this.kinds = leaves.map(({ element }) => kindOfElement(element));
     this.#name = file.name;
     this.#groups = groups;
     this.#onRead = onRead ?? (() => {});
@@ -145,6 +149,10 @@ export class ParquetTable implements ColumnSource {
     this.#columns = leaves.map(
       ({ element }, i) => new ParquetColumn(element, keys[i]!, new PageReader(file, decompressors, windowBytes), rows),
     );
+  }
+
+  readForModel(names: ReadonlySet<string>): void {
+    for (const [c, column] of this.#columns.entries()) column.forModel = names.has(this.names[c]!);
   }
 
   async next(batch: LineBatch): Promise<boolean> {

@@ -11,31 +11,29 @@ export interface PlainNumbers {
 }
 
 /**
- * Reads `rows` values, NaN where there is no number. `next`: where the value behind them begins; `odd`: one of them is beyond what doubles
- * hold as a whole number. @throws RangeError: there are fewer
+ * Reads `rows` values, NaN where there is no number. `next`: where the value behind them begins; `odd`: the doubles do not hold one of
+ * them exactly, so that its text has to be written. @throws RangeError: there are fewer
  */
 export type TakeNumbers = (values: Float64Array, rows: number, from: PlainNumbers) => { next: number; odd: boolean };
 
-/** As JSON has it: no infinity, and no zero below zero. */
-export const jsonNumber = (value: number): number => (Number.isFinite(value) ? value + 0 : Number.NaN);
+/** Whole numbers beyond 2^53. */
+export const isBeyondDoubles = (value: number): boolean =>
+  value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
 
-const isOdd = (value: number): boolean => value > Number.MAX_SAFE_INTEGER || value < -Number.MAX_SAFE_INTEGER;
+const HIGH = 2 ** 32;
 
+/** Doubles that the model reads: an infinity stands for itself, NaN for a missing value. */
 export const takeDoubles: TakeNumbers = (values, rows, { view, at, level }) => {
   let next = at;
   for (let i = 0; i < rows; i++) {
     if (level !== null && level[i] === 0) values[i] = Number.NaN;
     else {
-      const value = view.getFloat64(next, true);
-      // What is no number, or too large for one, is not 0 if it is multiplied by 0.
-      values[i] = value * 0 === 0 ? value + 0 : Number.NaN;
+      values[i] = view.getFloat64(next, true);
       next += 8;
     }
   }
   return { next, odd: false };
 };
-
-const HIGH = 2 ** 32;
 
 export const takeLongs: TakeNumbers = (values, rows, { view, at, level }) => {
   let next = at;
@@ -44,7 +42,7 @@ export const takeLongs: TakeNumbers = (values, rows, { view, at, level }) => {
     if (level !== null && level[i] === 0) values[i] = Number.NaN;
     else {
       const value = view.getInt32(next + 4, true) * HIGH + view.getUint32(next, true);
-      odd ||= isOdd(value);
+      odd ||= isBeyondDoubles(value);
       values[i] = value;
       next += 8;
     }
@@ -52,16 +50,16 @@ export const takeLongs: TakeNumbers = (values, rows, { view, at, level }) => {
   return { next, odd };
 };
 
-/** Whatever a reader of single values reads, `width` bytes each. */
+/** What a reader of single values reads, `width` bytes each; `isOdd`: a double does not hold this one. */
 export const takingBy =
-  (read: NumberAt, width: number): TakeNumbers =>
+  (read: NumberAt, width: number, isOdd: (value: number) => boolean): TakeNumbers =>
   (values, rows, { view, at, level }) => {
     let next = at;
     let odd = false;
     for (let i = 0; i < rows; i++) {
       if (level !== null && level[i] === 0) values[i] = Number.NaN;
       else {
-        const value = jsonNumber(read(view, next));
+        const value = read(view, next);
         odd ||= isOdd(value);
         values[i] = value;
         next += width;

@@ -20,6 +20,8 @@ export type Decompressors = Record<string, ((input: Uint8Array, length: number) 
 
 /** Bytes of a header that usually are enough, statistics included. */
 const HEADER_BYTES = 512;
+/** Longer headers are refused. */
+const MOST_HEADER_BYTES = 16 * 1024 * 1024;
 /** Bytes behind an unpacked page that may be looked at. */
 const SLACK = 8;
 /** Larger pages are refused, because they are held as a whole: writers make pages of a megabyte. */
@@ -80,19 +82,25 @@ export class PageReader {
     return { header, ...this.#unpack(header, packed, size), stored: this.#at - began };
   }
 
+  /** Statistics make a header as long as the texts they hold, so that one that was cut short is read again with more bytes. */
   async #header(): Promise<PageHeader> {
     for (let bytes = HEADER_BYTES; ; bytes *= 8) {
-      const n = Math.min(bytes, this.#end - this.#at);
+      const n = Math.min(bytes, this.#end - this.#at, MOST_HEADER_BYTES);
       if (n <= 0) throw new Error('a column has fewer rows than its group');
       const found = await this.#bytes(n);
       const reader = { view: new DataView(found.buffer, found.byteOffset, n), offset: 0 };
+      const isAll = n === this.#end - this.#at || n === MOST_HEADER_BYTES;
       try {
         const header = parquetHeader(reader);
-        this.#at += reader.offset;
-        return header;
+        // A text that was cut is shorter, and no error: what was read then ends behind the bytes.
+        if (reader.offset <= n) {
+          this.#at += reader.offset;
+          return header;
+        }
+        if (isAll) throw new Error('the header of a page goes on behind its column');
       } catch (error) {
-        // The header is longer than what was looked at.
-        if (!(error instanceof RangeError) || n === this.#end - this.#at) throw error;
+        // A cut header fails as a damaged one does, by whatever its reader runs into.
+        if (isAll) throw error;
       }
     }
   }

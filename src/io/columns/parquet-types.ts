@@ -1,17 +1,38 @@
-// What the values of a Parquet column are: numbers, texts, or something that only hyparquet's conversions tell.
-import type { ParquetParsers, SchemaElement } from 'hyparquet';
-import { convert, DEFAULT_PARSERS, parseFloat16 } from 'hyparquet/src/convert.js';
-import { type NumberAt, type TakeNumbers, takeDoubles, takeLongs, takingBy } from './parquet-numbers.ts';
+// What the values of a Parquet column are, and how each is read: as a double, or as a token of JSON that loses nothing.
+import type { SchemaElement } from 'hyparquet';
+import { parseFloat16 } from 'hyparquet/src/convert.js';
+import type { ValueKind } from '../../core/block-columns.ts';
+import {
+  base64,
+  dateText,
+  decimalText,
+  intervalText,
+  nonFiniteToken,
+  type PerSecond,
+  timestampText,
+  timeText,
+} from './exact-text.ts';
+import {
+  isBeyondDoubles,
+  type NumberAt,
+  type TakeNumbers,
+  takeDoubles,
+  takeLongs,
+  takingBy,
+} from './parquet-numbers.ts';
 
-type Digits = (view: DataView, at: number) => string | null;
+/** Of a type with lengths `at` is behind the length. */
+type Token = (view: DataView, at: number, length: number) => string;
 
-export type Meaning =
-  /** `digits`: of a whole number that no double holds. */
-  | { kind: 'numbers'; read: NumberAt; take: TakeNumbers; digits: Digits | null }
-  | { kind: 'booleans' }
-  | { kind: 'texts' }
-  /** `token`: the value as JSON. Of a type with lengths `at` is behind the length. */
-  | { kind: 'others'; token: (view: DataView, at: number, length: number) => string };
+/** `odd`: of a value that no double holds exactly, its token; null: a double holds it. */
+interface Numbers {
+  kind: 'numbers';
+  read: NumberAt;
+  take: TakeNumbers;
+  odd: (view: DataView, at: number) => string | null;
+}
+
+export type Meaning = Numbers | { kind: 'booleans' } | { kind: 'texts' } | { kind: 'others'; token: Token };
 
 /** Bytes of a value; 0: each says its own length in front. */
 export function widthOf({ type, type_length: length }: SchemaElement): number {
@@ -31,36 +52,141 @@ export function widthOf({ type, type_length: length }: SchemaElement): number {
   }
 }
 
-const UNSIGNED = new Set(['UINT_8', 'UINT_16', 'UINT_32', 'UINT_64']);
-const WHOLE = new Set(['INT_8', 'INT_16', 'INT_32', 'INT_64', 'TIME_MILLIS', 'TIME_MICROS']);
-const PLAIN_LOGICAL = new Set(['INTEGER', 'TIME']);
+/** The annotation of a column: the logical type, else the older converted type (parquet-format, LogicalTypes.md). */
+type Annotation =
+  | { of: 'none' | 'text' | 'date' | 'uuid' | 'float16' | 'interval' | 'binary' | 'null' }
+  | { of: 'decimal'; scale: number }
+  | { of: 'integer'; unsigned: boolean }
+  | { of: 'time'; perSecond: PerSecond }
+  | { of: 'timestamp'; perSecond: PerSecond; utc: boolean };
 
-export function meaningOf(element: SchemaElement): Meaning {
-  const { type, converted_type: converted, logical_type: logical } = element;
-  if (type === 'BOOLEAN') return { kind: 'booleans' };
-  if (type === 'BYTE_ARRAY' && (converted === 'UTF8' || logical?.type === 'STRING' || (!converted && !logical))) {
-    return { kind: 'texts' };
+const PER_SECOND = { MILLIS: 1_000, MICROS: 1_000_000, NANOS: 1_000_000_000 } as const;
+
+function annotationOf({ logical_type: logical, converted_type: converted, scale }: SchemaElement): Annotation {
+  switch (logical?.type) {
+    case 'STRING':
+    case 'ENUM':
+    case 'JSON':
+      return { of: 'text' };
+    case 'DATE':
+      return { of: 'date' };
+    case 'UUID':
+      return { of: 'uuid' };
+    case 'FLOAT16':
+      return { of: 'float16' };
+    case 'NULL':
+      return { of: 'null' };
+    case 'DECIMAL':
+      return { of: 'decimal', scale: scale ?? logical.scale ?? 0 };
+    case 'INTEGER':
+      return { of: 'integer', unsigned: !logical.isSigned };
+    case 'TIME':
+      return { of: 'time', perSecond: PER_SECOND[logical.unit] };
+    case 'TIMESTAMP':
+      return { of: 'timestamp', perSecond: PER_SECOND[logical.unit], utc: logical.isAdjustedToUTC };
+    case undefined:
+      return convertedAnnotation(converted, scale ?? 0);
+    default:
+      return { of: 'binary' };
   }
-  if (type === 'BYTE_ARRAY' && (converted === 'ENUM' || logical?.type === 'ENUM')) return { kind: 'texts' };
-  if (converted === 'DECIMAL' || logical?.type === 'DECIMAL') return decimals(element);
-  if (logical?.type === 'FLOAT16') return numbersBy(float16, widthOf(element));
-  const isNumber =
-    (converted === undefined || WHOLE.has(converted) || UNSIGNED.has(converted)) &&
-    (logical === undefined || PLAIN_LOGICAL.has(logical.type));
-  if (isNumber) {
-    const unsigned =
-      UNSIGNED.has(converted ?? '') ||
-      (logical?.type === 'INTEGER' && (logical as { isSigned?: boolean }).isSigned === false);
-    if (type === 'DOUBLE') return { kind: 'numbers', read: float64, take: takeDoubles, digits: null };
-    if (type === 'FLOAT') return numbersBy(float32, 4);
+}
+
+function convertedAnnotation(converted: SchemaElement['converted_type'], scale: number): Annotation {
+  switch (converted) {
+    case undefined:
+      return { of: 'none' };
+    case 'UTF8':
+    case 'ENUM':
+    case 'JSON':
+      return { of: 'text' };
+    case 'DATE':
+      return { of: 'date' };
+    case 'INTERVAL':
+      return { of: 'interval' };
+    case 'DECIMAL':
+      return { of: 'decimal', scale };
+    case 'INT_8':
+    case 'INT_16':
+    case 'INT_32':
+    case 'INT_64':
+      return { of: 'integer', unsigned: false };
+    case 'UINT_8':
+    case 'UINT_16':
+    case 'UINT_32':
+    case 'UINT_64':
+      return { of: 'integer', unsigned: true };
+    case 'TIME_MILLIS':
+    case 'TIME_MICROS':
+      return { of: 'time', perSecond: converted === 'TIME_MILLIS' ? 1_000 : 1_000_000 };
+    case 'TIMESTAMP_MILLIS':
+    case 'TIMESTAMP_MICROS':
+      return { of: 'timestamp', perSecond: converted === 'TIMESTAMP_MILLIS' ? 1_000 : 1_000_000, utc: true };
+    default:
+      return { of: 'binary' };
+  }
+}
+
+/** What a column holds. Bytes without an annotation are text: writers that are old, or told so, annotate no text. */
+export function kindOfElement(element: SchemaElement): ValueKind {
+  const { type } = element;
+  const annotation = annotationOf(element);
+  if (type === 'BOOLEAN') return 'boolean';
+  if (type === 'INT96') return 'timestamp';
+  switch (annotation.of) {
+    case 'none':
+      if (type === 'BYTE_ARRAY') return 'text';
+      return type === 'FIXED_LEN_BYTE_ARRAY' ? 'binary' : 'number';
+    case 'integer':
+    case 'float16':
+      return 'number';
+    case 'uuid':
+      return 'text';
+    case 'interval':
+      return 'duration';
+    default:
+      return annotation.of;
+  }
+}
+
+/** `forModel`: the model reads the column: see `TableFeed.readForModel`. */
+export function meaningOf(element: SchemaElement, forModel: boolean): Meaning {
+  const { type } = element;
+  const annotation = annotationOf(element);
+  if (type === 'BOOLEAN') return { kind: 'booleans' };
+  if (annotation.of === 'decimal') return decimals(element, annotation.scale, forModel);
+  if (annotation.of === 'float16') return floats(float16, widthOf(element), forModel);
+  if (annotation.of === 'none' || annotation.of === 'integer') {
+    const unsigned = annotation.of === 'integer' && annotation.unsigned;
+    if (type === 'DOUBLE' && forModel) return { kind: 'numbers', read: float64, take: takeDoubles, odd: held };
+    if (type === 'DOUBLE') return floats(float64, 8, false);
+    if (type === 'FLOAT') return floats(float32, 4, forModel);
     if (type === 'INT32') return numbersBy(unsigned ? uint32 : int32, 4);
     if (type === 'INT64') return { kind: 'numbers', ...(unsigned ? UINT64 : INT64) };
   }
-  return { kind: 'others', token: tokens(element) };
+  if (type === 'BYTE_ARRAY' && (annotation.of === 'none' || annotation.of === 'text')) return { kind: 'texts' };
+  return { kind: 'others', token: tokenOf(element, annotation) };
 }
 
-function numbersBy(read: NumberAt, width: number): Meaning {
-  return { kind: 'numbers', read, take: takingBy(read, width), digits: null };
+const held = (): null => null;
+const never = (): boolean => false;
+
+const numbersBy = (read: NumberAt, width: number): Numbers => ({
+  kind: 'numbers',
+  read,
+  take: takingBy(read, width, never),
+  odd: held,
+});
+
+const isNotFinite = (value: number): boolean => !Number.isFinite(value);
+
+/** Floating-point numbers: NaN and infinities that are passed through have to be told from cells without a value. */
+function floats(read: NumberAt, width: number, forModel: boolean): Numbers {
+  if (forModel) return numbersBy(read, width);
+  const odd = (view: DataView, at: number) => {
+    const value = read(view, at);
+    return isNotFinite(value) ? nonFiniteToken(value) : null;
+  };
+  return { kind: 'numbers', read, take: takingBy(read, width, isNotFinite), odd };
 }
 
 const float64: NumberAt = (view, at) => view.getFloat64(at, true);
@@ -74,40 +200,40 @@ const HIGH = 2 ** 32;
 const INT64 = {
   read: (view: DataView, at: number): number => view.getInt32(at + 4, true) * HIGH + view.getUint32(at, true),
   take: takeLongs,
-  digits: (view: DataView, at: number): string | null => unsafe(view.getBigInt64(at, true)),
+  odd: (view: DataView, at: number): string | null => unsafe(view.getBigInt64(at, true)),
 };
 const uint64: NumberAt = (view, at) => view.getUint32(at + 4, true) * HIGH + view.getUint32(at, true);
 const UINT64 = {
   read: uint64,
-  take: takingBy(uint64, 8),
-  digits: (view: DataView, at: number): string | null => unsafe(view.getBigUint64(at, true)),
+  take: takingBy(uint64, 8, isBeyondDoubles),
+  odd: (view: DataView, at: number): string | null => unsafe(view.getBigUint64(at, true)),
 };
 
+/** All digits, as a number of JSON: smaller values of the column are numbers, too. */
 const unsafe = (value: bigint): string | null => (Number.isSafeInteger(Number(value)) ? null : String(value));
 
 /** Powers of ten that are exact, as are the quotients of what is divided by them. */
 const EXACT_POWERS = 22;
 
-function decimals(element: SchemaElement): Meaning {
-  const scale = element.scale ?? (element.logical_type as { scale?: number } | undefined)?.scale ?? 0;
+/** The nearest double of each for the model; passed through, the digits as a text. */
+function decimals(element: SchemaElement, scale: number, forModel: boolean): Meaning {
+  const unscaled = unscaledOf(element);
+  if (!forModel) return { kind: 'others', token: (...at) => `"${decimalText(unscaled(...at), scale)}"` };
   const power = 10 ** scale;
-  const scaled = (unscaled: number): number =>
-    Number.isSafeInteger(unscaled) && scale >= 0 && scale <= EXACT_POWERS ? unscaled / power : Number.NaN;
-  const of = (unscaled: bigint): number => {
-    const quotient = scaled(Number(unscaled));
-    return Number.isNaN(quotient) ? Number(`${unscaled}e${-scale}`) : quotient;
+  const nearest = (value: bigint): number => {
+    const exact = Number(value);
+    const divides = Number.isSafeInteger(exact) && scale >= 0 && scale <= EXACT_POWERS;
+    return divides ? exact / power : Number(`${value}e${-scale}`);
   };
-  const { type } = element;
-  if (type === 'INT32') return numbersBy((view, at) => of1(scaled, of, view.getInt32(at, true)), 4);
-  if (type === 'INT64') return numbersBy((view, at) => of(view.getBigInt64(at, true)), 8);
   const width = widthOf(element);
-  if (width > 0) return numbersBy((view, at) => of(bigEndian(view, at, width)), width);
-  return { kind: 'others', token: (view, at, length) => JSON.stringify(of(bigEndian(view, at, length))) };
+  if (width > 0) return numbersBy((view, at) => nearest(unscaled(view, at, width)), width);
+  return { kind: 'others', token: (...at) => String(nearest(unscaled(...at))) };
 }
 
-function of1(scaled: (n: number) => number, of: (n: bigint) => number, value: number): number {
-  const quotient = scaled(value);
-  return Number.isNaN(quotient) ? of(BigInt(value)) : quotient;
+function unscaledOf({ type }: SchemaElement): (view: DataView, at: number, length: number) => bigint {
+  if (type === 'INT32') return (view, at) => BigInt(view.getInt32(at, true));
+  if (type === 'INT64') return (view, at) => view.getBigInt64(at, true);
+  return bigEndian;
 }
 
 function bigEndian(view: DataView, at: number, length: number): bigint {
@@ -124,36 +250,48 @@ function smallBigEndian(view: DataView, at: number, length: number): number {
   return value;
 }
 
-/** hyparquet's conversion of one value, as JSON. */
-function tokens(element: SchemaElement): (view: DataView, at: number, length: number) => string {
-  const decoder = { element, parsers: DEFAULT_PARSERS as Required<ParquetParsers>, schemaPath: [] };
-  return (view, at, length) => {
-    const value = physical(element.type, view, at, length);
-    const [converted] = convert(value as never, decoder as never) as unknown[];
-    return JSON.stringify(converted, plainJson) ?? 'null';
-  };
-}
+/** Nanoseconds of a day, and the Julian day that 1970-01-01 is: what the parts of an INT96 mean. */
+const DAY_NANOS = 86_400_000_000_000n;
+const JULIAN_EPOCH = 2_440_588n;
 
-function physical(type: SchemaElement['type'], view: DataView, at: number, length: number): unknown {
-  switch (type) {
-    case 'INT32':
-      return [view.getInt32(at, true)];
-    case 'INT64':
-      return BigInt64Array.of(view.getBigInt64(at, true));
-    case 'INT96':
-      return [(BigInt(view.getInt32(at + 8, true)) << 64n) | view.getBigInt64(at, true)];
-    case 'FLOAT':
-      return [view.getFloat32(at, true)];
-    case 'DOUBLE':
-      return [view.getFloat64(at, true)];
-    default:
-      return [new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset + at, length)];
+/** Values that are neither numbers nor plain text. @throws Error: the physical type does not fit its annotation */
+function tokenOf({ type }: SchemaElement, annotation: Annotation): Token {
+  const isWide = type === 'INT64';
+  const units = (view: DataView, at: number): bigint =>
+    isWide ? view.getBigInt64(at, true) : BigInt(view.getInt32(at, true));
+  // Writers agree on no zone for this old type: its readers (pyarrow, DuckDB) take it as a local time.
+  if (type === 'INT96') {
+    return (view, at) => {
+      const day = BigInt(view.getInt32(at + 8, true)) - JULIAN_EPOCH;
+      return `"${timestampText(day * DAY_NANOS + view.getBigInt64(at, true), 1_000_000_000, false)}"`;
+    };
   }
+  const isWhole = type === 'INT32' || type === 'INT64';
+  switch (annotation.of) {
+    case 'date':
+      if (isWhole) return (view, at) => `"${dateText(Number(units(view, at)))}"`;
+      break;
+    case 'time':
+      if (isWhole) return (view, at) => `"${timeText(units(view, at), annotation.perSecond)}"`;
+      break;
+    case 'timestamp':
+      if (isWhole) return (view, at) => `"${timestampText(units(view, at), annotation.perSecond, annotation.utc)}"`;
+      break;
+    case 'null':
+      return () => 'null';
+    case 'uuid':
+      return (view, at, length) => `"${uuidText(bytesAt(view, at, length))}"`;
+    case 'interval':
+      return (view, at) => `"${intervalText(view, at)}"`;
+  }
+  if (isWhole || type === 'FLOAT' || type === 'DOUBLE') throw new Error(`${type} values do not fit their annotation`);
+  return (view, at, length) => `"${base64(bytesAt(view, at, length))}"`;
 }
 
-/** Whole numbers beyond 2^53 keep their digits as text; dates were made texts by JSON before. */
-export function plainJson(_key: string, value: unknown): unknown {
-  if (typeof value === 'bigint') return Number.isSafeInteger(Number(value)) ? Number(value) : String(value);
-  if (typeof value === 'number' && !Number.isFinite(value)) return null;
-  return value === undefined ? null : value;
-}
+const bytesAt = (view: DataView, at: number, length: number): Uint8Array =>
+  new Uint8Array(view.buffer, view.byteOffset + at, length);
+
+const uuidText = (bytes: Uint8Array): string =>
+  Buffer.from(bytes)
+    .toString('hex')
+    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

@@ -225,7 +225,7 @@ export class CellColumn {
         }
         return reader.readText(table.text(at), out, row);
       case NUMBER:
-        if (reader.kind !== 'number' && isShortWhole(table.bytes, start, end)) {
+        if (reader.kind !== 'number' && reader.takesNumbers && isShortWhole(table.bytes, start, end)) {
           // Such a number is written as it stands.
           const code = this.#words.find(table.view, start, end);
           if (code === MISSING) return reader.readMissing(out, row);

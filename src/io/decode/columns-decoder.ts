@@ -1,4 +1,5 @@
 // Reads the cells of a block that came as columns, a dictionary once; where columns are not those of the model, their text is read.
+import { isUtf8 } from 'node:buffer';
 import { QUOTE } from '../../core/ascii.ts';
 import type { ColumnBatch, ColumnData } from '../../core/batch.ts';
 import { newColumns } from '../../core/batch.ts';
@@ -6,8 +7,10 @@ import { RECORD_OK } from '../../core/block.ts';
 import { type BlockColumns, type CellRun, type ColumnRun, runsOf, type WordList } from '../../core/block-columns.ts';
 import type { CellFault, ColumnReader } from '../../inference/encode/column-reader.ts';
 import { asText } from '../columns/column-text.ts';
+import { numberToken } from '../columns/number-text.ts';
+import { isBrokenText } from '../columns/token-text.ts';
 import { MOST_WORDS } from './cells.ts';
-import { beginBatch, type Decoder, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
 import { Dictionary, UNKNOWN_WORD, WORD_SLACK } from './dictionary.ts';
 import { InputNames } from './input-names.ts';
 import { JsonDecoder, type JsonLayout } from './json-decoder.ts';
@@ -29,6 +32,7 @@ export class ColumnsDecoder implements Decoder {
   /** For which names `#places` is. */
   #names: readonly string[] = [];
   #places: Places | null = null;
+  readonly #broken = new BrokenTexts();
   #last: BlockColumns | null = null;
   #runs: readonly ColumnRun[] = [];
   #text: { of: BlockColumns | undefined; records: RecordSlice } | null = null;
@@ -58,6 +62,7 @@ export class ColumnsDecoder implements Decoder {
       const end = Math.min(to, first + rows);
       if (start < end) {
         const slice = { block, first, from: start, to: end, row: start - from };
+        for (const cell of cells) if (this.#broken.has(cell)) rejectBroken(cell, slice, batch);
         places.model.forEach((at, c) => {
           this.#columns[c]!.read(cells[at]!, slice, batch, batch.columns[c]!);
         });
@@ -100,6 +105,50 @@ export class ColumnsDecoder implements Decoder {
     this.#places = unfit ? null : { model, echoed };
     return this.#places;
   }
+}
+
+/** Lists of words whose answer is remembered; a stream has one or two for each column. */
+const MOST_LISTS = 10_000;
+
+/** Finds cells whose text is not UTF-8, looking at a list of words and at the tokens of a run once. */
+class BrokenTexts {
+  readonly #lists = new Map<number, boolean>();
+  readonly #runs = new WeakMap<CellRun, boolean>();
+
+  has(cells: CellRun): boolean {
+    if (cells.kind === 'numbers') return false;
+    if (cells.kind === 'tokens') return remembered(this.#runs, cells, () => !isUtf8(cells.bytes));
+    if (this.#lists.size > MOST_LISTS) this.#lists.clear();
+    return remembered(this.#lists, cells.words.id, () => !isUtf8(cells.words.bytes));
+  }
+}
+
+function remembered<K>(
+  known: { get(key: K): boolean | undefined; set(key: K, answer: boolean): unknown },
+  key: K,
+  find: () => boolean,
+): boolean {
+  const answer = known.get(key) ?? find();
+  known.set(key, answer);
+  return answer;
+}
+
+function rejectBroken(cells: CellRun, { first, from, to, row }: CellSlice, batch: ColumnBatch): void {
+  if (cells.kind === 'numbers') return;
+  const { bytes, ends } = cells.kind === 'coded' ? cells.words : cells;
+  for (let i = from; i < to; i++) {
+    const at = cells.kind === 'coded' ? cells.codes[i - first]! : i - first;
+    const start = at === 0 ? 0 : ends[at - 1]!;
+    if (isBrokenText(bytes, start, ends[at]!)) {
+      reject(batch, row + i - from, 'invalid_utf8', null, notTextMessage(undefined));
+    }
+  }
+}
+
+/** What a number of a column is to the readers of values: NaN is a cell without one, an infinity the word for it. */
+function valueOfNumber(value: number): unknown {
+  if (Number.isNaN(value)) return null;
+  return Number.isFinite(value) ? value : String(value);
 }
 
 /** There is nothing but the columns of the model, in records that were read. */
@@ -185,7 +234,7 @@ class ColumnCells {
     for (let i = from - first, row = slice.row; i < to - first; i++, row++) {
       const value = values[i]!;
       if (plain && value >= min && value <= max && !(wholeNumbers && !Number.isInteger(value))) numbers[row] = value;
-      else this.#ask(Number.isNaN(value) ? null : value, batch, out, row);
+      else this.#ask(valueOfNumber(value), batch, out, row);
     }
   }
 
@@ -234,6 +283,9 @@ function knownWords({ codes, missingTexts }: ColumnReader): Dictionary {
   return new Dictionary([...codes].filter(([word]) => !word.includes('\\') && !missingTexts.has(word)));
 }
 
+/** How a text that is not UTF-8 reads as one; its row was rejected. */
+const BROKEN_TOKEN = '"\u{fffd}"';
+
 /** Reads the tokens of one passthrough column. */
 class EchoedCells {
   #list = -1;
@@ -247,9 +299,11 @@ class EchoedCells {
     for (let i = slice.from, row = slice.row; i < slice.to; i++, row++) {
       if (slice.block.faults[i] !== RECORD_OK) continue;
       const at = i - slice.first;
-      if (cells.kind === 'coded') out[row] = this.#words[cells.codes[at]!]!;
-      else if (cells.kind === 'numbers') out[row] = JSON.stringify(cells.values[at]);
-      else out[row] = tokenAt(cells, at);
+      if (cells.kind === 'numbers') out[row] = numberToken(cells.values[at]!);
+      else {
+        const token = cells.kind === 'coded' ? this.#words[cells.codes[at]!]! : tokenAt(cells, at);
+        out[row] = token === BROKEN_TOKEN ? null : token;
+      }
     }
   }
 }

@@ -2,7 +2,6 @@
 import { didYouMean, nearest } from '../../core/did-you-mean.ts';
 import type { ErrorDetail } from '../../core/errors.ts';
 import { withoutBlanks } from '../../core/input-declaration.ts';
-import { CONSTANT_GIVEN } from './json-decoder.ts';
 
 /** Faults told in words, and in the list of an answer. */
 const MOST_TOLD = 20;
@@ -117,8 +116,10 @@ function look(names: readonly string[]): string {
   return `one of other columns, or without a header row: declare rename, or ${NO_HEADER}`;
 }
 
+export const CONSTANT_GIVEN = 'the column is declared as a constant, and the input has it, too';
+
 /** A name as people vary it: case, blanks, underscores, dashes, dots and quotes do not count. */
-const simplified = (name: string): string =>
+export const simplified = (name: string): string =>
   name
     .slice(0, 256)
     .toLowerCase()

@@ -16,7 +16,7 @@ export type DelimiterName = keyof typeof DELIMITERS;
 
 export interface FittedHeader {
   layout: DelimitedLayout;
-  /** Names of the passthrough columns, in the order of the file. */
+  /** Names of the passthrough columns in the order in which they were declared; for `*` in the order of the file. */
   passthrough: string[];
 }
 
@@ -124,7 +124,8 @@ class Fit {
       throw new SluiceError('header_mismatch', message, { details });
     }
     const at = new Map(names.map((name, i) => [name, i]));
-    const passthrough = [...new Set(passed)].sort((a, b) => at.get(a)! - at.get(b)!);
+    // The declared order, never that of the file: outputs of columns are laid out before a header has been read.
+    const passthrough = [...new Set(passed)];
     return {
       layout: {
         delimiter,

@@ -3,8 +3,10 @@ import { isUtf8 } from 'node:buffer';
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { ErrorCode } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
+import { type JsonToken, membersOf } from '../../core/json-members.ts';
 import type { ColumnReader } from '../../inference/encode/column-reader.ts';
 import { beginBatch, type Decoder, notTextMessage, type RecordSlice, reject, rejectFaulty } from './decoder.ts';
+import { CONSTANT_GIVEN, simplified } from './header-faults.ts';
 import { InputNames } from './input-names.ts';
 
 export interface JsonLayout {
@@ -26,15 +28,6 @@ type RecordFault = Omit<Rejection, 'index'>;
 
 const fault = (code: ErrorCode, column: string | null, message: string): RecordFault => ({ code, column, message });
 
-export const CONSTANT_GIVEN = 'the column is declared as a constant, and the input has it, too';
-const UNKNOWN_KEY = 'a key is not a column of the model and is not passed through';
-
-interface Member {
-  key: string;
-  /** The value as it stands in the text. */
-  token: string;
-}
-
 export class JsonDecoder implements Decoder {
   readonly #readers: readonly ColumnReader[];
   readonly #known: ReadonlyMap<string, number>;
@@ -43,6 +36,8 @@ export class JsonDecoder implements Decoder {
   readonly #keys: readonly string[];
   readonly #echoed: ReadonlyMap<string, number>;
   readonly #names: InputNames;
+  /** Keys as people vary them; made for the first key that is unknown. */
+  #spellings: Map<string, string> | null = null;
   /** Keys that ignoring all others leaves. */
   readonly #used: ReadonlySet<string>;
 
@@ -88,8 +83,9 @@ export class JsonDecoder implements Decoder {
       return fault('unexpected_column', null, `more than ${this.#layout.maxColumns} keys`);
     }
     const wrong = this.#wrongKey(members);
+    // A rejected row keeps what identifies it; all keys together might hide those of the answer.
+    if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);
     if (wrong) return wrong;
-    this.#echo(members, row, batch);
     const object = value as Record<string, unknown>;
     for (let c = 0; c < this.#readers.length; c++) {
       const reader = this.#readers[c]!;
@@ -108,10 +104,10 @@ export class JsonDecoder implements Decoder {
     return keys.length > this.#layout.maxColumns || this.#wrongKey(keys.map((key) => ({ key, token: '' }))) !== null;
   }
 
-  #wrongKey(members: readonly Member[]): RecordFault | null {
+  #wrongKey(members: readonly JsonToken[]): RecordFault | null {
     const { passthrough, reserved, outcome } = this.#layout;
     const seen = new Set<string>();
-    for (const { key } of members) {
+    for (const [i, { key }] of members.entries()) {
       const column = this.#known.get(key);
       if (seen.has(key)) {
         return fault(
@@ -132,14 +128,21 @@ export class JsonDecoder implements Decoder {
         return fault('unexpected_column', meant, 'the key has the name of a field of the answer, which it would hide');
       }
       if (passthrough !== '*' && !this.#echoed.has(key)) {
-        // The name comes from outside and may be anything, so it is not repeated.
-        return fault('unexpected_column', null, UNKNOWN_KEY);
+        return fault('unexpected_column', null, this.#unknownKey(key, i + 1));
       }
     }
     return null;
   }
 
-  #echo(members: readonly Member[], row: number, batch: ColumnBatch): void {
+  /** The key itself may be anything, a value of the input too: its place and the column it is a spelling of stand for it. */
+  #unknownKey(key: string, place: number): string {
+    this.#spellings ??= new Map(this.#keys.map((name) => [simplified(name), name]));
+    const like = this.#spellings.get(simplified(key));
+    const meant = like === undefined ? '' : ` (did you mean ${like}?)`;
+    return `key ${place} of the object is not a column of the model and is not passed through${meant}`;
+  }
+
+  #echo(members: readonly JsonToken[], row: number, batch: ColumnBatch): void {
     if (this.#layout.passthrough === '*') {
       const rest = members.flatMap(({ key, token }) => {
         const meant = this.#known.has(key) ? null : this.#names.meaning(key, this.#used);
@@ -153,46 +156,4 @@ export class JsonDecoder implements Decoder {
       if (at !== undefined) batch.passthrough[at]![row] = m.token;
     }
   }
-}
-
-/** The members of the object in `text` (valid JSON) in order, those that are there twice included. */
-export function membersOf(text: string): Member[] {
-  const members: Member[] = [];
-  let i = 1;
-  for (;;) {
-    while (text[i] === ',' || isSpace(text.charCodeAt(i))) i++;
-    if (text[i] === '}' || i >= text.length) return members;
-    const keyStart = i;
-    i = endOfString(text, i);
-    const rawKey = text.slice(keyStart + 1, i - 1);
-    const key = rawKey.includes('\\') ? (JSON.parse(text.slice(keyStart, i)) as string) : rawKey;
-    while (text[i] === ':' || isSpace(text.charCodeAt(i))) i++;
-    const start = i;
-    i = endOfValue(text, i);
-    members.push({ key, token: text.slice(start, i) });
-  }
-}
-
-const isSpace = (c: number): boolean => c === 32 || c === 10 || c === 13 || c === 9;
-
-/** One past the closing quote of the string that begins at `i`. */
-function endOfString(text: string, i: number): number {
-  for (i++; text[i] !== '"'; i++) if (text[i] === '\\') i++;
-  return i + 1;
-}
-
-function endOfValue(text: string, i: number): number {
-  let depth = 0;
-  for (; i < text.length; i++) {
-    const c = text[i];
-    if (c === '"') {
-      i = endOfString(text, i) - 1;
-      if (depth === 0) return i + 1;
-    } else if (c === '{' || c === '[') depth++;
-    else if (c === '}' || c === ']') {
-      if (depth === 0) return i;
-      if (--depth === 0) return i + 1;
-    } else if (depth === 0 && (c === ',' || isSpace(c!.charCodeAt(0)))) return i;
-  }
-  return i;
 }

@@ -68,10 +68,11 @@ export function placeTokens(
   }
   if (mayMiss(reader)) tokens.set('null', MISSING);
   if (reader.kind === 'number') return placeCodes(arena, tokens, encoding);
-  for (const [word, code] of words) if (numbers && SHORT_WHOLE.test(word)) tokens.set(word, code);
+  const wholes = numbers && reader.takesNumbers;
+  for (const [word, code] of words) if (wholes && SHORT_WHOLE.test(word)) tokens.set(word, code);
   for (const word of ['true', 'false']) {
     const code = reader.kind === 'boolean' ? Number(word === 'true') : words.get(word);
-    if (code !== undefined) tokens.set(word, code);
+    if (code !== undefined && reader.takesBooleans) tokens.set(word, code);
   }
   return placeCodes(arena, tokens, encoding);
 }

@@ -1,6 +1,6 @@
 // Predictions as columns on their way from a worker to a sink that writes columns: frames of typed arrays, one a micro-batch.
 //
-// A frame: Int32 bytes of all of it, Int32 rows, then each column of `outputColumns` in turn: Int32 form, Int32 bytes of what follows,
+// A frame: Int32 bytes of all of it, Int32 rows, Int32 `layoutOf` its columns, Int32 0, then each column of `outputColumns` in turn: Int32 form, Int32 bytes of what follows,
 // then per row a byte of validity where the form is SOME, then the cells: an Int32 of an integer, a Float64 of a number, a byte of a
 // boolean, an Int32 (which of its words) of a text that has words. Of another text an Int32 (length in UTF-8, -1 for none), and behind
 // all lengths the texts. Every part is filled up to a multiple of 8 bytes; the byte order is that of the machine.
@@ -12,12 +12,24 @@ const NONE = 0;
 const ALL = 1;
 const SOME = 2;
 
-const HEAD_BYTES = 8;
+const HEAD_BYTES = 16;
 const COLUMN_HEAD_BYTES = 8;
 /** Length of a text that is not there. */
 export const NO_TEXT = -1;
 
 const padded = (bytes: number): number => (bytes + 7) & ~7;
+
+/**
+ * A number that stands for the names of columns in their order (FNV-1a). The writer of a frame and its reader lay columns out apart from
+ * each other: where they disagree, values would stand under the names of other columns.
+ */
+export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
+  let hash = 0x811c9dc5;
+  for (const byte of Buffer.from(JSON.stringify(columns.map(({ name }) => name)))) {
+    hash = Math.imul(hash ^ byte, 0x01000193);
+  }
+  return hash | 0;
+}
 
 export type Cells = Int32Array | Float64Array | Uint8Array;
 
@@ -28,13 +40,14 @@ export class FrameWriter {
   readonly #at: number;
   readonly #lengths: Int32Array;
 
-  /** `lengths`: room for as many numbers as there are rows; frames begin at multiples of 8 bytes. */
-  constructor(out: ByteWriter, rows: number, lengths: Int32Array) {
+  /** `layout`: of the columns; `lengths`: room for as many numbers as there are rows; frames begin at multiples of 8 bytes. */
+  constructor(out: ByteWriter, rows: number, layout: number, lengths: Int32Array) {
     this.#out = out;
     this.#rows = rows;
     this.#at = out.length;
     this.#lengths = lengths;
     this.#head(0, rows);
+    this.#head(layout, 0);
   }
 
   nothing(): void {
@@ -124,16 +137,18 @@ export interface ColumnFrame {
 
 const NOTHING: FrameColumn = { valid: null, cells: null, text: null };
 
-/** The frames in the bytes of a part: views of them. Whole frames at a time. */
+/** The frames in the bytes of a part: views of them. Whole frames at a time. @throws Error: they are of other columns */
 export function* columnFrames(
   bytes: Uint8Array,
-  columns: readonly Pick<PredictionColumn, 'kind' | 'words'>[],
+  columns: readonly Pick<PredictionColumn, 'name' | 'kind' | 'words'>[],
 ): Generator<ColumnFrame> {
   const aligned = bytes.byteOffset % 8 === 0 ? bytes : new Uint8Array(bytes);
   const { buffer } = aligned;
   const end = aligned.byteOffset + aligned.length;
+  const expected = layoutOf(columns);
   for (let at = aligned.byteOffset; at < end; ) {
-    const [size, rows] = new Int32Array(buffer, at, 2) as unknown as [number, number];
+    const [size, rows, layout] = new Int32Array(buffer, at, 3) as unknown as [number, number, number];
+    if (layout !== expected) throw new Error('predictions came with other columns than the output has');
     let next = at + HEAD_BYTES;
     const found = columns.map((column): FrameColumn => {
       const [form, length] = new Int32Array(buffer, next, 2) as unknown as [number, number];

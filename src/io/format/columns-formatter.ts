@@ -7,11 +7,12 @@ import type { BatchInterpretation } from '../../inference/explain/interpretation
 import type { StrongestPairs } from '../../inference/explain/strongest-pairs.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import type { ByteWriter } from './byte-writer.ts';
-import { FrameWriter } from './column-frames.ts';
+import { FrameWriter, layoutOf } from './column-frames.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize } from './interpretation-fields.ts';
 import { decimalOfFloat32 } from './number.ts';
-import { answerColumns, ERROR_COLUMNS, interpretationColumns, outputColumns, textOf } from './prediction-fields.ts';
+import { textOfToken } from './passthrough-text.ts';
+import { answerColumns, ERROR_COLUMNS, interpretationColumns, outputColumns } from './prediction-fields.ts';
 
 type Answers = Int32Array | Float64Array | Uint8Array;
 
@@ -19,6 +20,7 @@ export class ColumnsFormatter implements Formatter {
   readonly #spec: OutputSpec;
   readonly #interpreter: Interpreter;
   readonly #manifest: Manifest;
+  readonly #layout: number;
   /** Which of the words of its column a class or decision is. */
   readonly #classWords: readonly number[];
   readonly #decisionWords: ReadonlyMap<string, number>;
@@ -39,6 +41,7 @@ export class ColumnsFormatter implements Formatter {
     this.#interpreter = interpreter;
     this.#manifest = manifest;
     const wordsOf = (name: string) => outputColumns(manifest, [], null).find((c) => c.name === name)?.words ?? [];
+    this.#layout = layoutOf(outputColumns(manifest, spec.passthrough, spec.interpretation));
     const classes = wordsOf('prediction');
     this.#classWords = interpreter.classes.map((c) => classes.indexOf(String(c)));
     this.#decisionWords = new Map(wordsOf('decision').map((word, i) => [word, i]));
@@ -54,10 +57,10 @@ export class ColumnsFormatter implements Formatter {
     const { rows } = batch;
     if (rows === 0) return;
     if (this.#rows.length < rows) this.#reserve(batch.capacity);
-    const frame = new FrameWriter(out, rows, this.#lengths);
+    const frame = new FrameWriter(out, rows, this.#layout, this.#lengths);
     const { passthroughIsJson } = this.#spec;
     for (const texts of batch.passthrough) {
-      frame.texts((r) => (passthroughIsJson ? tokenText(texts[r] ?? null) : (texts[r] ?? null)));
+      frame.texts((r) => (passthroughIsJson ? textOfToken(texts[r] ?? null) : (texts[r] ?? null)));
     }
     for (let r = 0; r < rows; r++) this.#rows[r] = firstRow + r;
     frame.cells(this.#rows, null);
@@ -227,12 +230,3 @@ export class ColumnsFormatter implements Formatter {
 /** A score as a reader of its decimal has it; no negative zero. */
 const numberOf = ({ values }: Scores): ((value: number) => number) =>
   values instanceof Float32Array ? decimalOfFloat32 : (value) => value + 0;
-
-const WHOLE_NUMBER = /^(?:0|-?[1-9]\d*)$/;
-
-/** A token of JSON as the text of a cell: whole numbers keep all their digits. */
-function tokenText(token: string | null): string | null {
-  if (token === null || token === 'null') return null;
-  if (token.startsWith('"') && !token.includes('\\')) return token.slice(1, -1);
-  return WHOLE_NUMBER.test(token) ? token : textOf(JSON.parse(token));
-}

@@ -11,6 +11,7 @@ import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+import { textOfToken } from './passthrough-text.ts';
 import { answerColumns, interpretationColumns, predictionColumns } from './prediction-fields.ts';
 
 /** A cell that begins like this is run as a formula by spreadsheet programs; a plain number is none. */
@@ -114,8 +115,8 @@ export class DelimitedFormatter implements Formatter {
 
   #passthrough(out: ByteWriter, token: string | null): void {
     const isJson = this.#spec.passthroughIsJson;
-    if (token !== null && !(isJson && token === 'null')) {
-      const text = isJson ? bareText(token) : token;
+    const text = isJson ? textOfToken(token) : token;
+    if (text !== null) {
       out.utf8(this.#spec.copy === true ? inQuotes(text) : neutralField(text, this.#spec.delimiter));
     }
     out.byte(this.#delimiter);
@@ -211,11 +212,8 @@ export class DelimitedFormatter implements Formatter {
   }
 }
 
-/** A JSON token as bare text: strings lose their quotes. */
 /** A passthrough value as plain text; null: the row has none, or it could not be read. */
 export function passthroughText(batch: ColumnBatch, column: number, row: number, isJson: boolean): string | null {
   const token = batch.passthrough[column]?.[row] ?? null;
-  return token !== null && isJson ? bareText(token) : token;
+  return isJson ? textOfToken(token) : token;
 }
-
-const bareText = (token: string): string => (token.startsWith('"') ? (JSON.parse(token) as string) : token);

@@ -1,7 +1,9 @@
 // Predictions as a table of columns, written some rows at a time from the frames that workers make, or from lines of JSON.
+import { membersOf } from '../../core/json-members.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { columnFrames } from '../format/column-frames.ts';
+import { textOfToken } from '../format/passthrough-text.ts';
 import { outputColumns, type PredictionColumn, type PredictionJson } from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from './held-table.ts';
@@ -45,7 +47,7 @@ export function columnarSink(
     held.clear();
   };
   const takeLines = async (bytes: Uint8Array): Promise<void> => {
-    for (const values of valuesOf(bytes, columns, new Set(passthrough))) {
+    for (const values of valuesOf(bytes, columns, passthrough)) {
       held.push(values);
       if (held.full) await group();
     }
@@ -76,32 +78,18 @@ export function columnarSink(
   };
 }
 
-/** The values of each line in the order of the columns. */
+/** The values of each line in the order of the columns; the names in `echoed` are passed through, and come first. */
 function* valuesOf(
   lines: Uint8Array,
   columns: readonly PredictionColumn[],
-  echoed: ReadonlySet<string>,
+  echoed: readonly string[],
 ): Generator<unknown[]> {
   for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
     if (line === '') continue;
-    const prediction = parsedWithDigits(line, echoed);
-    yield columns.map((column) => column.of(prediction));
+    const prediction = JSON.parse(line) as PredictionJson;
+    const tokens = new Map(echoed.length === 0 ? [] : membersOf(line).map(({ key, token }) => [key, token]));
+    yield columns.map((column, c) =>
+      c < echoed.length ? textOfToken(tokens.get(column.name) ?? null) : column.of(prediction),
+    );
   }
-}
-
-/** Whole numbers that are passed through are texts of their digits where a double does not keep them. */
-function parsedWithDigits(line: string, echoed: ReadonlySet<string>): PredictionJson {
-  const large: { holder: unknown; key: string; digits: string }[] = [];
-  const prediction = JSON.parse(
-    line,
-    function (this: unknown, key: string, value: unknown, context?: { source?: string }) {
-      const digits = context?.source ?? '';
-      if (typeof value === 'number' && echoed.has(key) && !Number.isSafeInteger(value) && /^-?\d+$/.test(digits)) {
-        large.push({ holder: this, key, digits });
-      }
-      return value;
-    },
-  ) as Record<string, unknown>;
-  for (const { holder, key, digits } of large) if (holder === prediction) prediction[key] = digits;
-  return prediction;
 }

@@ -99,6 +99,14 @@ export const ManifestSchema = Type.Object(
       closed,
     ),
     columns: Type.Array(ColumnSchema, { minItems: 1 }),
+    numbers: Type.Optional(
+      Type.Unsafe<'refuse' | 'accept'>(
+        Type.Enum(['refuse', 'accept'], {
+          description:
+            'whether category and text columns take numbers of typed input (JSON, Parquet, Arrow, tables) where a known value is not the plain text of a number; default: refuse, because 0230 read as a number is 230',
+        }),
+      ),
+    ),
     inputs: Type.Array(InputSchema, { minItems: 1 }),
     output: Type.Optional(Type.Object({ kind: literals('probability', 'log_odds', 'value') }, closed)),
     scorecard: Type.Optional(

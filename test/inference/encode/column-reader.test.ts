@@ -102,8 +102,9 @@ describe('categories', () => {
     ['A', at('A')],
     ['007', at('007')],
     ['7', at('7')],
-    [7, at('7')],
-    [true, at('true')],
+    // The zeros of 007 would be gone: a number is none of these words.
+    [7, 'bad_type'],
+    [true, 'bad_type'],
     ['', MISSING],
     ['a', 'unseen_category'],
     ['constructor', 'unseen_category'],
@@ -119,10 +120,33 @@ describe('categories', () => {
     expect(read({ ...category, unseen: 'value', unseen_value: -1 }, 'x')).toBe(UNSEEN);
   });
 
+  test.each<[ColumnSpec['codes'], unknown, unknown]>([
+    [{ 7: 0, 12: 1 }, 12, 1],
+    [{ 7: 0, 12: 1 }, '12', 1],
+    [{ 7: 0, 12: 1 }, 13, 'unseen_category'],
+    [{ '-1': 0, '1.5': 1 }, 1.5, 1],
+    [{ '-1': 0, '1.50': 1 }, -1, 'bad_type'],
+    [{ 7: 0, '1e3': 1 }, 7, 'bad_type'],
+    [{ 7: 0, Infinity: 1 }, 7, 'bad_type'],
+    [{ 7: 0 }, true, 'bad_type'],
+    [{ true: 0, false: 1 }, true, 0],
+    [{ true: 0, False: 1 }, true, 'bad_type'],
+  ])('numbers and booleans count only where no known value lost anything: %j, %j', (codes, value, want) => {
+    expect(read({ name: 'c', kind: 'category', codes: codes! }, value)).toBe(want);
+  });
+
+  test('a package may take any number', () => {
+    const reader = new ColumnReader(category, [], null, true);
+    const out = cell();
+    expect(reader.readNative(7, out, 0)).toBe(null);
+    expect(out.codes[0]).toBe(at('7'));
+  });
+
   test('without a list the text itself is held', () => {
     const open: ColumnSpec = { name: 'o', kind: 'category' };
     expect(read(open, 'x', 'string')).toBe('x');
     expect(read(open, null, 'string')).toBe(null);
+    expect(read(open, 5, 'string')).toBe('bad_type');
     expect(read(open, 'x\0y', 'string')).toBe('invalid_character');
   });
 });

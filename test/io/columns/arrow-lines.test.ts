@@ -41,7 +41,7 @@ test.each(['polars.arrows', 'pandas.feather'])('%s is it, too', async (name) => 
   expect(rowsOf(await arrowLines(fixture(name)))).toEqual(want);
 });
 
-test('decimals are the nearest doubles', async () => {
+test('decimals are the texts of the same table in Parquet', async () => {
   expect(await arrowLines(fixture('pyarrow-decimals.arrows'))).toBe(await parquetLines('pyarrow-decimals.parquet'));
 });
 

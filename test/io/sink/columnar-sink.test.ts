@@ -12,7 +12,7 @@ import type { BatchInterpretation, InterpretationSpec } from '../../../src/infer
 import type { StrongestPairs } from '../../../src/inference/explain/strongest-pairs.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
 import { createFormatter } from '../../../src/io/format/choose-formatter.ts';
-import { columnFrames, FrameWriter } from '../../../src/io/format/column-frames.ts';
+import { columnFrames, FrameWriter, layoutOf } from '../../../src/io/format/column-frames.ts';
 import type { OutputSpec } from '../../../src/io/format/formatter.ts';
 import { outputColumns, type PredictionJson } from '../../../src/io/format/prediction-fields.ts';
 import { arrowSink } from '../../../src/io/sink/arrow-sink.ts';
@@ -192,7 +192,10 @@ async function written(c: Case, kind: string, lines: boolean, parts: readonly Bu
 }
 
 /** What the lines say, by column. */
-function expectedOf({ manifest, interpretation, json }: Case, lines: readonly Buffer[]): Record<string, unknown[]> {
+function expectedOf(
+  { manifest, interpretation, json, rows }: Case,
+  lines: readonly Buffer[],
+): Record<string, unknown[]> {
   const all = Buffer.concat(lines).toString().split('\n').slice(0, -1).map((line) => JSON.parse(line) as PredictionJson); // biome-ignore format: one line
   const table: Record<string, unknown[]> = {};
   for (const { name, kind, of } of outputColumns(manifest, ECHOED, interpretation)) {
@@ -202,8 +205,14 @@ function expectedOf({ manifest, interpretation, json }: Case, lines: readonly Bu
       return kind === 'number' && value !== null ? (value as number) + 0 : value;
     });
   }
-  // Digits that JSON.parse does not keep are kept.
-  if (json) for (const name of ECHOED) table[name] = table[name]!.map((v) => (v === '9007199254740992' ? '9007199254740993' : v === '-1.2345678901234568e+29' ? '-123456789012345678901234567890' : v)); // biome-ignore format: one line
+  if (!json) return table;
+  // What is passed through from JSON stays as it was written: 1.50 and -0 are no other texts.
+  ECHOED.forEach((name, p) => {
+    table[name] = rows.map(({ echoed }) => {
+      const token = echoed[p] ?? 'null';
+      return token === 'null' ? null : token.startsWith('"') ? (JSON.parse(token) as string).toWellFormed() : token;
+    });
+  });
   return table;
 }
 
@@ -271,7 +280,8 @@ const table: OutputColumn[] = [
 function frameOf(from: number, to: number, text: string): Uint8Array {
   const out = new ByteWriter(1);
   const rows = to - from;
-  const frame = new FrameWriter(out, rows, new Int32Array(rows));
+  const layout = layoutOf([table[1]!, table[0]!, table[2]!]);
+  const frame = new FrameWriter(out, rows, layout, new Int32Array(rows));
   frame.texts((r) => ((from + r) % 5 === 0 ? null : `${text}${from + r}`));
   frame.cells(
     Int32Array.from({ length: rows }, (_, r) => from + r),

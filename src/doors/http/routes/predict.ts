@@ -1,7 +1,9 @@
 // The predict operations: a body is scored while it arrives and answered while it is scored.
+
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
+import { passthroughNames } from '../../../core/input-declaration.ts';
 import type { Log } from '../../../core/log.ts';
 import type { Tracer } from '../../../core/tracing.ts';
 import { VERSION } from '../../../core/version.ts';
@@ -105,7 +107,7 @@ export function askedOf(format: BodyFormat, query: PredictQuery, { limits }: Ser
     input: format === 'csv' ? { format: 'delimited', delimiter } : { format },
     output: { format, delimiter },
     scoring: {
-      passthrough: query.passthrough === '*' ? '*' : (query.passthrough?.split(',').filter((n) => n !== '') ?? []),
+      passthrough: passthroughNames(query.passthrough),
       interpretation: interpretationAsked(query),
       limits: streamLimits(limits),
       failOnInvalid: query.on_invalid === 'fail',

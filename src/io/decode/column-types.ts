@@ -1,0 +1,110 @@
+// Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
+import type { TableFeed, ValueKind } from '../../core/block-columns.ts';
+import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
+import type { DeclaredColumns } from '../../core/input-declaration.ts';
+import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
+import type { Manifest } from '../../model/package/manifest.ts';
+import { describeFaults } from './header-faults.ts';
+import { columnsOfInput, InputNames } from './input-names.ts';
+
+/** A column of typed input: its name there, and what its values are. */
+export interface TypedColumn {
+  name: string;
+  kind: ValueKind;
+}
+
+/** What a message calls the values. */
+const CALLED: Readonly<Record<ValueKind, string>> = {
+  number: 'numbers',
+  decimal: 'decimals',
+  boolean: 'booleans',
+  text: 'text',
+  date: 'dates',
+  timestamp: 'timestamps',
+  time: 'times of day',
+  duration: 'durations',
+  binary: 'bytes',
+  null: 'nothing',
+};
+
+/** Whether values of this kind can stand for those of a column without having lost anything. */
+function takes(reader: ColumnReader, kind: ValueKind): boolean {
+  switch (kind) {
+    case 'text':
+    case 'null':
+      return true;
+    case 'number':
+    case 'decimal':
+      return reader.takesNumbers;
+    case 'boolean':
+      return reader.takesBooleans;
+    default:
+      return false;
+  }
+}
+
+/** How the column has to be read instead, where its file is made. */
+const remedy = (name: string, reader: ColumnReader): string =>
+  reader.kind === 'number'
+    ? 'send it as numbers'
+    : `read it as text: schema_overrides={'${name}': pl.String} in polars, dtype={'${name}': str} in pandas`;
+
+/**
+ * The columns of the model whose type in the input cannot be theirs; empty: none. A number that stands for a category may have lost
+ * something on the way, as 0230 read as a number is 230, and the score of another category looks as good as that of the right one.
+ */
+export function mistypedColumns(
+  columns: readonly TypedColumn[],
+  manifest: Manifest,
+  declared?: DeclaredColumns | null,
+): ErrorDetail[] {
+  const names = new InputNames(declared ?? undefined);
+  const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
+  return columnsOfInput(columnReaders(manifest), names).flatMap((reader): ErrorDetail[] => {
+    const name = names.inInput(reader.name);
+    const kind = kinds.get(name);
+    if (kind === undefined || takes(reader, kind)) return [];
+    const wanted = reader.kind === 'category' || reader.kind === 'text' ? 'text' : `a ${reader.kind}`;
+    const message = `column ${reader.name} holds ${CALLED[kind]}, and the model takes ${wanted}; ${remedy(name, reader)}`;
+    return [{ code: 'bad_type', column: reader.name, message }];
+  });
+}
+
+/** @throws SluiceError bad_type: every column that is at fault is named */
+export function refuseMistyped(
+  columns: readonly TypedColumn[],
+  manifest: Manifest,
+  declared?: DeclaredColumns | null,
+): void {
+  const details = mistypedColumns(columns, manifest, declared);
+  if (details.length === 0) return;
+  const described = describeFaults(details);
+  throw new SluiceError('bad_type', described.message, { details: described.details });
+}
+
+/**
+ * Fits a table to the model before its first row is read: refuses columns of other types, and says which of them the model reads.
+ * @throws SluiceError bad_type
+ */
+export function fitTable(table: TableFeed, manifest: Manifest, declared?: DeclaredColumns | null): void {
+  const { kinds } = table;
+  refuseMistyped(
+    table.names.map((name, i) => ({ name, kind: kinds[i]! })),
+    manifest,
+    declared,
+  );
+  const names = new InputNames(declared ?? undefined);
+  table.readForModel(new Set(manifest.columns.map(({ name }) => names.inInput(name))));
+}
+
+/** The columns of a table that are outside the model, as the output calls them: what `passthrough: *` means. */
+export function columnsBeside(
+  columns: readonly string[],
+  { columns: model, outcome }: Manifest,
+  declared?: DeclaredColumns | null,
+): string[] {
+  const names = new InputNames(declared ?? undefined);
+  const own = new Set(model.map(({ name }) => name));
+  const meant = columns.map((name) => names.meaning(name, own));
+  return [...new Set(meant.filter((name) => name !== null && !own.has(name) && name !== outcome))] as string[];
+}
