@@ -4,7 +4,9 @@
 // query around it: NULL in a column of the model is one of its texts for a missing value, booleans are its words for true and false,
 // and what is passed through are tokens of JSON, in which NULL is not an empty text.
 import { to as copyTo } from 'pg-copy-streams';
+import type { ValueKind } from '../core/block-columns.ts';
 import { SluiceError } from '../core/errors.ts';
+import { type Remedy, refuseMistyped, type TypedColumn } from '../io/decode/column-types.ts';
 import type { ByteSource } from '../io/source/byte-source.ts';
 import type { ColumnSpec, Manifest } from '../model/package/manifest.ts';
 import { connectDatabase, type Database, type DatabaseSettings, disconnect } from './database.ts';
@@ -22,9 +24,28 @@ export interface QueryOptions {
   passthrough: readonly string[] | '*';
 }
 
-/** Type numbers of PostgreSQL: boolean, and the texts. */
+/** Type numbers of PostgreSQL (pg_type.dat): boolean, numeric, and the texts. */
 const BOOL = 16;
+const NUMERIC = 1700;
 const TEXTS = new Set([25, 1042, 1043, 18, 19]);
+/** What the values of other types are; those that are not here are read as the text that the server writes. */
+const KINDS: Readonly<Record<number, ValueKind>> = {
+  [BOOL]: 'boolean',
+  [NUMERIC]: 'decimal',
+  17: 'binary',
+  20: 'number',
+  21: 'number',
+  23: 'number',
+  26: 'number',
+  700: 'number',
+  701: 'number',
+  1082: 'date',
+  1083: 'time',
+  1114: 'timestamp',
+  1184: 'timestamp',
+  1186: 'duration',
+  1266: 'time',
+};
 
 /** What a source is called in messages and in the list of rejected rows. */
 export const nameOfQuery = ({ table }: Pick<QuerySettings, 'table'>): string => table ?? 'query';
@@ -83,6 +104,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
   const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
   const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
+  refuseMistyped(typedColumns(fields, columns), options.manifest, null, castInQuery);
   const outcome = options.manifest.outcome;
   const expressions = fields.map((field) => {
     const column = columns.get(field.name);
@@ -95,6 +117,17 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   // No expression at all is a table without any column wanted: the header check says what is missing.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
 }
+
+/** Booleans in a column of numbers are left out: they are written as 1 and 0. */
+const typedColumns = (fields: readonly Field[], columns: ReadonlyMap<string, ColumnSpec>): TypedColumn[] =>
+  fields
+    .map(({ name, type }) => ({ name, kind: KINDS[type] ?? ('text' as const) }))
+    .filter(({ name, kind }) => kind !== 'boolean' || columns.get(name)?.kind !== 'number');
+
+const castInQuery: Remedy = (name, wanted) =>
+  wanted === 'number'
+    ? 'make it a number in a query'
+    : `keep it as text in the table, or write its text in a query: ${name}::text where nothing was lost, lpad(${name}::text, 4, '0') where zeros were`;
 
 function withoutEnd(query: string): string {
   let text = query.trim();
@@ -114,7 +147,9 @@ const asToken = ({ name }: Field): string => `coalesce(to_json(q.${sqlIdentifier
 
 /** @throws SluiceError database_refused: the model has no text for what NULL says */
 function ofModel({ name, type }: Field, column: ColumnSpec): string {
-  const value = `q.${sqlIdentifier(name)}`;
+  // The zeros that a numeric writes behind its point are no part of a category.
+  const isWord = column.kind === 'category' || column.kind === 'text';
+  const value = type === NUMERIC && isWord ? `trim_scale(q.${sqlIdentifier(name)})` : `q.${sqlIdentifier(name)}`;
   const missing = column.missing?.values ?? [''];
   const absent = missing.includes('') ? null : missing[0];
   if (type === BOOL) {

@@ -15,6 +15,7 @@ import { checkTest } from '../support/tiers.ts';
 const column = (name: string, kind: string, more = {}) => ({ name, kind, ...more });
 const MANIFEST = {
   outcome: 'ok',
+  inputs: [],
   columns: [
     column('amount', 'number'),
     column('flag', 'boolean', { true_values: ['Y'], false_values: ['N'], missing: { values: ['?'] } }),
@@ -30,7 +31,7 @@ requirePostgres('a query as the source', () => {
   beforeAll(async () => {
     server = await startPostgres();
     await server.query(`CREATE TABLE loans (id bigint, note text, paid numeric, ok boolean, amount numeric(12,2), flag boolean,
-      active boolean, dummy boolean, branch text, born date, unused text)`);
+      active boolean, dummy boolean, branch text, born text, unused text)`);
     await server.query(`INSERT INTO loans VALUES
       (9007199254740993, '', 1.10, true, 100.50, true, true, true, 'B"1,', '1970-02-03', 'x'),
       (2, NULL, NULL, false, NULL, NULL, NULL, NULL, NULL, NULL, 'x'),
@@ -77,6 +78,26 @@ requirePostgres('a query as the source', () => {
     ]);
   });
 
+  test.each([
+    ["'0230'::int AS branch", 'column branch holds numbers, and the model takes text'],
+    ['1.50::numeric AS branch', 'column branch holds decimals, and the model takes text'],
+    ['true AS branch', 'column branch holds booleans, and the model takes text'],
+    ["DATE '1970-02-03' AS born", 'column born holds dates, and the model takes text'],
+    ['now() AS amount', 'column amount holds timestamps, and the model takes a number'],
+    ["'\\x00'::bytea AS flag", 'column flag holds bytes, and the model takes a boolean'],
+  ])('%s is refused before a row is read', async (columns, message) => {
+    const error = await failure(read({ query: `SELECT ${columns} FROM loans` }));
+    expect([error.code, error.message]).toEqual(['bad_type', expect.stringContaining(message)]);
+  });
+
+  test('numbers stand for categories that are the texts of numbers, without the zeros behind their point', async () => {
+    const codes = { 230: 0, '1.5': 1 };
+    const manifest = { inputs: [], columns: [column('branch', 'category', { codes })] } as unknown as Manifest;
+    const query = 'SELECT * FROM (VALUES (230.00::numeric), (1.50), (NULL)) AS v(branch)';
+    expect(await read({ query }, { manifest })).toBe('branch\n230\n1.5\n\n');
+    expect(await read({ query: 'SELECT 230 AS branch' }, { manifest })).toBe('branch\n230\n');
+  });
+
   test('a query: all its columns, whatever ends it', async () => {
     const query = 'SELECT 1 AS amount, note AS other FROM loans WHERE id = 2 -- the end';
     expect(await read({ query })).toBe('amount,other\n1,\n');
@@ -85,7 +106,10 @@ requirePostgres('a query as the source', () => {
   });
 
   test('a model without a text for a missing value: NULL is not taken for an empty one', async () => {
-    const manifest = { columns: [column('branch', 'text', { missing: { values: [] } })] } as unknown as Manifest;
+    const manifest = {
+      inputs: [],
+      columns: [column('branch', 'text', { missing: { values: [] } })],
+    } as unknown as Manifest;
     const error = await failure(read({ table: 'loans' }, { manifest }));
     expect([error.code, error.message]).toEqual([
       'database_refused',

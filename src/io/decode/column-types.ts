@@ -1,4 +1,5 @@
 // Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
+import type { ColumnKind } from '../../core/batch.ts';
 import type { TableFeed, ValueKind } from '../../core/block-columns.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
@@ -43,9 +44,12 @@ function takes(reader: ColumnReader, kind: ValueKind): boolean {
   }
 }
 
-/** How the column has to be read instead, where its file is made. */
-const remedy = (name: string, reader: ColumnReader): string =>
-  reader.kind === 'number'
+/** What to do about a column, by its name in the input and what the model takes. */
+export type Remedy = (name: string, wanted: ColumnKind) => string;
+
+/** Data frames: where the file they come from is read. */
+const READ_AS_TEXT: Remedy = (name, wanted) =>
+  wanted === 'number'
     ? 'send it as numbers'
     : `read it as text: schema_overrides={'${name}': pl.String} in polars, dtype={'${name}': str} in pandas`;
 
@@ -57,6 +61,7 @@ export function mistypedColumns(
   columns: readonly TypedColumn[],
   manifest: Manifest,
   declared?: DeclaredColumns | null,
+  remedy = READ_AS_TEXT,
 ): ErrorDetail[] {
   const names = new InputNames(declared ?? undefined);
   const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
@@ -65,7 +70,7 @@ export function mistypedColumns(
     const kind = kinds.get(name);
     if (kind === undefined || takes(reader, kind)) return [];
     const wanted = reader.kind === 'category' || reader.kind === 'text' ? 'text' : `a ${reader.kind}`;
-    const message = `column ${reader.name} holds ${CALLED[kind]}, and the model takes ${wanted}; ${remedy(name, reader)}`;
+    const message = `column ${reader.name} holds ${CALLED[kind]}, and the model takes ${wanted}; ${remedy(name, reader.kind)}`;
     return [{ code: 'bad_type', column: reader.name, message }];
   });
 }
@@ -75,8 +80,9 @@ export function refuseMistyped(
   columns: readonly TypedColumn[],
   manifest: Manifest,
   declared?: DeclaredColumns | null,
+  remedy = READ_AS_TEXT,
 ): void {
-  const details = mistypedColumns(columns, manifest, declared);
+  const details = mistypedColumns(columns, manifest, declared, remedy);
   if (details.length === 0) return;
   const described = describeFaults(details);
   throw new SluiceError('bad_type', described.message, { details: described.details });

@@ -9,7 +9,7 @@ const MS_PER_DAY = 86_400_000;
 const MICROS_PER_MS = 1000n;
 const NANOS_PER_MS = 1_000_000n;
 
-/** Longs of any size: a number where JSON numbers are exact, else its digits as a text, which every column of numbers takes. */
+/** Longs of any size: a number where a double is exact, else the text of its digits, which `plainer` writes as a number of JSON. */
 export const exactLong = LongType.__with({
   fromBuffer: (bytes: Buffer): number | string => {
     const value = bytes.readBigInt64LE();
@@ -119,6 +119,9 @@ export function avroType(schema: RegisteredSchema): avro.Type {
   return define(schema);
 }
 
+/** Stands in JSON.stringify for a token as it is (ES2026, `JSON.rawJSON`). */
+const rawJson = (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON;
+
 type Plain = (value: unknown) => unknown;
 const asItIs: Plain = (value) => value;
 
@@ -158,6 +161,11 @@ function plainer(): (type: avro.Type) => Plain {
     if (type instanceof avro.types.MapType) {
       const item = of(type.valuesType);
       return (value) => Object.fromEntries(Object.entries(value as object).map(([k, v]) => [k, item(v)]));
+    }
+    if (type === exactLong) return (value) => (typeof value === 'string' ? rawJson(value) : value);
+    // As in other typed formats: NaN is a missing value, and an infinity is none that a column takes.
+    if (type.typeName === 'double' || type.typeName === 'float') {
+      return (value) => (Math.abs(value as number) === Infinity ? String(value) : value);
     }
     if (type instanceof avro.types.BytesType || type instanceof avro.types.FixedType) {
       return (value) => Buffer.from(value as Buffer).toString('base64');

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { VERSION } from '../../../core/version.ts';
 import type { HostedModel } from '../../../engine/model-host.ts';
+import { type Remedy, refuseMistyped } from '../../../io/decode/column-types.ts';
 import type { PredictionJson } from '../../../io/format/prediction-fields.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
@@ -93,6 +94,7 @@ async function infer(services: PredictServices, request: FastifyRequest, reply: 
       tellModel(request, model);
       // Refused before anything is scored.
       outputTensors(model.manifest, asked.wanted, []);
+      refuseMistyped(asked.columns, model.manifest, null, asBytes);
       const predictions = await scored(services, request, { hosted, lines: asked.lines, signal });
       place.finish();
       const { outputs, behind } = asWanted(outputTensors(model.manifest, asked.wanted, predictions), asked.wanted);
@@ -120,6 +122,9 @@ function sendTensors(request: FastifyRequest, reply: FastifyReply, answer: objec
   reply.header(JSON_LENGTH_HEADER, String(json.length)).type('application/octet-stream');
   return reply.send(body);
 }
+
+const asBytes: Remedy = (_, wanted) =>
+  wanted === 'number' || wanted === 'boolean' ? `send numbers, or text as BYTES` : 'send its text as BYTES';
 
 /** A prediction for each line; the protocol has no place for a row without one, so an invalid row refuses the request. */
 async function scored(

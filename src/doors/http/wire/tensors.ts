@@ -1,6 +1,8 @@
 // Tensors of the Open Inference Protocol (V2) as applications and back: an input tensor is a column, its n-th element that of the n-th row.
+import type { ValueKind } from '../../../core/block-columns.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
+import type { TypedColumn } from '../../../io/decode/column-types.ts';
 import { answerColumnsOf, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { BinaryTensors, bytesOfTensor, splitBody } from './binary-tensors.ts';
@@ -18,6 +20,8 @@ export interface NamedTensor {
 export interface InferRequest {
   id: string | null;
   rows: number;
+  /** What each input holds. */
+  columns: readonly TypedColumn[];
   /** One JSON object a line. */
   lines: Buffer;
   wanted: WantedOutputs;
@@ -77,7 +81,7 @@ export function readInferRequest(bytes: Uint8Array, jsonLength?: string | string
   if (new Set(columns.map((c) => c.name)).size < columns.length) throw wrong('the name of an input is there twice');
   const { id = null } = body;
   if (id !== null && typeof id !== 'string') throw wrong('id must be a text');
-  return { id, rows, wanted: wantedOf(body), lines: linesOf(columns, rows) };
+  return { id, rows, wanted: wantedOf(body), columns, lines: linesOf(columns, rows) };
 }
 
 /** A whole number of so many digits may be none that a double holds. */
@@ -98,10 +102,12 @@ function parsed(bytes: Uint8Array): unknown {
   }
 }
 
-interface Column {
-  name: string;
+interface Column extends TypedColumn {
   data: unknown[];
 }
+
+const kindOfTensor = (datatype: string): ValueKind =>
+  datatype === 'BYTES' ? 'text' : datatype === 'BOOL' ? 'boolean' : 'number';
 
 const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
   Array.isArray(shape) &&
@@ -124,14 +130,14 @@ function columnOf(input: unknown, at: string, tensors: BinaryTensors): Column {
   const size = isObject(parameters) ? parameters.binary_data_size : undefined;
   if (size !== undefined) {
     if (data !== null) throw wrong(`${at}: an input has either data or binary_data_size`);
-    return { name, data: inInput(at, () => tensors.take(size, datatype, shape[0])) };
+    return { name, kind: kindOfTensor(datatype), data: inInput(at, () => tensors.take(size, datatype, shape[0])) };
   }
   if (!Array.isArray(data))
     throw wrong(`${at}: data must be a list, unless binary_data_size says how long its bytes are`);
   const flat = data.flat(1);
   if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as shape says`);
   if (!flat.every((value) => value === null || fits(value))) throw wrong(`${at}: an element is no ${datatype}`);
-  return { name, data: flat };
+  return { name, kind: kindOfTensor(datatype), data: flat };
 }
 
 function inInput<T>(at: string, read: () => T): T {
