@@ -32,7 +32,10 @@ export const ERRORS = {
     'Check the unit of the column.',
   ),
   bad_boolean: row('A boolean column holds a word that is neither true nor false.', 'Use the words the package lists.'),
-  bad_type: row('A JSON value has a type its column cannot take.', 'Send a number, a boolean, a string or null.'),
+  bad_type: row(
+    'A value or a column has a type that the column of the model cannot take, such as a number for a category of text.',
+    'Read or send the column as text; `0230` as a number has lost its zero. In JSON send a number, a boolean, a string or null.',
+  ),
   unseen_category: row('A category was not in the training data.', 'Map it to a known category.'),
   missing_value: row('A value is missing in a column that must have one.', 'Fill the column.'),
   missing_column: row('An application lacks a column of the model.', 'Send every column; use null for missing values.'),

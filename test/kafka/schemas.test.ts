@@ -32,7 +32,9 @@ const asJson = (bytes: Buffer): unknown => JSON.parse(bytes.toString());
 /** Whole numbers that a double does not hold are bigints. */
 const exactJson = (bytes: Buffer): unknown =>
   JSON.parse(bytes.toString(), (_key, value: unknown, context?: { source?: string }) =>
-    Number.isInteger(value) && !Number.isSafeInteger(value) ? BigInt(context!.source!) : value,
+    Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context!.source!)
+      ? BigInt(context!.source!)
+      : value,
   );
 
 test('Avro of another library: logical types, whole numbers beyond 2^53, unions, bytes', () => {
