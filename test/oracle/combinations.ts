@@ -1,0 +1,268 @@
+// Random combinations of features: a small table with ugly values, how it is stored and declared, and how it is scored and written.
+import fc from 'fast-check';
+import { COMPRESSIONS, DELIMITER_NAMES, FILE_FORMATS, type FileFormat } from '../../src/core/file-format.ts';
+import { DECIMALS, ENCODINGS, THOUSANDS } from '../../src/core/input-declaration.ts';
+import type { TypedColumn } from './oracle.ts';
+
+export const ENTRIES = ['command', 'library', 'http', 'pipeline', 'shards'] as const;
+export type Entry = (typeof ENTRIES)[number];
+
+/** Columns of each model, in the order of its package. */
+export const MODELS = {
+  trees: ['amount', 'term', 'banned', 'product', 'region'],
+  classes: ['product', 'amount', 'banned'],
+  value: ['region', 'amount', 'term'],
+  'typed-columns': ['amount', 'banned', 'product', 'purpose'],
+} as const;
+export type ModelName = keyof typeof MODELS;
+
+export type CellType = TypedColumn['type'];
+
+/** A column of the table: what it is called in the input, the type its values have where the format has types. */
+export interface CaseColumn {
+  /** Name of the model's column, or of an extra one. */
+  name: string;
+  type: CellType;
+  /** Cells as text; null: nothing. For JSON a cell may be a token. */
+  cells: (string | null)[];
+}
+
+export interface Case {
+  entry: Entry;
+  model: ModelName;
+  input: FileFormat;
+  output: FileFormat;
+  delimiter: (typeof DELIMITER_NAMES)[number];
+  inputCompression: (typeof COMPRESSIONS)[number];
+  outputCompression: (typeof COMPRESSIONS)[number];
+  /** In the order of the input. */
+  columns: CaseColumn[];
+  /** Values of the model's columns have native types in JSON, or are texts. */
+  native: boolean;
+  declared: {
+    header: boolean;
+    rename: boolean;
+    ignore: 'none' | 'named' | 'rest';
+    constant: string | null;
+    encoding: (typeof ENCODINGS)[number];
+    decimal: (typeof DECIMALS)[number];
+    thousands: (typeof THOUSANDS)[number] | null;
+    trim: boolean;
+    nullValues: boolean;
+  };
+  passthrough: string[] | '*';
+  interpretation: 'none' | 'effects' | 'top' | 'below';
+  onInvalid: 'report' | 'fail';
+  rejects: boolean;
+  allowEmpty: boolean;
+  manifest: boolean;
+  maxRejects: number | null;
+  job: boolean;
+  tuning: { workers: number; batchRows: number; blockBytes: number; readBytes: number; reference: boolean };
+  /** How the text is written. */
+  layout: { quoteAll: boolean; ends: 'lf' | 'crlf' | 'mixed'; mark: boolean; blankLines: boolean; finalEnd: boolean };
+  /** Rows (from 0) with a field too many or too few, or a line that is no JSON. */
+  broken: number[];
+}
+
+/** Texts of each model column; what is ugly is as likely as what is plain. */
+const POOLS: Record<string, (string | null)[]> = {
+  amount: ['100', '-5', '0', '-0', '1500.25', '99.5', '2500', '1e3', '.5', '5.', '+7', '12345678901234567890', '0.1', '', null, 'NA', 'NULL', 'abc', ' 7 ', 'NaN', 'Infinity', '1e400', '3.5e38', '1 000', '1.234', '1,5', '1.234,5', "1'000", '0x10', '９'],
+  term: ['12', '24', '36', '48', '6', '120', '36.5', '600', '601', '-1', '', null, '012', 'x', '1e2', '-0'],
+  banned: ['true', 'false', 'true', 'false', '1', '0', 'True', 'FALSE', '', null, 'yes', ' true', 'NULL', '2'],
+  product: ['0230', '230', '0077', 'A7', 'Zürich', 'say "hi"', 'a,b', '', null, 'new', '77', ' 0230', 'zürich', 'x;y|z', 'two\nlines', 'NULL', '\u00a0A7', "'=1"],
+  region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0'],
+  purpose: ['007', '7', 'car', 'home', '2024-02-29', 'other', 'ünï', '', null, 'two\nlines', '"', '1.50', 'true'],
+}; // biome-ignore format: pools
+const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
+const EXTRA_NAMES = ['id', 'branch', 'note', 'application id', 'Größe', 'na"me', '=name', 'a;b', 'ID', 'effect', 'points_', 'x.y']; // biome-ignore format: a pool
+/** Names of columns of some outputs. */
+const COLLIDING = ['row', 'probability', 'error_code', 'value', 'error', 'base', 'reasons', 'decision'];
+
+const INTEGERS = ['1', '-7', '9007199254740993', '0', '42', null];
+const FLOATS = ['1.5', '-0', '0.1', '1e300', 'NaN', 'Infinity', '-Infinity', '3', null];
+const DECIMAL_TEXTS = ['12345678901234567890.50', '-0.05', '0.00', '7.00', null];
+const DATES = ['2024-02-29', '1969-12-31', '9999-12-31', '0001-01-01', null];
+const BOOLEANS = ['true', 'false', null];
+const TYPED: Record<Exclude<CellType, 'text'>, readonly (string | null)[]> = {
+  int64: INTEGERS,
+  float64: FLOATS,
+  decimal: DECIMAL_TEXTS,
+  date: DATES,
+  boolean: BOOLEANS,
+};
+
+const isTable = (format: FileFormat) => format === 'parquet' || format === 'arrow';
+
+const cellsOf = (pool: readonly (string | null)[], rows: number) =>
+  fc.array(fc.constantFrom(...pool), { minLength: rows, maxLength: rows });
+
+/** A column of the model in a typed table: mostly text, else the type that a data frame would have. */
+function modelColumn(name: string, rows: number, typed: boolean): fc.Arbitrary<CaseColumn> {
+  const text = cellsOf(POOLS[name]!, rows).map((cells): CaseColumn => ({ name, type: 'text', cells }));
+  if (!typed) return text;
+  const like = (type: Exclude<CellType, 'text'>, pool = TYPED[type]) =>
+    cellsOf(pool, rows).map((cells): CaseColumn => ({ name, type, cells }));
+  const numbers = ['100', '0.5', '12', '24', '1', '30', null];
+  return fc.oneof(
+    { weight: 6, arbitrary: text },
+    { weight: 2, arbitrary: like('float64', name === 'amount' || name === 'term' ? [...numbers, 'NaN', '-0', 'Infinity'] : ['1', '2', '30', null]) },
+    { weight: 1, arbitrary: like('int64', ['1', '2', '30', '12', null]) },
+    { weight: 1, arbitrary: like('decimal', ['1.00', '2.00', '30.00', null]) },
+    { weight: 1, arbitrary: like('boolean') },
+    { weight: 1, arbitrary: like('date') },
+  ); // biome-ignore format: a table
+}
+
+function extraColumn(name: string, rows: number, input: FileFormat): fc.Arbitrary<CaseColumn> {
+  const text = cellsOf(EXTRA, rows).map((cells): CaseColumn => ({ name, type: 'text', cells }));
+  if (!isTable(input)) return text;
+  const types = Object.keys(TYPED) as Exclude<CellType, 'text'>[];
+  const typed = fc
+    .constantFrom(...types)
+    .chain((type) => cellsOf(TYPED[type], rows).map((cells): CaseColumn => ({ name, type, cells })));
+  return fc.oneof(text, typed);
+}
+
+/** Formats that an entry point takes and gives. */
+function formatsOf(entry: Entry): fc.Arbitrary<{ input: FileFormat; output: FileFormat }> {
+  const all = fc.constantFrom(...FILE_FORMATS);
+  const texts = fc.constantFrom<FileFormat>('csv', 'tsv', 'json', 'ndjson');
+  switch (entry) {
+    case 'command':
+    case 'pipeline':
+      return fc.record({ input: all, output: all });
+    case 'library':
+      return fc.record({ input: texts, output: texts });
+    case 'http':
+      return fc
+        .constantFrom<FileFormat>('csv', 'json', 'ndjson', 'arrow')
+        .map((format) => ({ input: format, output: format }));
+    case 'shards':
+      return fc.record({
+        input: fc.constantFrom<FileFormat>('csv', 'tsv', 'ndjson', 'parquet'),
+        output: fc.constantFrom<FileFormat>('csv', 'tsv', 'ndjson'),
+      });
+  }
+}
+
+const seldom = (share: number) => fc.nat(99).map((n) => n < share);
+
+function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbitrary<Case['declared']> {
+  const may = entry === 'command' || entry === 'pipeline';
+  const delimited = input === 'csv' || input === 'tsv';
+  const no = fc.constant(false);
+  return fc.record({
+    header: may && delimited ? fc.nat(9).map((n) => n > 0) : fc.constant(true),
+    rename: may ? seldom(20) : no,
+    ignore: may ? fc.constantFrom('none' as const, 'none' as const, 'none' as const, 'named' as const, 'rest' as const) : fc.constant('none' as const), // biome-ignore format: one line
+    constant: may ? fc.option(fc.constantFrom(...MODELS[model]), { freq: 6 }) : fc.constant(null),
+    encoding: may && !isTable(input) ? fc.oneof({ weight: 4, arbitrary: fc.constant('utf-8' as const) }, fc.constantFrom(...ENCODINGS)) : fc.constant('utf-8' as const), // biome-ignore format: one line
+    decimal: may ? fc.oneof({ weight: 3, arbitrary: fc.constant('point' as const) }, fc.constantFrom(...DECIMALS)) : fc.constant('point' as const), // biome-ignore format: one line
+    thousands: may ? fc.option(fc.constantFrom(...THOUSANDS), { freq: 4 }) : fc.constant(null),
+    trim: may ? seldom(25) : no,
+    nullValues: may ? seldom(25) : no,
+  });
+}
+
+function passthroughFor(names: readonly string[], columns: readonly string[]): fc.Arbitrary<string[] | '*'> {
+  const some = fc.shuffledSubarray([...names]);
+  const all = fc.shuffledSubarray([...names], { minLength: names.length });
+  const absent = fc.constant<string[]>([...names, 'absent']);
+  const ofModel = fc.constant<string[]>([...names, columns[0]!]);
+  return fc.oneof(
+    { weight: 4, arbitrary: all },
+    { weight: 2, arbitrary: some },
+    { weight: 2, arbitrary: fc.constant('*' as const) },
+    { weight: names.length === 0 ? 1 : 0, arbitrary: fc.constant<string[]>([]) },
+    { weight: 1, arbitrary: fc.oneof({ weight: 1, arbitrary: absent }, { weight: 2, arbitrary: ofModel }) },
+  );
+}
+
+export interface Reach {
+  entries: readonly Entry[];
+  models: readonly ModelName[];
+}
+
+/** Any combination within `reach`. */
+export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
+  const start = fc.record({
+    entry: fc.constantFrom(...entries),
+    model: fc.constantFrom(...models),
+    rows: fc.oneof({ weight: 8, arbitrary: fc.integer({ min: 1, max: 12 }) }, { weight: 1, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.integer({ min: 13, max: 60 }) }), // biome-ignore format: one line
+    extra: fc.uniqueArray(fc.oneof({ weight: 12, arbitrary: fc.constantFrom(...EXTRA_NAMES) }, { weight: 1, arbitrary: fc.constantFrom(...COLLIDING) }), { maxLength: 4 }), // biome-ignore format: one line
+  });
+  return start
+    .chain((s) => formatsOf(s.entry).map((formats) => ({ ...s, ...formats })))
+    .chain(({ entry, model, rows, extra, input, output }) => {
+      const own = MODELS[model];
+      const columns = fc
+        .tuple(
+          fc.tuple(...own.map((name) => modelColumn(name, rows, isTable(input)))),
+          fc.tuple(...extra.map((name) => extraColumn(name, rows, input))),
+        )
+        .map(([a, b]) => [...a, ...b])
+        .chain((all) => fc.shuffledSubarray(all, { minLength: all.length }));
+      return fc.record<Case>({
+        entry: fc.constant(entry),
+        model: fc.constant(model),
+        input: fc.constant(input),
+        output: fc.constant(output),
+        delimiter: fc.constantFrom(...DELIMITER_NAMES),
+        inputCompression:
+          entry === 'command' || entry === 'pipeline' ? fc.constantFrom(...COMPRESSIONS) : fc.constant('none'),
+        outputCompression:
+          entry === 'command' || entry === 'pipeline' ? fc.constantFrom(...COMPRESSIONS) : fc.constant('none'),
+        columns,
+        native: fc.boolean(),
+        declared: declaredFor(entry, input, model),
+        passthrough: passthroughFor(extra, own),
+        interpretation:
+          model === 'trees' ? fc.constantFrom('none', 'none', 'effects', 'top', 'below') : fc.constant('none'),
+        onInvalid: fc.oneof({ weight: 9, arbitrary: fc.constant('report' as const) }, { weight: 1, arbitrary: fc.constant('fail' as const) }), // biome-ignore format: one line
+        rejects: fc.boolean(),
+        allowEmpty: seldom(20),
+        manifest: seldom(40),
+        maxRejects: fc.option(fc.constantFrom(0, 0.3, 0.9), { freq: 8 }),
+        job: seldom(15),
+        tuning: fc.record({
+          workers: fc.constantFrom(1, 2),
+          batchRows: fc.constantFrom(1, 2, 7, 512),
+          blockBytes: fc.constantFrom(64, 300, 4096, 524_288),
+          readBytes: fc.constantFrom(1, 13, 262_144),
+          reference: seldom(20),
+        }),
+        layout: fc.record({
+          quoteAll: seldom(20),
+          ends: fc.constantFrom('lf', 'crlf', 'mixed'),
+          mark: seldom(10),
+          blankLines: seldom(15),
+          finalEnd: fc.nat(4).map((n) => n > 0),
+        }),
+        broken: fc.uniqueArray(fc.nat(Math.max(0, rows - 1)), { maxLength: rows > 2 ? 2 : 0 }).chain((b) => (b.length === 0 ? fc.constant(b) : seldom(30).map((keep) => (keep ? b : [])))), // biome-ignore format: one line
+      });
+    })
+    .map(consistent);
+}
+
+/** The same case without what its entry point or format has no way to say. */
+function consistent(c: Case): Case {
+  const declared = { ...c.declared };
+  if (declared.thousands === declared.decimal || declared.thousands === 'point' && declared.decimal === 'point') declared.thousands = null; // biome-ignore format: one line
+  if (declared.ignore === 'rest' && c.passthrough === '*') declared.ignore = 'none';
+  const byText = c.entry !== 'library' && c.entry !== 'pipeline';
+  const passable = (name: string) => !byText || (!name.includes(',') && name !== '');
+  const passthrough = c.passthrough === '*' ? c.passthrough : c.passthrough.filter(passable);
+  const packs = (format: FileFormat) => format !== 'parquet';
+  return {
+    ...c,
+    declared,
+    passthrough,
+    inputCompression: packs(c.input) ? c.inputCompression : 'none',
+    outputCompression: packs(c.output) ? c.outputCompression : 'none',
+    onInvalid: c.entry === 'shards' ? 'report' : c.onInvalid,
+    maxRejects: c.entry === 'command' || c.entry === 'pipeline' || c.entry === 'shards' ? c.maxRejects : null,
+    // An Arrow answer has columns whose names are known before.
+    ...(c.entry === 'http' && c.output === 'arrow' && c.passthrough === '*' ? { passthrough: [] } : {}),
+  };
+}
