@@ -18,6 +18,7 @@ const CAMPAIGNS = [
   'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
+  'test/oracle/*.test.ts',
   'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
   'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
   'test/proof/one-byte.test.ts',

@@ -13,7 +13,7 @@ import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { type FitOptions, type FittedHeader, fitHeader, fitNames } from '../io/decode/header.ts';
 import { frameOf } from '../io/format/choose-formatter.ts';
 import type { OutputFormat, OutputSpec } from '../io/format/formatter.ts';
-import { ANSWER_KEYS, outputColumns } from '../io/format/prediction-fields.ts';
+import { ANSWER_KEYS, outputColumns, refuseHidden } from '../io/format/prediction-fields.ts';
 import { type CutOptions, cutBlocks, cutWhole, type Leased } from '../io/source/block-cutter.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { DelimitedScanner } from '../io/source/delimited-scanner.ts';
@@ -200,7 +200,7 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
 function withNamedColumns(options: ScoreChunksOptions): ScoreChunksOptions {
   const { input, chunks, output, model, passthrough } = options;
   const declared = input.declared?.columns;
-  if (chunks.table) fitTable(chunks.table, model.manifest, declared);
+  if (chunks.table) fitTable(chunks.table, model.manifest, passthrough, declared);
   if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
     return options;
   }
@@ -393,8 +393,5 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
 function refuseHiddenKeys(spec: OutputSpec, manifest: Manifest): void {
   const isJson = spec.format === 'json' || spec.format === 'ndjson';
   const own = isJson ? ANSWER_KEYS : outputColumns(manifest, [], spec.interpretation).map(({ name }) => name);
-  const hidden = spec.passthrough.filter((name) => own.includes(name));
-  if (hidden.length === 0) return;
-  const message = `passthrough: the output has a column ${hidden[0]} of its own; rename the column of the input or leave it out`;
-  throw new SluiceError('header_mismatch', message);
+  refuseHidden(spec.passthrough, own);
 }

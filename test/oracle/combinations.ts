@@ -58,7 +58,7 @@ export interface Case {
   manifest: boolean;
   maxRejects: number | null;
   job: boolean;
-  tuning: { workers: number; batchRows: number; blockBytes: number; readBytes: number; reference: boolean };
+  tuning: { workers: number; batchRows: number; blockBytes: number; readBytes: number };
   /** How the text is written. */
   layout: { quoteAll: boolean; ends: 'lf' | 'crlf' | 'mixed'; mark: boolean; blankLines: boolean; finalEnd: boolean };
   /** Rows (from 0) with a field too many or too few, or a line that is no JSON. */
@@ -230,7 +230,6 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
           batchRows: fc.constantFrom(1, 2, 7, 512),
           blockBytes: fc.constantFrom(64, 300, 4096, 524_288),
           readBytes: fc.constantFrom(1, 13, 262_144),
-          reference: seldom(20),
         }),
         layout: fc.record({
           quoteAll: seldom(20),
@@ -253,11 +252,14 @@ function consistent(c: Case): Case {
   const byText = c.entry !== 'library' && c.entry !== 'pipeline';
   const passable = (name: string) => !byText || (!name.includes(',') && name !== '');
   const passthrough = c.passthrough === '*' ? c.passthrough : c.passthrough.filter(passable);
+  const isMissing =
+    (c.entry === 'library' && c.interpretation !== 'none') || (c.entry === 'http' && c.interpretation === 'below');
   const packs = (format: FileFormat) => format !== 'parquet';
   return {
     ...c,
     declared,
     passthrough,
+    interpretation: isMissing ? 'effects' : c.interpretation,
     inputCompression: packs(c.input) ? c.inputCompression : 'none',
     outputCompression: packs(c.output) ? c.outputCompression : 'none',
     onInvalid: c.entry === 'shards' ? 'report' : c.onInvalid,

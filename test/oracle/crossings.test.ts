@@ -1,77 +1,68 @@
-// Random combinations of features through every entry point, compared with the oracle field by field.
-//
-// SLUICE_CROSSINGS=N runs N combinations, SLUICE_CROSSINGS_SEED=S those of a seed, which every failure prints.
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
-import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { times } from '../support/tiers.ts';
-import { type Case, combinations, ENTRIES, type Entry, MODELS, type ModelName } from './combinations.ts';
-import { differences, reservedOf } from './compare.ts';
-import { PACKAGES, runCase, World } from './entries.ts';
-import { answer, OracleModel } from './oracle.ts';
-import { storedInput } from './stored-input.ts';
+// Combinations of features through every entry point do what the oracle says, field by field.
+import { expect, test } from 'vitest';
+import { ScoreSchema } from '../../src/config/pipeline-schema.ts';
+import { COMMAND_TABLES } from '../../src/doors/commands/flag-tables.ts';
+import { ENTRIES, type Entry } from './combinations.ts';
+import { cross, openJudge } from './cross.ts';
 
-const COUNT = times('CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+openJudge();
 
-let world: World;
-const models = new Map<ModelName, OracleModel>();
-const effects = new Map<string, string>();
+const MODELS = ['trees', 'classes', 'value'] as const;
+const SHARES: Record<Entry, number> = { command: 0.15, pipeline: 0.05, shards: 0.01, library: 0.66, http: 0.12 };
 
-beforeAll(async () => {
-  world = new World(mkdtempSync(path.join(tmpdir(), 'sluice-crossings-')));
-  for (const name of Object.keys(MODELS) as ModelName[]) {
-    const folder = path.join(PACKAGES[name === 'typed-columns' ? 1 : 0]!, name, '1');
-    models.set(name, await OracleModel.open(folder));
-  }
-});
-afterAll(async () => {
-  await world.close();
-  rmSync(world.folder, { recursive: true, force: true });
-});
+test.each(ENTRIES)('%s', (entry) => cross({ entries: [entry], models: MODELS }, SHARES[entry]));
 
-/** What differs in a case; none: it is right. */
-async function judged(c: Case): Promise<string[]> {
-  const stored = storedInput(c);
-  const model = models.get(c.model)!;
-  const isJson = c.output === 'json' || c.output === 'ndjson';
-  const expected = await answer({
-    model,
-    input: stored.input,
-    declared: stored.declared,
-    passthrough: c.passthrough,
-    failOnInvalid: c.onInvalid === 'fail',
-    allowEmpty: c.entry === 'library' || (c.allowEmpty && c.entry !== 'http'),
-    reserved: reservedOf(c, model),
-    needsNames: !isJson,
-    ...(c.maxRejects === null ? {} : { maxRejects: c.maxRejects }),
-  });
-  return differences({ c, model, expected, outcome: await runCase(c, stored, world), effects });
-}
+test('a model that ONNX Runtime serves', () =>
+  cross({ entries: ['library', 'http'], models: ['typed-columns'] }, 0.01));
 
-/** A case in a few lines, for whoever has to find out what is wrong. */
-const shown = (c: Case): string => JSON.stringify(c, null, 1).replace(/\n\s{3,}/g, ' ');
+/** Flags of `sluice score` and what about them the combinations vary. A flag that is new has to be put into one of both lists. */
+const VARIED = [
+  'model', 'output', 'rejects', 'input-format', 'input-compression', 'delimiter', 'columns', 'rename', 'ignore', 'constants', 'encoding',
+  'decimal', 'thousands', 'trim', 'null-values', 'format', 'compression', 'passthrough', 'interpretation', 'top', 'interpret-below',
+  'on-invalid', 'allow-empty', 'workers', 'batch-rows', 'block-bytes', 'read-bytes', 'no-manifest', 'max-rejects', 'registry', 'quiet',
+  'plan', 'shard',
+]; // biome-ignore format: a list
+/** Those that do not change what a row becomes, or that tests of their own cross with formats. */
+const APART: Record<string, string> = {
+  'expect-rows': 'test/runs/control-totals.test.ts',
+  'expect-sha256': 'test/runs/control-totals.test.ts',
+  'control-file': 'test/runs/control-totals.test.ts',
+  interactions: 'test/runs/interactions.test.ts',
+  'max-evaluations': 'test/runs/asked-models.test.ts',
+  evaluator: 'the oracle is ONNX Runtime, and both evaluators are compared with it',
+  'max-row-bytes': 'test/io/source',
+  'max-columns': 'test/io/decode',
+  'metrics-file': 'test/doors/commands',
+  'push-gateway': 'test/doors/commands',
+  'sign-key': 'test/runs/sealed-doors.test.ts',
+  'require-lock': 'test/runs/sealed-doors.test.ts',
+  'require-signature': 'test/runs/sealed-doors.test.ts',
+  'require-approval': 'test/runs/sealed-doors.test.ts',
+  deadline: 'test/runs/deadline.test.ts',
+  resume: 'test/runs/resume.test.ts',
+  restart: 'test/runs/resume.test.ts',
+  'checkpoint-every': 'test/runs/resume.test.ts',
+  'max-missing': 'test/runs/gate.test.ts',
+  'max-unseen': 'test/runs/gate.test.ts',
+  'max-out-of-range': 'test/runs/gate.test.ts',
+  'max-psi': 'test/runs/gate.test.ts',
+  'max-score-psi': 'test/runs/gate.test.ts',
+  'min-rows': 'test/runs/gate.test.ts',
+  report: 'test/report/report.test.ts',
+  json: 'test/doors/commands',
+};
 
-async function cross(entries: readonly Entry[], names: readonly ModelName[], share: number): Promise<void> {
-  const numRuns = Math.max(20, Math.round(COUNT * share));
-  await fc.assert(
-    fc.asyncProperty(combinations({ entries, models: names }), async (c) => {
-      const found = await judged(c);
-      expect(found, `seed ${SEED}\n${found.join('\n')}\n${shown(c)}`).toEqual([]);
-    }),
-    { numRuns, seed: SEED, endOnFailure: false, interruptAfterTimeLimit: Number.MAX_SAFE_INTEGER / 4 },
-  );
-}
-
-const NATIVE = ['trees', 'classes', 'value'] as const;
-const SHARES: Record<Entry, number> = { command: 0.3, pipeline: 0.1, shards: 0.03, library: 0.4, http: 0.12 };
-
-test.each(ENTRIES)('%s: combinations of features do what the oracle says', async (entry) => {
-  await cross([entry], NATIVE, SHARES[entry]);
+test('every flag of score is varied by the combinations, or named with the reason why not', () => {
+  const flags = COMMAND_TABLES.score.flags.map(({ name }) => name);
+  expect(flags.length).toBeGreaterThan(40);
+  expect([...flags].sort()).toEqual([...VARIED, ...Object.keys(APART)].sort());
 });
 
-test('a model that ONNX Runtime serves does, too', async () => {
-  await cross(['library', 'http'], ['typed-columns'], 0.05);
+test('every key of score in a pipeline is one of the same', () => {
+  const keys = Object.keys(ScoreSchema.properties);
+  const known = [
+    'interpretation', 'interpret_below', 'top_effects', 'interactions', 'max_evaluations', 'passthrough', 'batch_rows', 'batch_wait_ms',
+    'workers', 'evaluator', 'record_bytes', 'max_columns',
+  ]; // biome-ignore format: a list
+  expect(keys.sort()).toEqual(known.sort());
 });

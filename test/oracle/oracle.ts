@@ -46,8 +46,8 @@ export interface Question {
   allowEmpty: boolean;
   /** Columns of the output that a passthrough column may not be called like. */
   reserved: readonly string[];
-  /** The output needs the names of all columns before the first row. */
-  needsNames: boolean;
+  /** When the output needs the names of its columns: in a file of columns before anything is read. */
+  names: 'at once' | 'by the input' | 'by the row';
   /** Share of rejected rows above which nothing is published. */
   maxRejects?: number;
 }
@@ -328,7 +328,13 @@ function decoded(bytes: Buffer, encoding = 'utf-8'): string {
   return new TextDecoder(label, { fatal: true }).decode(bytes);
 }
 
-function delimitedApplications(q: Question, input: Input & { format: 'delimited' }): Verdict | Application[] {
+/** Applications, and the columns that are passed through; `*`: those that each of them has. */
+interface Read {
+  applications: Application[];
+  passthrough: string[] | '*';
+}
+
+function delimitedApplications(q: Question, input: Input & { format: 'delimited' }): Verdict | Read {
   const { declared, model } = q;
   const text = decoded(input.bytes, declared.encoding);
   const records = parse(text, {
@@ -357,7 +363,7 @@ function delimitedApplications(q: Question, input: Input & { format: 'delimited'
     given.some((name) => !wanted.includes(name) && !passthrough.includes(name)) ||
     passthrough.some((name) => q.reserved.includes(name));
   if (isBad) return { refused: ['header_mismatch', 'wrong_delimiter'] };
-  return records.map((fields): Application => {
+  const applications = records.map((fields): Application => {
     const passed = new Map(
       passthrough.map((name): [string, Passed] => {
         const cell = fields[there.indexOf(name)];
@@ -367,6 +373,7 @@ function delimitedApplications(q: Question, input: Input & { format: 'delimited'
     if (fields.length !== header.length) return unreadable('column_count', null, passed);
     return { passed, cell: (column) => readText(fields[there.indexOf(column.name)]!, column, declared) };
   });
+  return { applications, passthrough };
 }
 
 const isSpace = (c: string) => ' \t\r\n'.includes(c);
@@ -408,12 +415,12 @@ function membersOf(text: string): { key: string; token: string }[] {
   return members;
 }
 
-function jsonApplications(q: Question, texts: readonly string[]): Application[] {
+function jsonApplications(q: Question, texts: readonly string[]): Read {
   const { manifest } = q.model;
   const columns = manifest.columns.map((c) => c.name);
   const used = new Set([...columns, ...(q.passthrough === '*' ? [] : q.passthrough)]);
   const names = namesOf(q.declared, used);
-  return texts.map((text): Application => {
+  const applications = texts.map((text): Application => {
     let value: unknown;
     try {
       value = JSON.parse(text);
@@ -460,6 +467,7 @@ function jsonApplications(q: Question, texts: readonly string[]): Application[] 
       },
     };
   });
+  return { applications, passthrough: q.passthrough };
 }
 
 /** A value of a table as a token of JSON that loses nothing. */
@@ -470,7 +478,7 @@ export function tokenOf({ type }: TypedColumn, value: TypedColumn['values'][numb
   return Object.is(value, -0) ? '-0' : String(value);
 }
 
-function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdict | Application[] {
+function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdict | Read {
   const { manifest } = q.model;
   const names = manifest.columns.map((c) => c.name);
   const used = new Set([...names, ...(q.passthrough === '*' ? [] : q.passthrough)]);
@@ -482,17 +490,26 @@ function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdic
     if (found.type === 'date') return true;
     return found.type === 'boolean' ? !takesBooleans(column) : !takesNumbers(column, manifest);
   });
-  if (wrong) return { refused: ['bad_type'] };
+  const isThere = (name: string) => columns.some((c) => c.name === meant.inInput(name));
+  const absent = q.passthrough !== '*' && q.passthrough.some((name) => !isThere(name));
+  if (wrong || absent) return { refused: [...(wrong ? ['bad_type'] : []), ...(absent ? ['header_mismatch'] : [])] };
   const rows = columns[0]?.values.length ?? 0;
+  // A column of the model that is passed through, too, is what the model reads: NaN is missing, a decimal of a category a number.
+  const tokenIn = (column: TypedColumn, value: TypedColumn['values'][number]): string => {
+    const own = manifest.columns.find((c) => meant.inInput(c.name) === column.name);
+    if (own && value !== null && Number.isNaN(value)) return 'null';
+    if (own && own.kind !== 'number' && column.type === 'decimal' && value !== null) return String(Number(value));
+    return tokenOf(column, value);
+  };
   const texts = Array.from({ length: rows }, (_, r) => {
-    const members = columns.map((column) => `${JSON.stringify(column.name)}:${tokenOf(column, column.values[r]!)}`);
+    const members = columns.map((column) => `${JSON.stringify(column.name)}:${tokenIn(column, column.values[r]!)}`);
     return `{${members.join(',')}}`;
   });
-  const applications = jsonApplications(q, texts);
+  const { applications } = jsonApplications(q, texts);
   // In a column of floating-point numbers NaN is a missing value; numbers and decimals are the nearest doubles.
-  return applications.map((application, r) => ({
+  const typed = applications.map((application, r) => ({
     ...application,
-    cell: (column) => {
+    cell: (column: Column) => {
       const found = columns.find((c) => c.name === meant.inInput(column.name));
       const value = found?.values[r];
       if (!found || value === null || value === undefined) return application.cell(column);
@@ -502,6 +519,13 @@ function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdic
       return application.cell(column);
     },
   }));
+  const beside = columns
+    .map((column) => meant.meaning(column.name))
+    .filter((name): name is string => name !== null && !names.includes(name));
+  return {
+    applications: typed,
+    passthrough: q.passthrough === '*' && q.names === 'by the input' ? beside : q.passthrough,
+  };
 }
 
 /** The records of a JSON array as texts, in order; null: it is none. */
@@ -532,7 +556,7 @@ function elementsOf(text: string): string[] | null {
   return elements;
 }
 
-function applicationsOf(q: Question): Verdict | Application[] {
+function applicationsOf(q: Question): Verdict | Read {
   const { input } = q;
   switch (input.format) {
     case 'delimited':
@@ -558,27 +582,26 @@ function applicationsOf(q: Question): Verdict | Application[] {
 // ---------------------------------------------------------------- answers
 
 export async function answer(q: Question): Promise<Verdict> {
-  const { manifest } = q.model;
-  const isTable = q.input.format === 'table';
-  if (q.passthrough === '*' && q.needsNames && q.input.format !== 'delimited' && !isTable)
-    return { refused: ['usage'] };
+  const isKnown = q.names === 'by the input' && (q.input.format === 'delimited' || q.input.format === 'table');
+  if (q.passthrough === '*' && q.names !== 'by the row' && !isKnown) return { refused: ['usage'] };
   if (q.passthrough !== '*' && q.passthrough.some((name) => q.reserved.includes(name))) {
+    // Which of several faults is found first is not promised.
+    return { refused: ['header_mismatch', 'bad_type', 'wrong_delimiter'] };
+  }
+  const read = applicationsOf(q);
+  if (!('applications' in read)) return read;
+  if (read.passthrough !== '*' && read.passthrough.some((name) => q.reserved.includes(name))) {
     return { refused: ['header_mismatch'] };
   }
-  const applications = applicationsOf(q);
-  if (!Array.isArray(applications)) return applications;
   const rows: Answer[] = [];
-  for (const [i, application] of applications.entries()) rows.push(await answerOf(q, application, i + 1));
+  for (const [i, application] of read.applications.entries()) rows.push(await answerOf(q, application, i + 1));
   const rejected = rows.filter(({ error }) => error !== null);
   if (q.failOnInvalid && rejected.length > 0) return { refused: ['invalid_row'] };
   if (rows.length > 0 && rejected.length === rows.length && !q.allowEmpty) return { refused: ['nothing_scored'] };
   if (q.maxRejects !== undefined && rejected.length / Math.max(1, rows.length) > q.maxRejects) {
     return { refused: ['gate_stopped'] };
   }
-  const named =
-    q.passthrough === '*' && q.input.format === 'delimited' ? [...(rows[0]?.passed.keys() ?? [])] : q.passthrough;
-  void manifest;
-  return { passthrough: named, rows };
+  return { passthrough: read.passthrough, rows };
 }
 
 async function answerOf(q: Question, application: Application, row: number): Promise<Answer> {

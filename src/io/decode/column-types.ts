@@ -88,11 +88,28 @@ export function refuseMistyped(
   throw new SluiceError('bad_type', described.message, { details: described.details });
 }
 
+/** A table has its columns in every row: one that is not there is misspelled, as in a header row. */
+function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
+  const details = passthrough.flatMap((name, i): ErrorDetail[] => {
+    if (isThere(name)) return [];
+    return [{ code: 'missing_column', message: `passthrough column ${i + 1} is not in the input` }];
+  });
+  if (details.length === 0) return;
+  const described = describeFaults(details);
+  throw new SluiceError('header_mismatch', described.message, { details: described.details });
+}
+
 /**
- * Fits a table to the model before its first row is read: refuses columns of other types, and says which of them the model reads.
- * @throws SluiceError bad_type
+ * Fits a table to the model before its first row is read: refuses columns of other types, and says which of them the model reads. A
+ * decimal of a number column that is passed through, too, keeps its digits: the model reads the text of it.
+ * @throws SluiceError bad_type | header_mismatch: a column to pass through is not there
  */
-export function fitTable(table: TableFeed, manifest: Manifest, declared?: DeclaredColumns | null): void {
+export function fitTable(
+  table: TableFeed,
+  manifest: Manifest,
+  passthrough: readonly string[] | '*',
+  declared?: DeclaredColumns | null,
+): void {
   const { kinds } = table;
   refuseMistyped(
     table.names.map((name, i) => ({ name, kind: kinds[i]! })),
@@ -100,7 +117,11 @@ export function fitTable(table: TableFeed, manifest: Manifest, declared?: Declar
     declared,
   );
   const names = new InputNames(declared ?? undefined);
-  table.readForModel(new Set(manifest.columns.map(({ name }) => names.inInput(name))));
+  refuseAbsent(passthrough === '*' ? [] : passthrough, (name) => table.names.includes(names.inInput(name)));
+  const kindOf = (name: string) => kinds[table.names.indexOf(names.inInput(name))];
+  const isExact = ({ name, kind }: Manifest['columns'][number]): boolean =>
+    kind === 'number' && kindOf(name) === 'decimal' && passthrough !== '*' && passthrough.includes(name);
+  table.readForModel(new Set(manifest.columns.filter((c) => !isExact(c)).map(({ name }) => names.inInput(name))));
 }
 
 /** The columns of a table that are outside the model, as the output calls them: what `passthrough: *` means. */

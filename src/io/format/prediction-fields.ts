@@ -1,4 +1,5 @@
 // The fields of a prediction, written down once: the keys of JSON, the columns of CSV and Parquet and the fields of Avro are these.
+import { SluiceError } from '../../core/errors.ts';
 import { Interpreter } from '../../inference/evaluate/prediction.ts';
 import { pairsTold } from '../../inference/explain/interactions-asked.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
@@ -143,6 +144,14 @@ export const predictionColumns = (
   spec: InterpretationSpec | null,
   columns: readonly Pick<ColumnSpec, 'name'>[],
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
+
+/** @throws SluiceError header_mismatch: the output has a column of this name itself, which one that is passed through would double or hide */
+export function refuseHidden(passthrough: readonly string[], own: readonly string[]): void {
+  const hidden = passthrough.find((name) => own.includes(name));
+  if (hidden === undefined) return;
+  const message = `passthrough: the output has a column ${hidden} of its own; rename the column of the input or leave it out`;
+  throw new SluiceError('header_mismatch', message);
+}
 
 /** The columns of a table of predictions, those passed through (as texts) in front. */
 export function outputColumns(

@@ -4,7 +4,12 @@ import type { InterpretationSpec } from '../../inference/explain/interpretation.
 import type { Manifest } from '../../model/package/manifest.ts';
 import { columnFrames } from '../format/column-frames.ts';
 import { textOfToken } from '../format/passthrough-text.ts';
-import { outputColumns, type PredictionColumn, type PredictionJson } from '../format/prediction-fields.ts';
+import {
+  outputColumns,
+  type PredictionColumn,
+  type PredictionJson,
+  refuseHidden,
+} from '../format/prediction-fields.ts';
 import type { ByteSink } from './byte-sink.ts';
 import { beginningOf, type HeldColumn, HeldTable, type OutputColumn } from './held-table.ts';
 
@@ -38,6 +43,11 @@ export function columnarSink(
   { manifest, passthrough, interpretation, eachWrite = false, lines = false }: ColumnarSinkOptions,
   writerOf: (columns: readonly OutputColumn[]) => FormatWriter,
 ): ByteSink {
+  const own = outputColumns(manifest, [], interpretation);
+  refuseHidden(
+    passthrough,
+    own.map(({ name }) => name),
+  );
   const columns = outputColumns(manifest, passthrough, interpretation);
   const writer = writerOf(columns);
   const held = new HeldTable(columns, GROUP_ROWS);
