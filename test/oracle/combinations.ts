@@ -218,7 +218,9 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
         declared: declaredFor(entry, input, model),
         passthrough: passthroughFor(extra, own),
         interpretation:
-          model === 'trees' ? fc.constantFrom('none', 'none', 'effects', 'top', 'below') : fc.constant('none'),
+          model === 'trees'
+            ? fc.constantFrom('none', 'none', 'none', 'none', 'effects', 'top', 'below')
+            : fc.constant('none'),
         onInvalid: fc.oneof({ weight: 9, arbitrary: fc.constant('report' as const) }, { weight: 1, arbitrary: fc.constant('fail' as const) }), // biome-ignore format: one line
         rejects: fc.boolean(),
         allowEmpty: seldom(20),
