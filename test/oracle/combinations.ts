@@ -70,14 +70,14 @@ const POOLS: Record<string, (string | null)[]> = {
   amount: ['100', '-5', '0', '-0', '1500.25', '99.5', '2500', '1e3', '.5', '5.', '+7', '12345678901234567890', '0.1', '', null, 'NA', 'NULL', 'abc', ' 7 ', 'NaN', 'Infinity', '1e400', '3.5e38', '1 000', '1.234', '1,5', '1.234,5', "1'000", '0x10', '９'],
   term: ['12', '24', '36', '48', '6', '120', '36.5', '600', '601', '-1', '', null, '012', 'x', '1e2', '-0'],
   banned: ['true', 'false', 'true', 'false', '1', '0', 'True', 'FALSE', '', null, 'yes', ' true', 'NULL', '2'],
-  product: ['0230', '230', '0077', 'A7', 'Zürich', 'say "hi"', 'a,b', '', null, 'new', '77', ' 0230', 'zürich', 'x;y|z', 'two\nlines', 'NULL', '\u00a0A7', "'=1"],
-  region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0'],
+  product: ['true', '0230', '230', '0077', 'A7', 'Zürich', 'say "hi"', 'a,b', '', null, 'new', '77', ' 0230', 'zürich', 'x;y|z', 'two\nlines', 'NULL', '\u00a0A7', "'=1"],
+  region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0', 'true'],
   purpose: ['007', '7', 'car', 'home', '2024-02-29', 'other', 'ünï', '', null, 'two\nlines', '"', '1.50', 'true'],
 }; // biome-ignore format: pools
 const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
 const EXTRA_NAMES = ['id', 'branch', 'note', 'application id', 'Größe', 'na"me', '=name', 'a;b', 'ID', 'effect', 'points_', 'x.y']; // biome-ignore format: a pool
-/** Names of columns of some outputs. */
-const COLLIDING = ['row', 'probability', 'error_code', 'value', 'error', 'base', 'reasons', 'decision'];
+/** Names of columns of some outputs, and the outcome. */
+const COLLIDING = ['row', 'probability', 'error_code', 'value', 'error', 'base', 'reasons', 'decision', 'ok'];
 
 const INTEGERS = ['1', '-7', '9007199254740993', '0', '42', null];
 const FLOATS = ['1.5', '-0', '0.1', '1e300', 'NaN', 'Infinity', '-Infinity', '3', null];
@@ -126,7 +126,11 @@ function extraColumn(name: string, rows: number, input: FileFormat): fc.Arbitrar
 
 /** Formats that an entry point takes and gives. */
 function formatsOf(entry: Entry): fc.Arbitrary<{ input: FileFormat; output: FileFormat }> {
-  const all = fc.constantFrom(...FILE_FORMATS);
+  // The formats with types have the most ways to go wrong.
+  const all = fc.oneof(
+    { weight: 2, arbitrary: fc.constantFrom(...FILE_FORMATS) },
+    { weight: 1, arbitrary: fc.constantFrom<FileFormat>('parquet', 'arrow') },
+  );
   const texts = fc.constantFrom<FileFormat>('csv', 'tsv', 'json', 'ndjson');
   switch (entry) {
     case 'command':

@@ -8,7 +8,7 @@ vi.hoisted(() => {
 
 openJudge();
 
-test('files', () => cross({ entries: ['command', 'pipeline'], models: ['trees', 'classes', 'value'] }, 0.03));
+test('files', () => cross({ entries: ['command', 'pipeline'], models: ['trees', 'classes', 'value'] }, 0.01));
 
 test('programs and requests', () =>
-  cross({ entries: ['library', 'http'], models: ['trees', 'classes', 'value'] }, 0.1));
+  cross({ entries: ['library', 'http'], models: ['trees', 'classes', 'value'] }, 0.05));

@@ -8,7 +8,7 @@ import { cross, openJudge } from './cross.ts';
 openJudge();
 
 const MODELS = ['trees', 'classes', 'value'] as const;
-const SHARES: Record<Entry, number> = { command: 0.15, pipeline: 0.05, shards: 0.01, library: 0.66, http: 0.12 };
+const SHARES: Record<Entry, number> = { command: 0.06, pipeline: 0.02, shards: 0.004, library: 0.8, http: 0.1 };
 
 test.each(ENTRIES)('%s', (entry) => cross({ entries: [entry], models: MODELS }, SHARES[entry]));
 

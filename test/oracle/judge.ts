@@ -51,6 +51,7 @@ export class Judge {
       allowEmpty: c.entry === 'library' || (c.allowEmpty && c.entry !== 'http'),
       reserved: reservedOf(c, model),
       names: NAMES[c.output],
+      refusesOutcome: c.entry === 'http',
       ...(c.maxRejects === null ? {} : { maxRejects: c.maxRejects }),
     });
     const outcome = await runCase(c, stored, this.#world);

@@ -48,6 +48,8 @@ export interface Question {
   reserved: readonly string[];
   /** When the output needs the names of its columns: in a file of columns before anything is read. */
   names: 'at once' | 'by the input' | 'by the row';
+  /** An application that has the outcome ends the request, as it does over HTTP. */
+  refusesOutcome: boolean;
   /** Share of rejected rows above which nothing is published. */
   maxRejects?: number;
 }
@@ -596,6 +598,9 @@ export async function answer(q: Question): Promise<Verdict> {
   const rows: Answer[] = [];
   for (const [i, application] of read.applications.entries()) rows.push(await answerOf(q, application, i + 1));
   const rejected = rows.filter(({ error }) => error !== null);
+  if (q.refusesOutcome && rows.some(({ error }) => error?.code === 'outcome_present')) {
+    return { refused: ['outcome_present', ...(q.failOnInvalid ? ['invalid_row'] : [])] };
+  }
   if (q.failOnInvalid && rejected.length > 0) return { refused: ['invalid_row'] };
   if (rows.length > 0 && rejected.length === rows.length && !q.allowEmpty) return { refused: ['nothing_scored'] };
   if (q.maxRejects !== undefined && rejected.length / Math.max(1, rows.length) > q.maxRejects) {

@@ -1,4 +1,4 @@
-"""Writes the three small models that the crossings score with: python3 make.py (onnx==1.23.2).
+"""Writes the three small models that the crossings score with: python3 make.py (onnx==1.23.2), then `sluice model seal` without their locks.
 
 trees: binary, with decisions, points and effects; classes: three classes with names that need quoting; value: a regression.
 """
@@ -21,16 +21,21 @@ THRESHOLDS = {
 def trees(columns, targets, count, seed, post):
     """Attributes of an ensemble: complete trees of depth 3 whose leaves each have a weight for one target."""
     rng = random.Random(seed)
+    # Every threshold of every column is asked for, so that no value can stand for its neighbour.
+    tests = []
     a = {key: [] for key in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids", "missing_value_tracks_true", "hitrates")}
     leaves = []
     for tree in range(count):
         for node in range(15):
             leaf = node >= 7
-            feature = rng.randrange(len(columns))
+            if not tests:
+                tests = [(columns.index(c), t) for c in columns for t in THRESHOLDS[c]]
+                rng.shuffle(tests)
+            feature, threshold = (0, 0.0) if leaf else tests.pop()
             a["treeids"].append(tree)
             a["nodeids"].append(node)
             a["featureids"].append(0 if leaf else feature)
-            a["values"].append(0.0 if leaf else rng.choice(THRESHOLDS[columns[feature]]))
+            a["values"].append(threshold)
             a["modes"].append("LEAF" if leaf else "BRANCH_LEQ")
             a["truenodeids"].append(0 if leaf else 2 * node + 1)
             a["falsenodeids"].append(0 if leaf else 2 * node + 2)
