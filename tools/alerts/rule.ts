@@ -1,4 +1,5 @@
 // What a rule is in the tables beside this file, and the expressions that several of them share.
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
 import type { Span, Times } from './times.ts';
 
 /** An alert. Its runbook is the section of docs/runbooks.md of the same name. */
@@ -8,6 +9,10 @@ export interface Alert {
   for?: Span;
   /** page: somebody gets up; ticket: somebody looks at it on the next working day. */
   severity: 'page' | 'ticket';
+  /** Whose metrics it judges; each of them exports every metric of the expression … */
+  exporters: readonly Exporter[];
+  /** … except these, which only add labels or exceptions where they exist. */
+  refinedBy?: readonly string[];
   expr(times: Times): string;
   /** One line with the labels it is about; values only as numbers. */
   summary: string;
@@ -18,6 +23,13 @@ export interface Recording {
   record: string;
   expr(times: Times): string;
 }
+
+export const PROCESSES: readonly Exporter[] = METRICS_PROCESSES;
+export const SERVICE: readonly Exporter[] = ['serve'];
+export const TOPIC_RUNS: readonly Exporter[] = ['topic_run'];
+/** Processes that follow an alias. */
+export const MODEL_HOSTS: readonly Exporter[] = ['serve', 'topic_run'];
+export const FINISHED_RUNS: readonly Exporter[] = ['metrics_file'];
 
 /** Kept in every sum, because staging and production are often scraped by one Prometheus; absent outside of Kubernetes. */
 export const SCOPE = 'namespace';
