@@ -1,5 +1,6 @@
 // One thing goes wrong under load, watched by a real Prometheus and told through a real Alertmanager: which alerts reach the webhook?
 import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'vitest';
 import { PATIENCE_MS } from './patience.ts';
 import type { Watch } from './prometheus.ts';
 
@@ -70,5 +71,15 @@ export async function watched(watch: Watch): Promise<void> {
     const up = await watch.query('min(min_over_time(up[5s])) == 1 and min(count_over_time(up[8s])) > 5');
     if (up.length > 0) return;
     if (Date.now() > end) throw new Error(`not scraped: ${JSON.stringify(await watch.unscraped())}`);
+  }
+}
+
+/** Waits, then requires that no rule failed, no target was lost and no alert was so much as pending. */
+export async function quietFor(watches: readonly Watch[], ms: number): Promise<void> {
+  await sleep(ms);
+  for (const watch of watches) {
+    expect(await watch.unscraped()).toEqual({});
+    expect(await watch.sickRules()).toEqual({});
+    expect(await watch.raised()).toEqual([]);
   }
 }
