@@ -11,6 +11,9 @@ type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax
 export class DriftMetrics {
   readonly #figures: Readonly<Record<Figure, Gauge<'model'>>>;
   readonly #rows: Gauge<'model'>;
+  readonly #runScorePsi: Gauge<'pipeline' | 'model'>;
+  readonly #runPsiMax: Gauge<'pipeline' | 'model' | 'column'>;
+  readonly #runDrifted: Gauge<'pipeline' | 'model'>;
   readonly #columnRows: Counter<'model' | 'column' | 'bin'>;
   readonly #scoreRows: Counter<'model' | 'bin'>;
   readonly #columnShares: Gauge<'model' | 'column' | 'bin'>;
@@ -31,6 +34,20 @@ export class DriftMetrics {
     };
     const window = 'rows scored within the last hour that drift is measured on';
     this.#rows = families.gauge(METRICS_PROCESSES, 'sluice_drift_window_rows', window, ['model']);
+    const ofRun = (name: string, help: string) =>
+      [['metrics_file'] as const, name, `${help}; absent below 1,000 rows`, ['pipeline', 'model'] as const] as const;
+    this.#runScorePsi = families.gauge(
+      ...ofRun('sluice_run_score_psi', 'PSI of the score of the last run against the training'),
+    );
+    this.#runDrifted = families.gauge(
+      ...ofRun('sluice_run_columns_drifted', 'columns with a PSI of 0.2 or more in the last run'),
+    );
+    this.#runPsiMax = families.gauge(
+      ['metrics_file'],
+      'sluice_run_column_psi_max',
+      'largest PSI of a column in the last run, with the name of the column; absent below 1,000 rows',
+      ['pipeline', 'model', 'column'],
+    );
     const [ofColumn, ofScore] = [['model', 'column', 'bin'] as const, ['model', 'bin'] as const];
     const bin = 'bin of the baseline, missing or unseen';
     this.#columnRows = families.counter(
@@ -74,6 +91,20 @@ export class DriftMetrics {
         const value = figures?.[name as Figure] ?? null;
         if (value !== null) gauge.set({ model }, value);
       }
+    }
+  }
+
+  /** Sets the figures of a whole run, however long it took: the last hour of a night is not the night. */
+  fillRun(monitor: DriftMonitor, pipeline: string): void {
+    for (const gauge of [this.#runScorePsi, this.#runPsiMax, this.#runDrifted]) gauge.reset();
+    for (const { model } of monitor.models()) {
+      const figures = driftFigures(monitor.report(model, 'start')!);
+      if (!figures) continue;
+      const { scorePsi, psiMax, psiMaxColumn: column, drifted } = figures;
+      if (scorePsi !== null) this.#runScorePsi.set({ pipeline, model }, scorePsi);
+      if (column === null) continue;
+      this.#runPsiMax.set({ pipeline, model, column }, psiMax);
+      this.#runDrifted.set({ pipeline, model }, drifted);
     }
   }
 

@@ -27,7 +27,7 @@ export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: numbe
   metrics.runSeconds.set({ pipeline }, end.seconds);
   for (const outcome of ['scored', 'rejected'] as const) metrics.runRows.set({ pipeline, outcome }, rows[outcome]);
   if (end.slackSeconds !== null) metrics.runSlack.set({ pipeline }, end.slackSeconds);
-  await metrics.fill();
+  await metrics.fillRun(pipeline);
   const { file } = metrics;
   file.setDefaultLabels({ pipeline });
   const texts: string[] = [];

@@ -322,6 +322,12 @@ export class Metrics extends ServiceMetrics {
     return this.columns.metrics();
   }
 
+  /** Sets the results of a run that has ended: its drift as a whole. */
+  async fillRun(pipeline: string): Promise<void> {
+    await this.fill();
+    if (this.#drifting) this.#drift.fillRun(this.#drifting, pipeline);
+  }
+
   /** Brings everything up to date; `text` does so by itself. */
   async fill(): Promise<void> {
     // Not `all`: what can be measured is worth having while something else cannot.

@@ -1,9 +1,17 @@
 // Alerts of models and of what is asked of them: stale, not loadable, rejects, drift.
 import { DRIFT_WINDOW } from './recordings.ts';
-import { type Alert, grown, INSTANCE, MANY_REJECTS, MODEL_HOSTS, PROCESSES, SCOPE, SOME_REJECTS } from './rule.ts';
+import {
+  type Alert,
+  grown,
+  INSTANCE,
+  MANY_REJECTS,
+  MODEL_HOSTS,
+  PROCESSES,
+  SCOPE,
+  SIGNIFICANT_PSI,
+  SOME_REJECTS,
+} from './rule.ts';
 
-/** Where banks and the literature see a shift that has to be looked into. */
-const SIGNIFICANT_PSI = 0.25;
 const MUCH_UNSEEN = 0.05;
 const MUCH_MISSING = 0.1;
 const SOME_INEXACT = 0.01;

@@ -41,6 +41,9 @@ export const INSTANCE = ['job', 'instance'] as const;
 export const SOME_REJECTS = 0.02;
 export const MANY_REJECTS = 0.3;
 
+/** Where banks and the literature see a shift that has to be investigated. */
+export const SIGNIFICANT_PSI = 0.25;
+
 /** The window in which rare events are counted. */
 export const RECENTLY: Span = '15m';
 
