@@ -26,8 +26,8 @@ const CAMPAIGNS = [
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
 const ALONE = [
-  'test/kafka/{alert-drills,chaos,endurance,lag,late-commits,queries,retries,static-membership}.test.ts',
-  'test/monitoring/drills.test.ts',
+  'test/kafka/{alert-drills,chaos,endurance,healthy-topic-run,lag,late-commits,queries,retries,static-membership}.test.ts',
+  'test/monitoring/{drills,healthy}.test.ts',
 ];
 /** Suites with a real broker, which mostly wait for it. */
 const BROKERS = ['test/kafka/**/*.test.ts'];

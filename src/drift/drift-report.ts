@@ -52,6 +52,8 @@ export interface DriftReport {
 export interface DriftFigures {
   scorePsi: number | null;
   psiMax: number;
+  /** The column with that PSI; null: no column is measured. */
+  psiMaxColumn: string | null;
   drifted: number;
   unseenMax: number;
   missingShiftMax: number;
@@ -122,6 +124,7 @@ export function driftFigures({ enough, score, columns }: DriftReport): DriftFigu
   return {
     scorePsi: score?.psi ?? null,
     psiMax: most((c) => c.psi ?? 0),
+    psiMaxColumn: columns.toSorted((a, b) => (b.psi ?? 0) - (a.psi ?? 0))[0]?.column ?? null,
     drifted: columns.filter((c) => (c.psi ?? 0) >= SHIFTED).length,
     unseenMax: most((c) => c.now!.unseen),
     missingShiftMax: most((c) => c.now!.missing - c.training.missing),

@@ -1,8 +1,9 @@
 // Drift as metrics: figures of the last hour by model, and what PSI over replicas is made of, by column and bin.
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Counter, Gauge } from 'prom-client';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
 import type { MeasuredColumn } from '../drift/drift-plan.ts';
 import { driftFigures, type Shares, trainedShares } from '../drift/drift-report.ts';
+import { METRICS_PROCESSES, type MetricFamilies } from './metric-families.ts';
 
 type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax';
 
@@ -10,14 +11,17 @@ type Figure = 'scorePsi' | 'psiMax' | 'drifted' | 'unseenMax' | 'missingShiftMax
 export class DriftMetrics {
   readonly #figures: Readonly<Record<Figure, Gauge<'model'>>>;
   readonly #rows: Gauge<'model'>;
+  readonly #runScorePsi: Gauge<'pipeline' | 'model'>;
+  readonly #runPsiMax: Gauge<'pipeline' | 'model' | 'column'>;
+  readonly #runDrifted: Gauge<'pipeline' | 'model'>;
   readonly #columnRows: Counter<'model' | 'column' | 'bin'>;
   readonly #scoreRows: Counter<'model' | 'bin'>;
   readonly #columnShares: Gauge<'model' | 'column' | 'bin'>;
   readonly #scoreShares: Gauge<'model' | 'bin'>;
 
-  constructor(registry: Registry, columns: Registry) {
+  constructor(families: MetricFamilies) {
     const figure = (name: string, help: string): Gauge<'model'> =>
-      new Gauge({ name, help: `${help}; absent below 1,000 rows`, labelNames: ['model'], registers: [registry] });
+      families.gauge(METRICS_PROCESSES, name, `${help}; absent below 1,000 rows`, ['model']);
     this.#figures = {
       scorePsi: figure('sluice_score_psi', 'PSI of the score within the last hour against the training'),
       psiMax: figure('sluice_column_psi_max', 'largest PSI of a column within the last hour'),
@@ -28,19 +32,52 @@ export class DriftMetrics {
         'largest share of missing values of a column above that of the training',
       ),
     };
-    this.#rows = new Gauge({
-      name: 'sluice_drift_window_rows',
-      help: 'rows scored within the last hour that drift is measured on',
-      labelNames: ['model'],
-      registers: [registry],
-    });
-    const ofColumns = { labelNames: ['model', 'column', 'bin'] as const, registers: [columns] };
-    const ofScores = { labelNames: ['model', 'bin'] as const, registers: [columns] };
+    const window = 'rows scored within the last hour that drift is measured on';
+    this.#rows = families.gauge(METRICS_PROCESSES, 'sluice_drift_window_rows', window, ['model']);
+    const ofRun = (name: string, help: string) =>
+      [['metrics_file'] as const, name, `${help}; absent below 1,000 rows`, ['pipeline', 'model'] as const] as const;
+    this.#runScorePsi = families.gauge(
+      ...ofRun('sluice_run_score_psi', 'PSI of the score of the last run against the training'),
+    );
+    this.#runDrifted = families.gauge(
+      ...ofRun('sluice_run_columns_drifted', 'columns with a PSI of 0.2 or more in the last run'),
+    );
+    this.#runPsiMax = families.gauge(
+      ['metrics_file'],
+      'sluice_run_column_psi_max',
+      'largest PSI of a column in the last run, with the name of the column; absent below 1,000 rows',
+      ['pipeline', 'model', 'column'],
+    );
+    const [ofColumn, ofScore] = [['model', 'column', 'bin'] as const, ['model', 'bin'] as const];
     const bin = 'bin of the baseline, missing or unseen';
-    this.#columnRows = new Counter({ name: 'sluice_column_bin_rows_total', help: `rows scored, by ${bin}`, ...ofColumns }); // biome-ignore format: one line
-    this.#scoreRows = new Counter({ name: 'sluice_score_bin_rows_total', help: 'rows scored, by the bin of their score', ...ofScores }); // biome-ignore format: one line
-    this.#columnShares = new Gauge({ name: 'sluice_column_baseline_ratio', help: `share of the training data, by ${bin}`, ...ofColumns }); // biome-ignore format: one line
-    this.#scoreShares = new Gauge({ name: 'sluice_score_baseline_ratio', help: 'share of the training data, by the bin of its score', ...ofScores }); // biome-ignore format: one line
+    this.#columnRows = families.counter(
+      METRICS_PROCESSES,
+      'sluice_column_bin_rows_total',
+      `rows scored, by ${bin}`,
+      ofColumn,
+      true,
+    );
+    this.#scoreRows = families.counter(
+      METRICS_PROCESSES,
+      'sluice_score_bin_rows_total',
+      'rows scored, by the bin of their score',
+      ofScore,
+      true,
+    );
+    this.#columnShares = families.gauge(
+      METRICS_PROCESSES,
+      'sluice_column_baseline_ratio',
+      `share of the training data, by ${bin}`,
+      ofColumn,
+      true,
+    );
+    this.#scoreShares = families.gauge(
+      METRICS_PROCESSES,
+      'sluice_score_baseline_ratio',
+      'share of the training data, by the bin of its score',
+      ofScore,
+      true,
+    );
   }
 
   /** Brings the figures of all models. */
@@ -54,6 +91,20 @@ export class DriftMetrics {
         const value = figures?.[name as Figure] ?? null;
         if (value !== null) gauge.set({ model }, value);
       }
+    }
+  }
+
+  /** Sets the figures of a whole run, however long it took: the last hour of a night is not the night. */
+  fillRun(monitor: DriftMonitor, pipeline: string): void {
+    for (const gauge of [this.#runScorePsi, this.#runPsiMax, this.#runDrifted]) gauge.reset();
+    for (const { model } of monitor.models()) {
+      const figures = driftFigures(monitor.report(model, 'start')!);
+      if (!figures) continue;
+      const { scorePsi, psiMax, psiMaxColumn: column, drifted } = figures;
+      if (scorePsi !== null) this.#runScorePsi.set({ pipeline, model }, scorePsi);
+      if (column === null) continue;
+      this.#runPsiMax.set({ pipeline, model, column }, psiMax);
+      this.#runDrifted.set({ pipeline, model }, drifted);
     }
   }
 

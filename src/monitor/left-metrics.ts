@@ -13,9 +13,6 @@ export interface RunEnd {
 }
 
 const LAST_SUCCESS = 'sluice_run_last_success_timestamp_seconds';
-/** Gauges that are still true when the process is gone; any other is of the moment. */
-const LASTING = /^sluice_(build_info|run_|score_|column|drift_|outcome_|pipeline_last_answer_)/;
-
 /**
  * Text with `pipeline` in every series, because the files of several pipelines are collected together. `lastSuccess`: of an earlier run,
  * seconds since 1970; it stands if this one failed.
@@ -30,16 +27,14 @@ export async function leftText(metrics: Metrics, end: RunEnd, lastSuccess: numbe
   metrics.runSeconds.set({ pipeline }, end.seconds);
   for (const outcome of ['scored', 'rejected'] as const) metrics.runRows.set({ pipeline, outcome }, rows[outcome]);
   if (end.slackSeconds !== null) metrics.runSlack.set({ pipeline }, end.slackSeconds);
-  await metrics.fill();
-  const { registry } = metrics;
-  registry.setDefaultLabels({ pipeline });
+  await metrics.fillRun(pipeline);
+  const { file } = metrics;
+  file.setDefaultLabels({ pipeline });
   const texts: string[] = [];
-  for (const { name, type, values } of await registry.getMetricsAsJSON()) {
-    // A counter that nothing has touched says nothing of this run.
-    const lasting = String(type) === 'gauge' ? LASTING.test(name) : values.some(({ value }) => value !== 0);
-    // What the process itself was (prom-client's own) is the node exporter's for itself.
-    if (name.startsWith('sluice_') && lasting && values.length > 0)
-      texts.push(await registry.getSingleMetricAsString(name));
+  for (const { name, type, values } of await file.getMetricsAsJSON()) {
+    // A counter that was never incremented does not describe this run.
+    const measured = String(type) === 'gauge' ? values.length > 0 : values.some(({ value }) => value !== 0);
+    if (measured) texts.push(await file.getSingleMetricAsString(name));
   }
   return `${texts.join('\n')}\n`;
 }

@@ -38,7 +38,7 @@ function part(rows: number): MeasuredPart {
 }
 
 async function scored(csv: string | Buffer): Promise<{ metrics: Metrics; account: RunAccount }> {
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const account = new RunAccount(metrics, 'test');
   const pool = await WorkerPool.start({ model, workers: 1 });
   const unit = account.unit();

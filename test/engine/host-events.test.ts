@@ -23,7 +23,7 @@ test('the version that answers is the one the metrics name, also when the next d
     writeFileSync(file, change(readFileSync(file, 'utf8').replace(/^version: .*$/m, `version: ${version}`)));
     await sealPackage(to);
   };
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const told: string[] = [];
   const host = new ModelHost({
     registry: new FolderRegistry([folder]),
@@ -73,7 +73,7 @@ test('files of a served version that change are not served, and it is said which
   onTestFinished(() => rmSync(folder, { recursive: true }));
   const at = (name: string) => path.join(folder, 'credit-default/1', name);
   copyUnlocked(CREDIT_DEFAULT, at('.'));
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const told: string[] = [];
   const host = new ModelHost({
     registry: new FolderRegistry([folder]),
@@ -125,7 +125,7 @@ test('one that is to be there always is loaded again when it can be, and never c
     const file = path.join(to, 'model.yaml');
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^version: .*$/m, `version: ${version}`));
   };
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const host = new ModelHost({
     registry: new FolderRegistry([folder]),
     workers: 1,

@@ -45,7 +45,7 @@ const portfolio = (rows: number, seed: number, faults = 0) =>
 async function leftBehind(folder: string): Promise<string> {
   const at = (name: string) => path.join(folder, name);
   const registry = ['--registry', path.resolve('src/bundled')];
-  writeFileSync(at('in.csv'), portfolio(500, 11, 5));
+  writeFileSync(at('in.csv'), portfolio(1500, 11, 15));
   writeFileSync(
     at('nightly.yaml'),
     `model: credit-default\nsource: { type: file, path: ${at('in.csv')} }\nscore: { passthrough: [application_id] }\nsink: { type: file, path: ${at('out.csv')} }\n`,

@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { stringify } from 'yaml';
+import { METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { RECORDINGS } from '../../tools/alerts/recordings.ts';
 import { rulesFile } from '../../tools/alerts/rules-file.ts';
@@ -54,12 +55,13 @@ test('the JSON of a dashboard has all of it: panels with numbers of their own, w
 });
 
 test('every metric that is asked for, in dashboards, rules and runbooks, is one there is', async () => {
-  const metrics = new Metrics();
   const there = new Set(RECORDINGS.map((r) => r.record));
-  for (const registry of [metrics.registry, metrics.columns]) {
-    for (const { name, type } of await registry.getMetricsAsJSON()) {
-      there.add(name);
-      if (String(type) === 'histogram') for (const part of ['bucket', 'sum', 'count']) there.add(`${name}_${part}`);
+  for (const metrics of METRICS_PROCESSES.map((process) => new Metrics(process))) {
+    for (const registry of [metrics.registry, metrics.columns, metrics.file]) {
+      for (const { name, type } of await registry.getMetricsAsJSON()) {
+        there.add(name);
+        if (String(type) === 'histogram') for (const part of ['bucket', 'sum', 'count']) there.add(`${name}_${part}`);
+      }
     }
   }
   const texts = [...QUERIES.map((q) => q.expr), rulesFile(), readFileSync('docs/runbooks.md', 'utf8')];

@@ -47,9 +47,12 @@ const healthy = (round: number): Buffer => rows(100, 1000 + round, 1);
 
 const DRIFTED = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, drift: true })]);
 
+/** Enough for a PSI, which needs 1,000. */
+const NIGHTLY_ROWS = 3000;
+
 /** A portfolio with other values in one column. */
-function withColumn(column: string, change: (value: string) => string): string {
-  const text = Buffer.concat([...generatePortfolio({ rows: 300, seed: 6, dirty: false })]).toString();
+function withColumn(column: string, change: (value: string) => string, count = 300): string {
+  const text = Buffer.concat([...generatePortfolio({ rows: count, seed: 6, dirty: false })]).toString();
   const [header, ...lines] = text.trimEnd().split('\n');
   const at = header!.split(',').indexOf(column);
   const changed = lines.map((line) => line.split(',').map((v, i) => (i === at ? change(v) : v)));
@@ -254,6 +257,33 @@ const DRILLS: readonly Drill[] = [
     alerts: ['SluiceRunRejectsAboveNormal'],
     bring: async ({ folder, text }) => {
       text.current = await leftBehind(folder, REJECTED);
+    },
+  },
+  {
+    what: 'a sender renames a category before the nightly run',
+    alerts: ['SluiceRunColumnDrift'],
+    sample: true,
+    bring: async ({ folder, text }) => {
+      const renamed = withColumn('marital_status', (v) => (v === 'MARRIED' ? 'WED' : v), NIGHTLY_ROWS);
+      text.current = await leftBehind(folder, renamed);
+    },
+  },
+  {
+    what: 'every applicant of the nightly run had arrears',
+    alerts: ['SluiceRunColumnDrift', 'SluiceRunScoreDrift'],
+    bring: async ({ folder, text }) => {
+      text.current = await leftBehind(
+        folder,
+        withColumn('had_arrears', () => 'true', NIGHTLY_ROWS),
+      );
+    },
+  },
+  {
+    what: 'the portfolio of the nightly run drifts',
+    alerts: ['SluiceRunColumnsDrifted'],
+    bring: async ({ folder, text }) => {
+      const drifted = [...generatePortfolio({ rows: NIGHTLY_ROWS, seed: 5, drift: true })];
+      text.current = await leftBehind(folder, Buffer.concat(drifted));
     },
   },
   {

@@ -140,6 +140,13 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
       at('2520m', { [runRows('scored')]: '900x2600', [runRows('rejected')]: '100x2600' }),
     ],
   },
+  SluiceRunScoreDrift: until('sluice_run_score_psi{pipeline="nightly",model="credit:1"}', 0.3, [0.2]),
+  SluiceRunColumnDrift: until(
+    'sluice_run_column_psi_max{pipeline="nightly",model="credit:1",column="income"}',
+    0.3,
+    [0.2],
+  ),
+  SluiceRunColumnsDrifted: until('sluice_run_columns_drifted{pipeline="nightly",model="credit:1"}', 3, [2]),
   SluiceDeadlineAtRisk: until('sluice_run_deadline_slack_seconds{pipeline="nightly"}', -60, [60]),
   SluiceModelStale: state(`sluice_model_stale{${P},reference="credit@champion"}`),
   SluiceModelNotLoadable: notLoadable(),

@@ -19,7 +19,7 @@ const tallyOf = ([scored, ...rejects]: readonly [number, number, number, number]
 test('records that are tried again count for nothing until they are settled', async () => {
   await fc.assert(
     fc.asyncProperty(tallies, fc.constantFrom(...CODES), fc.nat(40), async (parts, code, wanted) => {
-      const metrics = new Metrics();
+      const metrics = new Metrics('topic_run');
       const account = new RunAccount(metrics);
       const unit = account.unit();
       for (const part of parts) unit.add(tallyOf(part), 'm:1');

@@ -72,3 +72,12 @@ export async function watched(watch: Watch): Promise<void> {
     if (Date.now() > end) throw new Error(`not scraped: ${JSON.stringify(await watch.unscraped())}`);
   }
 }
+
+/** @throws Error if after this time a rule failed, a target is not scraped, or an alert was pending or firing at any evaluation */
+export async function quietFor(watches: readonly Watch[], ms: number): Promise<void> {
+  await sleep(ms);
+  for (const watch of watches) {
+    const found = { unscraped: await watch.unscraped(), failed: await watch.sickRules(), raised: await watch.raised() };
+    if (Object.values(found).some((one) => Object.keys(one).length > 0)) throw new Error(JSON.stringify(found));
+  }
+}

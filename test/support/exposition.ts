@@ -29,3 +29,7 @@ export function sampleOf(
   );
   return found.length === 0 ? undefined : found.reduce((sum, { value }) => sum + value, 0);
 }
+
+/** Names of our own metric families in a text, with or without samples. */
+export const familiesOf = (text: string): string[] =>
+  [...text.matchAll(/^# TYPE (sluice_\w+) /gm)].map((m) => m[1]!).toSorted();

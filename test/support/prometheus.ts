@@ -43,6 +43,8 @@ export interface WatchOptions {
   targets: readonly ScrapeTarget[];
   /** Divides the times of the rules: 60 makes a second of a minute. */
   divisor: number;
+  /** Sets every `for` to 0, so that an alert fires at the first evaluation that finds anything. */
+  immediate?: boolean;
 }
 
 /** Prometheus with the rules, Alertmanager with the inhibitions, and what reaches the webhook behind them. `await using` ends it. */
@@ -52,10 +54,12 @@ export class Watch implements AsyncDisposable {
   readonly #programs: ChildProcess[] = [];
   readonly #webhook: http.Server;
   readonly #divisor: number;
+  readonly #immediate: boolean;
   #ports = { prometheus: 0, alertmanager: 0 };
 
-  private constructor(divisor: number) {
+  private constructor({ divisor, immediate = false }: WatchOptions) {
     this.#divisor = divisor;
+    this.#immediate = immediate;
     this.#webhook = http.createServer((request, response) => {
       const chunks: Buffer[] = [];
       request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -66,14 +70,14 @@ export class Watch implements AsyncDisposable {
     });
   }
 
-  static async start({ targets, divisor }: WatchOptions): Promise<Watch> {
-    const watch = new Watch(divisor);
+  static async start(options: WatchOptions): Promise<Watch> {
+    const watch = new Watch(options);
     try {
       await new Promise<void>((resolve) => watch.#webhook.listen(0, '127.0.0.1', resolve));
       const [prometheus, alertmanager] = await freePorts(2);
       watch.#ports = { prometheus: prometheus!, alertmanager: alertmanager! };
       watch.#startAlertmanager();
-      watch.scrape(targets);
+      watch.scrape(options.targets);
       watch.#startPrometheus();
       await watch.#ready();
       return watch;
@@ -110,7 +114,11 @@ export class Watch implements AsyncDisposable {
             }),
       })),
     };
-    writeFileSync(path.join(this.folder, 'rules.yaml'), rulesFile(new Times(this.#divisor)));
+    const rules = rulesFile(new Times(this.#divisor));
+    writeFileSync(
+      path.join(this.folder, 'rules.yaml'),
+      this.#immediate ? rules.replaceAll(/^( +for:) .*$/gm, '$1 0s') : rules,
+    );
     writeFileSync(path.join(this.folder, 'prometheus.yaml'), stringify(config));
   }
 
@@ -138,6 +146,19 @@ export class Watch implements AsyncDisposable {
     };
     const bad = data.activeTargets.filter((t) => t.health !== 'up');
     return Object.fromEntries(bad.map((t) => [t.scrapeUrl, t.lastError || t.health]));
+  }
+
+  /** How many alerts Prometheus has loaded, and how many of them wait before they fire. */
+  async loadedAlerts(): Promise<{ alerts: number; waiting: number }> {
+    const data = (await this.#get('rules')) as { groups: { rules: { type: string; duration?: number }[] }[] };
+    const alerts = data.groups.flatMap((g) => g.rules).filter((rule) => rule.type === 'alerting');
+    return { alerts: alerts.length, waiting: alerts.filter((rule) => rule.duration !== 0).length };
+  }
+
+  /** Alerts that were pending or firing at any evaluation. */
+  async raised(): Promise<string[]> {
+    const found = await this.query('group by (alertname) (max_over_time(ALERTS[1h]))');
+    return found.map(({ metric }) => metric.alertname!).toSorted();
   }
 
   /** Names of the alerts that reached the webhook and are not over, in the order of the alphabet. */

@@ -53,5 +53,10 @@ export const INHIBITIONS: readonly Inhibition[] = [
     effects: ['SluiceColumnDrift'],
     equal: ['namespace', 'model', 'column'],
   },
+  {
+    cause: 'SluiceRunColumnsDrifted',
+    effects: ['SluiceRunColumnDrift'],
+    equal: ['namespace', 'pipeline', 'model'],
+  },
   { cause: 'SluiceMissingValues', effects: ['SluiceColumnDrift'], equal: ['namespace', 'model', 'column'] },
 ];

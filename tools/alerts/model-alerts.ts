@@ -1,9 +1,17 @@
 // Alerts of models and of what is asked of them: stale, not loadable, rejects, drift.
 import { DRIFT_WINDOW } from './recordings.ts';
-import { type Alert, grown, INSTANCE, MANY_REJECTS, SCOPE, SOME_REJECTS } from './rule.ts';
+import {
+  type Alert,
+  grown,
+  INSTANCE,
+  MANY_REJECTS,
+  MODEL_HOSTS,
+  PROCESSES,
+  SCOPE,
+  SIGNIFICANT_PSI,
+  SOME_REJECTS,
+} from './rule.ts';
 
-/** Where banks and the literature see a shift that has to be looked into. */
-const SIGNIFICANT_PSI = 0.25;
 const MUCH_UNSEEN = 0.05;
 const MUCH_MISSING = 0.1;
 const SOME_INEXACT = 0.01;
@@ -18,6 +26,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceModelStale',
     severity: 'page',
+    exporters: MODEL_HOSTS,
     for: '5m',
     expr: () => `${STALE} == 1`,
     summary:
@@ -26,6 +35,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceModelNotLoadable',
     severity: 'page',
+    exporters: MODEL_HOSTS,
     // What an older version answers still is stale, which is told when it lasts.
     expr: (t) =>
       `(${grown('sluice_model_load_failures_total', [...INSTANCE, 'model', 'code'], t)} > 0) unless on (${[SCOPE, ...INSTANCE].join(', ')}, model) (${STALE} == 1)`,
@@ -34,6 +44,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceRejectsAboveNormal',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '5m',
     expr: () => {
       const [now, normal] = ['sluice:rows_rejected:ratio_rate15m', 'sluice:rows_rejected:ratio_rate1d'];
@@ -44,6 +55,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceScoreDrift',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '15m',
     expr: () => `sluice:score_psi:1h > ${SIGNIFICANT_PSI}`,
     summary:
@@ -52,6 +64,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceColumnDrift',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '15m',
     expr: () => `sluice:column_psi:1h > ${SIGNIFICANT_PSI}`,
     summary:
@@ -60,6 +73,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceUnseenCategories',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '5m',
     expr: () => `${shareOf('unseen')} > ${MUCH_UNSEEN}`,
     summary:
@@ -68,6 +82,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceMissingValues',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '5m',
     expr: () =>
       `${shareOf('missing')} - max by (${bySeries}) (sluice_column_baseline_ratio{bin="missing"}) > ${MUCH_MISSING}`,
@@ -77,6 +92,7 @@ export const MODEL_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceInexactInterpretations',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '5m',
     expr: (t) => {
       const rate = (selector: string) =>

@@ -1,4 +1,5 @@
 // What a rule is in the tables beside this file, and the expressions that several of them share.
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
 import type { Span, Times } from './times.ts';
 
 /** An alert. Its runbook is the section of docs/runbooks.md of the same name. */
@@ -8,6 +9,10 @@ export interface Alert {
   for?: Span;
   /** page: somebody gets up; ticket: somebody looks at it on the next working day. */
   severity: 'page' | 'ticket';
+  /** Whose metrics it judges; each of them exports every metric of the expression … */
+  exporters: readonly Exporter[];
+  /** … except these, which only add labels or exceptions where they exist. */
+  refinedBy?: readonly string[];
   expr(times: Times): string;
   /** One line with the labels it is about; values only as numbers. */
   summary: string;
@@ -19,6 +24,13 @@ export interface Recording {
   expr(times: Times): string;
 }
 
+export const PROCESSES: readonly Exporter[] = METRICS_PROCESSES;
+export const SERVICE: readonly Exporter[] = ['serve'];
+export const TOPIC_RUNS: readonly Exporter[] = ['topic_run'];
+/** Processes that follow an alias. */
+export const MODEL_HOSTS: readonly Exporter[] = ['serve', 'topic_run'];
+export const FINISHED_RUNS: readonly Exporter[] = ['metrics_file'];
+
 /** Kept in every sum, because staging and production are often scraped by one Prometheus; absent outside of Kubernetes. */
 export const SCOPE = 'namespace';
 
@@ -28,6 +40,9 @@ export const INSTANCE = ['job', 'instance'] as const;
 /** Shares of rejects: worth a look if they are three times the usual ones, and worth one always. */
 export const SOME_REJECTS = 0.02;
 export const MANY_REJECTS = 0.3;
+
+/** Where banks and the literature see a shift that has to be investigated. */
+export const SIGNIFICANT_PSI = 0.25;
 
 /** The window in which rare events are counted. */
 export const RECENTLY: Span = '15m';

@@ -11,11 +11,11 @@ const NO_FOLDING = { lineWidth: 0 };
 /** Where the runbook of an alert is. */
 export const runbookOf = (alert: string): string => `${RUNBOOKS}#${alert.toLowerCase()}`;
 
-function alertRule({ name, severity, summary, expr, ...alert }: Alert, t: Times) {
+function alertRule({ name, severity, summary, expr, for: lasting }: Alert, t: Times) {
   return {
     alert: name,
     expr: expr(t),
-    ...(alert.for ? { for: t.span(alert.for) } : {}),
+    ...(lasting ? { for: t.span(lasting) } : {}),
     labels: { severity },
     annotations: { summary, runbook_url: runbookOf(name) },
   };

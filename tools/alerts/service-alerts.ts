@@ -1,5 +1,5 @@
 // Alerts of processes and of the HTTP service: answers, workers, logins, certificates, disks.
-import { type Alert, grown, INSTANCE, RECENTLY, SCOPE } from './rule.ts';
+import { type Alert, grown, INSTANCE, PROCESSES, RECENTLY, SCOPE, SERVICE } from './rule.ts';
 import { secondsOf } from './times.ts';
 
 /** Of requests, 99.9 % shall be answered. */
@@ -21,6 +21,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceErrorBudgetBurnFast',
     severity: 'page',
+    exporters: SERVICE,
     for: '2m',
     expr: () => `${burns('1h', FAST_BURN)} and ${burns('5m', FAST_BURN)}`,
     summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within two days',
@@ -28,6 +29,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceErrorBudgetBurnSlow',
     severity: 'ticket',
+    exporters: SERVICE,
     for: '15m',
     expr: () => `${burns('6h', SLOW_BURN)} and ${burns('30m', SLOW_BURN)}`,
     summary: '{{ $value | humanizePercentage }} of requests fail: the error budget of a month is gone within five days',
@@ -35,6 +37,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceAnswersCut',
     severity: 'page',
+    exporters: SERVICE,
     // Clients that go are cut answers, too: some there always are.
     expr: (t) =>
       `(${grown('sluice_http_cut_answers_total', [], t)} > ${MANY_CUTS}) > ${CUT_SHARE} * sum ${byScopeAnd()} (increase(sluice_http_request_seconds_count{route=~"/api/.*"}[${t.span(RECENTLY)}]))`,
@@ -43,6 +46,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceRequestsWait',
     severity: 'ticket',
+    exporters: SERVICE,
     for: '10m',
     expr: (t) =>
       `histogram_quantile(0.95, sum ${byScopeAnd('le')} (rate(sluice_request_queue_seconds_bucket[${t.span('5m')}]))) > 5`,
@@ -51,6 +55,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceDown',
     severity: 'page',
+    exporters: PROCESSES,
     for: '5m',
     expr: () => `max ${byScopeAnd(...INSTANCE)} (up{job=~".*sluice.*",job!~".*columns.*"}) == 0`,
     summary: '{{ $labels.instance }} does not answer its scrapes',
@@ -58,6 +63,8 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceNotReady',
     severity: 'page',
+    exporters: PROCESSES,
+    refinedBy: ['sluice_kafka_paused'],
     for: '5m',
     // With the name of its pipeline where it runs one, so that it is told instead of what follows from it.
     expr: () => {
@@ -71,24 +78,28 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceWorkersDie',
     severity: 'page',
+    exporters: PROCESSES,
     expr: (t) => `${grown('sluice_worker_deaths_total', ['model'], t)} > ${MANY_DEATHS}`,
     summary: '{{ $value | humanize }} workers of {{ $labels.model }} died',
   },
   {
     name: 'SluiceProcessFault',
     severity: 'ticket',
+    exporters: PROCESSES,
     expr: (t) => `${grown('sluice_process_faults_total', [...INSTANCE, 'kind'], t)} > 0`,
     summary: '{{ $labels.instance }} survived a fault that nobody caught ({{ $labels.kind }})',
   },
   {
     name: 'SluiceBackgroundWorkFails',
     severity: 'ticket',
+    exporters: PROCESSES,
     expr: (t) => `${grown('sluice_background_failures_total', ['task'], t)} > ${MANY_FAILURES}`,
     summary: '{{ $value | humanize }} failures of the background task {{ $labels.task }}',
   },
   {
     name: 'SluiceEventLoopBlocked',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '10m',
     expr: () =>
       'nodejs_eventloop_lag_p99_seconds * on (job, instance) group_left () max by (job, instance) (sluice_build_info) > 1',
@@ -97,6 +108,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceDiskLow',
     severity: 'page',
+    exporters: PROCESSES,
     for: '5m',
     expr: (t) =>
       `min ${byScopeAnd(...INSTANCE, 'use')} (sluice_disk_free_bytes < ${GIB} or (predict_linear(sluice_disk_free_bytes[${t.span('1h')}], ${t.seconds('4h')}) < 0 and sluice_disk_free_bytes < ${10 * GIB}))`,
@@ -105,6 +117,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceAuditFailed',
     severity: 'page',
+    exporters: SERVICE,
     for: '2m',
     expr: () => `max ${byScopeAnd(...INSTANCE)} (sluice_audit_failed) > 0`,
     summary: 'the audit log of {{ $labels.instance }} cannot be written',
@@ -112,6 +125,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceIdentityProviderUnreachable',
     severity: 'ticket',
+    exporters: SERVICE,
     for: '5m',
     expr: (t) => {
       const reads = (outcome: string) =>
@@ -123,6 +137,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceJobTableUnreachable',
     severity: 'page',
+    exporters: SERVICE,
     for: '2m',
     expr: () => `min ${byScopeAnd(...INSTANCE)} (sluice_job_table_up) == 0`,
     summary: '{{ $labels.instance }} cannot reach the table of jobs: none is taken, told or run',
@@ -130,24 +145,28 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceJobCrashed',
     severity: 'ticket',
+    exporters: SERVICE,
     expr: (t) => `${grown('sluice_jobs_crashed_total', [], t)} > 0`,
     summary: '{{ $value | humanize }} jobs failed because each server that ran them ended',
   },
   {
     name: 'SluiceCertificateExpiring',
     severity: 'ticket',
+    exporters: PROCESSES,
     expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 14),
     summary: 'the certificate for {{ $labels.use }} expires in {{ $value | humanizeDuration }}',
   },
   {
     name: 'SluiceCertificateExpiresSoon',
     severity: 'page',
+    exporters: PROCESSES,
     expr: () => expiresWithin('sluice_certificate_expiry_timestamp_seconds', 'use', 2),
     summary: 'the certificate for {{ $labels.use }} expires in {{ $value | humanizeDuration }}',
   },
   {
     name: 'SluiceKeyExpiring',
     severity: 'ticket',
+    exporters: SERVICE,
     // A key that expired days ago is one that nobody misses.
     expr: () => `${expiresWithin('sluice_key_expiry_timestamp_seconds', 'key', 14)} > ${-secondsOf('3d')}`,
     summary: 'the API key {{ $labels.key }} expires in {{ $value | humanizeDuration }}',
@@ -155,12 +174,14 @@ export const SERVICE_ALERTS: readonly Alert[] = [
   {
     name: 'SluiceLoginsFail',
     severity: 'ticket',
+    exporters: SERVICE,
     expr: (t) => `${grown('sluice_logins_failed_total', ['key', 'reason'], t)} > ${MANY_LOGINS}`,
     summary: '{{ $value | humanize }} requests of the key {{ $labels.key }} were refused ({{ $labels.reason }})',
   },
   {
     name: 'SluiceRegistryOutage',
     severity: 'ticket',
+    exporters: PROCESSES,
     for: '10m',
     expr: (t) => `sum ${byScopeAnd()} (rate(sluice_registry_lookups_total{outcome="stale"}[${t.span(RECENTLY)}])) > 0`,
     summary: 'the model registry does not answer; the last known versions go on',

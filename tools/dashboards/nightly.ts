@@ -25,5 +25,10 @@ export const NIGHTLY: DashboardSpec = {
       { title: 'Throughput', description: 'Rows a second of the last run.', kind: 'lines', unit: 'rowsps', min: 0, thresholds: NEUTRAL, queries: [line(`sum by (pipeline) (sluice_run_rows{${HERE}}) / on (pipeline) (max by (pipeline) (sluice_run_last_duration_seconds{${HERE}}) > 0)`, '{{pipeline}}')] },
       { title: 'Interpretations done', description: 'While a run with interpretation goes on: how much of its work is done, which takes longer than its rows let expect.', kind: 'lines', unit: 'percentunit', min: 0, thresholds: NEUTRAL, queries: [line(`min by (pipeline) (sluice_interpretation_done_ratio{${HERE}})`, '{{pipeline}}')] },
     ],
+    'Is it the population of the training': [
+      { title: 'PSI of the score', description: 'Of each run as a whole, against the training. A ticket above 0.25; absent below 1,000 rows.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [0.1, 'yellow'], [0.25, 'red']], queries: [line(`max by (pipeline, model) (sluice_run_score_psi{${HERE}})`, '{{pipeline}} {{model}}')] },
+      { title: 'Worst column', description: 'The largest PSI of a column of each run, and which column it is. A ticket above 0.25.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [0.1, 'yellow'], [0.25, 'red']], queries: [line(`max by (pipeline, column) (sluice_run_column_psi_max{${HERE}})`, '{{pipeline}}: {{column}}')] },
+      { title: 'Drifted columns', description: 'Columns with a PSI of 0.2 or more in each run. Three or more are a ticket: they usually share a cause.', kind: 'lines', unit: 'none', min: 0, thresholds: ['green', [1, 'yellow'], [3, 'red']], queries: [line(`max by (pipeline, model) (sluice_run_columns_drifted{${HERE}})`, '{{pipeline}} {{model}}')] },
+    ],
   },
 }; // biome-ignore format: a table

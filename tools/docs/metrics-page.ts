@@ -1,39 +1,74 @@
-// Writes docs/metrics.md from the table of metrics; a test compares it with them.
+// Generates docs/metrics.md from the metric definitions; a test compares the page with them.
+import type { Registry } from 'prom-client';
+import { type Exporter, METRICS_PROCESSES } from '../../src/monitor/metric-families.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { OutcomeMetrics } from '../../src/monitor/outcome-metrics.ts';
 
+const EXPORTER_NAMES: Readonly<Record<Exporter, string>> = {
+  serve: '`serve`',
+  batch_run: 'batch run',
+  topic_run: 'topic run',
+  metrics_file: 'metrics file',
+};
+
 /** The page as Markdown. */
 export async function metricsPage(): Promise<string> {
-  const metrics = new Metrics();
+  const processes = METRICS_PROCESSES.map((process) => new Metrics(process));
+  const exporters = (name: string) =>
+    processes[0]!.exporters
+      .get(name)!
+      .map((exporter) => EXPORTER_NAMES[exporter])
+      .join(', ');
+  const exported = { title: 'exported by', of: exporters };
   return `# Metrics
 Generated from \`src/monitor/metrics.ts\` by \`npm run docs\`. Labels are bounded: models by the registry, codes by the catalogue, routes
 by their patterns, columns by the models.
 
-## /metrics
-Served by \`sluice serve\` (scope \`metrics\`) and by \`sluice run --metrics-port\`, beside what prom-client measures of a process
-(\`process_*\`, \`nodejs_*\`: event-loop delay, heap, garbage collection, CPU, descriptors). \`sluice_run_*\` is left behind by runs of files.
+Each process exports only the metrics it can have. *Exported by* names where a metric appears:
 
-${await table(metrics.registry)}
+- \`serve\`: \`sluice serve\` (scope \`metrics\`).
+- batch run: \`sluice run --metrics-port\` over files or a table.
+- topic run: \`sluice run --metrics-port\` for a pipeline that reads a topic.
+- metrics file: the text that a run writes with \`--metrics-file\` or \`--push-gateway\` when it ends. Counters that stayed 0 are left out.
+
+## /metrics
+Processes also export what prom-client measures of a process (\`process_*\`, \`nodejs_*\`: event-loop delay, heap, garbage collection, CPU,
+descriptors). A gauge has no series until it has a value.
+
+${await table(
+  processes.flatMap(({ registry, file }) => [registry, file]),
+  exported,
+)}
 
 ## /metrics/columns
-What there is by column; a job of its own scrapes it once a minute.
+Metrics by column; scrape them once a minute with a job of its own.
 
-${await table(metrics.columns)}
+${await table(
+  processes.map(({ columns }) => columns),
+  exported,
+)}
 
 ## sluice outcomes --metrics-file
-Left behind for a collector of text files, of each model and month; what cannot be computed (one class only) is absent.
+Written for a collector of text files, for each model and month. What cannot be computed (one class only) is absent.
 
-${await table(new OutcomeMetrics().registry)}
+${await table([new OutcomeMetrics().registry])}
 `;
 }
 
-/** Of our own metrics: those of prom-client depend on the platform. */
-async function table(registry: Metrics['registry']): Promise<string> {
-  const all = await registry.getMetricsAsJSON();
-  const own = all.filter(({ name }) => name.startsWith('sluice_'));
-  const lines = own.map(({ name, type, help }) => {
-    const { labelNames } = registry.getSingleMetric(name) as unknown as { labelNames: string[] };
-    return `| \`${name}\` | ${type} | ${labelNames.map((n) => `\`${n}\``).join(', ')} | ${help} |`;
-  });
-  return `| metric | type | labels | |\n| --- | --- | --- | --- |\n${lines.sort().join('\n')}`;
+/** Families of these registries, each once. Those of prom-client depend on the platform and are left out. */
+async function table(
+  registries: readonly Registry[],
+  extra?: { title: string; of: (name: string) => string },
+): Promise<string> {
+  const lines = new Set<string>();
+  for (const registry of registries) {
+    for (const { name, type, help } of await registry.getMetricsAsJSON()) {
+      if (!name.startsWith('sluice_')) continue;
+      const { labelNames } = registry.getSingleMetric(name) as unknown as { labelNames: string[] };
+      const labels = labelNames.map((n) => `\`${n}\``).join(', ');
+      lines.add(`| \`${name}\` | ${type} | ${labels} | ${extra ? `${extra.of(name)} | ` : ''}${help} |`);
+    }
+  }
+  const title = extra ? ` ${extra.title} |` : '';
+  return `| metric | type | labels |${title} |\n| --- | --- | --- |${extra ? ' --- |' : ''} --- |\n${[...lines].sort().join('\n')}`;
 }

@@ -205,7 +205,9 @@ async function metricsFor(spec: RunSpec, options: DriveOptions): Promise<Metrics
   const asked = metricsPort !== undefined || metricsFile !== undefined || pushGateway !== undefined;
   const wanted = asked || spec.source.type === 'kafka';
   // Loaded only where somebody can read them: a file must not pay for what nobody sees.
-  return wanted ? new (await import('../../monitor/metrics.ts')).Metrics() : null;
+  if (!wanted) return null;
+  const { Metrics } = await import('../../monitor/metrics.ts');
+  return new Metrics(spec.source.type === 'kafka' ? 'topic_run' : 'batch_run');
 }
 
 async function openMetrics(

@@ -96,7 +96,9 @@ async function start(options: ServeOptions, undo: (() => unknown)[]): Promise<Ru
   await assertUsable('spill.folder', config.spill.folder ?? tmpdir());
   const cache = config.registry_options.cache_folder;
   if (cache !== undefined) await assertUsable('registry_options.cache_folder', cache);
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
+  // Idle is a measurement here; the other gauges are filled by each scrape.
+  for (const level of [metrics.uploads, metrics.spilled]) level.set(0);
   const log = counted(options.log ?? SILENT, metrics);
   const unhear = onBackgroundFault((task, error) => {
     metrics.background.inc({ task });

@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import type { DriftDigest } from '../../../src/drift/drift-report.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { sampleOf, samplesOf } from '../../support/exposition.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
@@ -84,6 +85,39 @@ checkTest(
     expect(readFileSync(input, 'utf8')).toBe('amount\n1\n');
   },
 );
+
+checkTest('the drift of the whole run is written, and none of a run with too few rows', async () => {
+  const { file, input, left } = nightly('nightly');
+  const portfolio = (drift: boolean) => Buffer.concat([...generatePortfolio({ rows: 2000, seed: 4, drift })]);
+  const figures = async (rows: Buffer) => {
+    writeFileSync(input, rows);
+    const { stdout, code, stderr } = await sluice(['run', file, '--metrics-file', left, '--json']);
+    expect([0, 3], stderr).toContain(code);
+    const text = readFileSync(left, 'utf8');
+    const worst = samplesOf(text).find((m) => m.name === 'sluice_run_column_psi_max');
+    const [psi, drifted] = ['sluice_run_score_psi', 'sluice_run_columns_drifted'].map((name) => sampleOf(text, name));
+    const [summary] = Object.values(JSON.parse(stdout).drift as Record<string, DriftDigest>);
+    return { psi, drifted, worst, summary: summary! };
+  };
+  const drifted = await figures(portfolio(true));
+  expect(drifted.psi).toBe(drifted.summary.scorePsi);
+  expect([drifted.drifted, drifted.summary.columnsDrifted]).toEqual([3, 3]);
+  const largest = drifted.summary.columns.toSorted((a, b) => b.psi! - a.psi!)[0]!;
+  expect(drifted.worst).toMatchObject({ labels: { column: largest.column, pipeline: 'nightly' }, value: largest.psi });
+  // Figures of the last hour would stand in the file for as long as it does.
+  expect(readFileSync(left, 'utf8')).not.toMatch(/^sluice_(score_psi|column|drift_)/m);
+
+  const healthy = await figures(portfolio(false));
+  expect(healthy.drifted).toBe(0);
+  expect(healthy.worst!.value).toBeLessThan(0.1);
+
+  const few = portfolio(true).toString().split('\n').slice(0, 900).join('\n');
+  expect(await figures(Buffer.from(`${few}\n`))).toMatchObject({
+    psi: undefined,
+    drifted: undefined,
+    worst: undefined,
+  });
+});
 
 checkTest('where metrics cannot be left, the run is what it was', async () => {
   const { file, folder } = nightly('nightly');

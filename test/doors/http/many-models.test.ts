@@ -58,7 +58,7 @@ async function fifty() {
     const file = path.join(to, 'model.yaml');
     writeFileSync(file, readFileSync(file, 'utf8').replace(/^id: .*$/m, `id: model-${i}`));
   }
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const host = new ModelHost({
     registry: new FolderRegistry([path.join(folder, 'models')]),
     workers: 1,

@@ -157,7 +157,7 @@ checkTest('refused keys by name and reason, errors by code, what expires; never 
 });
 
 test('space left is told while the folder is there, and again when it comes back', async () => {
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const folder = path.join(scratch(), 'volume');
   const stop = watchDisks(metrics, { spill: folder, jobs: scratch() }, 20);
   onTestFinished(stop);
@@ -172,7 +172,7 @@ test('space left is told while the folder is there, and again when it comes back
 });
 
 test('a certificate that is replaced is read again; one that cannot be read leaves the last answer', async () => {
-  const metrics = new Metrics();
+  const metrics = new Metrics('serve');
   const file = path.join(scratch(), 'client.pem');
   const { cert } = await devCertificate();
   measureCertificates(metrics, 'kafka', [file]);

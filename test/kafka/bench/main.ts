@@ -59,7 +59,7 @@ const ours = (output: string) => async (through: () => void) => {
 
 /** A pipeline as `sluice run` starts it, with the logistic model of the tests. */
 const scored = (output: string) => async (through: () => void) => {
-  const metrics = new Metrics();
+  const metrics = new Metrics('topic_run');
   const host = new ModelHost({ registry: new FolderRegistry(['test/fixtures/packages']), workers: 2, max: 1 });
   const text = `model: credit-columns
 source: { type: kafka, topic: ${input}, group: ${output} }
