@@ -6,7 +6,9 @@ import { type PredictionColumn, type PredictionJson, predictionColumns } from '.
 import type { Manifest } from '../model/package/manifest.ts';
 import type { StoredColumn } from './table-layout.ts';
 
-/** Where a record stands. */
+const NUL = '\0';
+
+/** The position of a record. */
 export interface RecordPlace {
   topic: string;
   partition: number;
@@ -38,8 +40,10 @@ export const LETTER_KEY = PLACE.map((c) => c.name);
 
 export interface RecordLayout {
   readonly columns: readonly StoredColumn[];
-  /** A line, or the name of a passed column with a character that no text of the database may hold. */
-  row(place: RecordPlace, json: Buffer | null, error: RejectionReason | null): string | { column: string };
+  /** The row of an answer (JSON), or the name of a passthrough column whose value PostgreSQL cannot store: text with a NUL. */
+  row(place: RecordPlace, answer: Buffer): string | { column: string };
+  /** The row of a rejected application, with the passthrough columns that could be read and stored. */
+  rejectedRow(place: RecordPlace, answer: Buffer, error: RejectionReason): string;
 }
 
 /** Topic, partition and offset of the record, what is passed through, the version of the model, and the columns of a prediction but its row. */
@@ -48,7 +52,7 @@ export function recordLayout(
   passthrough: readonly string[],
   interpretation: InterpretationSpec | null,
 ): RecordLayout {
-  const answer: PredictionColumn[] = predictionColumns(
+  const fields: PredictionColumn[] = predictionColumns(
     new Interpreter(manifest),
     interpretation,
     manifest.columns,
@@ -59,21 +63,24 @@ export function recordLayout(
     ...passthrough.map((name) => ({ name, kind: null })),
     { name: 'model_id', kind: 'text' },
     { name: 'model_version', kind: 'text' },
-    ...answer.map(({ name, kind }) => ({ name, kind })),
+    ...fields.map(({ name, kind }) => ({ name, kind })),
   ];
+  const line = (place: RecordPlace, passed: readonly string[], prediction: PredictionJson): string => {
+    const model = [cellOf(version.modelId), cellOf(version.modelVersion)];
+    return `${[...placeCells(place), ...passed, ...model, ...fields.map((c) => cellOf(c.of(prediction)))].join(',')}\n`;
+  };
   return {
     columns,
-    row(place, json, error) {
-      const prediction = json === null ? ({ error } as PredictionJson) : read(json);
+    row(place, answer) {
+      const prediction = read(answer);
       const passed = passthrough.map((name) => cellOf(prediction[name]));
-      const bad = passed.findIndex((cell) => cell.includes('\0'));
-      if (bad >= 0) return { column: passthrough[bad]! };
-      const said = [
-        cellOf(version.modelId),
-        cellOf(version.modelVersion),
-        ...answer.map((c) => cellOf(c.of(prediction))),
-      ];
-      return `${[...placeCells(place), ...passed, ...said].join(',')}\n`;
+      const bad = passed.findIndex((cell) => cell.includes(NUL));
+      return bad >= 0 ? { column: passthrough[bad]! } : line(place, passed, prediction);
+    },
+    rejectedRow(place, answer, error) {
+      const rejected = read(answer);
+      const passed = passthrough.map((name) => cellOf(rejected[name])).map((cell) => (cell.includes(NUL) ? '' : cell));
+      return line(place, passed, { error });
     },
   };
 }
@@ -85,7 +92,7 @@ export function letterRow(
   { code, column, message }: RejectionReason,
 ): string {
   const bytes = (b: Buffer | null) => (b === null ? '' : `\\x${b.toString('hex')}`);
-  const texts = [code, column, message].map((text) => cellOf(text?.replaceAll('\0', '\u{fffd}')));
+  const texts = [code, column, message].map((text) => cellOf(text?.replaceAll(NUL, '\u{fffd}')));
   return `${[...placeCells(place), bytes(key), bytes(value), ...texts].join(',')}\n`;
 }
 

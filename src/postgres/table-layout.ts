@@ -96,6 +96,21 @@ export async function inspectTarget(
   return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key };
 }
 
+/** A table that rows are compared with: it takes the right to read, and no other. @throws SluiceError database_refused: it is not there, or does not fit */
+export async function readableTarget(
+  client: Database,
+  name: TableName,
+  columns: readonly StoredColumn[],
+): Promise<Target> {
+  const found = await client.query<{ oid: string | null }>('SELECT to_regclass($1)::oid::text AS oid', [sqlName(name)]);
+  const oid = found.rows[0]?.oid;
+  if (!oid) throw refused(name, 'is not there');
+  const there = await columnsOf(client, oid);
+  const missing = columns.filter((column) => !there.has(column.name)).map((column) => column.name);
+  if (missing.length > 0) throw refused(name, `has no column ${missing.join(', ')}`);
+  return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key: [] };
+}
+
 const refused = (name: TableName, why: string): SluiceError =>
   new SluiceError('database_refused', `the table ${sqlName(name)} ${why}`);
 

@@ -28,7 +28,7 @@ import { type DeclaringSource, declarationOf, refuseUnfit } from './declared-sou
 import { slicedAccess } from './random-access.ts';
 import type { PlannedInput } from './shard-plan.ts';
 import { openStored } from './stored.ts';
-import { arrowChunks, tableChunks } from './table-chunks.ts';
+import { arrowChunks, rowsOf, tableChunks } from './table-chunks.ts';
 
 /** The name that stands for standard input and standard output. */
 export const STDIO = '-';
@@ -49,6 +49,8 @@ export interface Endpoint {
   planned?: PlannedInput;
   /** Of an input: what its sender says of it. Default: nothing. */
   totals?: TotalsSpec;
+  /** Of Parquet and Arrow: only this row, from 1. Default: all. */
+  onlyRow?: number;
 }
 
 /** Sees bytes as they are stored, in order. */
@@ -175,6 +177,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
         chunks = await arrowChunks(chunks, {
           ignored: ignoredBy(declared),
           near: source.chunks.readInto !== undefined,
+          ...(from.onlyRow === undefined ? {} : { onlyRow: from.onlyRow }),
           onRead: (n) => {
             read.text += n;
           },
@@ -245,7 +248,7 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf(
-  { name, compression, planned, declared }: Endpoint,
+  { name, compression, planned, declared, onlyRow }: Endpoint,
   source: ByteSource,
   read: { bytes: number; text: number },
 ): Promise<{ chunks: Chunks; close(): Promise<void> }> {
@@ -273,9 +276,10 @@ async function parquetOf(
     },
   );
   // A read of an object has to be waited for.
-  const chunks = await tableChunks(table, near !== null, (bytes) => {
+  const onText = (bytes: number) => {
     read.text += bytes;
-  });
+  };
+  const chunks = await tableChunks(await rowsOf(table, onlyRow), near !== null, onText);
   return { chunks, close };
 }
 

@@ -49,8 +49,8 @@ export async function runPipelineTests(pipeline: Pipeline, host: ModelHost): Pro
     const { cases } = parsed.value;
     const { answers } = await scorer.score(cases.map((c) => Buffer.from(JSON.stringify(c.input))));
     return cases.map((c, i) => {
-      const { value, error } = answers[i]!;
-      const got: unknown = value ? JSON.parse(value.toString('utf8')) : { error };
+      const { value } = answers[i]!;
+      const got: unknown = JSON.parse(value.toString('utf8'));
       return { name: c.name ?? `case ${i + 1}`, failure: differenceOf(c.expect, got, c.tolerance ?? 1e-6, '') };
     });
   } finally {

@@ -15,7 +15,7 @@ import {
   type ValueEncoder,
 } from '../kafka/schemas/value-codec.ts';
 import { tlsSettings } from './kafka-connection.ts';
-import type { RecordAnswer, RecordScorer, ScoredRecords } from './record-scorer.ts';
+import { type RecordAnswer, type RecordScorer, rejectedAnswer, type ScoredRecords } from './record-scorer.ts';
 
 export interface RecordFormat {
   /** Scores values in the format of the source. */
@@ -158,12 +158,13 @@ async function scoreDecoded(
   const decoded = await Promise.all(values.map((v) => decoder.decode(v)));
   const valid = decoded.flatMap((d) => ('json' in d ? [d.json] : []));
   const { model, answers, tallies } = await scorer.score(valid);
+  const { manifest } = model;
   let next = 0;
   return {
     model,
     answers: decoded.map(
       (d): RecordAnswer =>
-        'json' in d ? answers[next++]! : { value: null, error: { code: malformed, message: d.fault } },
+        'json' in d ? answers[next++]! : rejectedAnswer(manifest, { code: malformed, message: d.fault }),
     ),
     tallies:
       valid.length === values.length ? tallies : [...tallies, undecodable(values.length - valid.length, malformed)],

@@ -2,7 +2,7 @@
 
 import type { Pipeline } from '../config/pipeline-schema.ts';
 import { RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
-import type { ErrorCode } from '../core/errors.ts';
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import type { Tally } from '../engine/counts.ts';
 import type { ModelHost } from '../engine/model-host.ts';
@@ -10,6 +10,7 @@ import type { StreamSpec } from '../engine/protocol.ts';
 import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
+import { rejectedJson } from '../io/format/json.ts';
 import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { declaredBy } from './declared-source.ts';
@@ -22,8 +23,8 @@ export interface RecordError {
 }
 
 export interface RecordAnswer {
-  /** The prediction as a JSON object; null if the application was rejected. */
-  value: Buffer | null;
+  /** A JSON object: model, version, passthrough columns, and the prediction or the error. */
+  value: Buffer;
   error: RecordError | null;
 }
 
@@ -45,14 +46,26 @@ export interface RecordScorerOptions {
   maxColumns?: number;
   /** What was declared of the records. Default: nothing. */
   declared?: InputDeclaration | null;
+  /** Names of members that whoever writes the answers adds to them. Default: none. */
+  added?: readonly string[];
 }
 
+/** The answer to a record that cannot be decoded, so that none of its columns is known. */
+export const rejectedAnswer = (model: ModelPackage['manifest'], error: RecordError): RecordAnswer => ({
+  value: Buffer.from(rejectedJson(model, { ...error, column: error.column ?? null })),
+  error,
+});
+
 const LF = 0x0a;
-/** Keys of a prediction that stands alone. */
+/** Members of an answer that is read on its own. */
 const RECORD_KEYS = [...ANSWER_KEYS, 'modelId', 'modelVersion'];
 
-/** The settings of a pipeline for scoring records. */
-export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score' | 'source'>, host: ModelHost): RecordScorer =>
+/** The settings of a pipeline for scoring records. `added`: members that its sink adds to the answers. */
+export const recordScorer = (
+  spec: Pick<Pipeline, 'model' | 'score' | 'source'>,
+  host: ModelHost,
+  added: readonly string[] = [],
+): RecordScorer =>
   new RecordScorer({
     host,
     model: spec.model,
@@ -61,6 +74,7 @@ export const recordScorer = (spec: Pick<Pipeline, 'model' | 'score' | 'source'>,
     maxRecordBytes: spec.score.record_bytes,
     maxColumns: spec.score.max_columns,
     declared: declaredBy(spec.source),
+    added,
   });
 
 /** Streams are kept while their pool is the current one of the reference. */
@@ -90,12 +104,13 @@ export class RecordScorer {
           from = end + 1;
         }
         for (const { index, code, column, message } of part.rejections) {
-          answers[first + index] = {
-            value: null,
-            error: column === null ? { code, message } : { code, column, message },
-          };
+          answers[first + index]!.error = column === null ? { code, message } : { code, column, message };
         }
         pool.recycle(part.output);
+      }
+      // An answer too many would pair all later ones with other records.
+      if (answers.length !== values.length) {
+        throw new SluiceError('count_mismatch', `${values.length} records have ${answers.length} answers`);
       }
       return { model, answers, tallies: parts };
     } finally {
@@ -111,14 +126,16 @@ export class RecordScorer {
   #stream(pool: WorkerPool, model: ModelPackage): StreamHandle {
     if (this.#open?.pool === pool) return this.#open.stream;
     this.#open?.stream.close();
-    const { passthrough, interpretation, maxColumns = 2000, declared = null } = this.#options;
+    const { passthrough, interpretation, maxColumns = 2000, declared = null, added = [] } = this.#options;
+    const reserved = [...RECORD_KEYS, ...added];
+    if (passthrough !== '*') refuseHiddenMembers(passthrough, reserved);
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;
     const names = declared?.columns ? { declared: declared.columns } : {};
     const spec: StreamSpec = {
       input: {
         format: 'json',
-        layout: { passthrough, reserved: RECORD_KEYS, outcome, maxColumns, ...names },
+        layout: { passthrough, reserved, outcome, maxColumns, ...names },
         ...declaredParts(declared ?? undefined),
       },
       output: {
@@ -135,6 +152,14 @@ export class RecordScorer {
     this.#open = { pool, stream };
     return stream;
   }
+}
+
+/** A JSON object with two members of one name reads differently in every library. @throws SluiceError header_mismatch */
+function refuseHiddenMembers(passthrough: readonly string[], reserved: readonly string[]): void {
+  const hidden = passthrough.find((name) => reserved.includes(name));
+  if (hidden === undefined) return;
+  const message = `passthrough: the output has a member ${hidden} of its own; rename the column of the input or leave it out`;
+  throw new SluiceError('header_mismatch', message);
 }
 
 /** Values as the records of one block, in shared memory. */

@@ -1,17 +1,19 @@
-// One row of an output scored again, with the package that its manifest names: the bits have to be those that were written.
-
-import type { Pipeline } from '../config/pipeline-schema.ts';
+// Scores one row of an output again with the package that its manifest names, and compares it bit by bit with what was written.
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { Pipeline, PostgresSource } from '../config/pipeline-schema.ts';
 import { SluiceError } from '../core/errors.ts';
 import { isColumnar } from '../core/file-format.ts';
-import { WorkerPool } from '../engine/worker-pool.ts';
+import { membersOf } from '../core/json-members.ts';
+import { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { fieldAt } from '../proof/name-rows.ts';
 import type { Predicate } from '../proof/statement.ts';
-import { RunAccount } from './account.ts';
-import { openSource } from './endpoints.ts';
+import { type Endpoint, openSink, openSource } from './endpoints.ts';
 import { findRow } from './explain-row.ts';
-import { runOnce } from './run-once.ts';
-import { scoringOf } from './spec.ts';
+import { openInputRow, type SingleRowInput, scoreRow, scoreRowInto } from './score-row.ts';
+import { interpretationOf } from './spec.ts';
 import { besideStored } from './stored.ts';
 import { inputEnd, outputEnd } from './verify-output.ts';
 
@@ -27,78 +29,114 @@ export interface ReplayOptions {
 export interface Replayed {
   row: number;
   same: boolean;
-  /** The answer as it stands in the output, and as it is made now; both without the number of the row. */
+  /** The answer as it was written, and as it is made now; both without the number of the row. */
   written: string;
   again: string;
 }
 
-/** @throws SluiceError verification_failed: another package; usage: an output whose answers are no lines; input_not_found */
+type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
+
+/** @throws SluiceError verification_failed: another package; usage: a JSON array, whose predictions are no lines; input_not_found */
 export async function replayRow({ output, predicate, model, row, input }: ReplayOptions): Promise<Replayed> {
   if (model.sha256 !== predicate.model.package_sha256) {
     const named = `the manifest names the package ${predicate.model.package_sha256}`;
     throw new SluiceError('verification_failed', `${named}, and that of ${model.ref} is ${model.sha256}`);
   }
   const to = outputEnd(predicate, output);
-  if (to.format === 'json' || isColumnar(to.format)) {
-    throw new SluiceError('usage', `answers in ${to.format} are no lines: replay reads csv, tsv and ndjson`);
+  if (to.format === 'json') {
+    throw new SluiceError(
+      'usage',
+      'replay reads csv, tsv, ndjson, parquet and arrow: write one of these instead of json',
+    );
   }
-  const from = inputEnd(predicate, input ?? besideStored(output, predicate.input.name));
-  const source = await openSource(from);
-  const record = await findRow({ source, row }).finally(() => source.close());
-  const answers = await openSource(to);
-  const written = await findRow({ source: answers, row }).finally(() => answers.close());
-  const again = await scoredAgain(model, predicate, record, {
-    input: source.input,
-    output: { format: to.format, delimiter: to.delimiter },
-  });
+  const written = await (isColumnar(to.format) ? columnarRow(to, row) : textRow(to, row));
+  const options = predicate.options as unknown as Options;
+  const source = await openInputRow(inputOf(predicate, output, input), { row, model, score: options.score });
+  const again = await (isColumnar(to.format)
+    ? scoredIntoColumns(model, options, source, to)
+    : scoreRow(model, options, source, { format: to.format, delimiter: to.delimiter })
+  ).finally(() => source.close());
   const plain = { written: withoutRow(written, predicate, to), again: withoutRow(again, predicate, to) };
   return { row, same: plain.written === plain.again, ...plain };
 }
 
-type Ends = Pick<Parameters<typeof runOnce>[0]['source'], 'input'> &
-  Pick<Parameters<typeof runOnce>[0]['sink'], 'output'>;
-
-async function scoredAgain(model: ModelPackage, { options }: Predicate, record: Buffer, ends: Ends): Promise<Buffer> {
-  const spec = options as unknown as Pick<Pipeline, 'score' | 'on_invalid'>;
-  const pool = await WorkerPool.start({ model, workers: 1 }, {});
-  const chunks: Uint8Array[] = [];
-  const input = ends.input.format === 'delimited' ? ends.input : { ...ends.input, format: 'json' as const };
-  try {
-    await runOnce({
-      model,
-      pool,
-      source: { chunks: NO_CHUNKS, whole: record, input },
-      scoring: { ...scoringOf(spec, []), failOnInvalid: false },
-      sink: {
-        output: ends.output,
-        write: async (bytes) => {
-          chunks.push(Uint8Array.from(bytes));
-        },
-        commit: async () => {},
-        abort: async () => {},
-      },
-      account: new RunAccount().unit(),
-    });
-  } finally {
-    await pool.close();
-  }
-  return Buffer.concat(chunks);
+/** The input that a manifest names; a query is asked again. */
+function inputOf(predicate: Predicate, output: string, named: string | null): Endpoint {
+  const source = predicate.options.source as unknown as PostgresSource | { type: 'file' | 'stdio' };
+  if (source.type !== 'postgres') return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
+  if (named !== null) throw new SluiceError('usage', '--input: the input of this output is a query');
+  return { name: predicate.input.name, format: 'csv', compression: 'none', delimiter: ',', query: source };
 }
 
-const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
+async function textRow(to: Endpoint, row: number): Promise<Buffer> {
+  const answers = await openSource(to);
+  return findRow({ source: answers, row }).finally(() => answers.close());
+}
+
+/** A row of Parquet or Arrow as a JSON object. */
+async function columnarRow(to: Endpoint, row: number): Promise<Buffer> {
+  const source = await openSource({ ...to, onlyRow: row });
+  const text: Buffer[] = [];
+  try {
+    for await (const chunk of source.chunks) text.push(Buffer.from(chunk));
+  } finally {
+    await source.close();
+  }
+  return Buffer.concat(text);
+}
+
+/** Through a file of one row, so that writer and reader treat both rows alike. */
+async function scoredIntoColumns(
+  model: ModelPackage,
+  options: Options,
+  source: SingleRowInput,
+  to: Endpoint,
+): Promise<Buffer> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'sluice-replay-'));
+  const set = new CommitSet();
+  const file: Endpoint = { ...to, name: path.join(folder, path.basename(to.name)) };
+  try {
+    const sink = await openSink(file, {
+      manifest: model.manifest,
+      passthrough: options.score.passthrough ?? [],
+      interpretation: interpretationOf(options),
+      set,
+    });
+    await scoreRowInto(model, options, source, sink);
+    await set.publish();
+    return await columnarRow(file, 1);
+  } finally {
+    await set.abort();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
 
 /** The last line of a text that has only the header besides, without the number of the row. */
 function withoutRow(
   text: Buffer,
   { options }: Predicate,
-  { format, delimiter }: { format: string; delimiter: string },
+  { format, delimiter }: Pick<Endpoint, 'format' | 'delimiter'>,
 ): string {
   const all = text.toString().trimEnd();
-  if (format === 'ndjson') return all.slice(all.lastIndexOf('\n') + 1).replace(/"row":\d+,?/, '');
+  if (format === 'ndjson' || isColumnar(format)) {
+    // A damaged line is compared as it is.
+    if (!isJson(all)) return all;
+    const members = membersOf(all).filter(({ key }) => key !== 'row');
+    return `{${members.map(({ key, token }) => `${JSON.stringify(key)}:${token}`).join(',')}}`;
+  }
   const { passthrough } = options.score as { passthrough?: readonly string[] | '*' };
   const header = all.slice(0, all.indexOf('\n'));
   const line = all.slice(all.indexOf('\n') + 1);
   const column = Array.isArray(passthrough) ? passthrough.length : header.split(delimiter).indexOf('row');
   const field = fieldAt(line, delimiter, column);
   return field ? line.slice(0, field[0]) + line.slice(field[1]) : line;
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

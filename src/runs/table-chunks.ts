@@ -20,14 +20,28 @@ export async function tableChunks(
   return { ...seenChunks(chunks, ({ length }) => onRead(length)), table: new ColumnTable(table, onRead) };
 }
 
+/** The table, or a single row of it. */
+export async function rowsOf(table: ColumnSource, row: number | undefined): Promise<ColumnSource> {
+  if (row === undefined) return table;
+  const { SingleRow } = await import('./single-row.ts');
+  return new SingleRow(table, row);
+}
+
+interface ArrowChunksOptions extends ArrowOptions {
+  onRead?: (bytes: number) => void;
+  near?: boolean;
+  /** As in `Endpoint`. */
+  onlyRow?: number;
+}
+
 /**
  * An Arrow stream or file, as it comes from a file or a request. Reads the schema at once; `near` and `onRead` as in `tableChunks`.
  * @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch
  */
 export async function arrowChunks(
   chunks: AsyncIterable<Uint8Array>,
-  { onRead = () => {}, near = false, ...options }: ArrowOptions & { onRead?: (bytes: number) => void; near?: boolean },
+  { onRead = () => {}, near = false, onlyRow, ...options }: ArrowChunksOptions,
 ): Promise<Chunks> {
   const { openArrow } = await import('../io/columns/arrow-table.ts');
-  return tableChunks(await openArrow(chunks, options), near, onRead);
+  return tableChunks(await rowsOf(await openArrow(chunks, options), onlyRow), near, onRead);
 }

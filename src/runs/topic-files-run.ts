@@ -22,10 +22,9 @@ import { inWords } from './kafka-words.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
 import { type RecordScorer, recordScorer } from './record-scorer.ts';
 import type { RunSpec } from './spec.ts';
+import { RECORD_MEMBER, topicLine } from './topic-lines.ts';
 import { invalidRecord } from './topic-run.ts';
 import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
-
-const NEWLINE = Buffer.from('\n');
 
 export interface TopicFilesSpec extends RunSpec {
   source: KafkaSource;
@@ -76,7 +75,7 @@ class TopicFilesRun {
     this.#spec = spec;
     this.#context = context;
     this.#host = host;
-    this.#scorer = recordScorer(spec, host);
+    this.#scorer = recordScorer(spec, host, [RECORD_MEMBER]);
     this.#format = format;
     this.#letters = letters;
   }
@@ -195,7 +194,7 @@ class TopicFilesRun {
       if (error && on_invalid === 'fail') throw invalidRecord(record, error);
       if (error && this.#letters && on_invalid === 'dead_letter')
         rejected.push(deadLetter(record, error, this.#context.name));
-      else lines.push(value ?? Buffer.from(JSON.stringify({ error })), NEWLINE);
+      else lines.push(topicLine(record, value));
     });
     let file = this.#files.get(batch.partition);
     if (!file) {

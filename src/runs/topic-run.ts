@@ -17,7 +17,6 @@ import { originalOf, type RetryPolicy, rejectedRecord } from '../kafka/retry-let
 import { type ParsedPrediction, parsePrediction } from '../kafka/schemas/prediction-schema.ts';
 import { TopicDirectory } from '../kafka/topic-directory.ts';
 import { TopicMembers } from '../kafka/topic-members.ts';
-import type { ModelPackage } from '../model/package/model-package.ts';
 import { withBatchSpan } from './batch-span.ts';
 import { newResult, type RunContext, type RunningPipeline, type RunResult } from './context.ts';
 import { connectionOf } from './kafka-connection.ts';
@@ -249,7 +248,7 @@ class TopicRun {
       }
       const answer = answers[next++]!;
       if (answer.error && this.#spec.on_invalid !== 'report') rejected.push(this.#reject(record, answer.error));
-      else outputs.push(this.#predictionOf(record, answer, model, marks));
+      else outputs.push(this.#predictionOf(record, answer, marks));
     }
     const postponed = rejected.filter((r) => r.instead).map(letterReasonOf);
     const letters =
@@ -314,17 +313,7 @@ class TopicRun {
   }
 
   /** A prediction keeps key, headers and order of its application; its headers name the model and the source record. */
-  #predictionOf(
-    record: IncomingRecord,
-    answer: RecordAnswer,
-    { manifest }: ModelPackage,
-    marks: Record<string, Buffer>,
-  ): OutgoingRecord {
-    const value =
-      answer.value ??
-      Buffer.from(
-        JSON.stringify({ modelId: manifest.id, modelVersion: String(manifest.version), error: answer.error }),
-      );
+  #predictionOf(record: IncomingRecord, { value }: RecordAnswer, marks: Record<string, Buffer>): OutgoingRecord {
     const parsed = this.#routes.size > 0 ? parsePrediction(value) : undefined;
     const topic = parsed && this.#routes.get(decisionOf(parsed));
     return this.#outgoing(record, this.#format.encode(value, topic, parsed), marks, topic);

@@ -17,7 +17,7 @@ import { newResult, type RunContext, type RunningPipeline, type RunResult } from
 import { beginMeasuring } from './kafka-metrics.ts';
 import { inWords } from './kafka-words.ts';
 import { type RecordFormat, recordFormat } from './record-format.ts';
-import { type RecordError, type RecordScorer, recordScorer } from './record-scorer.ts';
+import { type RecordAnswer, type RecordScorer, recordScorer } from './record-scorer.ts';
 import { interpretationOf, type RunSpec } from './spec.ts';
 import { invalidRecord } from './topic-run.ts';
 import { kafkaPlacesOf, topicSource, totalLag, watchOf } from './topic-source.ts';
@@ -220,27 +220,22 @@ class TopicTableRun {
     return this.#layout!.layout;
   }
 
-  #enter(
-    made: Rows,
-    layout: RecordLayout,
-    record: IncomingRecord,
-    { value, error }: { value: Buffer | null; error: RecordError | null },
-  ): void {
-    const row = error && this.#letters ? null : layout.row(record, value, error);
-    if (typeof row === 'string' && !(error && this.#spec.on_invalid === 'fail')) {
-      made.rows.push(row);
-      return;
+  #enter(made: Rows, layout: RecordLayout, record: IncomingRecord, { value, error }: RecordAnswer): void {
+    let reason = error;
+    if (!reason) {
+      const row = layout.row(record, value);
+      if (typeof row === 'string') {
+        made.rows.push(row);
+        return;
+      }
+      made.unstorable++;
+      reason = { code: 'invalid_character', column: row.column, message: 'holds a NUL character' };
     }
-    const unstorable = row !== null && typeof row !== 'string';
-    const reason: RecordError = unstorable
-      ? { code: 'invalid_character', column: row.column, message: 'holds a NUL character' }
-      : error!;
     if (this.#spec.on_invalid === 'fail') throw invalidRecord(record, reason);
-    if (unstorable && !error) made.unstorable++;
     if (this.#letters) {
       made.letters.push(letterRow(record, record, reason));
       made.codes.push(reason.code);
-    } else made.rows.push(layout.row(record, null, reason) as string);
+    } else made.rows.push(layout.rejectedRow(record, value, reason));
   }
 
   get #letters(): boolean {

@@ -164,13 +164,22 @@ export function inputEnd({ options, input }: Predicate, name: string): Endpoint 
 function outputRecords(predicate: Predicate): Records {
   const { format, delimiter } = outputEnd(predicate, '');
   if (format === 'ndjson') {
-    return { delimiter: null, header: false, rowOf: (line) => Number(/"row":(\d+)/.exec(line)?.[1]) || null };
+    return { delimiter: null, header: false, rowOf: rowOfObject };
   }
   if (format !== 'csv' && format !== 'tsv') return { delimiter: 'none', header: false, rowOf: null };
   const { passthrough } = predicate.options.score as { passthrough?: readonly string[] | '*' };
   const column = passthrough === '*' ? null : (passthrough?.length ?? 0);
   const rowOf = (record: string): number | null => (column === null ? null : rowIn(record, delimiter, column));
   return { delimiter, header: true, rowOf };
+}
+
+/** The number in a line of NDJSON, damaged or not; a passthrough value may have a member of that name, too. */
+function rowOfObject(line: string): number | null {
+  try {
+    return Number((JSON.parse(line) as { row?: unknown }).row) || null;
+  } catch {
+    return Number(/"row":(\d+)/.exec(line)?.[1]) || null;
+  }
 }
 
 function rowIn(record: string, delimiter: string, column: number): number | null {

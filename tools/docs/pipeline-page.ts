@@ -84,7 +84,27 @@ back ([why](decisions/0012-kafka-behind-an-interface.md)).
 
 An application that cannot be scored goes to the dead letters once, with its original bytes, key and headers and
 \`sluice-error-code\`, \`-column\`, \`-message\`, \`-topic\`, \`-partition\`, \`-offset\`, \`-timestamp\`, \`-pipeline\` and \`sluice-attempt\`; so does a prediction that is too large for its topic.
-After a fix, \`dlq replay\` puts them back, each once; \`dead_letter.retry\` has the pipeline try some of them again by itself ([dead letters](dead-letters.md)). \`on_invalid: report\` writes the error as the prediction instead, \`fail\` ends the run.
+After a fix, \`dlq replay\` puts them back, each once; \`dead_letter.retry\` has the pipeline try some of them again by itself ([dead letters](dead-letters.md)). \`fail\` ends the run,
+\`report\` writes the rejected application to the sink, in the place of its prediction.
+
+### Rejected applications in the sink
+
+With \`on_invalid: report\` a rejected application can be found again from the sink alone. Its JSON has the model, the passthrough columns
+that could be read, and the error:
+
+\`\`\`json
+{"modelId":"credit-default","modelVersion":"1","application_id":"A-17","error":{"code":"bad_number","column":"amount","message":"not a number"}}
+\`\`\`
+
+A record that is not a JSON object has no passthrough columns. Its position identifies it in every sink:
+
+| sink | position of the source record |
+| --- | --- |
+| topic | the key, and the headers \`sluice-source-topic\`, \`-partition\`, \`-offset\` |
+| files | the member \`record\` of every line, scored or rejected |
+| table | the columns \`topic\`, \`partition\`, \`offset\` |
+
+Avro and Protobuf carry the same fields; columns without a field of their own are in \`passthrough\`.
 
 The model is looked up for every micro-batch: a moved alias takes effect within a second, and each prediction names the version it is of.
 A model that cannot be loaded, and never was, pauses the pipeline (\`sluice_pipeline_model_unavailable\` 1) until it is there; one that was
@@ -177,6 +197,7 @@ idempotent, not a transaction: a run that failed half way may be seen twice, so 
 From a topic into files, a file holds what lies between two committed offsets of one partition and is named by its first
 offset (\`{partition}\`, \`{offset}\`). The offset is committed when the file is there; after a crash the file begins anew under the same name, so
 in one folder nothing is lost and nothing is there twice.
+Every line names its record: \`"record":{"topic":"loan-applications","partition":0,"offset":17,"key":"A-17"}\`. A key that is not UTF-8 is \`key_base64\`.
 
 ## Uploads
 

@@ -35,7 +35,13 @@ export const PROOF_COMMANDS = {
   },
   replay: {
     description: 'score a row of an input again with the package its manifest names, and compare bits',
-    arguments: [output],
+    arguments: [
+      {
+        name: 'output',
+        description: 'an output that has a manifest beside it, or the pipeline (YAML) that wrote a table',
+        complete: 'file',
+      },
+    ],
     flags: {
       row: { schema: whole('row, from 1', [1, 2 ** 31]), required: true },
       input: { ...input, schema: text('the input it was made of', { otherwise: 'beside the output' }) },

@@ -8,7 +8,7 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { count } from '../../monitor/progress.ts';
 import { readKey } from '../../proof/envelope.ts';
 import type { Predicate } from '../../proof/statement.ts';
-import { replayRow } from '../../runs/replay-row.ts';
+import { type Replayed, replayRow } from '../../runs/replay-row.ts';
 import { readManifest, type Verified, verifyOutput } from '../../runs/verify-output.ts';
 import { COMMAND_TABLES, type ReplayFlags, type VerifyFlags } from './flag-tables.ts';
 import { addFlags } from './flags.ts';
@@ -48,16 +48,42 @@ function textOf(output: string, { findings, checked, predicate, signedBy }: Veri
 }
 
 async function replay(output: string, flags: ReplayFlags): Promise<void> {
-  const { predicate } = await readManifest(output, await publicKey(flags.key));
-  const model =
-    flags.package === undefined ? await registered(predicate, flags.registry) : await loadPackage(flags.package);
-  const replayed = await replayRow({ output, predicate, model, row: flags.row, input: flags.input ?? null });
+  const { model, replayed } = await (/\.ya?ml$/i.test(output) ? replayTable(output, flags) : replayFile(output, flags));
   if (flags.json) process.stdout.write(`${JSON.stringify(replayed)}\n`);
   else if (replayed.same)
     process.stdout.write(`row ${flags.row} gives the same bits with ${model.ref}:\n${replayed.again}\n`);
   else process.stdout.write(`row ${flags.row} says\n${replayed.written}\nand scored again\n${replayed.again}\n`);
   if (!replayed.same)
     throw new SluiceError('verification_failed', `row ${flags.row} scored again is not what the output says`);
+}
+
+interface ReplayedWith {
+  model: ModelPackage;
+  replayed: Replayed;
+}
+
+async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedWith> {
+  const { predicate } = await readManifest(output, await publicKey(flags.key));
+  const model =
+    flags.package === undefined ? await registered(predicate, flags.registry) : await loadPackage(flags.package);
+  const replayed = await replayRow({ output, predicate, model, row: flags.row, input: flags.input ?? null });
+  return { model, replayed };
+}
+
+/** A table has no manifest: the pipeline that wrote it names input, model and options. */
+async function replayTable(file: string, flags: ReplayFlags): Promise<ReplayedWith> {
+  if (flags.key !== undefined) throw new SluiceError('usage', '--key: a table has no manifest that could be signed');
+  const [{ readPipeline }, { replayTableRow }] = await Promise.all([
+    import('../../config/pipeline-config.ts'),
+    import('../../runs/replay-table-row.ts'),
+  ]);
+  const pipeline = await readPipeline(file);
+  const model =
+    flags.package === undefined
+      ? await (await openRegistry(flags.registry)).resolve(pipeline.model)
+      : await loadPackage(flags.package);
+  const replayed = await replayTableRow({ pipeline, model, row: flags.row, input: flags.input ?? null });
+  return { model, replayed };
 }
 
 const registered = async ({ model }: Predicate, registry: string | undefined): Promise<ModelPackage> =>

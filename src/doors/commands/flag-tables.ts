@@ -223,7 +223,7 @@ export const COMMAND_TABLES = {
   },
   "replay": {
     description: "score a row of an input again with the package its manifest names, and compare bits",
-    arguments: [{"name":"<output>","description":"an output that has a manifest beside it","complete":"file"}],
+    arguments: [{"name":"<output>","description":"an output that has a manifest beside it, or the pipeline (YAML) that wrote a table","complete":"file"}],
     flags: [
       {"name":"row","value":"n","description":"row, from 1","number":{"whole":true,"min":1,"max":2147483648},"required":true},
       {"name":"input","value":"file","description":"the input it was made of; default: beside the output","complete":"file"},

@@ -20,8 +20,8 @@ export interface OutputSpec {
    * changed for the sake of spreadsheets.
    */
   copy?: boolean;
-  /** JSON only. `row`: the number of the row stands in front of an answer; `model`: the record stands alone, so that id and
-   * version of the model do, and a rejected one is nothing but its error. */
+  /** JSON only, how a record is identified. `row`: by its row number; `model`: the record is read on its own, so it begins with id and
+   * version of the model. */
   identity?: 'row' | 'model';
   /** null: predictions only. */
   interpretation: InterpretationSpec | null;

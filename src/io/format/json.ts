@@ -12,7 +12,6 @@ import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './inter
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 
 const ROW = fragment('"row":');
-const ERROR = fragment('{"error":');
 const TRUE_TEXT = ',"prediction":true,"probability":';
 const FALSE_TEXT = ',"prediction":false,"probability":';
 const TRUE = fragment(TRUE_TEXT);
@@ -83,17 +82,16 @@ export class JsonFormatter implements Formatter {
       if (!this.#lines && out.length > 0) out.byte(44);
       const scored = batch.rejected[r] !== 1 && scores !== null;
       if (this.#head) {
-        out.fragment(scored ? this.#head : ERROR);
-        if (scored) this.#passthrough(out, batch, r, ',', '');
-        else out.utf8(errorOf(batch.rejections[next++]!));
+        out.fragment(this.#head);
+        this.#passthrough(out, batch, r, ',', '');
       } else {
         out.byte(123);
         this.#passthrough(out, batch, r, '', ',');
         out.fragment(ROW);
         out.unsigned(firstRow + r);
-        if (!scored) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
       }
-      if (scored) {
+      if (!scored) out.utf8(`,"error":${errorOf(batch.rejections[next++]!)}`);
+      else {
         this.#answer(out, scores, r);
         if (interpretation) this.#interpretation(out, batch, scores, r, interpretation);
       }
@@ -107,8 +105,9 @@ export class JsonFormatter implements Formatter {
     const isJson = this.#spec.passthroughIsJson;
     for (let p = 0; p < this.#keys.length; p++) {
       const key = this.#keys[p]!;
-      const token = batch.passthrough[p]![r] ?? null;
-      if (token === null && isJson) continue;
+      const given = batch.passthrough[p]![r] ?? null;
+      if (given === null && isJson) continue;
+      const token = given !== null && isJson && this.#lines ? onOneLine(given) : given;
       if (key !== EVERYTHING) {
         out.utf8(`${before}${key}${token === null ? 'null' : isJson ? token : JSON.stringify(token)}${after}`);
       } else if (token !== '') out.utf8(`${before}${token}${after}`);
@@ -209,11 +208,19 @@ export class JsonFormatter implements Formatter {
   }
 }
 
-/** Members that say which model answers. */
+/** JSON without line breaks: in valid JSON they are white space between tokens. */
+const onOneLine = (json: string): string =>
+  json.includes('\n') || json.includes('\r') ? json.replace(/[\r\n]+/g, ' ') : json;
+
+/** Members that name the model and its version. */
 export const modelKeys = ({ id, version }: Pick<Manifest, 'id' | 'version'>): string =>
   `"modelId":${JSON.stringify(id)},"modelVersion":${JSON.stringify(String(version))}`;
 
-function errorOf(e: Rejection): string {
+/** A rejected application that could not be read, as JSON: the same members in the same order as `JsonFormatter` writes. */
+export const rejectedJson = (model: Pick<Manifest, 'id' | 'version'>, error: Omit<Rejection, 'index'>): string =>
+  `{${modelKeys(model)},"error":${errorOf(error)}}`;
+
+function errorOf(e: Omit<Rejection, 'index'>): string {
   const column = e.column === null ? '' : `,"column":${JSON.stringify(e.column)}`;
   return `{"code":"${e.code}"${column},"message":${JSON.stringify(e.message)}}`;
 }

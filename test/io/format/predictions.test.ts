@@ -93,11 +93,11 @@ test('regression', () => {
   expect(write(REGRESSION, 'csv', 1, '|').at(-1)).toBe(`"id""7"|100000006|123456.79|||`);
 });
 
-test('where a prediction stands alone the model stands in it, and a rejected application is nothing but its error', () => {
+test('an answer that is read on its own names the model and the passthrough columns, rejected or not', () => {
   const model = '{"modelId":"m","modelVersion":"1"';
   const json = [...values].map((v, r) =>
     r === 1
-      ? '{"error":{"code":"bad_number","column":"größe","message":"not a number"}}'
+      ? `${model},"id":"id\\"1","error":{"code":"bad_number","column":"größe","message":"not a number"}}`
       : `${model},"id":${r === 0 ? 'null' : JSON.stringify(`id"${r}`)},"value":${number(v)}}`,
   );
   expect(write(REGRESSION, 'ndjson', 1, ',', { identity: 'model' })).toEqual(json);
@@ -105,6 +105,7 @@ test('where a prediction stands alone the model stands in it, and a rejected app
   const given = (passthrough: string) =>
     write(REGRESSION, 'ndjson', 1, ',', { identity: 'model', passthrough: [passthrough], passthroughIsJson: true });
   expect(given('id')[0]).toBe(`${model},"value":${number(values[0]!)}}`);
+  expect(given('id')[1]).toMatch(/^\{"modelId":"m","modelVersion":"1","id":id"1,"error":\{/);
   expect(given('*')[2]).toBe(`${model},id"2,"value":${number(values[2]!)}}`);
 });
 

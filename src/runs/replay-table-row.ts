@@ -1,0 +1,69 @@
+// Scores one row of the input of a pipeline again and compares it with the row of the table that the pipeline wrote.
+import type { Pipeline, PostgresSink } from '../config/pipeline-schema.ts';
+import { SluiceError } from '../core/errors.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import type { RowAsText } from '../postgres/stored-row.ts';
+import { type Endpoint, endpoint, inputsOf } from './endpoints.ts';
+import type { Replayed } from './replay-row.ts';
+import { openInputRow, scoreRow } from './score-row.ts';
+import { interpretationOf } from './spec.ts';
+
+export interface TableReplay {
+  pipeline: Pipeline;
+  model: ModelPackage;
+  row: number;
+  /** null: the file that the pipeline names. */
+  input: string | null;
+}
+
+/** @throws SluiceError usage: no pipeline of a file or query into a table | verification_failed: no such row | input_* | database_* */
+export async function replayTableRow({ pipeline, model, row, input }: TableReplay): Promise<Replayed> {
+  const { sink, score } = pipeline;
+  if (sink.type !== 'postgres') {
+    throw new SluiceError('usage', 'replay of a pipeline needs a sink of type postgres; of a file, name the file');
+  }
+  const passthrough = score.passthrough ?? [];
+  if (passthrough === '*') throw new SluiceError('usage', 'a table needs the names of its columns');
+  const from = await inputOf(pipeline, input);
+  const source = await openInputRow(from, { row, model, score });
+  const output = { format: 'csv', delimiter: ',', copy: true } as const;
+  const csv = await scoreRow(model, pipeline, source, output).finally(() => source.close());
+  const [{ storedRows }, { predictionLayout }] = await Promise.all([
+    import('../postgres/stored-row.ts'),
+    import('../postgres/table-layout.ts'),
+  ]);
+  const columns = predictionLayout(model.manifest, passthrough, interpretationOf(pipeline));
+  const { stored, again } = await storedRows(sink satisfies PostgresSink, columns, { row, csv });
+  if (stored.length === 0) throw new SluiceError('verification_failed', `the table ${sink.table} has no row ${row}`);
+  const written = nearest(stored, again);
+  return {
+    row,
+    same: agreement(written, again) === Object.keys(again).length,
+    written: text(written),
+    again: text(again),
+  };
+}
+
+async function inputOf({ source }: Pipeline, named: string | null): Promise<Endpoint> {
+  if (source.type === 'postgres') {
+    if (named !== null) throw new SluiceError('usage', '--input: the source of this pipeline is a query');
+    return (await inputsOf(source))[0]!;
+  }
+  if (source.type !== 'file') {
+    throw new SluiceError('usage', `replay of a pipeline needs a source of type file or postgres, not ${source.type}`);
+  }
+  if (named !== null) return endpoint(named, source, 'csv');
+  const inputs = await inputsOf(source);
+  if (inputs.length > 1)
+    throw new SluiceError('usage', `${source.path} matches ${inputs.length} files: name one with --input`);
+  return inputs[0]!;
+}
+
+const agreement = (one: RowAsText, other: RowAsText): number =>
+  Object.keys(other).filter((column) => one[column] === other[column]).length;
+
+/** Of several appended runs, the row that agrees in most columns. */
+const nearest = (stored: readonly RowAsText[], again: RowAsText): RowAsText =>
+  stored.reduce((best, row) => (agreement(row, again) > agreement(best, again) ? row : best));
+
+const text = (row: RowAsText): string => JSON.stringify(row);

@@ -1,0 +1,77 @@
+// A single row of any input, scored the way the whole input is.
+import type { Pipeline } from '../config/pipeline-schema.ts';
+import { isColumnar } from '../core/file-format.ts';
+import { WorkerPool } from '../engine/worker-pool.ts';
+import type { ModelPackage } from '../model/package/model-package.ts';
+import { RunAccount } from './account.ts';
+import { openQuerySource } from './database-ends.ts';
+import { type Endpoint, type OpenSink, type OpenSource, openSource } from './endpoints.ts';
+import { findRow } from './explain-row.ts';
+import { type OneRun, runOnce } from './run-once.ts';
+import { scoringOf } from './spec.ts';
+
+type Options = Pick<Pipeline, 'score' | 'on_invalid'>;
+
+/** A row that was read, or, of Parquet and Arrow, is read while it is scored. */
+export interface SingleRowInput {
+  source: OneRun['source'];
+  /** Idempotent. */
+  close(): Promise<void>;
+}
+
+export interface InputRow {
+  /** Data row, from 1. */
+  row: number;
+  model: ModelPackage;
+  score: Pipeline['score'];
+}
+
+/** @throws SluiceError input_not_found: fewer rows | database_* | usage */
+export async function openInputRow(from: Endpoint, { row, model, score }: InputRow): Promise<SingleRowInput> {
+  if (isColumnar(from.format)) {
+    const { chunks, input, close } = await openSource({ ...from, onlyRow: row });
+    return { source: { chunks, input }, close };
+  }
+  const source = await openRows(from, model, score);
+  const whole = await findRow({ source, row }).finally(() => source.close());
+  // An element of an array, and a line, is an object: taken alone it is an array of one.
+  const input = source.input.format === 'delimited' ? source.input : { ...source.input, format: 'json' as const };
+  return { source: { chunks: NO_CHUNKS, whole, input }, close: async () => {} };
+}
+
+const openRows = (from: Endpoint, { manifest }: ModelPackage, score: Pipeline['score']): Promise<OpenSource> =>
+  from.query ? openQuerySource(from.query, { manifest, passthrough: score.passthrough ?? [] }) : openSource(from);
+
+const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
+
+/** Scores the row into a sink and commits it; an invalid row is written as an error. */
+export async function scoreRowInto(
+  model: ModelPackage,
+  options: Options,
+  { source }: SingleRowInput,
+  sink: Pick<OpenSink, 'output' | 'write' | 'commit' | 'abort'>,
+): Promise<void> {
+  const pool = await WorkerPool.start({ model, workers: 1 }, {});
+  try {
+    const scoring = { ...scoringOf(options, []), failOnInvalid: false };
+    await runOnce({ model, pool, source, scoring, sink, account: new RunAccount().unit() });
+  } finally {
+    await pool.close();
+  }
+}
+
+/** The same as bytes of a text format, header included. */
+export async function scoreRow(
+  model: ModelPackage,
+  options: Options,
+  row: SingleRowInput,
+  output: OpenSink['output'],
+): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  const nothing = async () => {};
+  const write = async (bytes: Uint8Array) => {
+    chunks.push(Uint8Array.from(bytes));
+  };
+  await scoreRowInto(model, options, row, { output, write, commit: nothing, abort: nothing });
+  return Buffer.concat(chunks);
+}
