@@ -16,6 +16,9 @@ export const RECORD_MODEL_FAILED = 4;
 /** JSON nested deeper than allowed. */
 export const RECORD_TOO_DEEP = 5;
 
+/** Sluice itself failed on this record alone: neither the record nor the model is at fault. */
+export const RECORD_INTERNAL_ERROR = 6;
+
 export interface Block {
   /** Position of the block in its stream, from 0. */
   readonly seq: number;

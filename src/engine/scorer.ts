@@ -2,6 +2,7 @@
 import { type ColumnBatch, type ColumnData, newBatch, newColumns, type Rejection } from '../core/batch.ts';
 import { type ErrorCode, type ErrorDetail, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
+import { faultOf } from '../core/log.ts';
 import { DRIFT_KERNEL_AFTER, DriftCounter } from '../drift/drift-counter.ts';
 import { columnsToKeep } from '../drift/drift-matrix.ts';
 import { DriftPlan } from '../drift/drift-plan.ts';
@@ -157,6 +158,11 @@ const PLAIN: Explained = { rows: 0, evaluations: 0 };
 const rowsAtOnce = (questions: number, capacity: number): number =>
   Math.max(1, Math.min(capacity, Math.floor(QUESTIONS_AT_ONCE / Math.max(1, questions))));
 
+/** What an evaluator throws is a failure of the model; anything else a job throws is one of Sluice. */
+function throwModelFailed(error: unknown): never {
+  throw error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error), { cause: error });
+}
+
 export class Scorer {
   readonly model: ModelPackage;
   readonly evaluator: Evaluator;
@@ -259,7 +265,9 @@ export class Scorer {
       await step(done);
       if (!run.next(wanted ? this.#explainedRows : undefined)) break;
       const before = done.rows;
-      let scores = run.hasRows ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows) : null;
+      let scores = run.hasRows
+        ? await this.evaluator.score(this.#encoder.encode(batch), batch.rows).catch(throwModelFailed)
+        : null;
       this.#check(batch, scores);
       if (scores) this.#drift?.add(batch, scores);
       let interpretation: BatchInterpretation | null = null;
@@ -290,7 +298,13 @@ export class Scorer {
     for (;;) {
       step(PLAIN);
       if (!run.next()) break;
-      const scores = run.hasRows ? scoreNow(this.#encoder.encode(batch), batch.rows) : null;
+      const inputs = run.hasRows ? this.#encoder.encode(batch) : null;
+      let scores: Scores | null = null;
+      try {
+        scores = inputs && scoreNow(inputs, batch.rows);
+      } catch (error) {
+        throwModelFailed(error);
+      }
       this.#check(batch, scores);
       if (scores) this.#drift?.add(batch, scores);
       run.write(scores, null);

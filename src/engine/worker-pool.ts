@@ -1,5 +1,5 @@
 // The workers of one model version: fair between streams, and unharmed by a worker that dies.
-import { type Block, RECORD_CRASHED, RECORD_MODEL_FAILED } from '../core/block.ts';
+import { type Block, RECORD_CRASHED, RECORD_INTERNAL_ERROR, RECORD_MODEL_FAILED } from '../core/block.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { inBackground } from '../core/in-background.ts';
@@ -42,7 +42,7 @@ const OF_ALL_ROWS: ReadonlySet<ErrorCode> = new Set([
 export interface StreamHandle {
   /**
    * Scores a block. Parts come in row order: more than one only when the block had to be split around a bad row.
-   * @throws SluiceError model_failed | worker_failed | cancelled
+   * @throws SluiceError model_failed | internal_error | worker_failed | cancelled
    */
   score(block: Block): Promise<ScoredPart[]>;
   /** Drops what is queued. Idempotent. */
@@ -347,7 +347,7 @@ export class WorkerPool {
     this.#explained(job, NOTHING_EXPLAINED);
     const error = new SluiceError(message.code, message.message);
     if (job.stream.closed || OF_ALL_ROWS.has(message.code)) job.reject(error);
-    else this.#bisect(job, RECORD_MODEL_FAILED, error);
+    else this.#bisect(job, error.code === 'internal_error' ? RECORD_INTERNAL_ERROR : RECORD_MODEL_FAILED, error);
   }
 
   /** Says by which package the rows of a part were counted; a worker does not send that along. */

@@ -95,7 +95,7 @@ export async function serveJobs(intercept?: (job: ScoreJob) => void | Promise<vo
       const part = await to.score(job, parentPort ? step : (explained) => turn().then(() => step(explained)));
       port.post({ type: 'scored', job: job.job, part });
     } catch (error) {
-      const e = error instanceof SluiceError ? error : new SluiceError('model_failed', faultOf(error));
+      const e = error instanceof SluiceError ? error : new SluiceError('internal_error', faultOf(error));
       port.post({ type: 'job_failed', job: job.job, code: e.code, message: e.message });
     }
   };

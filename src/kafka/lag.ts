@@ -36,13 +36,14 @@ interface Mark {
 /** Longest time of looking up a record, ms. */
 const LOOK_MS = 4_000;
 
-/** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking. */
+/** Tracks the partitions of one generation: `assign` begins one, `stop` ends tracking and keeps the last figures. */
 export class LagMeter {
   readonly #options: LagMeterOptions;
   readonly #marks = new Map<number, Mark | null>();
   readonly #timer: NodeJS.Timeout;
   #scanner: PartitionScanner | null = null;
   #asking = false;
+  #stopped = false;
 
   constructor(options: LagMeterOptions) {
     this.#options = options;
@@ -52,6 +53,7 @@ export class LagMeter {
 
   /** Sets the partitions of this member; known offsets are kept. */
   assign(partitions: readonly number[]): void {
+    if (this.#stopped) return;
     for (const p of [...this.#marks.keys()]) if (!partitions.includes(p)) this.#marks.delete(p);
     for (const p of partitions) if (!this.#marks.has(p)) this.#marks.set(p, null);
     for (const p of partitions) this.#publish(p);
@@ -95,13 +97,13 @@ export class LagMeter {
   }
 
   stop(): void {
+    this.#stopped = true;
     clearInterval(this.#timer);
-    this.#marks.clear();
     this.#closeScanner();
   }
 
   async #ask(): Promise<void> {
-    if (this.#asking || this.#marks.size === 0) return;
+    if (this.#asking || this.#stopped || this.#marks.size === 0) return;
     this.#asking = true;
     const { directory, topic, group } = this.#options;
     try {

@@ -208,13 +208,14 @@ export class PartitionLease {
     }
   }
 
-  /** null: abandoned. @throws ProcessFailure what `process` threw, when it is not worth another attempt */
+  /** null: abandoned, or cancelled because the lease is to end. @throws ProcessFailure what `process` threw, when it is not worth another attempt */
   async #process(batch: MicroBatch, signal: AbortSignal): Promise<BatchResult | null> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await unlessAborted(this.#host.process(batch, signal), signal);
       } catch (error) {
-        if (signal.aborted) return null;
+        const cancelled = error instanceof SluiceError && error.code === 'cancelled';
+        if (signal.aborted || (cancelled && this.#closing.signal.aborted)) return null;
         const retryable = error instanceof SluiceError && error.entry.retryable;
         if (!retryable || attempt >= this.#options.processAttempts) throw new ProcessFailure(error);
         await pause(backoffMs(attempt), this.#closing.signal);

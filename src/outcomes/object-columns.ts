@@ -48,6 +48,9 @@ export class ObjectColumns {
     );
     this.#has ??= values.map((value) => value !== undefined);
     for (const [c, column] of this.#columns.entries()) {
+      if (column.orError && !hasMember(object as Record<string, unknown>, column.name, otherwise)) {
+        return fault('missing_column', column.name, 'the object has neither this member nor an error: no prediction');
+      }
       const value = bare(values[c]);
       if (value === undefined || value === null) continue;
       if (typeof value === 'object')
@@ -60,6 +63,10 @@ export class ObjectColumns {
     return null;
   }
 }
+
+/** Whether the object is a prediction: it has the member, if only as null, or says why it has not. */
+const hasMember = (object: Record<string, unknown>, name: string, otherwise: Record<string, unknown>): boolean =>
+  Object.hasOwn(object, 'error') || memberOf(object, name) !== undefined || otherwise[name] !== undefined;
 
 function memberOf(object: Record<string, unknown>, name: string): unknown {
   if (name === '') return undefined;
@@ -83,6 +90,16 @@ function memberWithin(map: unknown, name: string): unknown {
   return (map as Record<string, unknown>)[name];
 }
 
-/** The last member of that name, which is the one that JSON.parse takes; deeper ones are as JSON.parse reads them. */
-const writtenIn = (json: string, name: string, value: number): string =>
-  membersOf(json.trim()).findLast((member) => member.key === name)?.token ?? String(value);
+/** The number as it is written, found where `memberOf` finds it: JSON.parse would lose digits beyond 2^53. */
+function writtenIn(json: string, name: string, value: number): string {
+  const own = tokenOf(json.trim(), name);
+  const within = own === undefined ? tokenOf(json.trim(), 'passthrough') : undefined;
+  const token = own ?? (within === undefined ? undefined : tokenOf(within, name));
+  // Protobuf has one member more around it.
+  const bareToken = token?.startsWith('{') ? membersOf(token)[0]?.token : token;
+  return bareToken ?? String(value);
+}
+
+/** The last member of that name, which is the one that JSON.parse takes. */
+const tokenOf = (json: string, name: string): string | undefined =>
+  json.startsWith('{') ? membersOf(json).findLast(({ key }) => key === name)?.token : undefined;

@@ -86,7 +86,7 @@ export async function readPredictions(
 
 const columnsOf = ({ key, probability, modelColumn, month }: PredictionOptions): WantedColumn[] => [
   { name: key ?? '', asWritten: true, ...(key === null ? {} : { required: true }) },
-  { name: probability, required: true },
+  { name: probability, required: true, orError: true },
   { name: 'decision' },
   { name: 'prediction' },
   { name: 'modelId' },

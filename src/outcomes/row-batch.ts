@@ -7,6 +7,8 @@ export interface WantedColumn {
   name: string;
   /** A header without it is refused; of JSON each row is asked. */
   required?: true;
+  /** An object of JSON that has neither this member nor `error` is refused: it is no prediction. */
+  orError?: true;
   /** Numbers of JSON as they are written: `1.50` is another key than `1.5`. */
   asWritten?: true;
 }

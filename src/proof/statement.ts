@@ -9,7 +9,6 @@ const STATEMENT_TYPE = 'https://in-toto.io/Statement/v1';
 const PREDICATE_TYPE = 'urn:sluice:scored-file:v1';
 
 /** The ending that the manifest of an output has behind its name. */
-export const MANIFEST_ENDING = '.manifest.json';
 
 /** A file of a run. `stored`: as it lies on the disk; `content`: unpacked, null where it packs itself (Parquet). */
 export interface ProvenFile {

@@ -11,6 +11,7 @@ import {
   namedFormat,
 } from '../core/file-format.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
+import { withoutSidecars } from '../core/sidecar-files.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
@@ -85,10 +86,13 @@ export interface OpenSink extends ByteSink {
 
 /**
  * The inputs of a source in the order of their names: one, or those a pattern with `*`, `?` or `[` means. A path that is there as it
- * stands is no pattern.
+ * stands is no pattern. `choose`: which of the files that a pattern matches are inputs; default: all but sidecar files of others.
  * @throws SluiceError input_not_found | usage: an ending that is no format
  */
-export async function inputsOf(source: FileSource | StdioSource | PostgresSource): Promise<Endpoint[]> {
+export async function inputsOf(
+  source: FileSource | StdioSource | PostgresSource,
+  choose: (names: readonly string[]) => string[] = withoutSidecars,
+): Promise<Endpoint[]> {
   if (source.type === 'postgres') {
     const name = source.table ?? 'query';
     return [{ name, format: 'csv', compression: 'none', delimiter: ',', query: source }];
@@ -98,14 +102,15 @@ export async function inputsOf(source: FileSource | StdioSource | PostgresSource
     const { matchingObjects } = await import('../storage/buckets.ts');
     const names = await matchingObjects(source.path);
     if (names.length === 0) throw new SluiceError('input_not_found', `no object is called ${source.path}`);
-    return names.map((name) => endpoint(name, source, 'csv'));
+    return choose(names).map((name) => endpoint(name, source, 'csv'));
   }
   if (!isPattern(source.path) || (await stat(source.path).catch(() => null))) {
     return [endpoint(source.path, source, 'csv')];
   }
-  const names: string[] = [];
-  for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) names.push(name);
-  if (names.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  const matching: string[] = [];
+  for await (const name of glob(source.path)) if (!(await stat(name)).isDirectory()) matching.push(name);
+  if (matching.length === 0) throw new SluiceError('input_not_found', `no file is called ${source.path}`);
+  const names = choose(matching);
   if (names.length > 1 && source.expect) throw new SluiceError('usage', 'expect: totals are those of one input');
   return names.sort().map((name) => endpoint(name, source, 'csv'));
 }

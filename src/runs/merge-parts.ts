@@ -5,6 +5,7 @@ import { glob } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../core/errors.ts';
 import { type Compression, namedFormat } from '../core/file-format.ts';
+import { REJECTS_ENDING } from '../core/sidecar-files.ts';
 import { rejectsHeader } from '../io/format/rejects.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
@@ -94,7 +95,7 @@ export function mergedFiles(
   }
   return plan.files.map((file, i) => {
     const own = outputName(output, file);
-    const list = rejects === null ? `${own}.rejects.csv` : outputName(rejects, file);
+    const list = rejects === null ? `${own}${REJECTS_ENDING}` : outputName(rejects, file);
     return { file, output: own, list, parts: parts.filter((part) => part.file === i) };
   });
 }

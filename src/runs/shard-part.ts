@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
+import { PART_ENDING, sidecarKind } from '../core/sidecar-files.ts';
 import type { DriftCounts } from '../drift/drift-counts.ts';
 import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
 import type { CommitSet } from '../io/sink/commit-set.ts';
@@ -10,9 +11,6 @@ import type { JsonValue } from '../proof/canonical-json.ts';
 import type { BlockEntry, Predicate } from '../proof/statement.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { namedText } from './stored.ts';
-
-/** Behind the name of a part: what describes it. */
-export const DESCRIPTION = '.part.json';
 
 /** A file as it is stored, beside the description. */
 export interface StoredFile {
@@ -95,7 +93,7 @@ export const driftCountsOf = ({ cells, numbers }: NonNullable<PartDescription['d
 
 /** Adds the description of an output to its set. @throws SluiceError output_* */
 export async function describePart(set: CommitSet, output: string, part: PartDescription): Promise<void> {
-  const sink = await set.open(`${output}${DESCRIPTION}`, { beside: true });
+  const sink = await set.open(`${output}${PART_ENDING}`, { beside: true });
   await sink.write(Buffer.from(`${JSON.stringify({ ...part, sha256: digestOfPart(part) })}\n`));
   await sink.commit();
 }
@@ -113,21 +111,21 @@ export interface FoundPart extends PartDescription {
  */
 export async function partsOf(files: readonly string[], plan: ShardPlan): Promise<FoundPart[]> {
   const parts: FoundPart[] = [];
-  const outputs = files.filter((name) => !name.endsWith(DESCRIPTION) && !/\.(rejects\.csv|manifest\.json)$/.test(name));
+  const outputs = files.filter((name) => sidecarKind(name) === null);
   for (const file of outputs) {
     const wrong = (why: string, cause?: unknown) => new SluiceError('parts_mismatch', `${file}${why}`, { cause });
     let said: PartDescription & { sha256: string };
     try {
-      said = JSON.parse(await namedText(`${file}${DESCRIPTION}`));
+      said = JSON.parse(await namedText(`${file}${PART_ENDING}`));
     } catch (cause) {
       if (cause instanceof SluiceError && cause.code !== 'input_not_found') throw cause;
       throw wrong(
-        ` is no part of a run in shards: ${path.basename(file)}${DESCRIPTION} is not beside it, or damaged`,
+        ` is no part of a run in shards: ${path.basename(file)}${PART_ENDING} is not beside it, or damaged`,
         cause,
       );
     }
     const { sha256, ...part } = said;
-    if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${DESCRIPTION} was changed`);
+    if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${PART_ENDING} was changed`);
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
     parts.push({ ...part, path: file });

@@ -8,11 +8,12 @@ import { mkdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { SluiceError } from '../core/errors.ts';
+import { PART_ENDING } from '../core/sidecar-files.ts';
 import { isObject, objectAddress } from '../storage/objects.ts';
 import type { Endpoint } from './endpoints.ts';
 import { outputName } from './endpoints.ts';
 import { filesOfParts, wholeParts } from './merge-parts.ts';
-import { DESCRIPTION, type FoundPart, partsOf } from './shard-part.ts';
+import { type FoundPart, partsOf } from './shard-part.ts';
 import type { ShardPlan } from './shard-plan.ts';
 import { putFirst, putStored, removeStored, storedSize, storedText } from './stored.ts';
 
@@ -120,7 +121,7 @@ export class SharedWork {
     const pieces = plan.pieces.filter((piece) => shard === null || piece.shard === shard);
     const pattern = this.parts(ending);
     const names = pieces.map((p) => outputName(pattern.replaceAll('{shard}', String(p.shard)), plan.files[p.file]!));
-    for (const name of names) if ((await storedSize(`${name}${DESCRIPTION}`)) === null) return null;
+    for (const name of names) if ((await storedSize(`${name}${PART_ENDING}`)) === null) return null;
     const parts = await partsOf(names, plan);
     return shard === null ? wholeParts(plan, parts) : parts;
   }
@@ -137,7 +138,7 @@ export class SharedWork {
 
   /** What was joined is of no use any more. @throws SluiceError storage_unavailable; Error of the file system */
   async removeParts(parts: readonly FoundPart[]): Promise<void> {
-    const descriptions = parts.map(({ path: name }) => `${name}${DESCRIPTION}`);
+    const descriptions = parts.map(({ path: name }) => `${name}${PART_ENDING}`);
     for (const name of [...filesOfParts(parts).map((file) => file.name), ...descriptions]) await removeStored(name);
   }
 

@@ -47,6 +47,8 @@ const MODEL_FAULTS = new Set<ErrorCode>([
   'interpretation_unavailable',
 ]);
 const MAX_MODEL_WAIT_MS = 10_000;
+/** Created once, so that it is recognised. */
+const STOPPED = new SluiceError('cancelled', 'the run stopped while its model was unavailable');
 
 export interface TopicRunSpec extends RunSpec {
   source: KafkaSource;
@@ -75,6 +77,7 @@ class TopicRun {
   /** Records put into the retry topic. */
   #postponed = 0;
   #waiting = false;
+  readonly #stopping = new AbortController();
 
   constructor(spec: TopicRunSpec, context: RunContext, host: ModelHost, format: RecordFormat) {
     this.#spec = spec;
@@ -130,6 +133,7 @@ class TopicRun {
       ready: () => this.#gettingOn && watch.well && model.ready,
       done: done.then(() => result),
       stop: async (deadlineMs) => {
+        this.#stopping.abort();
         await watch.stop();
         model.stop();
         release();
@@ -274,14 +278,20 @@ class TopicRun {
     };
   }
 
-  /** Scores, or pauses (with a metric) until the model is available. */
+  /**
+   * Scores, or pauses (with a metric) until the model is available.
+   * @throws SluiceError cancelled: the run stops while the model is unavailable; the records are read again by the next member
+   */
   async #scoreOrWait(values: readonly (Buffer | null)[], signal: AbortSignal): Promise<ScoredRecords> {
     for (let wait = 250; ; wait = Math.min(MAX_MODEL_WAIT_MS, wait * 2)) {
       try {
-        const scored = await this.#format.score(this.#scorer, values);
+        const scoring = this.#format.score(this.#scorer, values);
+        // A registry that does not answer must not delay the stop.
+        const scored = this.#waiting ? await unlessAborted(scoring, this.#stopping.signal) : await scoring;
         this.#setWaiting(null);
         return scored;
       } catch (error) {
+        if (error === STOPPED) throw error;
         const e = asSluiceError(error, 'internal_error');
         if (!MODEL_FAULTS.has(e.code)) {
           // The lease tries it again for a while, without a word of its own.
@@ -290,7 +300,7 @@ class TopicRun {
           throw e;
         }
         this.#setWaiting(e);
-        await sleep(wait, undefined, { signal });
+        await unlessAborted(sleep(wait, undefined, { signal }), this.#stopping.signal);
       }
     }
   }
@@ -346,6 +356,20 @@ class TopicRun {
 
 /** The decision of a prediction; an empty text where it has none. */
 const decisionOf = ({ decision }: ParsedPrediction): string => (decision as string | undefined) ?? '';
+
+/** Awaits `work`, or throws `STOPPED` as soon as `signal` is aborted; the work then goes on unobserved. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = Promise.withResolvers<never>();
+  const onAbort = () => stopped.reject(STOPPED);
+  signal.addEventListener('abort', onAbort, { once: true });
+  if (signal.aborted) onAbort();
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, stopped.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
 
 /** The error that ends a topic run with `on_invalid: fail`. */
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>

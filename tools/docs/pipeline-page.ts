@@ -62,6 +62,7 @@ npx sluice dlq replay pipelines/loan-applications.yaml --code unseen_category
 \`\`\`
 
 \`run\` ends with its source (files, standard input, \`until_caught_up\`) or on SIGTERM: what is in hand is finished within \`--stop-ms\`.
+A pipeline that waits for its model has nothing to finish and stops at once.
 More processes of the same pipeline share the partitions; growing means more of them, up to the number of partitions.
 
 ## Topic to topic

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import { readPipeline } from '../../config/pipeline-config.ts';
 import type { Pipeline } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { sidecarKind } from '../../core/sidecar-files.ts';
 import { putFile } from '../../io/sink/file-sink.ts';
 import { measureOutcomes } from '../../outcomes/measure-outcomes.ts';
 import type { OutcomeReport } from '../../outcomes/outcome-report.ts';
@@ -10,7 +11,7 @@ import type { MonthColumn } from '../../outcomes/read-labels.ts';
 import { isModelName } from '../../outcomes/read-predictions.ts';
 import type { RowSource } from '../../outcomes/row-batch.ts';
 import { tableRows } from '../../outcomes/table-rows.ts';
-import { type Endpoint, endpoint, inputsOf, openSource, STDIO } from '../../runs/endpoints.ts';
+import { type Endpoint, endpoint, inputsOf, isPattern, openSource, STDIO } from '../../runs/endpoints.ts';
 import { refuseSameFiles } from '../../runs/same-files.ts';
 import { say } from './drive-run.ts';
 import { COMMAND_TABLES, type OutcomesFlags } from './flag-tables.ts';
@@ -100,12 +101,25 @@ const labelFormat = ({ labelsFormat: format, labelsDelimiter: delimiter }: Outco
   delimiter,
 });
 
-/** The files that a name or a pattern means. @throws SluiceError input_not_found | usage */
+/** The files that a name or a pattern means; sidecar files are left out of a pattern. @throws SluiceError input_not_found | usage */
 async function predictionFiles(name: string, { format, delimiter }: OutcomesFlags): Promise<Endpoint[]> {
   if (name === STDIO) return [endpoint(STDIO, { format, delimiter }, 'csv')];
   const said = format ?? (delimiter === undefined ? undefined : 'csv');
   const from = { type: 'file', path: name, ...(said && { format: said }), ...(delimiter && { delimiter }) };
-  return inputsOf(from as Parameters<typeof inputsOf>[0]);
+  const kind = sidecarKind(name);
+  if (kind !== null && !isPattern(name))
+    throw new SluiceError('usage', `${name} holds no predictions: it is named like a sidecar file (${kind})`);
+  return inputsOf(from as Parameters<typeof inputsOf>[0], (names) => predictionsAmong(names, name));
+}
+
+/** Without sidecar files, which are reported. @throws SluiceError usage: nothing else matches */
+function predictionsAmong(names: readonly string[], pattern: string): string[] {
+  const sidecars = names.filter((name) => sidecarKind(name) !== null);
+  const listed = sidecars.map((name) => `${name} (${sidecarKind(name)})`).join(', ');
+  if (sidecars.length === names.length)
+    throw new SluiceError('usage', `${pattern} matches sidecar files only, which hold no predictions: ${listed}`);
+  if (sidecars.length > 0) say(`skipped ${sidecars.length} sidecar files of ${pattern}: ${listed}`);
+  return names.filter((name) => sidecarKind(name) === null);
 }
 
 async function refuseOverwriting(files: readonly Endpoint[], { output, metricsFile }: OutcomesFlags): Promise<void> {

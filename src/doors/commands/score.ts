@@ -5,6 +5,7 @@ import { pipelineOf } from '../../config/pipeline-said.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type FileFormat, KNOWN_ENDINGS, namedFormat } from '../../core/file-format.ts';
 import { passthroughNames } from '../../core/input-declaration.ts';
+import { REJECTS_ENDING } from '../../core/sidecar-files.ts';
 import { DELIMITERS, type DelimiterName } from '../../io/decode/header.ts';
 import { refuseContradictions } from '../../runs/declared-source.ts';
 import { STDIO } from '../../runs/endpoints.ts';
@@ -55,7 +56,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
     delimiter: undefined,
     otherwise: likeInput(from.format, from.delimiter),
   });
-  const rejects = options.rejects ?? (options.output === STDIO ? undefined : `${options.output}.rejects.csv`);
+  const rejects = options.rejects ?? (options.output === STDIO ? undefined : `${options.output}${REJECTS_ENDING}`);
   const { batchRows, blockBytes, readBytes } = options;
   const source = {
     ...placeOf(file),

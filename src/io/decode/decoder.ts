@@ -4,6 +4,7 @@ import { type ColumnBatch, type ColumnData, MISSING, type Rejection } from '../.
 import type { Block } from '../../core/block.ts';
 import {
   RECORD_CRASHED,
+  RECORD_INTERNAL_ERROR,
   RECORD_MALFORMED,
   RECORD_MODEL_FAILED,
   RECORD_OK,
@@ -89,6 +90,7 @@ const FAULTS: Record<number, { code: ErrorCode; message: string }> = {
   [RECORD_TOO_DEEP]: { code: 'nesting_too_deep', message: 'the record is nested deeper than the limit' },
   [RECORD_CRASHED]: { code: 'row_crashed_worker', message: 'scoring this application brought its worker down twice' },
   [RECORD_MODEL_FAILED]: { code: 'model_failed', message: 'the model failed on this application' },
+  [RECORD_INTERNAL_ERROR]: { code: 'internal_error', message: 'Sluice failed on this application: please report it' },
 };
 
 /** Rejects the record when it is known to be bad before it is decoded; true if so. */
