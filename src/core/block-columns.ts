@@ -178,8 +178,8 @@ export interface RowsAsText {
   write(to: Buffer): number;
 }
 
-/** A table that is read a few thousand rows at a time. */
-export interface TableFeed {
+/** The columns of a typed table. */
+export interface TableColumns {
   readonly names: readonly string[];
   /** What each column holds. */
   readonly kinds: readonly ValueKind[];
@@ -188,6 +188,10 @@ export interface TableFeed {
    * Other columns are passed through, so that their values keep every digit.
    */
   readForModel(names: ReadonlySet<string>): void;
+}
+
+/** A table that is read a few thousand rows at a time. */
+export interface TableFeed extends TableColumns {
   /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
   next(): Promise<TableRows | null>;
 }

@@ -200,17 +200,19 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
 function withNamedColumns(options: ScoreChunksOptions): ScoreChunksOptions {
   const { input, chunks, output, model, passthrough } = options;
   const declared = input.declared?.columns;
-  if (chunks.table) fitTable(chunks.table, model.manifest, passthrough, declared);
+  const { columns } = chunks;
+  if (columns) fitTable(columns, model.manifest, passthrough, declared);
+  else if (input.format === 'ndjson' && input.table) throw new Error('the columns of a table were lost on their way');
   if (passthrough !== '*' || input.format === 'delimited' || (output.format !== 'csv' && output.format !== 'tsv')) {
     return options;
   }
-  if (!chunks.table) {
+  if (!columns) {
     throw new SluiceError(
       'usage',
       `passthrough: * is not possible from JSON to ${output.format}, whose header names all columns: name those to pass through`,
     );
   }
-  return { ...options, passthrough: columnsBeside(chunks.table.names, model.manifest, declared), listsNone: true };
+  return { ...options, passthrough: columnsBeside(columns.names, model.manifest, declared), listsNone: true };
 }
 
 /** Who hears what of the effects is done. */

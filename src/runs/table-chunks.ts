@@ -17,7 +17,11 @@ export async function tableChunks(
   const { ColumnTable } = await import('../io/columns/column-table.ts');
   const lines = new ColumnLines(table);
   const chunks: Chunks = near ? lines : { [Symbol.asyncIterator]: () => lines[Symbol.asyncIterator]() };
-  return { ...seenChunks(chunks, ({ length }) => onRead(length)), table: new ColumnTable(table, onRead) };
+  return {
+    ...seenChunks(chunks, ({ length }) => onRead(length)),
+    columns: table,
+    table: new ColumnTable(table, onRead),
+  };
 }
 
 /** The table, or a single row of it. */

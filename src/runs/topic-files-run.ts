@@ -10,6 +10,7 @@ import type { ModelHost } from '../engine/model-host.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
 import { compressedSink } from '../io/sink/compressed-sink.ts';
 import { openFileSink } from '../io/sink/file-sink.ts';
+import { writeError } from '../io/sink/file-target.ts';
 import type { MicroBatch, OutgoingRecord } from '../kafka/client/records.ts';
 import { deadLetter, letterReasonOf } from '../kafka/dead-letters.ts';
 import { TopicReader } from '../kafka/topic-reader.ts';
@@ -218,7 +219,9 @@ class TopicFilesRun {
       .replaceAll('{partition}', String(partition))
       .replaceAll('{offset}', String(offset).padStart(20, '0'))
       .replaceAll('{name}', 'topic');
-    await mkdir(path.dirname(name), { recursive: true });
+    await mkdir(path.dirname(name), { recursive: true }).catch((cause: unknown) => {
+      throw writeError(name, cause, 'output_unwritable');
+    });
     const { compression } = endpoint(name, sink, 'ndjson');
     return {
       sink: compressedSink(await openFileSink(name), compression),

@@ -61,7 +61,7 @@ const PLAIN = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 const neutral = (text: string): string => (FORMULA.test(text) && !PLAIN.test(text) ? `'${text}` : text);
 
 /** What is passed through as the text of a cell; null: nothing. */
-function textOf(passed: Passed | undefined): string | null {
+export function textOfPassed(passed: Passed | undefined): string | null {
   if (!passed) return null;
   if ('text' in passed) return passed.text;
   if (passed.token === 'null') return null;
@@ -170,7 +170,7 @@ async function tableDifferences(checked: Checked, bytes: Buffer): Promise<string
   for (const [i, answer] of expected.rows.entries()) {
     const row = rows[i]!;
     for (const name of passed) {
-      const text = textOf(answer.passed.get(name));
+      const text = textOfPassed(answer.passed.get(name));
       const wanted = isText ? neutral(text ?? '') : (text?.toWellFormed() ?? null);
       const cell = row.get(isText ? neutral(name) : name);
       if (cell !== wanted) found.push(`row ${i + 1}: ${name} is ${JSON.stringify(cell)} instead of ${JSON.stringify(wanted)}`); // biome-ignore format: one line
@@ -380,7 +380,7 @@ function rejectsDifferences(
   if (lines.length !== rejected.length) return [...found, `rejects file has ${lines.length} rows instead of ${rejected.length}`]; // biome-ignore format: one line
   for (const [i, answer] of rejected.entries()) {
     const cells = lines[i]!;
-    const wanted = [String(answer.row), ...passed.map((name) => neutral(textOf(answer.passed.get(name)) ?? '')), answer.error!.code, answer.error!.column ?? '']; // biome-ignore format: one line
+    const wanted = [String(answer.row), ...passed.map((name) => neutral(textOfPassed(answer.passed.get(name)) ?? '')), answer.error!.code, answer.error!.column ?? '']; // biome-ignore format: one line
     const mine = [cells[1], ...cells.slice(4, 4 + passed.length + 2)];
     if (JSON.stringify(mine) !== JSON.stringify(wanted)) found.push(`rejects file, row ${answer.row}: ${mine.join('|')} instead of ${wanted.join('|')}`); // biome-ignore format: one line
   }

@@ -1,6 +1,6 @@
 // Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import type { TableFeed } from '../../core/block-columns.ts';
+import type { TableColumns, TableFeed } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 
@@ -11,7 +11,9 @@ export interface Chunks extends AsyncIterable<Uint8Array> {
    * never waits for somebody: a read that has begun cannot be given up. Whoever opened the source closes it.
    */
   readInto?(target: Uint8Array): Promise<number>;
-  /** The bytes are lines of JSON made of a table, which can be had instead. */
+  /** The bytes are lines of JSON made of a table: its columns, however its rows are read. */
+  readonly columns?: TableColumns;
+  /** The table itself, which can be read instead of its lines. */
   readonly table?: TableFeed;
 }
 

@@ -8,6 +8,8 @@ import type { Chunks } from './byte-source.ts';
 export function seenChunks(chunks: Chunks, see: (bytes: Uint8Array) => void, end: () => void = () => {}): Chunks {
   const readInto = chunks.readInto?.bind(chunks);
   return {
+    // Whoever sees the lines of a table go by changes nothing of what its columns are.
+    ...(chunks.columns ? { columns: chunks.columns } : {}),
     async *[Symbol.asyncIterator]() {
       for await (const chunk of chunks) {
         see(chunk);
