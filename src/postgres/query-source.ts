@@ -71,6 +71,8 @@ export async function openQuery(settings: QuerySettings, options: QueryOptions):
 
 function readingFrom(client: Database, statement: string, doing: string): ByteSource {
   const stream = client.query(copyTo(statement, { highWaterMark: 256 * 1024 }));
+  // Readers hear of an error by their read; a run that is refused before it reads closes the connection, which must not end the process.
+  stream.on('error', () => {});
   let read = 0;
   return {
     chunks: {
