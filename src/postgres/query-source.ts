@@ -106,6 +106,7 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   const all = described.fields.map((f): Field => ({ name: f.name, type: f.dataTypeID }));
   const fields = table === undefined ? all : all.filter(({ name }) => isWanted(name, options));
   const columns = new Map(options.manifest.columns.map((c) => [c.name, c]));
+  refuseBoth(options);
   refuseMistyped(typedColumns(fields, columns), options.manifest, null, castInQuery);
   const outcome = options.manifest.outcome;
   const expressions = fields.map((field) => {
@@ -118,6 +119,14 @@ async function selectOf(client: Database, settings: QuerySettings, options: Quer
   const inner = key === undefined ? from : `(SELECT * FROM ${from} AS s${order})`;
   // No expression at all is a table without any column wanted: the header check says what is missing.
   return `SELECT ${expressions.join(', ')} FROM ${inner} AS q`;
+}
+
+/** A column that the model reads comes in its words, one that is passed through as a token of JSON: it cannot be both. */
+function refuseBoth({ manifest, passthrough }: QueryOptions): void {
+  const both = passthrough === '*' ? undefined : manifest.columns.find(({ name }) => passthrough.includes(name))?.name;
+  if (both === undefined) return;
+  const message = `passthrough: ${both} is a column of the model; select it a second time under another name, and pass that through`;
+  throw new SluiceError('usage', message);
 }
 
 /** Booleans in a column of numbers are left out: they are written as 1 and 0. */

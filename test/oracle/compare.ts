@@ -49,8 +49,8 @@ export function reservedOf(c: Case, model: OracleModel): string[] {
   if (c.output === 'json' || c.output === 'ndjson') return keys;
   const { answers, interpretation } = namesOf(c, model);
   const columns = ['row', ...answers, 'error_code', 'error_column', 'error_message', ...interpretation];
-  // The reference path makes tables of lines of JSON.
-  return decoderOverride() === 'reference' && (c.output === 'parquet' || c.output === 'arrow')
+  // The reference path makes files of columns of lines of JSON.
+  return decoderOverride() === 'reference' && c.entry !== 'http' && (c.output === 'parquet' || c.output === 'arrow')
     ? [...columns, ...keys]
     : columns;
 }

@@ -90,6 +90,11 @@ requirePostgres('a query as the source', () => {
     expect([error.code, error.message]).toEqual(['bad_type', expect.stringContaining(message)]);
   });
 
+  test('a column of the model is not passed through: it would be read as JSON', async () => {
+    const error = await failure(read({ table: 'loans' }, { passthrough: ['id', 'branch'] }));
+    expect([error.code, error.message]).toEqual(['usage', expect.stringContaining('branch is a column of the model')]);
+  });
+
   test('numbers stand for categories that are the texts of numbers, without the zeros behind their point', async () => {
     const codes = { 230: 0, '1.5': 1 };
     const manifest = { inputs: [], columns: [column('branch', 'category', { codes })] } as unknown as Manifest;
