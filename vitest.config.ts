@@ -26,7 +26,7 @@ const CAMPAIGNS = [
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
 const ALONE = [
-  'test/kafka/{alert-drills,chaos,endurance,healthy-topic-run,lag,late-commits,queries,retries,static-membership}.test.ts',
+  'test/kafka/{alert-drills,chaos,drained-backlog,endurance,healthy-topic-run,lag,late-commits,queries,retries,static-membership}.test.ts',
   'test/monitoring/{drills,healthy}.test.ts',
 ];
 /** Suites with a real broker, which mostly wait for it. */

@@ -293,6 +293,8 @@ export class Metrics extends ServiceMetrics {
     super(role);
     // Event-loop delay, heap, garbage collection, CPU, descriptors.
     collectDefaultMetrics({ register: this.registry });
+    // Rules need the start of the process to count what it did before its first scrape; the columns are scraped by a job of their own.
+    this.columns.registerMetric(this.registry.getSingleMetric('process_start_time_seconds')!);
     const build = this.gauge(ANY_AND_FILE, 'sluice_build_info', '1 for the version that runs', ['version', 'node']);
     build.set({ version: VERSION, node: process.version }, 1);
   }

@@ -27,6 +27,12 @@ const at = (time: string, series: Written, also?: readonly string[]): RuleCase =
   ...(also ? { also } : {}),
 });
 
+/** A process that started in the 20th minute and counted before its first scrape, and one that did so long ago. */
+const YOUNG = { [`up{${P}}`]: '_x20 1x60', [`process_start_time_seconds{${P}}`]: '_x20 1190x60' };
+const OLD = { [`up{${P}}`]: '_x20 1x60', [`process_start_time_seconds{${P}}`]: '_x20 -1000000x60' };
+/** A value with which a series appears in the 20th minute, and at which it stays. */
+const appears = (value: number): string => `_x20 ${value}x60`;
+
 /** A gauge that says by 1 that something is so: for long enough, or too short. */
 const state = (series: string): AlertCases => ({
   fires: [at('10m', { [series]: '1x20' })],
@@ -64,19 +70,29 @@ const api = (status: number, route = '/api/v1/scoring/predict.json') =>
   `sluice_http_request_seconds_count{${P},route="${route}",status="${status}"}`;
 
 /** Rows of bins a minute, and the shares of their baseline. */
-function bins(name: 'score' | 'column', rows: Readonly<Record<string, readonly [perMinute: number, share: number]>>) {
+function bins(
+  name: 'score' | 'column',
+  rows: Readonly<Record<string, readonly [rows: number, share: number]>>,
+  counted: (rows: number) => string = (perMinute) => `0+${perMinute}x120`,
+) {
   const column = name === 'column' ? ',column="income"' : '';
   return Object.fromEntries(
-    Object.entries(rows).flatMap(([bin, [perMinute, share]]) => [
-      [`sluice_${name}_bin_rows_total{${P},model="credit"${column},bin="${bin}"}`, `0+${perMinute}x120`],
+    Object.entries(rows).flatMap(([bin, [count, share]]) => [
+      [`sluice_${name}_bin_rows_total{${P},model="credit"${column},bin="${bin}"}`, counted(count)],
       [`sluice_${name}_baseline_ratio{${P},model="credit"${column},bin="${bin}"}`, `${share}x120`],
     ]),
   );
 }
 
 const drift = (name: 'score' | 'column'): AlertCases => ({
-  fires: [at('90m', bins(name, { 0: [90, 0.5], 1: [10, 0.5] })), at('90m', bins(name, { 0: [100, 0.6], 1: [0, 0.4] }))],
+  fires: [
+    at('90m', bins(name, { 0: [90, 0.5], 1: [10, 0.5] })),
+    at('90m', bins(name, { 0: [100, 0.6], 1: [0, 0.4] })),
+    // A backlog that was drained before the first scrape.
+    at('50m', { ...YOUNG, ...bins(name, { 0: [9000, 0.5], 1: [1000, 0.5] }, appears) }),
+  ],
   quiet: [
+    at('50m', { ...OLD, ...bins(name, { 0: [9000, 0.5], 1: [1000, 0.5] }, appears) }),
     at('90m', bins(name, { 0: [55, 0.5], 1: [45, 0.5] })),
     // 300 rows an hour say nothing.
     at('90m', bins(name, { 0: [5, 0.1], 1: [0, 0.9] })),
@@ -154,6 +170,15 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
     fires: [
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+10x1470 14700+100x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30', [rowsOf('rejected')]: '0+50x30' }),
+      // A backlog that was drained before the first scrape …
+      at('28m', { ...YOUNG, [rowsOf('scored')]: appears(12_000), [rowsOf('rejected')]: appears(8000) }),
+      // … by a process that ended soon after it.
+      at('28m', {
+        [`up{${P}}`]: '_x20 1x2 stale',
+        [`process_start_time_seconds{${P}}`]: '_x20 1190x2 stale',
+        [rowsOf('scored')]: '_x20 12000x2 stale',
+        [rowsOf('rejected')]: '_x20 8000x2 stale',
+      }),
       // The version that came in the morning rejects more than the one before.
       at('1530m', {
         [rowsOf('scored')]: '0+900x1470 1323000x130',
@@ -163,6 +188,9 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
       }),
     ],
     quiet: [
+      // Counted before anybody looked: when, is not known.
+      at('28m', { ...OLD, [rowsOf('scored')]: appears(12_000), [rowsOf('rejected')]: appears(8000) }),
+      at('28m', { ...YOUNG, [rowsOf('scored')]: appears(19_900), [rowsOf('rejected')]: appears(100) }),
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0+50x1600' }),
       at('1530m', { [rowsOf('scored')]: '0+900x1600', [rowsOf('rejected')]: '0x1470 0+9x130' }),
       at('20m', { [rowsOf('scored')]: '0+50x30' }),
@@ -185,10 +213,22 @@ export const RULE_CASES: Readonly<Record<string, AlertCases>> = {
   },
   SluiceInexactInterpretations: {
     fires: [at('20m', { [interpreted('explained')]: '0+95x30', [interpreted('inexact')]: '0+5x30' })],
-    quiet: [at('20m', { [interpreted('explained')]: '0+995x30', [interpreted('inexact')]: '0+5x30' })],
+    quiet: [
+      // A nightly run left its totals.
+      at('50m', {
+        ...UP,
+        [`sluice_rows_interpreted_total{${P},pipeline="nightly",model="credit",outcome="inexact"}`]: '_x20 500x30',
+        [`sluice_rows_interpreted_total{${P},pipeline="nightly",model="credit",outcome="explained"}`]: '_x20 500x30',
+      }),
+      at('20m', { [interpreted('explained')]: '0+995x30', [interpreted('inexact')]: '0+5x30' }),
+    ],
   },
   SluiceErrorBudgetBurnFast: {
-    fires: [at('10m', { [api(200)]: '0+95x60', [api(500)]: '0+5x60' })],
+    fires: [
+      at('10m', { [api(200)]: '0+95x60', [api(500)]: '0+5x60' }),
+      // The first errors of a service that was scraped before.
+      at('82m', { [`up{${P}}`]: '1x120', [api(200)]: '0+1x120', [api(500)]: '_x78 500x40' }),
+    ],
     quiet: [
       at('10m', { [api(200)]: '0+2000x60', [api(500)]: '0+1x60' }),
       at('60m', { [api(200)]: '0+95x90', [api(503, '/readyz')]: '0+50x90' }),

@@ -41,6 +41,29 @@ test('causes and effects are alerts, and codes are those of the catalogue', () =
   expect(CODES_OF_OURS.filter((code) => !(code in ERRORS))).toEqual([]);
 });
 
+/** Every recording that alerts depend on, and the alerts. */
+function judgedExpressions(): Map<string, string> {
+  const t = new Times();
+  const found = new Map(ALERTS.map(({ name, expr }) => [name, expr(t)]));
+  // A map visits what is added during the visit.
+  for (const text of found.values()) {
+    for (const { record, expr } of RECORDINGS) if (text.includes(record)) found.set(record, expr(t));
+  }
+  return found;
+}
+
+test('no alert counts with a bare rate() or increase(), which ignore what a series starts with', () => {
+  const judged = judgedExpressions();
+  expect(judged.size).toBeGreaterThan(ALERTS.length);
+  for (const [name, text] of judged) {
+    expect(text, name).not.toMatch(/\bi?rate\(/);
+    for (const [, counter, span] of text.matchAll(/\bincrease\(([^()[\]]+)\[(\w+)\]\)/g)) {
+      const start = `(last_over_time(${counter}[${span}]) unless ${counter} offset ${span}) and on (job, instance) sluice:instance_watched:${span} or increase(`;
+      expect(text, name).toContain(start);
+    }
+  }
+});
+
 testNeeding(['promtool'], 'promtool takes the rules, with times as they are and divided', () => {
   const folder = scratch();
   for (const divisor of [1, 60, 600]) {

@@ -1,6 +1,6 @@
 // Recording rules: ratios over replicas, and the population stability index from sums of bins.
-import { RECENTLY, type Recording, SCOPE, WATCHED } from './rule.ts';
-import type { Span, Times } from './times.ts';
+import { increaseOf, type Recording, SCOPE, WINDOWS, type Window, watchedSince } from './rule.ts';
+import type { Times } from './times.ts';
 
 /** Requests of clients; probes and scrapes are none. */
 const REQUESTS = 'sluice_http_request_seconds_count{route=~"/api/.*"}';
@@ -9,18 +9,18 @@ const FAILED = 'sluice_http_request_seconds_count{route=~"/api/.*",status=~"5.."
 const LEAST_SHARE = 1e-4;
 
 /** Windows of the burn rate: the long one says that it matters, the short one that it is still so. */
-export const BURN_WINDOWS = ['5m', '30m', '1h', '6h'] as const satisfies Span[];
-export const DRIFT_WINDOW: Span = '1h';
+export const BURN_WINDOWS = ['5m', '30m', '1h', '6h'] as const satisfies Window[];
+export const DRIFT_WINDOW: Window = '1h';
 /** Fewer rows than that within the window say nothing about a distribution. */
 export const DRIFT_LEAST_ROWS = 1000;
 
 const byScope = (...labels: string[]) => `sum by (${[SCOPE, ...labels].join(', ')})`;
 
-const errorRatio = (window: Span): Recording => ({
+const errorRatio = (window: Window): Recording => ({
   record: `sluice:http_errors:ratio_rate${window}`,
   expr: (t) => {
-    const all = `${byScope()} (rate(${REQUESTS}[${t.span(window)}]))`;
-    return `(${byScope()} (rate(${FAILED}[${t.span(window)}])) or 0 * ${all}) / (${all} > 0)`;
+    const all = increaseOf(REQUESTS, [], window, t);
+    return `(${increaseOf(FAILED, [], window, t)} or 0 * ${all}) / (${all} > 0)`;
   },
 });
 
@@ -28,15 +28,15 @@ const errorRatio = (window: Span): Recording => ({
  * By the id of a model, because a new version shall be compared with the one before. What runs left behind (`pipeline`) is no part of it,
  * because two nights are no counter that grew.
  */
-const rejectRatio = (window: Span): Recording => ({
+const rejectRatio = (window: Window): Recording => ({
   record: `sluice:rows_rejected:ratio_rate${window}`,
   expr: (t) => {
-    const rate = (more: string) => {
-      const all = `rate(sluice_rows_total{pipeline=""${more}}[${t.span(window)}])`;
+    const rows = (more: string) => {
+      const all = increaseOf(`sluice_rows_total{pipeline=""${more}}`, ['model'], window, t);
       const byId = `${byScope('id')} (label_replace(${all}, "id", "$1", "model", "([^:]+):?.*"))`;
       return `${byScope('model')} (label_replace(${byId}, "model", "$1", "id", "(.*)"))`;
     };
-    return `(${rate(',outcome="rejected"')} or 0 * ${rate('')}) / (${rate('')} > 0)`;
+    return `(${rows(',outcome="rejected"')} or 0 * ${rows('')}) / (${rows('')} > 0)`;
   },
 });
 
@@ -44,9 +44,9 @@ const rejectRatio = (window: Span): Recording => ({
 const shares = (record: string, counter: string, labels: readonly string[]): Recording => ({
   record,
   expr: (t) => {
-    const grown = `increase(${counter}[${t.span(DRIFT_WINDOW)}])`;
-    const rows = `(${byScope(...labels)} (${grown}) >= ${DRIFT_LEAST_ROWS})`;
-    return `${byScope(...labels, 'bin')} (${grown}) / on (${[SCOPE, ...labels].join(', ')}) group_left () ${rows}`;
+    const rows = `(${increaseOf(counter, labels, DRIFT_WINDOW, t)} >= ${DRIFT_LEAST_ROWS})`;
+    const bins = increaseOf(counter, [...labels, 'bin'], DRIFT_WINDOW, t);
+    return `${bins} / on (${[SCOPE, ...labels].join(', ')}) group_left () ${rows}`;
   },
 });
 
@@ -61,14 +61,15 @@ const psi = (record: string, now: string, baseline: string, labels: readonly str
   },
 });
 
-const watched: Recording = {
-  record: WATCHED,
+/** The start time is exported beside the columns, too: their job is one of its own. The last value also covers processes that ended. */
+const watched = (window: Window): Recording => ({
+  record: watchedSince(window),
   expr: (t: Times) =>
-    `max by (job, instance) ((up offset ${t.span(RECENTLY)} == 1) or (process_start_time_seconds > time() - ${t.seconds(RECENTLY)}))`,
-};
+    `max by (job, instance) ((up offset ${t.span(window)} == 1) or (last_over_time(process_start_time_seconds[${t.span(window)}]) > time() - ${t.seconds(window)}))`,
+});
 
 export const RECORDINGS: readonly Recording[] = [
-  watched,
+  ...WINDOWS.map(watched),
   ...BURN_WINDOWS.map(errorRatio),
   rejectRatio('15m'),
   rejectRatio('1d'),

@@ -45,17 +45,26 @@ export const MANY_REJECTS = 0.3;
 export const SIGNIFICANT_PSI = 0.25;
 
 /** The window in which rare events are counted. */
-export const RECENTLY: Span = '15m';
+export const RECENTLY: Window = '15m';
 
-/** The recording of instances whose counters were zero or seen when that window began. */
-export const WATCHED = 'sluice:instance_watched:15m';
+/** Windows over which rules count increases. */
+export const WINDOWS = ['5m', '15m', '30m', '1h', '6h', '1d'] as const satisfies readonly Span[];
+export type Window = (typeof WINDOWS)[number];
+
+/** The recording of instances that were scraped when the window began, or started within it. */
+export const watchedSince = (window: Window): string => `sluice:instance_watched:${window}`;
 
 /**
- * How much a counter of rare events grew recently, by these labels. A label that was never counted before appears with its first
- * event, which increase() does not see; it is counted whole if the process was scraped before or is younger than the window.
+ * The growth of a counter within a window, by these labels. increase() needs two samples: it ignores the value with which a series
+ * appears, which is everything that a process counted before its first scrape (a backlog that is drained within seconds), and the first
+ * event under a label. Where the process was scraped before the window or started within it, that value is growth and counts in
+ * full. Where neither holds, the counter may have grown long ago, and only what was observed counts.
  */
-export function grown(counter: string, by: readonly string[], t: Times): string {
-  const window = t.span(RECENTLY);
-  const appeared = `(${counter} unless ${counter} offset ${window}) and on (job, instance) ${WATCHED}`;
-  return `sum by (${[SCOPE, ...by].join(', ')}) (${appeared} or increase(${counter}[${window}]))`;
+export function increaseOf(counter: string, by: readonly string[], window: Window, t: Times): string {
+  const span = t.span(window);
+  const appeared = `(last_over_time(${counter}[${span}]) unless ${counter} offset ${span}) and on (job, instance) ${watchedSince(window)}`;
+  return `sum by (${[SCOPE, ...by].join(', ')}) (${appeared} or increase(${counter}[${span}]))`;
 }
+
+/** How often a rare event happened recently, by these labels. */
+export const grown = (counter: string, by: readonly string[], t: Times): string => increaseOf(counter, by, RECENTLY, t);

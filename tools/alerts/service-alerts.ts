@@ -1,5 +1,5 @@
 // Alerts of processes and of the HTTP service: answers, workers, logins, certificates, disks.
-import { type Alert, grown, INSTANCE, PROCESSES, RECENTLY, SCOPE, SERVICE } from './rule.ts';
+import { type Alert, grown, INSTANCE, increaseOf, PROCESSES, SCOPE, SERVICE } from './rule.ts';
 import { secondsOf } from './times.ts';
 
 /** Of requests, 99.9 % shall be answered. */
@@ -40,7 +40,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     exporters: SERVICE,
     // Clients that go are cut answers, too: some there always are.
     expr: (t) =>
-      `(${grown('sluice_http_cut_answers_total', [], t)} > ${MANY_CUTS}) > ${CUT_SHARE} * sum ${byScopeAnd()} (increase(sluice_http_request_seconds_count{route=~"/api/.*"}[${t.span(RECENTLY)}]))`,
+      `(${grown('sluice_http_cut_answers_total', [], t)} > ${MANY_CUTS}) > ${CUT_SHARE} * ${grown('sluice_http_request_seconds_count{route=~"/api/.*"}', [], t)}`,
     summary: '{{ $value | humanize }} answers were cut after they had begun',
   },
   {
@@ -48,8 +48,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     severity: 'ticket',
     exporters: SERVICE,
     for: '10m',
-    expr: (t) =>
-      `histogram_quantile(0.95, sum ${byScopeAnd('le')} (rate(sluice_request_queue_seconds_bucket[${t.span('5m')}]))) > 5`,
+    expr: (t) => `histogram_quantile(0.95, ${increaseOf('sluice_request_queue_seconds_bucket', ['le'], '5m', t)}) > 5`,
     summary: 'one request in twenty waits {{ $value | humanizeDuration }} for its turn',
   },
   {
@@ -129,7 +128,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     for: '5m',
     expr: (t) => {
       const reads = (outcome: string) =>
-        `sum ${byScopeAnd('issuer')} (increase(sluice_oidc_key_reads_total{outcome="${outcome}"}[${t.span('5m')}])) > 0`;
+        `${increaseOf(`sluice_oidc_key_reads_total{outcome="${outcome}"}`, ['issuer'], '5m', t)} > 0`;
       return `${reads('failed')} unless ${reads('ok')}`;
     },
     summary: 'the keys of the identity provider {{ $labels.issuer }} cannot be read',
@@ -183,7 +182,7 @@ export const SERVICE_ALERTS: readonly Alert[] = [
     severity: 'ticket',
     exporters: PROCESSES,
     for: '10m',
-    expr: (t) => `sum ${byScopeAnd()} (rate(sluice_registry_lookups_total{outcome="stale"}[${t.span(RECENTLY)}])) > 0`,
+    expr: (t) => `${grown('sluice_registry_lookups_total{outcome="stale"}', [], t)} > 0`,
     summary: 'the model registry does not answer; the last known versions go on',
   },
 ];
