@@ -290,8 +290,13 @@ export async function digestOf(file: string): Promise<ProvenFile['stored']> {
   return digest.digest;
 }
 
-/** SHA-256 of the manifest that lies there; null: none does. */
+/** SHA-256 of the manifest that is there; null: none is. @throws SluiceError output_failed: it cannot be read */
 export async function previousOf(file: string): Promise<string | null> {
-  const text = await storedText(file);
+  const text = await storedText(file).catch((cause) => {
+    if (cause instanceof SluiceError) throw cause;
+    throw new SluiceError('output_failed', `the earlier manifest ${file} cannot be read: ${fileFault(cause)}`, {
+      cause,
+    });
+  });
   return text === null ? null : createHash('sha256').update(text).digest('hex');
 }
