@@ -244,7 +244,7 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
           blankLines: seldom(15),
           finalEnd: fc.nat(4).map((n) => n > 0),
         }),
-        broken: fc.uniqueArray(fc.nat(Math.max(0, rows - 1)), { maxLength: rows > 2 ? 2 : 0 }).chain((b) => (b.length === 0 ? fc.constant(b) : seldom(30).map((keep) => (keep ? b : [])))), // biome-ignore format: one line
+        broken: fc.uniqueArray(fc.nat(Math.max(0, rows - 1)), { maxLength: rows > 2 ? 2 : 0 }).chain((b) => (b.length === 0 ? fc.constant(b) : seldom(50).map((keep) => (keep ? b : [])))), // biome-ignore format: one line
       });
     })
     .map(consistent);

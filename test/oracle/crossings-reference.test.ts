@@ -1,5 +1,6 @@
 // The same combinations on the reference path, which is chosen once for a process: csv-parse and JSON.parse, without a kernel.
 import { test, vi } from 'vitest';
+import { TIER } from '../support/tiers.ts';
 import { cross, openJudge } from './cross.ts';
 
 vi.hoisted(() => {
@@ -8,7 +9,11 @@ vi.hoisted(() => {
 
 openJudge();
 
-test('files', () => cross({ entries: ['command', 'pipeline'], models: ['trees', 'classes', 'value'] }, 0.01));
+test('files', () =>
+  cross(
+    { entries: ['command', 'pipeline'], models: ['trees', 'classes', 'value'] },
+    TIER === 'campaigns' ? 0.002 : 0.05,
+  ));
 
 test('programs and requests', () =>
   cross({ entries: ['library', 'http'], models: ['trees', 'classes', 'value'] }, 0.05));

@@ -10,11 +10,12 @@ import { Judge } from './judge.ts';
 
 const [count = '1000', seed = '7'] = process.argv.slice(2);
 const judge = await Judge.open(mkdtempSync(path.join(tmpdir(), 'sluice-first-')));
-// As often as in a run of all of them.
+// About as often as in a run of a thousand.
 const entries: Entry[] = [
-  ...Array<Entry>(12).fill('library'),
-  ...Array<Entry>(5).fill('command'),
-  ...Array<Entry>(3).fill('http'),
+  ...Array<Entry>(7).fill('library'),
+  ...Array<Entry>(8).fill('command'),
+  ...Array<Entry>(4).fill('http'),
+  'pipeline',
 ];
 const arbitrary = combinations({ entries, models: ['trees', 'classes', 'value'] });
 let n = 0;

@@ -137,9 +137,11 @@ function json(c: Case, columns: readonly CaseColumn[], declared: Declared): stri
     const record = jsonRecord(c, columns, declared, row);
     if (!c.broken.includes(row)) return record;
     // A key that is there twice, a record that is cut, one that is no object.
-    if (row % 3 === 1)
-      return record.replace(/^\{/, `{${JSON.stringify(encodable(columns[0]!.name, c.declared.encoding))}:"x",`);
-    return c.input === 'ndjson' && row % 2 === 0 ? '{"amount": 1,' : '[1, 2]';
+    if (row % 2 === 1) {
+      const twice = encodable(columns[row % columns.length]!.name, c.declared.encoding);
+      return record.replace(/^\{/, () => `{${JSON.stringify(twice)}:"x",`);
+    }
+    return c.input === 'ndjson' && row % 4 === 0 ? '{"amount": 1,' : '[1, 2]';
   });
   if (c.input === 'json')
     return `${c.layout.blankLines ? ' [ ' : '['}${records.join(c.layout.quoteAll ? ' ,\n' : ',')}]`;
