@@ -20,7 +20,7 @@ import { PACKAGES } from './entries.ts';
 import { type Answer, answer, OracleModel, type Passed, type Verdict } from './oracle.ts';
 import { storedInput } from './stored-input.ts';
 
-const COUNT = times('SLUICE_SERVER_CROSSINGS', { quick: 0, check: 25, campaigns: 1_000 });
+const COUNT = times('SLUICE_SERVER_CROSSINGS', { quick: 0, check: 14, campaigns: 1_000 });
 const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
 const NATIVE = ['trees', 'classes', 'value'] as const;
 

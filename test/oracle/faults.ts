@@ -46,7 +46,7 @@ export const FAULTS: readonly Fault[] = [
     ['a string that is passed through loses its quotes', 'const quotes = types[cell] === TEXT ? 1 : 0;', 'const quotes = 0;'],
   ]),
   ...inFile('src/io/decode/json-decoder.ts', [
-    ['the outcome is read as any other key', 'if (meant === outcome) {', "if (meant === `${outcome} `) {"],
+    ['the outcome is read as any other key', 'if (meant === outcome) {', 'if (meant === null) {'],
     ['rejected rows lose what identifies them', "if (wrong === null || this.#layout.passthrough !== '*') this.#echo(members, row, batch);", 'if (wrong === null) this.#echo(members, row, batch);'],
   ]),
   ...inFile('src/io/decode/columns-decoder.ts', [

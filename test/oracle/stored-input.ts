@@ -119,6 +119,8 @@ function jsonRecord(c: Case, columns: readonly CaseColumn[], declared: Declared,
     const isModel = column.name in CONSTANTS || column.name.endsWith(' of old');
     if (column.name === 'junk') return [`${key}:{"deep": [1, {"x": "}"}]}`];
     if (!isModel && text === null && (row + i) % 2 === 0) return [];
+    // Values that span lines are for arrays alone: a line of NDJSON ends there.
+    if (!isModel && c.input === 'json' && (row + i) % 5 === 2) return [`${key}:{\n "a": [1,\r\n "x\\n"]\n}`];
     if (!isModel && c.native && (row * 7 + i) % 3 === 0) return [`${key}: ${TOKENS[(row * 5 + i) % TOKENS.length]}`];
     if (text === null) return [`${key}:null`];
     const shown = encodable(local(text, declared, NUMBERS.has(column.name)), c.declared.encoding);
