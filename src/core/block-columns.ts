@@ -179,7 +179,7 @@ export interface RowsAsText {
 }
 
 /** The columns of a typed table. */
-export interface TableColumns {
+export interface TypedTable {
   readonly names: readonly string[];
   /** What each column holds. */
   readonly kinds: readonly ValueKind[];
@@ -191,7 +191,7 @@ export interface TableColumns {
 }
 
 /** A table that is read a few thousand rows at a time. */
-export interface TableFeed extends TableColumns {
+export interface TableFeed extends TypedTable {
   /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
   next(): Promise<TableRows | null>;
 }

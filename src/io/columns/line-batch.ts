@@ -1,5 +1,5 @@
 // A few thousand rows as columns, on their way to lines of JSON and to the workers.
-import type { TableColumns } from '../../core/block-columns.ts';
+import type { TypedTable } from '../../core/block-columns.ts';
 import { type Fragments, TokenArena } from './fragments.ts';
 
 /** Most rows of a batch, and most cells: tables may have thousands of columns. */
@@ -55,7 +55,7 @@ export const keysOf = (names: readonly string[]): Uint8Array[] =>
   names.map((name, i) => new Uint8Array(Buffer.from(`${i === 0 ? '{' : ','}${JSON.stringify(name)}:`)));
 
 /** A table that comes batch by batch. */
-export interface ColumnSource extends TableColumns {
+export interface ColumnSource extends TypedTable {
   /** Fills a batch with the next rows; false: there are none. @throws SluiceError */
   next(batch: LineBatch): Promise<boolean>;
 }

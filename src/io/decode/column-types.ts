@@ -1,6 +1,6 @@
 // Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
-import type { TableColumns, ValueKind } from '../../core/block-columns.ts';
+import type { TypedTable, ValueKind } from '../../core/block-columns.ts';
 import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
@@ -105,7 +105,7 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
  * @throws SluiceError bad_type | header_mismatch: a column to pass through is not there
  */
 export function fitTable(
-  table: TableColumns,
+  table: TypedTable,
   manifest: Manifest,
   passthrough: readonly string[] | '*',
   declared?: DeclaredColumns | null,

@@ -1,6 +1,6 @@
 // Reads a file (or standard input) as byte chunks and notices when it changes or vanishes underneath.
 import { type FileHandle, open, stat } from 'node:fs/promises';
-import type { TableColumns, TableFeed } from '../../core/block-columns.ts';
+import type { TableFeed, TypedTable } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 
@@ -12,7 +12,7 @@ export interface Chunks extends AsyncIterable<Uint8Array> {
    */
   readInto?(target: Uint8Array): Promise<number>;
   /** The bytes are lines of JSON made of a table: its columns, however its rows are read. */
-  readonly columns?: TableColumns;
+  readonly columns?: TypedTable;
   /** The table itself, which can be read instead of its lines. */
   readonly table?: TableFeed;
 }
