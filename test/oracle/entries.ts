@@ -86,7 +86,21 @@ const RUNS: Record<Case['entry'], (c: Case, stored: StoredInput, world: World) =
 
 export const ENDINGS = { none: '', gzip: '.gz', zstd: '.zst' } as const;
 export const unpacked = (bytes: Buffer, { outputCompression }: Case): Buffer =>
-  outputCompression === 'none' ? bytes : outputCompression === 'gzip' ? gunzipSync(bytes) : zstdDecompressSync(bytes);
+  outputCompression === 'none' ? bytes : outputCompression === 'gzip' ? gunzipSync(bytes) : framesOf(bytes);
+
+/** Decompresses every frame: the function of Node ends with the first, and a resumed output has several. */
+function framesOf(bytes: Buffer): Buffer {
+  const frames: Buffer[] = [];
+  for (let rest = bytes; rest.length > 0; ) {
+    const { buffer, engine } = zstdDecompressSync(rest, { info: true } as never) as unknown as {
+      buffer: Buffer;
+      engine: { bytesWritten: number };
+    };
+    frames.push(buffer);
+    rest = rest.subarray(engine.bytesWritten);
+  }
+  return Buffer.concat(frames);
+}
 
 /** A run between files: the names say the formats, as people have them. */
 async function files(
