@@ -27,13 +27,17 @@ for (const [c, o] of fc.sample(arbitrary, { numRuns: Number(count), seed: Number
   rmSync(folder, { recursive: true, force: true });
   if (found.length === 0) continue;
   bad++;
-  const kind = found[0]!.replace(/\d+/g, 'N').replace(/"[^"]*"/g, 'T').slice(0, 90);
+  const kind = found[0]!
+    .replace(/\d+/g, 'N')
+    .replace(/"[^"]*"/g, 'T')
+    .slice(0, 90);
   const text = `${found.join('\n  ')}\n  ${JSON.stringify(o)}\n  ${JSON.stringify(c)}`;
   const known = kinds.get(kind);
   if (!known || text.length < known.text.length) kinds.set(kind, { n: (known?.n ?? 0) + 1, text });
   else known.n++;
 }
-for (const [kind, { n: times, text }] of [...kinds].sort((a, b) => b[1].n - a[1].n)) console.log(`${times} × ${kind}\n  ${text}`);
+for (const [kind, { n: times, text }] of [...kinds].sort((a, b) => b[1].n - a[1].n))
+  console.log(`${times} × ${kind}\n  ${text}`);
 console.log(`${count} combinations of seed ${seed}, ${bad} differ`);
 rmSync(scratch, { recursive: true, force: true });
 process.exit(0);

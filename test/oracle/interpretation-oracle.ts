@@ -48,6 +48,7 @@ export class InterpretationOracle {
       allowEmpty: true,
       reserved: [],
       names: 'by the input',
+      refusesOutcome: false,
     });
     if ('refused' in rows) throw new Error('the background cannot be read');
     return new InterpretationOracle(

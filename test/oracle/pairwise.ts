@@ -19,7 +19,10 @@ export function settingsOf(c: Case): string[] {
   add('passthrough', passthrough === '*' ? '*' : passthrough.length === 0 ? 'none' : isInOrder(c, passthrough) ? 'in order' : 'in another order'); // biome-ignore format: one line
   add('broken', broken.length > 0);
   add('rows', columns[0]!.cells.length === 0 ? 'none' : columns[0]!.cells.length > 12 ? 'many' : 'some');
-  add('typed', columns.some(({ type }) => type !== 'text'));
+  add(
+    'typed',
+    columns.some(({ type }) => type !== 'text'),
+  );
   return settings;
 }
 

@@ -9,8 +9,9 @@ import { score } from '../../src/doors/commands/score.ts';
 import { MAIN, start } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 import { type Case, combinations, MODELS } from './combinations.ts';
-import { differences, reservedOf } from './compare.ts';
+import { differences } from './compare.ts';
 import { ENDINGS, type Outcome, PACKAGES, scoreFlags, unpacked } from './entries.ts';
+import { questionOf } from './judge.ts';
 import { answer, OracleModel, type Verdict } from './oracle.ts';
 import { type StoredInput, storedInput } from './stored-input.ts';
 
@@ -32,15 +33,8 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-const NAMES = { csv: 'by the input', tsv: 'by the input', json: 'by the row', ndjson: 'by the row', parquet: 'at once', arrow: 'at once' } as const; // biome-ignore format: one line
-
-const expectedOf = (c: Case, { input, declared }: StoredInput): Promise<Verdict> => {
-  const model = models.get(c.model)!;
-  const { passthrough, onInvalid, allowEmpty, maxRejects } = c;
-  const rest = { passthrough, failOnInvalid: onInvalid === 'fail', allowEmpty, reserved: reservedOf(c, model) };
-  const gate = maxRejects === null ? {} : { maxRejects };
-  return answer({ model, input, declared, names: NAMES[c.output], ...rest, ...gate });
-};
+const expectedOf = (c: Case, stored: StoredInput): Promise<Verdict> =>
+  answer(questionOf(c, stored, models.get(c.model)!));
 
 /** The flags of the command line that say the same as those of a call. */
 function argumentsOf(file: string, flags: object): string[] {
@@ -98,7 +92,9 @@ async function killed(file: string, flags: object, run: string, checkpoints: num
 
 const readOutcome = (c: Case, output: string, exitCode: number): Outcome => {
   const rejects = `${output}.rejects.csv`;
-  const text = readdirSync(path.dirname(rejects)).includes(path.basename(rejects)) ? readFileSync(rejects, 'utf8') : null;
+  const text = readdirSync(path.dirname(rejects)).includes(path.basename(rejects))
+    ? readFileSync(rejects, 'utf8')
+    : null;
   return { bytes: unpacked(readFileSync(output), c), rejects: text, exitCode };
 };
 
@@ -106,29 +102,36 @@ checkTest('a run that is killed at a random block and resumed writes what an unb
   let [kills, resumed] = [0, 0];
   const cases = combinations({ entries: ['command'], models: ['trees', 'classes', 'value'] }).map(repeated);
   await fc.assert(
-    fc.asyncProperty(cases, fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 3 }), async (c, stops) => {
-      const stored = storedInput(c);
-      const expected = await expectedOf(c, stored);
-      // Refusals are those of runs that are not interrupted.
-      if ('refused' in expected) return;
-      const run = emptyFolder();
-      const file = path.join(run, `in.${c.input}${ENDINGS[c.inputCompression]}`);
-      const output = path.join(run, `out.${c.output}${ENDINGS[c.outputCompression]}`);
-      writeFileSync(file, stored.bytes);
-      const flags = { ...scoreFlags(c, stored, output), checkpointEvery: 0.001, resume: true };
-      let isDone = false;
-      for (const checkpoints of stops) {
-        if (isDone) break;
-        isDone = !(await killed(file, flags, run, checkpointsIn(run) + checkpoints));
-        if (!isDone) kills++;
-      }
-      if (!isDone && checkpointsIn(run) > 0) resumed++;
-      const rejected = expected.rows.some(({ error }) => error !== null);
-      const exitCode = isDone ? (rejected ? 3 : 0) : await score(file, flags);
-      const found = await differences({ c, model: models.get(c.model)!, expected, outcome: readOutcome(c, output, exitCode), effects }); // biome-ignore format: one line
-      const hidden = readdirSync(run).filter((name) => name.startsWith('.'));
-      expect([found, hidden], `seed ${SEED}, after ${stops.join(', ')} checkpoints, ${c.input} to ${c.output}`).toEqual([[], []]);
-    }),
+    fc.asyncProperty(
+      cases,
+      fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 1, maxLength: 3 }),
+      async (c, stops) => {
+        const stored = storedInput(c);
+        const expected = await expectedOf(c, stored);
+        // Refusals are those of runs that are not interrupted.
+        if ('refused' in expected) return;
+        const run = emptyFolder();
+        const file = path.join(run, `in.${c.input}${ENDINGS[c.inputCompression]}`);
+        const output = path.join(run, `out.${c.output}${ENDINGS[c.outputCompression]}`);
+        writeFileSync(file, stored.bytes);
+        const flags = { ...scoreFlags(c, stored, output), checkpointEvery: 0.001, resume: true };
+        let isDone = false;
+        for (const checkpoints of stops) {
+          if (isDone) break;
+          isDone = !(await killed(file, flags, run, checkpointsIn(run) + checkpoints));
+          if (!isDone) kills++;
+        }
+        if (!isDone && checkpointsIn(run) > 0) resumed++;
+        const rejected = expected.rows.some(({ error }) => error !== null);
+        const exitCode = isDone ? (rejected ? 3 : 0) : await score(file, flags);
+        const found = await differences({ c, model: models.get(c.model)!, expected, outcome: readOutcome(c, output, exitCode), effects }); // biome-ignore format: one line
+        const hidden = readdirSync(run).filter((name) => name.startsWith('.'));
+        expect(
+          [found, hidden],
+          `seed ${SEED}, after ${stops.join(', ')} checkpoints, ${c.input} to ${c.output}`,
+        ).toEqual([[], []]);
+      },
+    ),
     { numRuns: RUNS * 2, seed: SEED, endOnFailure: true },
   );
   expect(kills, 'runs that were killed').toBeGreaterThan(0);
@@ -161,7 +164,14 @@ checkTest('standard input to standard output gives what files do', async () => {
       const { output: _, rejects: __, ...rest } = scoreFlags(c, stored, '-') as unknown as Record<string, unknown>;
       const rejects = path.join(run, 'rejects.csv');
       const compressions = { inputCompression: c.inputCompression, compression: c.outputCompression };
-      const flags = { ...rest, ...compressions, ...(c.rejects ? { rejects } : {}), output: '-', json: true, quiet: undefined };
+      const flags = {
+        ...rest,
+        ...compressions,
+        ...(c.rejects ? { rejects } : {}),
+        output: '-',
+        json: true,
+        quiet: undefined,
+      };
       const { code, bytes, stderr } = await piped(argumentsOf('-', flags), stored.bytes);
       const where = `seed ${SEED}\n${JSON.stringify(c)}\n${stderr}`;
       if ('refused' in expected) {
@@ -176,7 +186,9 @@ checkTest('standard input to standard output gives what files do', async () => {
       const shown: Case = { ...c, entry: 'pipeline' };
       const outcome: Outcome = { bytes: unpacked(bytes, c), rejects: text, exitCode: code };
       expect(code, where).toBe(rejected ? 3 : 0);
-      expect(await differences({ c: shown, model: models.get(c.model)!, expected, outcome, effects }), where).toEqual([]);
+      expect(await differences({ c: shown, model: models.get(c.model)!, expected, outcome, effects }), where).toEqual(
+        [],
+      );
       const summary = JSON.parse(stderr.slice(stderr.lastIndexOf('{"input"'), stderr.lastIndexOf('}') + 1));
       expect([summary.rows, summary.rejected], where).toEqual([expected.rows.length, expected.rows.filter(({ error }) => error).length]); // biome-ignore format: one line
     }),

@@ -6,12 +6,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as flechette from '@uwdata/flechette';
 import fc from 'fast-check';
+import { EVALUATORS } from '../../src/config/options/scoring.ts';
 import type { ScoreFlags } from '../../src/doors/commands/flag-tables.ts';
 import { score } from '../../src/doors/commands/score.ts';
-import { EVALUATORS } from '../../src/config/options/scoring.ts';
 import type { Case } from './combinations.ts';
-import { differences, reservedOf } from './compare.ts';
+import { differences } from './compare.ts';
 import { ENDINGS, type Outcome, refusal, scoreFlags, unpacked } from './entries.ts';
+import { questionOf } from './judge.ts';
 import { answer, type OracleModel, type Verdict } from './oracle.ts';
 import { type StoredInput, storedInput } from './stored-input.ts';
 
@@ -98,7 +99,9 @@ async function partsOf(c: Case, o: RunOptions, { folder, models }: Setting): Pro
     writeFileSync(file, bytes);
     const rows = rowsOf(part);
     const expected = await expectedOf(part, stored, model, o, rows);
-    const hash = createHash('sha256').update(o.totals === 'wrong hash' ? 'other' : bytes).digest('hex');
+    const hash = createHash('sha256')
+      .update(o.totals === 'wrong hash' ? 'other' : bytes)
+      .digest('hex');
     const wrong = o.totals === 'wrong rows' ? 1 : 0;
     if (o.controlFile && o.totals !== 'none')
       writeFileSync(`${file}.ctl`, `rows=${countedRows(expected, rows) + wrong}\nsha256=${hash}\n`);
@@ -108,22 +111,19 @@ async function partsOf(c: Case, o: RunOptions, { folder, models }: Setting): Pro
 }
 
 const rowsOf = (c: Case): number => c.columns[0]!.cells.length;
-const countedRows = (verdict: Verdict, otherwise: number): number => ('refused' in verdict ? otherwise : verdict.rows.length);
+const countedRows = (verdict: Verdict, otherwise: number): number =>
+  'refused' in verdict ? otherwise : verdict.rows.length;
 
 /** What the oracle expects of one input, with what its totals and gate add. */
-async function expectedOf(c: Case, stored: StoredInput, model: OracleModel, o: RunOptions, rows: number): Promise<Verdict> {
-  const names = { csv: 'by the input', tsv: 'by the input', json: 'by the row', ndjson: 'by the row', parquet: 'at once', arrow: 'at once' } as const; // biome-ignore format: one line
-  const question = {
-    model,
-    input: stored.input,
-    declared: stored.declared,
-    passthrough: c.passthrough,
-    failOnInvalid: c.onInvalid === 'fail',
-    allowEmpty: c.allowEmpty,
-    reserved: reservedOf(c, model),
-    names: names[c.output],
-  };
-  const plain = await answer(question);
+async function expectedOf(
+  c: Case,
+  stored: StoredInput,
+  model: OracleModel,
+  o: RunOptions,
+  rows: number,
+): Promise<Verdict> {
+  // The gate is judged here, with its other limits.
+  const plain = await answer(questionOf({ ...c, maxRejects: null }, stored, model));
   const wrong = o.totals === 'wrong rows' || o.totals === 'wrong hash' ? ['control_total_mismatch'] : [];
   if ('refused' in plain) {
     // All of the input was read: which of several refusals comes first is not promised.
@@ -155,7 +155,9 @@ function flagsOf(c: Case, o: RunOptions, parts: readonly Part[], folder: string)
   if (o.totals === 'none') return flags;
   if (o.controlFile || several) return o.controlFile ? { ...flags, controlFile: '{path}.ctl' } : flags;
   const [{ expected, stored, c: part }] = parts as [Part];
-  const hash = createHash('sha256').update(o.totals === 'wrong hash' ? 'other' : stored.bytes).digest('hex');
+  const hash = createHash('sha256')
+    .update(o.totals === 'wrong hash' ? 'other' : stored.bytes)
+    .digest('hex');
   const rows = countedRows(expected, rowsOf(part)) + (o.totals === 'wrong rows' ? 1 : 0);
   return { ...flags, expectRows: rows, expectSha256: hash };
 }
@@ -182,8 +184,10 @@ export async function runOptionDifferences(c: Case, options: RunOptions, setting
   const before = new Map(parts.map(({ file }) => [file, readFileSync(file)]));
   const { exitCode, error, printed } = await captured(() => score(target, flags));
   const found: string[] = [];
-  for (const { file } of parts) if (!before.get(file)!.equals(readFileSync(file))) found.push('the input was written to');
-  if (parts.length > 1 && c.passthrough === '*' && exitCode === null && error?.message.includes('passthrough')) return found;
+  for (const { file } of parts)
+    if (!before.get(file)!.equals(readFileSync(file))) found.push('the input was written to');
+  if (parts.length > 1 && c.passthrough === '*' && exitCode === null && error?.message.includes('passthrough'))
+    return found;
   for (const { c: part, expected, out } of parts) {
     found.push(...(await differences({ c: part, model: models.get(c.model)!, expected, outcome: outcomeOf(part, expected, out, { exitCode, error, several: parts.length > 1, folder }), effects }))); // biome-ignore format: one line
   }
@@ -216,7 +220,9 @@ function outcomeOf(c: Case, expected: Verdict, out: string, { exitCode, error, s
   return error === null ? { refused: 'nothing is there', message: '', left } : refusal(error, left);
 }
 
-async function captured(run: () => Promise<number>): Promise<{ exitCode: number | null; error: Error | null; printed: string }> {
+async function captured(
+  run: () => Promise<number>,
+): Promise<{ exitCode: number | null; error: Error | null; printed: string }> {
   const { write } = process.stdout;
   let printed = '';
   process.stdout.write = ((text: string | Uint8Array) => {
@@ -248,14 +254,18 @@ function countDifferences(o: RunOptions, parts: readonly Part[], folder: string,
   if (o.metricsFile) {
     const text = readFileSync(path.join(folder, 'run.prom'), 'utf8');
     const sum = (name: string, label: string) =>
-      [...text.matchAll(new RegExp(`^${name}\\{[^}]*${label}[^}]*\\} (\\d+)`, 'gm'))].reduce((n, m) => n + Number(m[1]), 0);
+      [...text.matchAll(new RegExp(`^${name}\\{[^}]*${label}[^}]*\\} (\\d+)`, 'gm'))].reduce(
+        (n, m) => n + Number(m[1]),
+        0,
+      );
     const mine = [sum('sluice_rows_total', 'outcome="scored"'), sum('sluice_rows_total', 'outcome="rejected"')];
     if (mine[0] !== rows.length - rejected.length || mine[1] !== rejected.length) found.push(`the metrics count ${mine.join(' and ')}`); // biome-ignore format: one line
   }
   for (const name of o.report ? ['report.html'] : []) if (!existsSync(path.join(folder, name))) found.push(`${name} is missing`); // biome-ignore format: one line
   for (const { out, expected } of parts) {
     const isThere = existsSync(`${out}.manifest.json`);
-    if (!('refused' in expected) && isThere !== c.manifest) found.push(`the manifest is ${isThere ? 'left' : 'missing'}`);
+    if (!('refused' in expected) && isThere !== c.manifest)
+      found.push(`the manifest is ${isThere ? 'left' : 'missing'}`);
   }
   return found;
 }
