@@ -20,7 +20,7 @@ export type Outcome =
   | { bytes: Buffer; rejects: string | null; exitCode: number | null };
 
 export const PACKAGES = [path.resolve('test/oracle/packages'), path.resolve('test/frames/packages')];
-const folderOf = (model: ModelName) => PACKAGES[model === 'typed-columns' ? 1 : 0]!;
+export const folderOf = (model: ModelName) => PACKAGES[model === 'typed-columns' ? 1 : 0]!;
 
 /** What lasts for all combinations of a process: models with their workers, a service, a folder for files. */
 export class World {
@@ -84,9 +84,23 @@ const RUNS: Record<Case['entry'], (c: Case, stored: StoredInput, world: World) =
   http,
 };
 
-const ENDINGS = { none: '', gzip: '.gz', zstd: '.zst' } as const;
-const unpacked = (bytes: Buffer, { outputCompression }: Case): Buffer =>
-  outputCompression === 'none' ? bytes : outputCompression === 'gzip' ? gunzipSync(bytes) : zstdDecompressSync(bytes);
+export const ENDINGS = { none: '', gzip: '.gz', zstd: '.zst' } as const;
+export const unpacked = (bytes: Buffer, { outputCompression }: Case): Buffer =>
+  outputCompression === 'none' ? bytes : outputCompression === 'gzip' ? gunzipSync(bytes) : framesOf(bytes);
+
+/** Decompresses every frame: the function of Node ends with the first, and a resumed output has several. */
+function framesOf(bytes: Buffer): Buffer {
+  const frames: Buffer[] = [];
+  for (let rest = bytes; rest.length > 0; ) {
+    const { buffer, engine } = zstdDecompressSync(rest, { info: true } as never) as unknown as {
+      buffer: Buffer;
+      engine: { bytesWritten: number };
+    };
+    frames.push(buffer);
+    rest = rest.subarray(engine.bytesWritten);
+  }
+  return Buffer.concat(frames);
+}
 
 /** A run between files: the names say the formats, as people have them. */
 async function files(
@@ -114,7 +128,7 @@ async function files(
   }
 }
 
-function refusal(error: unknown, left: string[] = []): Outcome {
+export function refusal(error: unknown, left: string[] = []): Outcome {
   if (!(error instanceof SluiceError)) throw error;
   return { refused: error.code, message: error.message, left };
 }
@@ -141,7 +155,7 @@ const interpretationFlags = ({ interpretation }: Case): Pick<ScoreFlags, 'interp
   ...(interpretation === 'below' ? { interpretBelow: 0.6 } : {}),
 }); // biome-ignore format: a table
 
-function scoreFlags(c: Case, { declared }: StoredInput, output: string): ScoreFlags {
+export function scoreFlags(c: Case, { declared }: StoredInput, output: string): ScoreFlags {
   const { names, rename, ignore, constants, encoding, decimal, thousands, trim, null_values: nullValues } = declared;
   const flags = {
     ...commonFlags(c),

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { type Case, MODELS, type ModelName } from './combinations.ts';
 import { differences, reservedOf } from './compare.ts';
 import { PACKAGES, runCase, World } from './entries.ts';
-import { answer, OracleModel } from './oracle.ts';
-import { storedInput } from './stored-input.ts';
+import { answer, OracleModel, type Question } from './oracle.ts';
+import { type StoredInput, storedInput } from './stored-input.ts';
 
 const NAMES = {
   csv: 'by the input',
@@ -14,6 +14,20 @@ const NAMES = {
   parquet: 'at once',
   arrow: 'at once',
 } as const;
+
+/** What the oracle is asked about a combination. */
+export const questionOf = (c: Case, { input, declared }: StoredInput, model: OracleModel): Question => ({
+  model,
+  input,
+  declared,
+  passthrough: c.passthrough,
+  failOnInvalid: c.onInvalid === 'fail',
+  allowEmpty: c.entry === 'library' || (c.allowEmpty && c.entry !== 'http'),
+  reserved: reservedOf(c, model),
+  names: NAMES[c.output],
+  refusesOutcome: c.entry === 'http',
+  ...(c.maxRejects === null ? {} : { maxRejects: c.maxRejects }),
+});
 
 export class Judge {
   readonly folder: string;
@@ -42,18 +56,7 @@ export class Judge {
   async differences(c: Case): Promise<string[]> {
     const stored = storedInput(c);
     const model = this.#models.get(c.model)!;
-    const expected = await answer({
-      model,
-      input: stored.input,
-      declared: stored.declared,
-      passthrough: c.passthrough,
-      failOnInvalid: c.onInvalid === 'fail',
-      allowEmpty: c.entry === 'library' || (c.allowEmpty && c.entry !== 'http'),
-      reserved: reservedOf(c, model),
-      names: NAMES[c.output],
-      refusesOutcome: c.entry === 'http',
-      ...(c.maxRejects === null ? {} : { maxRejects: c.maxRejects }),
-    });
+    const expected = await answer(questionOf(c, stored, model));
     const outcome = await runCase(c, stored, this.#world);
     return differences({ c, model, expected, outcome, effects: this.#effects });
   }
