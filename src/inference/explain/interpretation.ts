@@ -77,7 +77,7 @@ export class Interpretations {
     this.#manifest = manifest;
     this.#interpreter = new Interpreter(manifest);
     this.#places = placesOf(manifest.columns, manifest.inputs);
-    this.#typical = new TypicalRow(background, this.#places);
+    this.#typical = new TypicalRow(background, this.#places, manifest.columns);
     const { inputs } = background;
     const { explainer } = chosen;
     this.#hybrids = new Hybrids(modelAnswers(evaluator, this.#interpreter), explainer.outputs, this.#places, inputs);
@@ -276,9 +276,14 @@ class TypicalRow {
   readonly inputs: readonly EncodedInput[];
   readonly #rows: readonly number[];
 
-  constructor(background: { inputs: readonly EncodedInput[]; rows: number }, places: readonly (readonly Place[])[]) {
+  constructor(
+    background: { inputs: readonly EncodedInput[]; rows: number },
+    places: readonly (readonly Place[])[],
+    columns: Manifest['columns'],
+  ) {
     this.inputs = background.inputs;
-    this.#rows = places.map((list) => (list.length === 0 ? 0 : typicalOf(background, list)));
+    const isNumber = (c: number) => columns[c]!.kind === 'number';
+    this.#rows = places.map((list, c) => (list.length === 0 ? 0 : typicalOf(background, list, isNumber(c))));
   }
 
   /** The row that column `column` is taken from. */
@@ -287,10 +292,14 @@ class TypicalRow {
   }
 }
 
-/** The row of the background whose cells in these places stand for the column. */
+/**
+ * The row of the background whose cells in these places stand for the column. Its kind decides, not its cells: the middle of the codes of
+ * categories means nothing, however many there are.
+ */
 export function typicalOf(
   { inputs, rows }: { inputs: readonly EncodedInput[]; rows: number },
   places: readonly Place[],
+  isNumber: boolean,
 ): number {
   const cellsOf = (row: number) => places.map(({ input, at }) => inputs[input]!.data[row * inputs[input]!.width + at]!);
   const all = Array.from({ length: rows }, (_, r) => cellsOf(r));
@@ -302,8 +311,8 @@ export function typicalOf(
   }
   const missing = (cell: unknown): boolean => typeof cell === 'number' && Number.isNaN(cell);
   const numbers = all.flatMap(([cell], row) => (typeof cell === 'number' && !missing(cell) ? [{ cell, row }] : []));
-  // Few distinct values are codes or flags, whose middle says nothing; where most have none, having none is typical.
-  if (numbers.length * 2 > rows && first.size > rows / 5) {
+  // Where most have none, having none is typical.
+  if (isNumber && numbers.length * 2 > rows) {
     return numbers.sort((a, b) => a.cell - b.cell || a.row - b.row)[(numbers.length - 1) >> 1]!.row;
   }
   return [...first.values()].reduce((best, one) => (one.count > best.count ? one : best)).row;
