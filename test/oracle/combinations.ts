@@ -105,7 +105,7 @@ function modelColumn(name: string, rows: number, typed: boolean): fc.Arbitrary<C
     cellsOf(pool, rows).map((cells): CaseColumn => ({ name, type, cells }));
   const numbers = ['100', '0.5', '12', '24', '1', '30', null];
   return fc.oneof(
-    { weight: 6, arbitrary: text },
+    { weight: 12, arbitrary: text },
     { weight: 2, arbitrary: like('float64', name === 'amount' || name === 'term' ? [...numbers, 'NaN', '-0', 'Infinity'] : ['1', '2', '30', null]) },
     { weight: 1, arbitrary: like('int64', ['1', '2', '30', '12', null]) },
     { weight: 1, arbitrary: like('decimal', ['1.00', '2.00', '30.00', null]) },
@@ -244,7 +244,7 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
           blankLines: seldom(15),
           finalEnd: fc.nat(4).map((n) => n > 0),
         }),
-        broken: fc.uniqueArray(fc.nat(Math.max(0, rows - 1)), { maxLength: rows > 2 ? 2 : 0 }).chain((b) => (b.length === 0 ? fc.constant(b) : seldom(50).map((keep) => (keep ? b : [])))), // biome-ignore format: one line
+        broken: fc.uniqueArray(fc.nat(Math.max(0, rows - 1)), { maxLength: rows > 2 ? 3 : 0 }).chain((b) => (b.length === 0 ? fc.constant(b) : seldom(60).map((keep) => (keep ? b : [])))), // biome-ignore format: one line
       });
     })
     .map(consistent);
