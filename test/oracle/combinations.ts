@@ -175,6 +175,10 @@ function formatsOf(entry: Entry): fc.Arbitrary<{ input: FileFormat; output: File
 
 const seldom = (share: number) => fc.nat(99).map((n) => n < share);
 
+/** A value in so many of a hundred cases, else null; `freq` of fc.option is how seldom null is. */
+export const sometimes = <T>(arbitrary: fc.Arbitrary<T>, share: number): fc.Arbitrary<T | null> =>
+  fc.oneof({ weight: 100 - share, arbitrary: fc.constant(null) }, { weight: share, arbitrary });
+
 function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbitrary<Case['declared']> {
   const may = entry === 'command' || entry === 'pipeline';
   const delimited = input === 'csv' || input === 'tsv';
@@ -183,10 +187,10 @@ function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbi
     header: may && delimited ? fc.nat(9).map((n) => n > 0) : fc.constant(true),
     rename: may ? seldom(20) : no,
     ignore: may ? fc.constantFrom('none' as const, 'none' as const, 'none' as const, 'named' as const, 'rest' as const) : fc.constant('none' as const), // biome-ignore format: one line
-    constant: may ? fc.option(fc.constantFrom(...MODELS[model]), { freq: 6 }) : fc.constant(null),
+    constant: may ? sometimes(fc.constantFrom(...MODELS[model]), 17) : fc.constant(null),
     encoding: may && !isTable(input) ? fc.oneof({ weight: 4, arbitrary: fc.constant('utf-8' as const) }, fc.constantFrom(...ENCODINGS)) : fc.constant('utf-8' as const), // biome-ignore format: one line
     decimal: may ? fc.oneof({ weight: 3, arbitrary: fc.constant('point' as const) }, fc.constantFrom(...DECIMALS)) : fc.constant('point' as const), // biome-ignore format: one line
-    thousands: may ? fc.option(fc.constantFrom(...THOUSANDS), { freq: 4 }) : fc.constant(null),
+    thousands: may ? sometimes(fc.constantFrom(...THOUSANDS), 25) : fc.constant(null),
     trim: may ? seldom(25) : no,
     nullValues: may ? seldom(25) : no,
   });
@@ -254,7 +258,7 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
         rejects: fc.boolean(),
         allowEmpty: seldom(20),
         manifest: seldom(40),
-        maxRejects: fc.option(fc.constantFrom(0, 0.3, 0.9), { freq: 8 }),
+        maxRejects: sometimes(fc.constantFrom(0, 0.3, 0.9), 12),
         job: seldom(15),
         tuning: fc.record({
           workers: fc.constantFrom(1, 2),

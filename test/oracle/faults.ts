@@ -78,7 +78,7 @@ export const FAULTS: readonly Fault[] = [
     ['effects of the next column', 'x.effects[this.#outputs[r]! * columns + c]! + 0', 'x.effects[this.#outputs[r]! * columns + ((c + 1) % columns)]! + 0'],
   ]),
   ...inFile('src/io/format/json.ts', [
-    ['an absent key is null', 'if (token === null && isJson) continue;', ''],
+    ['an absent key is null', 'if (given === null && isJson) continue;', ''],
   ]),
   ...inFile('src/io/format/passthrough-text.ts', [
     ['a null is the word for it', "if (token === null || token === 'null') return null;", 'if (token === null) return null;'],

@@ -10,7 +10,7 @@ import fc from 'fast-check';
 import { EVALUATORS } from '../../src/config/options/scoring.ts';
 import type { ScoreFlags } from '../../src/doors/commands/flag-tables.ts';
 import { score } from '../../src/doors/commands/score.ts';
-import type { Case } from './combinations.ts';
+import { type Case, sometimes } from './combinations.ts';
 import { differences, neutral } from './compare.ts';
 import { ENDINGS, type Outcome, refusal, scoreFlags, unpacked } from './entries.ts';
 import { questionOf } from './judge.ts';
@@ -44,10 +44,10 @@ export const runOptions = (): fc.Arbitrary<RunOptions> => {
   return fc.record({
     json: fc.boolean(),
     evaluator: fc.constantFrom(...EVALUATORS),
-    totals: fc.constantFrom('none', 'none', ...TOTALS),
+    totals: fc.constantFrom('none', 'none', 'none', 'none', 'right', ...TOTALS),
     controlFile: fc.boolean(),
-    minRows: fc.option(fc.constantFrom(0, 1, 5, 50), { freq: 4 }),
-    rejectedRows: fc.option(fc.constantFrom(1, 3), { freq: 5 }),
+    minRows: sometimes(fc.constantFrom(0, 1, 5, 50), 25),
+    rejectedRows: sometimes(fc.constantFrom(1, 3), 20),
     report: seldom(15),
     metricsFile: seldom(25),
     checkpoints: seldom(30),
