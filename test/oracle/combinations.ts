@@ -74,6 +74,15 @@ const POOLS: Record<string, (string | null)[]> = {
   region: ['1', '2', '30', '1', '2', '30', '30 ', '', null, '01', '3', 'x', '1.0', 'true'],
   purpose: ['007', '7', 'car', 'home', '2024-02-29', 'other', 'ünï', '', null, 'two\nlines', '"', '1.50', 'true'],
 }; // biome-ignore format: pools
+/** Values that every column takes: most cells have one, or hardly a row would be scored. */
+const PLAIN: Record<string, string[]> = {
+  amount: ['100', '1500.25', '99.5', '2500', '0', '-5'],
+  term: ['12', '24', '36', '48', '6', '120', '600'],
+  banned: ['true', 'false', '1', '0'],
+  product: ['0230', '230', '0077', 'A7', 'Zürich', 'say "hi"', 'a,b'],
+  region: ['1', '2', '30'],
+  purpose: ['007', '7', 'car', 'home'],
+};
 const EXTRA = ['A-1', '0042', '', null, '=1+1', '+49 30', '-5', '@x', '\tx', 'null', '12345678901234567890', '1.10', 'two\nlines', 'quo"te', 'semi;colon', 'comma,', 'pi|pe', 'ünï', '€', "'=x", ' lead', 'trail ', 'NULL']; // biome-ignore format: a pool
 const EXTRA_NAMES = ['id', 'branch', 'note', 'application id', 'Größe', 'na"me', '=name', 'a;b', 'ID', 'effect', 'points_', 'x.y']; // biome-ignore format: a pool
 /** Names of columns of some outputs, and the outcome. */
@@ -97,21 +106,35 @@ const isTable = (format: FileFormat) => format === 'parquet' || format === 'arro
 const cellsOf = (pool: readonly (string | null)[], rows: number) =>
   fc.array(fc.constantFrom(...pool), { minLength: rows, maxLength: rows });
 
-/** A column of the model in a typed table: mostly text, else the type that a data frame would have. */
-function modelColumn(name: string, rows: number, typed: boolean): fc.Arbitrary<CaseColumn> {
-  const text = cellsOf(POOLS[name]!, rows).map((cells): CaseColumn => ({ name, type: 'text', cells }));
+const NUMBERS = ['100', '0.5', '12', '24', '1', '30', '99.5', 'NaN', '-0', null];
+/** Types that fit a column of the model, with their values; the others are refused before a row is read. */
+const FITTING: Record<string, Partial<Record<Exclude<CellType, 'text'>, readonly (string | null)[]>>> = {
+  amount: { float64: [...NUMBERS, '1e300', 'Infinity'], int64: ['1', '100', '2500', '-5', null], decimal: ['100.00', '99.50', '-0.05', null] },
+  term: { float64: [...NUMBERS, '601'], int64: ['12', '24', '600', '-1', null], decimal: ['12.00', '36.50', null] },
+  banned: { boolean: ['true', 'false', null], float64: ['1', '0', '2', 'NaN', null], int64: ['1', '0', null], decimal: ['1.00', '0.00', null] },
+  product: {},
+  region: { float64: ['1', '2', '30', '3', 'NaN', null], int64: ['1', '2', '30', '3', null], decimal: ['1.00', '2.00', '30.00', null] },
+  purpose: {},
+}; // biome-ignore format: a table
+
+type Fit = 'fitting' | 'any';
+
+/** A column of the model in a typed table: text, or a type that a data frame would have. */
+function modelColumn(name: string, rows: number, typed: boolean, fit: Fit): fc.Arbitrary<CaseColumn> {
+  const cell = fc.oneof(
+    { weight: 8, arbitrary: fc.constantFrom(...PLAIN[name]!) },
+    { weight: 2, arbitrary: fc.constantFrom(...POOLS[name]!) },
+  );
+  const text = fc
+    .array(cell, { minLength: rows, maxLength: rows })
+    .map((cells): CaseColumn => ({ name, type: 'text', cells }));
   if (!typed) return text;
-  const like = (type: Exclude<CellType, 'text'>, pool = TYPED[type]) =>
-    cellsOf(pool, rows).map((cells): CaseColumn => ({ name, type, cells }));
-  const numbers = ['100', '0.5', '12', '24', '1', '30', null];
-  return fc.oneof(
-    { weight: 12, arbitrary: text },
-    { weight: 2, arbitrary: like('float64', name === 'amount' || name === 'term' ? [...numbers, 'NaN', '-0', 'Infinity'] : ['1', '2', '30', null]) },
-    { weight: 1, arbitrary: like('int64', ['1', '2', '30', '12', null]) },
-    { weight: 1, arbitrary: like('decimal', ['1.00', '2.00', '30.00', null]) },
-    { weight: 1, arbitrary: like('boolean') },
-    { weight: 1, arbitrary: like('date') },
-  ); // biome-ignore format: a table
+  const types = (fit === 'fitting' ? FITTING[name]! : TYPED) as Record<string, readonly (string | null)[]>;
+  const like = Object.entries(types).map(([type, pool]) =>
+    cellsOf(pool, rows).map((cells): CaseColumn => ({ name, type: type as CellType, cells })),
+  );
+  if (like.length === 0) return text;
+  return fc.oneof({ weight: 2, arbitrary: text }, { weight: 3, arbitrary: fc.oneof(...like) });
 }
 
 function extraColumn(name: string, rows: number, input: FileFormat): fc.Arbitrary<CaseColumn> {
@@ -152,6 +175,10 @@ function formatsOf(entry: Entry): fc.Arbitrary<{ input: FileFormat; output: File
 
 const seldom = (share: number) => fc.nat(99).map((n) => n < share);
 
+/** A value in so many of a hundred cases, else null; `freq` of fc.option is how seldom null is. */
+export const sometimes = <T>(arbitrary: fc.Arbitrary<T>, share: number): fc.Arbitrary<T | null> =>
+  fc.oneof({ weight: 100 - share, arbitrary: fc.constant(null) }, { weight: share, arbitrary });
+
 function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbitrary<Case['declared']> {
   const may = entry === 'command' || entry === 'pipeline';
   const delimited = input === 'csv' || input === 'tsv';
@@ -160,10 +187,10 @@ function declaredFor(entry: Entry, input: FileFormat, model: ModelName): fc.Arbi
     header: may && delimited ? fc.nat(9).map((n) => n > 0) : fc.constant(true),
     rename: may ? seldom(20) : no,
     ignore: may ? fc.constantFrom('none' as const, 'none' as const, 'none' as const, 'named' as const, 'rest' as const) : fc.constant('none' as const), // biome-ignore format: one line
-    constant: may ? fc.option(fc.constantFrom(...MODELS[model]), { freq: 6 }) : fc.constant(null),
+    constant: may ? sometimes(fc.constantFrom(...MODELS[model]), 17) : fc.constant(null),
     encoding: may && !isTable(input) ? fc.oneof({ weight: 4, arbitrary: fc.constant('utf-8' as const) }, fc.constantFrom(...ENCODINGS)) : fc.constant('utf-8' as const), // biome-ignore format: one line
     decimal: may ? fc.oneof({ weight: 3, arbitrary: fc.constant('point' as const) }, fc.constantFrom(...DECIMALS)) : fc.constant('point' as const), // biome-ignore format: one line
-    thousands: may ? fc.option(fc.constantFrom(...THOUSANDS), { freq: 4 }) : fc.constant(null),
+    thousands: may ? sometimes(fc.constantFrom(...THOUSANDS), 25) : fc.constant(null),
     trim: may ? seldom(25) : no,
     nullValues: may ? seldom(25) : no,
   });
@@ -193,16 +220,18 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
   const start = fc.record({
     entry: fc.constantFrom(...entries),
     model: fc.constantFrom(...models),
+    // One column that does not fit is enough to refuse a table.
+    fit: fc.constantFrom<Fit>('fitting', 'fitting', 'fitting', 'fitting', 'any'),
     rows: fc.oneof({ weight: 8, arbitrary: fc.integer({ min: 1, max: 12 }) }, { weight: 1, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.integer({ min: 13, max: 60 }) }), // biome-ignore format: one line
     extra: fc.uniqueArray(fc.oneof({ weight: 12, arbitrary: fc.constantFrom(...EXTRA_NAMES) }, { weight: 1, arbitrary: fc.constantFrom(...COLLIDING) }), { maxLength: 4 }), // biome-ignore format: one line
   });
   return start
     .chain((s) => formatsOf(s.entry).map((formats) => ({ ...s, ...formats })))
-    .chain(({ entry, model, rows, extra, input, output }) => {
+    .chain(({ entry, model, rows, extra, fit, input, output }) => {
       const own = MODELS[model];
       const columns = fc
         .tuple(
-          fc.tuple(...own.map((name) => modelColumn(name, rows, isTable(input)))),
+          fc.tuple(...own.map((name) => modelColumn(name, rows, isTable(input), fit))),
           fc.tuple(...extra.map((name) => extraColumn(name, rows, input))),
         )
         .map(([a, b]) => [...a, ...b])
@@ -229,7 +258,7 @@ export function combinations({ entries, models }: Reach): fc.Arbitrary<Case> {
         rejects: fc.boolean(),
         allowEmpty: seldom(20),
         manifest: seldom(40),
-        maxRejects: fc.option(fc.constantFrom(0, 0.3, 0.9), { freq: 8 }),
+        maxRejects: sometimes(fc.constantFrom(0, 0.3, 0.9), 12),
         job: seldom(15),
         tuning: fc.record({
           workers: fc.constantFrom(1, 2),

@@ -58,7 +58,7 @@ export function reservedOf(c: Case, model: OracleModel): string[] {
 const FORMULA = /^[=+\-@\t\r]/;
 const PLAIN = /^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$/;
 /** A cell that a spreadsheet would run is written as text. */
-const neutral = (text: string): string => (FORMULA.test(text) && !PLAIN.test(text) ? `'${text}` : text);
+export const neutral = (text: string): string => (FORMULA.test(text) && !PLAIN.test(text) ? `'${text}` : text);
 
 /** What is passed through as the text of a cell; null: nothing. */
 export function textOfPassed(passed: Passed | undefined): string | null {

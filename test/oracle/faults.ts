@@ -6,6 +6,8 @@ export interface Fault {
   /** Text that is in the file once, and what stands there instead. */
   find: string;
   put: string;
+  /** The script of this folder that has to find it; default: first-difference.ts. */
+  script?: string;
 }
 
 const inFile = (file: string, faults: readonly (readonly [name: string, find: string, put: string])[]): Fault[] =>

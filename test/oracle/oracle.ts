@@ -323,7 +323,7 @@ function namesOf({ rename = {}, ignore = [] }: Declared, used: ReadonlySet<strin
   };
 }
 
-function decoded(bytes: Buffer, encoding = 'utf-8'): string {
+export function decoded(bytes: Buffer, encoding = 'utf-8'): string {
   if (encoding === 'latin1') return bytes.toString('latin1');
   // The name utf-16 wants a mark that says which half comes first.
   const label = encoding !== 'utf-16' ? encoding : bytes[0] === 0xfe ? 'utf-16be' : 'utf-16le';

@@ -5,15 +5,16 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import * as flechette from '@uwdata/flechette';
+import { parse } from 'csv-parse/sync';
 import fc from 'fast-check';
 import { EVALUATORS } from '../../src/config/options/scoring.ts';
 import type { ScoreFlags } from '../../src/doors/commands/flag-tables.ts';
 import { score } from '../../src/doors/commands/score.ts';
-import type { Case } from './combinations.ts';
-import { differences } from './compare.ts';
+import { type Case, sometimes } from './combinations.ts';
+import { differences, neutral } from './compare.ts';
 import { ENDINGS, type Outcome, refusal, scoreFlags, unpacked } from './entries.ts';
 import { questionOf } from './judge.ts';
-import { answer, type OracleModel, type Verdict } from './oracle.ts';
+import { answer, decoded, type OracleModel, type Verdict } from './oracle.ts';
 import { type StoredInput, storedInput } from './stored-input.ts';
 
 /** Control totals: none, those of the input, or others. */
@@ -43,10 +44,10 @@ export const runOptions = (): fc.Arbitrary<RunOptions> => {
   return fc.record({
     json: fc.boolean(),
     evaluator: fc.constantFrom(...EVALUATORS),
-    totals: fc.constantFrom('none', 'none', ...TOTALS),
+    totals: fc.constantFrom('none', 'none', 'none', 'none', 'right', ...TOTALS),
     controlFile: fc.boolean(),
-    minRows: fc.option(fc.constantFrom(0, 1, 5, 50), { freq: 4 }),
-    rejectedRows: fc.option(fc.constantFrom(1, 3), { freq: 5 }),
+    minRows: sometimes(fc.constantFrom(0, 1, 5, 50), 25),
+    rejectedRows: sometimes(fc.constantFrom(1, 3), 20),
     report: seldom(15),
     metricsFile: seldom(25),
     checkpoints: seldom(30),
@@ -191,10 +192,42 @@ export async function runOptionDifferences(c: Case, options: RunOptions, setting
   for (const { c: part, expected, out } of parts) {
     found.push(...(await differences({ c: part, model: models.get(c.model)!, expected, outcome: outcomeOf(part, expected, out, { exitCode, error, several: parts.length > 1, folder }), effects }))); // biome-ignore format: one line
   }
+  for (const part of parts) found.push(...placeDifferences(part));
   if (exitCode !== null) found.push(...countDifferences(o, parts, folder, printed, c));
   const hidden = readdirSync(folder).filter((name) => name.startsWith('.'));
   if (hidden.length > 0) found.push(`left hidden files: ${hidden.join(', ')}`);
   return found;
+}
+
+/** Where the rejects file says that a row is, there it is: which input, line and byte. */
+function placeDifferences({ c, stored, expected, file, out }: Part): string[] {
+  const list = `${out}.rejects.csv`;
+  if ('refused' in expected || stored.input.format === 'table' || !existsSync(list)) return [];
+  const { bytes } = stored.input;
+  const [, ...rows] = parse(readFileSync(list), { relax_column_count: true }) as string[][];
+  const found: string[] = [];
+  for (const [input, row, line, offset] of rows as [string, string, string, string][]) {
+    if (input !== neutral(file)) found.push(`rejects file, row ${row}: the input is ${input}`);
+    // Places in another encoding are those of the text as UTF-8.
+    const text = c.declared.encoding === 'utf-8' ? bytes : Buffer.from(decoded(bytes, c.declared.encoding));
+    const before = text.subarray(0, Number(offset)).toString();
+    const lines = (before.match(/\r\n|\n|\r/g) ?? []).length + 1;
+    if (String(lines) !== line)
+      found.push(`rejects file, row ${row}: line ${line} instead of ${lines} of byte ${offset}`);
+    const ahead = recordsBefore(c, stored, before);
+    if (ahead !== null && ahead !== Number(row) - 1) found.push(`rejects file, row ${row}: ${ahead} records are before byte ${offset}`); // biome-ignore format: one line
+    if (/^[\r\n]/.test(text.subarray(Number(offset)).toString())) found.push(`rejects file, row ${row}: byte ${offset} is a line end`); // biome-ignore format: one line
+  }
+  return found;
+}
+
+/** The records in a beginning of the input; null: it takes more than this to count them. */
+function recordsBefore({ input }: Case, stored: StoredInput, before: string): number | null {
+  if (input === 'json') return null;
+  if (input === 'ndjson') return before.split(/\r\n|\n|\r/).filter((line) => line.trim() !== '').length;
+  const { delimiter } = stored.input as { delimiter: string };
+  const options = { delimiter, record_delimiter: ['\r\n', '\n', '\r'], relax_column_count: true, relax_quotes: true, skip_empty_lines: true, bom: true }; // biome-ignore format: one line
+  return (parse(before, options) as string[][]).length - (stored.declared.names ? 0 : 1);
 }
 
 interface Ended {
