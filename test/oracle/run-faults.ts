@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: these are texts of sources.
 // Faults between the workers and what is published: limits, totals, rejects files, encodings, counts. Run options have to find them.
 import type { Fault } from './faults.ts';
 
