@@ -29,9 +29,10 @@ function search(script = 'first-difference.ts'): Search {
   const line = run.stdout.trim().split('\n').at(-1) ?? '';
   if (run.status === 0 && line.startsWith('none')) return 'none';
   const at = /^(\d+) (.*)$/.exec(line);
-  return at
-    ? { found: Number(at[1]), how: at[2]! }
-    : { crashed: (run.stderr || line).slice(-200).replaceAll('\n', ' ') };
+  // A signal from outside is not the work of the fault.
+  const isStopped = run.signal !== null || /stopped by SIG|ended by force/.test(line + run.stderr);
+  if (!at || isStopped) return { crashed: (run.stderr || line).slice(-200).replaceAll('\n', ' ') };
+  return { found: Number(at[1]), how: at[2]! };
 }
 
 const shown = (result: Search): [verdict: string, how: string] =>
