@@ -523,7 +523,7 @@ function tableApplications(q: Question, columns: readonly TypedColumn[]): Verdic
   }));
   const beside = columns
     .map((column) => meant.meaning(column.name))
-    .filter((name): name is string => name !== null && !names.includes(name));
+    .filter((name): name is string => name !== null && name !== manifest.outcome && !names.includes(name));
   return {
     applications: typed,
     passthrough: q.passthrough === '*' && q.names === 'by the input' ? beside : q.passthrough,
