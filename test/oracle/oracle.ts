@@ -452,7 +452,7 @@ function jsonApplications(q: Question, texts: readonly string[]): Read {
         const token = tokens.get(names.inInput(name));
         if (token !== undefined) passed.set(name, { token });
       }
-    } else if (!fault) {
+    } else if (!fault || q.names === 'by the input') {
       for (const { key, token } of members) {
         const meant = names.meaning(key);
         if (meant !== null && !columns.includes(meant)) passed.set(meant, { token });
