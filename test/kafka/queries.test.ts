@@ -29,6 +29,7 @@ const EMPTY: Readonly<Record<string, string>> = {
   'Pipeline: Takeovers and restarts': 'restarts and resets are of failures',
   'Model & drift: Interpretations left out': 'all effects add up',
   'Model & drift: Asked for effects': 'the effects of its model are computed without asking it',
+  'HTTP: Audit log failing: {{instance}} failing': 'the service has no audit log',
   'HTTP: Ends of uploads in parts': 'nothing was uploaded in parts',
   'HTTP: Keys of identity providers read': 'there is no identity provider',
   'HTTP: Age of their keys': 'there is no identity provider',
