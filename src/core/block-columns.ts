@@ -191,7 +191,8 @@ export interface TypedTable {
 }
 
 /** A table that is read a few thousand rows at a time. */
-export interface TableFeed extends TypedTable {
+export interface TableFeed {
+  readonly names: readonly string[];
   /** The next rows; null: there are none. Not to be called again before it has answered. @throws SluiceError */
   next(): Promise<TableRows | null>;
 }

@@ -79,7 +79,7 @@ export function kindOfField(type: DataType): ValueKind {
 type WriteToken = (to: TokenArena, row: number) => void;
 
 export class ArrowColumn {
-  /** The model reads it: see `TableFeed.readForModel`. */
+  /** The model reads it: see `TypedTable.readForModel`. */
   forModel = false;
   readonly #key: Uint8Array;
   #type: DataType | null = null;

@@ -1,5 +1,5 @@
 // A table of columns for the engine: batches of rows, of which the text is written only for those who ask for it.
-import type { CellRun, ColumnRun, RowsAsText, TableFeed, TableRows, ValueKind } from '../../core/block-columns.ts';
+import type { CellRun, ColumnRun, RowsAsText, TableFeed, TableRows } from '../../core/block-columns.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
 import { LineWriter } from './line-writer.ts';
 
@@ -16,14 +16,6 @@ export class ColumnTable implements TableFeed {
 
   get names(): readonly string[] {
     return this.#source.names;
-  }
-
-  get kinds(): readonly ValueKind[] {
-    return this.#source.kinds;
-  }
-
-  readForModel(names: ReadonlySet<string>): void {
-    this.#source.readForModel(names);
   }
 
   async next(): Promise<TableRows | null> {

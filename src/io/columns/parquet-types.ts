@@ -148,7 +148,7 @@ export function kindOfElement(element: SchemaElement): ValueKind {
   }
 }
 
-/** `forModel`: the model reads the column: see `TableFeed.readForModel`. */
+/** `forModel`: the model reads the column: see `TypedTable.readForModel`. */
 export function meaningOf(element: SchemaElement, forModel: boolean): Meaning {
   const { type } = element;
   const annotation = annotationOf(element);

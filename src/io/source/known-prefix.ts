@@ -98,8 +98,6 @@ function seenTable(table: TableFeed, see: (bytes: Uint8Array) => void, end: () =
   const lists: number[] = [];
   return {
     names: table.names,
-    kinds: table.kinds,
-    readForModel: (names) => table.readForModel(names),
     async next() {
       const rows = await table.next();
       if (rows === null) end();
