@@ -11,7 +11,7 @@ import type { StreamHandle, WorkerPool } from '../engine/worker-pool.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { rejectedJson } from '../io/format/json.ts';
-import { ANSWER_KEYS } from '../io/format/prediction-fields.ts';
+import { ANSWER_KEYS, refuseHidden } from '../io/format/prediction-fields.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { declaredBy } from './declared-source.ts';
 import { interpretationOf } from './spec.ts';
@@ -128,7 +128,8 @@ export class RecordScorer {
     this.#open?.stream.close();
     const { passthrough, interpretation, maxColumns = 2000, declared = null, added = [] } = this.#options;
     const reserved = [...RECORD_KEYS, ...added];
-    if (passthrough !== '*') refuseHiddenMembers(passthrough, reserved);
+    // A JSON object with two members of one name reads differently in every library.
+    if (passthrough !== '*') refuseHidden(passthrough, reserved, 'member');
     if (declared) checkDeclaration(declared, model.manifest, passthrough);
     const outcome = model.manifest.outcome ?? null;
     const names = declared?.columns ? { declared: declared.columns } : {};
@@ -152,14 +153,6 @@ export class RecordScorer {
     this.#open = { pool, stream };
     return stream;
   }
-}
-
-/** A JSON object with two members of one name reads differently in every library. @throws SluiceError header_mismatch */
-function refuseHiddenMembers(passthrough: readonly string[], reserved: readonly string[]): void {
-  const hidden = passthrough.find((name) => reserved.includes(name));
-  if (hidden === undefined) return;
-  const message = `passthrough: the output has a member ${hidden} of its own; rename the column of the input or leave it out`;
-  throw new SluiceError('header_mismatch', message);
 }
 
 /** Values as the records of one block, in shared memory. */

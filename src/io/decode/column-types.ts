@@ -1,11 +1,11 @@
 // Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
 import type { TypedTable, ValueKind } from '../../core/block-columns.ts';
-import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
+import type { ErrorDetail } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
-import { describeFaults } from './header-faults.ts';
+import { refuseFaults } from './header-faults.ts';
 import { columnsOfInput, InputNames } from './input-names.ts';
 
 /** A column of typed input: its name there, and what its values are. */
@@ -57,11 +57,11 @@ const READ_AS_TEXT: Remedy = (name, wanted) =>
  * The columns of the model whose type in the input cannot be theirs; empty: none. A number that stands for a category may have lost
  * something on the way, as 0230 read as a number is 230, and the score of another category looks as good as that of the right one.
  */
-export function mistypedColumns(
+function mistypedColumns(
   columns: readonly TypedColumn[],
   manifest: Manifest,
-  declared?: DeclaredColumns | null,
-  remedy = READ_AS_TEXT,
+  declared: DeclaredColumns | null | undefined,
+  remedy: Remedy,
 ): ErrorDetail[] {
   const names = new InputNames(declared ?? undefined);
   const kinds = new Map(columns.map(({ name, kind }) => [name, kind]));
@@ -82,10 +82,7 @@ export function refuseMistyped(
   declared?: DeclaredColumns | null,
   remedy = READ_AS_TEXT,
 ): void {
-  const details = mistypedColumns(columns, manifest, declared, remedy);
-  if (details.length === 0) return;
-  const described = describeFaults(details);
-  throw new SluiceError('bad_type', described.message, { details: described.details });
+  refuseFaults('bad_type', mistypedColumns(columns, manifest, declared, remedy));
 }
 
 /** A table has its columns in every row: one that is not there is misspelled, as in a header row. */
@@ -94,9 +91,7 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
     if (isThere(name)) return [];
     return [{ code: 'missing_column', message: `passthrough column ${i + 1} is not in the input` }];
   });
-  if (details.length === 0) return;
-  const described = describeFaults(details);
-  throw new SluiceError('header_mismatch', described.message, { details: described.details });
+  refuseFaults('header_mismatch', details);
 }
 
 /**

@@ -1,6 +1,6 @@
 // What to say of a header row that does not fit. A cell of it is a value of somebody's until it looks like a column of the model.
 import { didYouMean, nearest } from '../../core/did-you-mean.ts';
-import type { ErrorDetail } from '../../core/errors.ts';
+import { type ErrorCode, type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import { withoutBlanks } from '../../core/input-declaration.ts';
 
 /** Faults told in words, and in the list of an answer. */
@@ -78,13 +78,20 @@ const likeness = (name: string, like: string): string =>
   withoutBlanks(like) === name ? ' (there is one with blanks around it: declare trim)' : didYouMean(like, [like]);
 
 /** The faults in one line, and as many of them as an answer lists. */
-export function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
+function describeFaults(faults: readonly ErrorDetail[]): { message: string; details: ErrorDetail[] } {
   const told = faults.slice(0, MOST_TOLD).map((f) => f.message);
   const left = faults.length - told.length;
   const advice = declarations(faults);
   if (advice !== null) told.push(advice);
   if (left > 0) told.push(`and ${left} more`);
   return { message: told.join('; '), details: faults.slice(0, MOST_LISTED) };
+}
+
+/** @throws SluiceError of this code that names all faults, if there are any */
+export function refuseFaults(code: ErrorCode, faults: readonly ErrorDetail[]): void {
+  if (faults.length === 0) return;
+  const { message, details } = describeFaults(faults);
+  throw new SluiceError(code, message, { details });
 }
 
 /** What can be declared where names do not fit; null: nothing that helps. */

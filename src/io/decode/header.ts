@@ -8,7 +8,7 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import { parseCsv } from './csv-parse.ts';
 import type { DelimitedLayout } from './csv-parse-decoder.ts';
 import { notTextMessage } from './decoder.ts';
-import { describeFaults, headerFaults, noHeader } from './header-faults.ts';
+import { headerFaults, noHeader, refuseFaults } from './header-faults.ts';
 import { columnsOfInput, InputNames } from './input-names.ts';
 
 export const DELIMITERS = { tab: '\t', comma: ',', semicolon: ';', pipe: '|' } as const;
@@ -120,8 +120,7 @@ class Fit {
     if (faults.length > 0) {
       const nothing = noHeader({ names: there, wanted });
       if (nothing) throw new SluiceError('header_mismatch', nothing);
-      const { message, details } = describeFaults(faults);
-      throw new SluiceError('header_mismatch', message, { details });
+      refuseFaults('header_mismatch', faults);
     }
     const at = new Map(names.map((name, i) => [name, i]));
     // The declared order, never that of the file: outputs of columns are laid out before a header has been read.

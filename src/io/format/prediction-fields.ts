@@ -145,11 +145,15 @@ export const predictionColumns = (
   columns: readonly Pick<ColumnSpec, 'name'>[],
 ): PredictionColumn[] => [ROW_COLUMN, ...answerColumns(i), ...ERROR_COLUMNS, ...interpretationColumns(spec, columns)];
 
-/** @throws SluiceError header_mismatch: the output has a column of this name itself, which one that is passed through would double or hide */
-export function refuseHidden(passthrough: readonly string[], own: readonly string[]): void {
+/** @throws SluiceError header_mismatch: the output has a column or member of this name itself, which a passthrough column would double or hide */
+export function refuseHidden(
+  passthrough: readonly string[],
+  own: readonly string[],
+  called: 'column' | 'member' = 'column',
+): void {
   const hidden = passthrough.find((name) => own.includes(name));
   if (hidden === undefined) return;
-  const message = `passthrough: the output has a column ${hidden} of its own; rename the column of the input or leave it out`;
+  const message = `passthrough: the output has a ${called} ${hidden} of its own; rename the column of the input or leave it out`;
   throw new SluiceError('header_mismatch', message);
 }
 
