@@ -35,6 +35,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { SluiceError } from '../core/errors.ts';
 import { inBackground } from '../core/in-background.ts';
 import { kindOf, saysOf, type Word } from '../core/log.ts';
+import { unlessAborted } from '../core/unless-aborted.ts';
 import { kafkaClient } from './choose-client.ts';
 import { backoffMs } from './client/backoff.ts';
 import { isHopeless, kafkaError, reasonOf } from './client/failures.ts';
@@ -264,19 +265,6 @@ export function transactionalId(group: string, topic: string, holder: number | s
 }
 
 const pause = (ms: number, signal: AbortSignal): Promise<void> => sleep(ms, undefined, { signal }).catch(() => {});
-
-/** What `work` gives, or null as soon as `signal` is aborted. Leaves no listener behind. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
-  if (signal.aborted) return null;
-  const { promise, resolve } = Promise.withResolvers<null>();
-  const onAbort = () => resolve(null);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work, promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
 
 /** Distinguishes errors of `process` from those of Kafka. */
 class ProcessFailure extends Error {

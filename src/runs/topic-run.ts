@@ -6,6 +6,7 @@ import type { KafkaSink, KafkaSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, type ErrorCode, SluiceError } from '../core/errors.ts';
 import type { Held } from '../core/flow.ts';
 import { faultFields, named, saysOf, type Word, withAction, words } from '../core/log.ts';
+import { unlessAborted } from '../core/unless-aborted.ts';
 import { keepLoaded } from '../engine/keep-loaded.ts';
 import type { ModelHost } from '../engine/model-host.ts';
 import { answerTo, type BatchResult, type IncomingRecord, type OutgoingRecord } from '../kafka/client/records.ts';
@@ -288,6 +289,7 @@ class TopicRun {
         const scoring = this.#format.score(this.#scorer, values);
         // A registry that does not answer must not delay the stop.
         const scored = this.#waiting ? await unlessAborted(scoring, this.#stopping.signal) : await scoring;
+        if (scored === null) throw STOPPED;
         this.#setWaiting(null);
         return scored;
       } catch (error) {
@@ -300,7 +302,8 @@ class TopicRun {
           throw e;
         }
         this.#setWaiting(e);
-        await unlessAborted(sleep(wait, undefined, { signal }), this.#stopping.signal);
+        const waited = await unlessAborted(sleep(wait, undefined, { signal }), this.#stopping.signal);
+        if (waited === null) throw STOPPED;
       }
     }
   }
@@ -356,20 +359,6 @@ class TopicRun {
 
 /** The decision of a prediction; an empty text where it has none. */
 const decisionOf = ({ decision }: ParsedPrediction): string => (decision as string | undefined) ?? '';
-
-/** Awaits `work`, or throws `STOPPED` as soon as `signal` is aborted; the work then goes on unobserved. */
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const stopped = Promise.withResolvers<never>();
-  const onAbort = () => stopped.reject(STOPPED);
-  signal.addEventListener('abort', onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  work.catch(() => {});
-  try {
-    return await Promise.race([work, stopped.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
-}
 
 /** The error that ends a topic run with `on_invalid: fail`. */
 export const invalidRecord = ({ partition, offset }: IncomingRecord, { column, code }: RecordError): SluiceError =>
