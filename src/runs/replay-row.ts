@@ -10,7 +10,7 @@ import { CommitSet } from '../io/sink/commit-set.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import { fieldAt } from '../proof/name-rows.ts';
 import type { Predicate } from '../proof/statement.ts';
-import { type Endpoint, openSink, openSource } from './endpoints.ts';
+import { type Endpoint, inputsOf, openSink, openSource } from './endpoints.ts';
 import { findRow } from './explain-row.ts';
 import { openInputRow, type SingleRowInput, scoreRow, scoreRowInto } from './score-row.ts';
 import { interpretationOf } from './spec.ts';
@@ -51,7 +51,7 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
   }
   const written = await (isColumnar(to.format) ? columnarRow(to, row) : textRow(to, row));
   const options = predicate.options as unknown as Options;
-  const source = await openInputRow(inputOf(predicate, output, input), { row, model, score: options.score });
+  const source = await openInputRow(await inputOf(predicate, output, input), { row, model, score: options.score });
   const again = await (isColumnar(to.format)
     ? scoredIntoColumns(model, options, source, to)
     : scoreRow(model, options, source, { format: to.format, delimiter: to.delimiter })
@@ -61,11 +61,11 @@ export async function replayRow({ output, predicate, model, row, input }: Replay
 }
 
 /** The input that a manifest names; a query is asked again. */
-function inputOf(predicate: Predicate, output: string, named: string | null): Endpoint {
+async function inputOf(predicate: Predicate, output: string, named: string | null): Promise<Endpoint> {
   const source = predicate.options.source as unknown as PostgresSource | { type: 'file' | 'stdio' };
   if (source.type !== 'postgres') return inputEnd(predicate, named ?? besideStored(output, predicate.input.name));
   if (named !== null) throw new SluiceError('usage', '--input: the input of this output is a query');
-  return { name: predicate.input.name, format: 'csv', compression: 'none', delimiter: ',', query: source };
+  return (await inputsOf(source))[0]!;
 }
 
 async function textRow(to: Endpoint, row: number): Promise<Buffer> {
