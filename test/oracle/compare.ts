@@ -33,19 +33,12 @@ export function namesOf(c: Case, model: OracleModel): Names {
   return { answers, interpretation };
 }
 
+/** Members that a prediction in JSON may have. */
+export const MEMBERS = ['row', 'prediction', 'probability', 'probabilities', 'value', 'points', 'decision', 'interpretation', 'error']; // biome-ignore format: one line
+
 /** Names that a passthrough column of this output may not have. */
 export function reservedOf(c: Case, model: OracleModel): string[] {
-  const keys = [
-    'row',
-    'prediction',
-    'probability',
-    'probabilities',
-    'value',
-    'points',
-    'decision',
-    'interpretation',
-    'error',
-  ];
+  const keys = MEMBERS;
   if (c.output === 'json' || c.output === 'ndjson') return keys;
   const { answers, interpretation } = namesOf(c, model);
   const columns = ['row', ...answers, 'error_code', 'error_column', 'error_message', ...interpretation];

@@ -15,7 +15,7 @@ import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
 import { times } from '../support/tiers.ts';
 import { type Case, combinations, type ModelName } from './combinations.ts';
-import { namesOf, textOfPassed } from './compare.ts';
+import { MEMBERS, namesOf, textOfPassed } from './compare.ts';
 import { PACKAGES } from './entries.ts';
 import { type Answer, answer, OracleModel, type Passed, type Verdict } from './oracle.ts';
 import { storedInput } from './stored-input.ts';
@@ -222,19 +222,7 @@ requireKafka('topics', () => {
         on_invalid: 'report',
         kafka: { brokers: [cluster.brokers[0]], session_timeout_ms: 3000 },
       });
-      const reserved = [
-        'row',
-        'prediction',
-        'probability',
-        'probabilities',
-        'value',
-        'points',
-        'decision',
-        'interpretation',
-        'error',
-        'modelId',
-        'modelVersion',
-      ];
+      const reserved = [...MEMBERS, 'modelId', 'modelVersion'];
       const model = models.get(c.model)!;
       const verdict = await answer({
         model,

@@ -27,6 +27,20 @@ const factorial = (n: number): number => (n < 2 ? 1 : n * factorial(n - 1));
 /** Differences below this are within the rounding of 32-bit probabilities. */
 const ROUNDING = 2e-5;
 
+/** What the oracle says of an undeclared CSV file that has nothing but the columns of the model. */
+export const answerCsv = (model: OracleModel, bytes: Buffer) =>
+  answer({
+    model,
+    input: { format: 'delimited', bytes, delimiter: ',' },
+    declared: {},
+    passthrough: [],
+    failOnInvalid: false,
+    allowEmpty: true,
+    reserved: [],
+    names: 'by the input',
+    refusesOutcome: false,
+  });
+
 export class InterpretationOracle {
   readonly #model: OracleModel;
   readonly #background: Features[];
@@ -39,17 +53,7 @@ export class InterpretationOracle {
 
   static async open(folder: string): Promise<InterpretationOracle> {
     const model = await OracleModel.open(folder);
-    const rows = await answer({
-      model,
-      input: { format: 'delimited', bytes: readFileSync(path.join(folder, 'background.csv')), delimiter: ',' },
-      declared: {},
-      passthrough: [],
-      failOnInvalid: false,
-      allowEmpty: true,
-      reserved: [],
-      names: 'by the input',
-      refusesOutcome: false,
-    });
+    const rows = await answerCsv(model, readFileSync(path.join(folder, 'background.csv')));
     if ('refused' in rows) throw new Error('the background cannot be read');
     return new InterpretationOracle(
       model,

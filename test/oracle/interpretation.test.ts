@@ -12,8 +12,8 @@ import { score } from '../../src/doors/commands/score.ts';
 import { scoreStream } from '../../src/index.ts';
 import { times } from '../support/tiers.ts';
 import { PACKAGES, World } from './entries.ts';
-import { InterpretationOracle } from './interpretation-oracle.ts';
-import { answer, OracleModel } from './oracle.ts';
+import { answerCsv, InterpretationOracle } from './interpretation-oracle.ts';
+import { OracleModel } from './oracle.ts';
 
 const COUNT = times('SLUICE_CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
 const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
@@ -167,17 +167,7 @@ async function run(generated: Table) {
       : generated.entry === 'library'
         ? { ...generated, top: null, output: isTable ? 'ndjson' : generated.output }
         : generated;
-  const verdict = await answer({
-    model,
-    input: { format: 'delimited', bytes: csvOf(t), delimiter: ',' },
-    declared: {},
-    passthrough: [],
-    failOnInvalid: false,
-    allowEmpty: true,
-    reserved: [],
-    names: 'by the input',
-    refusesOutcome: false,
-  });
+  const verdict = await answerCsv(model, csvOf(t));
   if ('refused' in verdict) throw new Error(`refused: ${verdict.refused.join(', ')}`);
   const isRejected = verdict.rows.every(({ score: scored }) => scored === null);
   if (t.entry === 'http' && isRejected) return { t, found: [], rows: [] };

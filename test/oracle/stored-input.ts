@@ -3,6 +3,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import * as flechette from '@uwdata/flechette';
 import type { SchemaElement } from 'hyparquet';
 import { parquetWriteBuffer } from 'hyparquet-writer';
+import { encoded } from '../support/encodings.ts';
 import type { Case, CaseColumn } from './combinations.ts';
 import type { Declared, Input, TypedColumn } from './oracle.ts';
 
@@ -61,22 +62,8 @@ function encodable(text: string, encoding: Case['declared']['encoding']): string
   return [...text].map((ch) => (ch.codePointAt(0)! < 256 || (ch === '€' && encoding === 'windows-1252') ? ch : '?')).join(''); // biome-ignore format: one line
 }
 
-function encoded(text: string, c: Case): Buffer {
-  const { encoding } = c.declared;
-  switch (encoding) {
-    case 'utf-8':
-      return Buffer.from(c.layout.mark ? `\ufeff${text}` : text);
-    case 'latin1':
-    case 'windows-1252':
-      return Buffer.from(Array.from(text, (ch) => (ch === '€' ? 0x80 : ch.charCodeAt(0))));
-    case 'utf-16':
-      return Buffer.from(`\ufeff${text}`, 'utf16le');
-    case 'utf-16le':
-      return Buffer.from(text, 'utf16le');
-    case 'utf-16be':
-      return Buffer.from(text, 'utf16le').swap16();
-  }
-}
+const stored = (text: string, { declared: { encoding }, layout }: Case): Buffer =>
+  encoded(encoding === 'utf-8' && layout.mark ? `\ufeff${text}` : text, encoding);
 
 /** A cell of a number column in the notation that is declared. */
 const local = (text: string, { decimal }: Declared, isNumber: boolean): string =>
@@ -245,7 +232,7 @@ export function storedInput(c: Case): StoredInput {
     return { bytes: packed(bytes, c), input: { format: 'table', columns: table }, declared };
   }
   const text = isDelimited(c) ? delimited(c, columns, declared) : json(c, columns, declared);
-  const bytes = encoded(text, c);
+  const bytes = stored(text, c);
   const input: Input = isDelimited(c)
     ? { format: 'delimited', bytes, delimiter: delimiterOf(c) }
     : { format: c.input as 'json' | 'ndjson', bytes };
