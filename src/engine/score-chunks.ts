@@ -62,6 +62,7 @@ export interface RunOutput {
   format: OutputFormat;
   delimiter: string;
   copy?: boolean;
+  cells?: boolean;
 }
 
 export interface StreamLimits {

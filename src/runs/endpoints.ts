@@ -331,7 +331,7 @@ export async function openSink(to: Endpoint, options: SinkOptions): Promise<Open
   // The reference path goes through text, whose reader knows nothing of how workers make columns.
   const lines = decoderOverride() === 'reference';
   const table = { ...options, passthrough: options.passthrough as readonly string[], lines };
-  const output = { format: lines ? ('ndjson' as const) : ('columns' as const), delimiter };
+  const output: RunOutput = lines ? { format: 'ndjson', delimiter, cells: true } : { format: 'columns', delimiter };
   if (format === 'arrow') {
     const { arrowSink } = await import('../io/sink/arrow-sink.ts');
     return withOutput(arrowSink(packed, table, isArrowFile(name)), output);

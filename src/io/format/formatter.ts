@@ -20,6 +20,8 @@ export interface OutputSpec {
    * changed for the sake of spreadsheets.
    */
   copy?: boolean;
+  /** NDJSON for a sink that makes columns of its lines: passthrough values are texts, as the cells of a table have them. */
+  cells?: boolean;
   /** JSON only, how a record is identified. `row`: by its row number; `model`: the record is read on its own, so it begins with id and
    * version of the model. */
   identity?: 'row' | 'model';

@@ -10,6 +10,7 @@ import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
 import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
+import { textOfToken } from './passthrough-text.ts';
 
 const ROW = fragment('"row":');
 const TRUE_TEXT = ',"prediction":true,"probability":';
@@ -107,11 +108,17 @@ export class JsonFormatter implements Formatter {
       const key = this.#keys[p]!;
       const given = batch.passthrough[p]![r] ?? null;
       if (given === null && isJson) continue;
-      const token = given !== null && isJson && this.#lines ? onOneLine(given) : given;
-      if (key !== EVERYTHING) {
-        out.utf8(`${before}${key}${token === null ? 'null' : isJson ? token : JSON.stringify(token)}${after}`);
-      } else if (token !== '') out.utf8(`${before}${token}${after}`);
+      const token = this.#token(given);
+      if (key !== EVERYTHING) out.utf8(`${before}${key}${token}${after}`);
+      else if (token !== '') out.utf8(`${before}${token}${after}`);
     }
+  }
+
+  #token(given: string | null): string {
+    const { passthroughIsJson, cells } = this.#spec;
+    if (given === null || !passthroughIsJson) return JSON.stringify(given);
+    if (cells) return JSON.stringify(textOfToken(given));
+    return this.#lines ? onOneLine(given) : given;
   }
 
   #answer(out: ByteWriter, scores: Scores, r: number): void {

@@ -1,9 +1,7 @@
 // Predictions as a table of columns, written some rows at a time from the frames that workers make, or from lines of JSON.
-import { membersOf } from '../../core/json-members.ts';
 import type { InterpretationSpec } from '../../inference/explain/interpretation.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
 import { columnFrames } from '../format/column-frames.ts';
-import { textOfToken } from '../format/passthrough-text.ts';
 import {
   outputColumns,
   type PredictionColumn,
@@ -23,7 +21,7 @@ export interface ColumnarSinkOptions {
   interpretation: InterpretationSpec | null;
   /** Rows of one `write` are written together. Default: GROUP_ROWS. */
   eachWrite?: boolean;
-  /** It is given lines of NDJSON, not frames: the reference, which knows nothing of how a worker makes columns. */
+  /** It is given lines of NDJSON (`OutputSpec.cells`), not frames: the reference, which knows nothing of how a worker makes columns. */
   lines?: boolean;
 }
 
@@ -57,7 +55,7 @@ export function columnarSink(
     held.clear();
   };
   const takeLines = async (bytes: Uint8Array): Promise<void> => {
-    for (const values of valuesOf(bytes, columns, passthrough)) {
+    for (const values of valuesOf(bytes, columns)) {
       held.push(values);
       if (held.full) await group();
     }
@@ -88,18 +86,11 @@ export function columnarSink(
   };
 }
 
-/** The values of each line in the order of the columns; the names in `echoed` are passed through, and come first. */
-function* valuesOf(
-  lines: Uint8Array,
-  columns: readonly PredictionColumn[],
-  echoed: readonly string[],
-): Generator<unknown[]> {
+/** The values of each line in the order of the columns. */
+function* valuesOf(lines: Uint8Array, columns: readonly PredictionColumn[]): Generator<unknown[]> {
   for (const line of Buffer.from(lines).toString('utf8').split('\n')) {
     if (line === '') continue;
     const prediction = JSON.parse(line) as PredictionJson;
-    const tokens = new Map(echoed.length === 0 ? [] : membersOf(line).map(({ key, token }) => [key, token]));
-    yield columns.map((column, c) =>
-      c < echoed.length ? textOfToken(tokens.get(column.name) ?? null) : column.of(prediction),
-    );
+    yield columns.map((column) => column.of(prediction));
   }
 }

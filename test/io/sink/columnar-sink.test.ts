@@ -66,6 +66,7 @@ const token = fc.oneof(
     'null',
     'true',
     '"\\u00e9"',
+    '{\n "a": [1,\r\n "x\\n"]\n}',
   ),
 );
 const score = fc.oneof(fc.double({ min: 0, max: 1, noNaN: true }), fc.constantFrom(0, 0.5, 0.8, 1, -0));
@@ -139,7 +140,15 @@ function pairsOf(rows: readonly Row[], interactions: number, outputs: number): S
 /** The bytes that a worker makes, an array for each micro-batch. */
 function formatted(c: Case, format: 'ndjson' | 'columns'): Buffer[] {
   const { manifest, json, interpretation } = c;
-  const spec: OutputSpec = { format, delimiter: ',', passthrough: ECHOED, passthroughIsJson: json, interpretation };
+  const cells = format === 'ndjson';
+  const spec: OutputSpec = {
+    format,
+    delimiter: ',',
+    cells,
+    passthrough: ECHOED,
+    passthroughIsJson: json,
+    interpretation,
+  };
   const formatter = createFormatter(spec, manifest);
   const parts: Buffer[] = [];
   for (let from = 0; from < c.rows.length; from += c.batch) {
