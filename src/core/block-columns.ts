@@ -22,7 +22,7 @@ export interface WordList {
   readonly ends: Int32Array;
 }
 
-/** The cells of one column in a run of rows. numbers: NaN is null; an infinity stands for itself. coded: the code of a word. tokens: of JSON, one behind the other. */
+/** The cells of one column in a run of rows. numbers: NaN is null; an infinity is a value. coded: the code of a word. tokens: of JSON, one behind the other. */
 export type CellRun =
   | { readonly kind: 'numbers'; readonly values: Float64Array }
   | { readonly kind: 'coded'; readonly codes: Int32Array; readonly words: WordList }

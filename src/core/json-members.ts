@@ -1,12 +1,12 @@
-// The members of a JSON object as they stand in its text: JSON.parse loses the digits of long numbers and keys that are there twice.
+// The members of a JSON object as they are written: JSON.parse loses the digits of long numbers and duplicate keys.
 
 export interface JsonToken {
   key: string;
-  /** The value as it stands in the text. */
+  /** The value as it is written in the text. */
   token: string;
 }
 
-/** The members of the object in `text` (valid JSON) in order, those that are there twice included. */
+/** The members of the object in `text` (valid JSON) in order, duplicates included. */
 export function membersOf(text: string): JsonToken[] {
   const members: JsonToken[] = [];
   let i = 1;

@@ -1,6 +1,6 @@
 // Waits for work that is not worth waiting for once a signal is aborted.
 
-/** What `work` gives, or null as soon as `signal` is aborted; the work then goes on, and nobody hears of its error. Leaves no listener behind. */
+/** What `work` gives, or null as soon as `signal` is aborted; the work then continues, and its error is dropped. Leaves no listener behind. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T | null> {
   work.catch(() => {});
   if (signal.aborted) return null;

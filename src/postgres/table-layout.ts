@@ -96,7 +96,7 @@ export async function inspectTarget(
   return { name, exists: true, columns, types: columns.map((c) => there.get(c.name)!.type), key };
 }
 
-/** A table that rows are compared with: it takes the right to read, and no other. @throws SluiceError database_refused: it is not there, or does not fit */
+/** A table that rows are compared with: only the right to read is needed. @throws SluiceError database_refused: it does not exist or does not fit */
 export async function readableTarget(
   client: Database,
   name: TableName,

@@ -46,7 +46,7 @@ export interface RecordScorerOptions {
   maxColumns?: number;
   /** What was declared of the records. Default: nothing. */
   declared?: InputDeclaration | null;
-  /** Names of members that whoever writes the answers adds to them. Default: none. */
+  /** Names of members that the sink adds to the answers. Default: none. */
   added?: readonly string[];
 }
 

@@ -22,7 +22,7 @@ export const isBeyondDoubles = (value: number): boolean =>
 
 const HIGH = 2 ** 32;
 
-/** Doubles that the model reads: an infinity stands for itself, NaN for a missing value. */
+/** Doubles that the model reads: an infinity is a value, NaN a missing one. */
 export const takeDoubles: TakeNumbers = (values, rows, { view, at, level }) => {
   let next = at;
   for (let i = 0; i < rows; i++) {

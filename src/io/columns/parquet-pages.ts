@@ -92,7 +92,7 @@ export class PageReader {
       const isAll = n === this.#end - this.#at || n === MOST_HEADER_BYTES;
       try {
         const header = parquetHeader(reader);
-        // A text that was cut is shorter, and no error: what was read then ends behind the bytes.
+        // A text that was cut is shorter, and no error: the reader is then beyond the bytes.
         if (reader.offset <= n) {
           this.#at += reader.offset;
           return header;

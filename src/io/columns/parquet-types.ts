@@ -126,7 +126,7 @@ function convertedAnnotation(converted: SchemaElement['converted_type'], scale: 
   }
 }
 
-/** What a column holds. Bytes without an annotation are text: writers that are old, or told so, annotate no text. */
+/** What a column holds. Bytes without an annotation are text: old writers annotate no text, and others can be set so. */
 export function kindOfElement(element: SchemaElement): ValueKind {
   const { type } = element;
   const annotation = annotationOf(element);
@@ -179,7 +179,7 @@ const numbersBy = (read: NumberAt, width: number): Numbers => ({
 
 const isNotFinite = (value: number): boolean => !Number.isFinite(value);
 
-/** Floating-point numbers: NaN and infinities that are passed through have to be told from cells without a value. */
+/** Floating-point numbers: NaN and infinities that are passed through must differ from cells without a value. */
 function floats(read: NumberAt, width: number, forModel: boolean): Numbers {
   if (forModel) return numbersBy(read, width);
   const odd = (view: DataView, at: number) => {

@@ -17,7 +17,7 @@ export const QUOTE_BYTES = 2;
  */
 const NOT_UTF8 = 0xff;
 
-/** Whether the token in `bytes[start..end)` stands for a text that is not UTF-8. */
+/** Whether the token in `bytes[start..end)` marks a text that is not UTF-8. */
 export const isBrokenText = (bytes: Uint8Array, start: number, end: number): boolean =>
   end - start === 3 && bytes[start + 1] === NOT_UTF8;
 

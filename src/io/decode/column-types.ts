@@ -54,7 +54,7 @@ const READ_AS_TEXT: Remedy = (name, wanted) =>
     : `read it as text: schema_overrides={'${name}': pl.String} in polars, dtype={'${name}': str} in pandas`;
 
 /**
- * The columns of the model whose type in the input cannot be theirs; empty: none. A number that stands for a category may have lost
+ * The columns of the model whose type in the input cannot be theirs; empty: none. A number that is read as a category may have lost
  * something on the way, as 0230 read as a number is 230, and the score of another category looks as good as that of the right one.
  */
 function mistypedColumns(
@@ -85,7 +85,7 @@ export function refuseMistyped(
   refuseFaults('bad_type', mistypedColumns(columns, manifest, declared, remedy));
 }
 
-/** A table has its columns in every row: one that is not there is misspelled, as in a header row. */
+/** A table has its columns in every row: a missing one is misspelled, as in a header row. */
 function refuseAbsent(passthrough: readonly string[], isThere: (name: string) => boolean): void {
   const details = passthrough.flatMap((name, i): ErrorDetail[] => {
     if (isThere(name)) return [];
@@ -97,7 +97,7 @@ function refuseAbsent(passthrough: readonly string[], isThere: (name: string) =>
 /**
  * Fits a table to the model before its first row is read: refuses columns of other types, and says which of them the model reads. A
  * decimal of a number column that is passed through, too, keeps its digits: the model reads the text of it.
- * @throws SluiceError bad_type | header_mismatch: a column to pass through is not there
+ * @throws SluiceError bad_type | header_mismatch: a passthrough column is missing
  */
 export function fitTable(
   table: TypedTable,

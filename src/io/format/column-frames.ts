@@ -20,7 +20,7 @@ export const NO_TEXT = -1;
 const padded = (bytes: number): number => (bytes + 7) & ~7;
 
 /**
- * A number that stands for the names of columns in their order (FNV-1a). The writer of a frame and its reader lay columns out apart from
+ * A checksum of the names of columns in their order (FNV-1a). The writer of a frame and its reader lay columns out apart from
  * each other: where they disagree, values would stand under the names of other columns.
  */
 export function layoutOf(columns: readonly Pick<PredictionColumn, 'name'>[]): number {
