@@ -53,11 +53,6 @@ export const ServerConfigSchema = Type.Object(
         description: 'addresses of the proxies that terminate TLS; only they are served, over HTTP',
       }),
     ),
-    http2: Type.Boolean({
-      default: false,
-      description:
-        'clients may choose HTTP/2 beside HTTP/1.1 in the TLS handshake (ALPN); behind_tls_proxy has none, and speaks HTTP/1.1 only',
-    }),
     client_address: choice(
       'where the address of a client is read: from the connection, or behind behind_tls_proxy from the end of X-Forwarded-For, which the proxies have to append to',
       ['connection', 'x_forwarded_for'],
@@ -117,11 +112,6 @@ export const ServerConfigSchema = Type.Object(
           'wrong keys, tokens and certificates of one address (of IPv6: of its 64-bit network) that are answered 401; beyond, 400 limit_exceeded',
         ),
         header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
-        http2_sessions: atLeastOne(1000, 'connections that speak HTTP/2 at once; clients beyond get HTTP/1.1'),
-        http2_streams: atLeastOne(
-          2000,
-          'requests over HTTP/2 that are open at once, all connections together; beyond, they are refused unseen (REFUSED_STREAM)',
-        ),
         model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
       },
       'limits of one request, of one key and of all together',

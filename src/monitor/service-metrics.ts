@@ -17,14 +17,6 @@ export class ServiceMetrics extends MetricFamilies {
   readonly protocols = this.counter(SERVE, 'sluice_http_protocol_requests_total', 'requests by version of HTTP', [
     'protocol',
   ]);
-  readonly http2Sessions = this.gauge(SERVE, 'sluice_http2_sessions', 'connections that speak HTTP/2', []);
-  readonly http2Streams = this.gauge(SERVE, 'sluice_http2_streams', 'requests over HTTP/2 that are open', []);
-  readonly http2Refused = this.counter(
-    SERVE,
-    'sluice_http2_refused_total',
-    'beyond limits.http2_streams: requests refused; beyond limits.http2_sessions: connections that got HTTP/1.1; flood: connections ended because of their frames',
-    ['reason'],
-  );
   readonly uploads = this.gauge(SERVE, 'sluice_http_uploads_in_flight', 'predict requests being answered', []);
   readonly waiting = this.gauge(SERVE, 'sluice_http_requests_queued', 'predict requests waiting for their turn', []);
   readonly httpErrors = this.counter(

@@ -35,7 +35,6 @@ import { addUploadPipelines, readUploadPipelines } from './routes/upload-pipelin
 import { Admission } from './wire/admission.ts';
 import { AnswerDigest } from './wire/content-digest.ts';
 import { crossOrigin } from './wire/cross-origin.ts';
-import { checkStreamHead } from './wire/h2-stream.ts';
 import { RequestLog, requestIdOf } from './wire/request-log.ts';
 import { commonHeaders, type ProblemSent, refuseAddress, sendProblem } from './wire/send-problem.ts';
 import { cutUnread } from './wire/unread-answer.ts';
@@ -182,7 +181,6 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
-    checkStreamHead(request.raw, config.limits.header_bytes);
     // A browser asks without a key whether it may show one.
     if (cross?.(request, reply)) return reply.code(204).send();
     if (scope === undefined) return;

@@ -236,35 +236,18 @@ const disksOf = ({ spill, jobs, audit, registry_options }: ServerConfig): Readon
 export const hostInUrl = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 
 function listenerOf(
-  { tls, timeouts, limits, http2 }: ServerConfig,
+  { tls, timeouts, limits }: ServerConfig,
   certificate: Certificate | null,
   metrics: Metrics,
 ): Listener {
-  const listener = createListener({
+  return createListener({
     ...(certificate ? { certificate } : {}),
     requireClient: tls?.client_certificates === 'require',
-    ...(http2
-      ? {
-          http2: {
-            sessions: limits.http2_sessions,
-            streams: limits.http2_streams,
-            answerIdleMs: timeouts.answer_idle_ms,
-            onRefused: (reason) => metrics.http2Refused.inc({ reason }),
-          },
-        }
-      : {}),
     onRefused: (code) => metrics.httpErrors.inc({ code }),
     headersTimeoutMs: timeouts.head_ms,
     keepAliveMs: timeouts.keep_alive_ms,
     headerBytes: limits.header_bytes,
   });
-  metrics.onScrape(() => {
-    const counts = listener.http2();
-    if (!counts) return;
-    metrics.http2Sessions.set(counts.sessions);
-    metrics.http2Streams.set(counts.streams);
-  });
-  return listener;
 }
 
 async function stop({ host, keys, listener, server, audit, unfollow, unhear }: Parts, withinMs: number): Promise<void> {

@@ -13,7 +13,6 @@ import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { scratch } from '../../support/cli.ts';
 import { Authority, type ClientCredential } from '../../support/client-certificates.ts';
 import { collectedLog } from '../../support/collected-log.ts';
-import { callOver, connectH2 } from '../../support/h2-session.ts';
 import { REGISTRY, startService } from '../../support/service.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../../support/token-provider.ts';
 import { testNeeding } from '../../support/tools.ts';
@@ -203,37 +202,3 @@ testNeeding(
     await expect(start([], crl)).rejects.toThrow('tls.client_ca');
   },
 );
-
-testNeeding(['openssl'], 'over HTTP/2 a certificate names its client, and is refused, as over HTTP/1.1', async () => {
-  const ca = new Authority('clients');
-  const [good, bad] = [ca.issue('good'), ca.issue('bad')];
-  const names = ['good', 'bad', 'late'].map((n) => ({ name: n, subject_cn: n, scopes: ['models:read'] }));
-  const { port, name, lines } = await startWithCertificates(ca, names, ['http2=true', `tls.client_crl=${ca.crlFile}`]);
-  const asked = (session: ReturnType<typeof connectH2>, url = '/api/v1/models') =>
-    callOver(session, '')('GET', url, { token: null }).then(({ status, json }) => `${status} ${json?.code ?? 'ok'}`);
-  const over = (client: ClientCredential | null) =>
-    connectH2({ port }, client ? { cert: client.cert, key: client.key } : {});
-  const [kept, revoked] = [over(good), over(bad)];
-  expect([await asked(kept), await asked(revoked)]).toEqual(['200 ok', '200 ok']);
-  expect(await asked(kept, '/metrics')).toBe('403 forbidden');
-  const told = lines.filter(({ fields }) => fields.key === 'certificate:good');
-  expect(told.map(({ fields }) => fields.protocol)).toContain('HTTP/2');
-  for (const [what, client] of [
-    ['none', null],
-    ['nobody has named it', ca.issue('z')],
-    ['another authority', new Authority('clients').issue('good')],
-    ['one for servers', ca.issue('good', { use: 'serverAuth' })],
-    ['expired', ca.issue('late', { days: -1 })],
-  ] as const) {
-    const answers = [await asked(over(client)), await ask(port, client)];
-    expect([what, ...answers]).toEqual([what, '401 unauthorized', '401 unauthorized']);
-  }
-  ca.revoke(bad);
-  await expect.poll(() => asked(over(bad))).toBe('401 unauthorized');
-  expect(await asked(revoked)).not.toBe('200 ok');
-  // Connections of before end with the list of before.
-  const again = over(good);
-  expect(await asked(again)).toBe('200 ok');
-  name(names.slice(1));
-  await expect.poll(() => asked(again)).toBe('401 unauthorized');
-});

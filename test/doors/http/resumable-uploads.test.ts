@@ -1,6 +1,5 @@
 // Resumable uploads (tus): parts, cuts, wrong calls, quotas, time limits, and who may see what.
 import { createHash } from 'node:crypto';
-import { once } from 'node:events';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import https from 'node:https';
 import path from 'node:path';
@@ -11,7 +10,6 @@ import { FolderFiles } from '../../../src/doors/http/jobs/folder-files.ts';
 import { ResumableUploads } from '../../../src/doors/http/jobs/resumable-uploads.ts';
 import { scratch } from '../../support/cli.ts';
 import { startFaulty } from '../../support/faulty-service.ts';
-import { connectH2, openStream } from '../../support/h2-session.ts';
 import {
   asNative,
   asObjects,
@@ -258,7 +256,7 @@ describe('wrong calls', () => {
   ];
 
   test('have the statuses of tus, a code each, and change nothing', async () => {
-    const s = await startService(['limits.body_bytes=2000000', 'http2=true']);
+    const s = await startService(['limits.body_bytes=2000000']);
     const at = (await make(s, 20)).headers.location as string;
     for (const [what, ask, status, code] of WRONG) {
       const reply = await ask(s, at);
@@ -347,36 +345,6 @@ test('one at a time writes; whoever is silent lets go of it to the next one that
   expect((await head(s, at)).headers['upload-offset']).toBe('1000');
   expect(await silent.over).toBe(null);
   expect((await append(s, at, 1000, body.subarray(1000))).status).toBe(204);
-});
-
-test.each(['cut', 'silent'])('over HTTP/2: a part is %s, and another goes on', async (how) => {
-  const s = await startService(['http2=true']);
-  const session = connectH2(s);
-  await once(session, 'connect');
-  const body = portfolio(500);
-  const authorization = `API-Key ${s.token}`;
-  const made = await openStream(
-    session,
-    { ':path': predictUrl('csv'), authorization, ...TUS, 'upload-length': body.length },
-    { endStream: true },
-  ).over;
-  expect(made.status).toBe(201);
-  const at = made.headers.location as string;
-  const part = (offset: number) =>
-    openStream(session, { ':method': 'PATCH', ':path': at, authorization, ...PART, 'upload-offset': offset });
-  const first = part(0);
-  first.stream.write(body.subarray(0, 5000));
-  await expect.poll(() => statSync(fileOf(s, at)).size).toBe(5000);
-  if (how === 'cut') first.stream.close(8);
-  else await sleep(1100);
-  await expect.poll(async () => (await head(s, at)).headers['upload-offset']).toBe('5000');
-  expect((await first.over).code).not.toBe(0);
-  const second = part(5000);
-  second.stream.end(body.subarray(5000));
-  const last = await second.over;
-  expect([last.status, last.headers['upload-offset']]).toEqual([204, String(body.length)]);
-  const direct = await s.call('POST', predictUrl('csv'), { body });
-  expect((await resultOf(s, last.headers['sluice-job'] as string)).text).toBe(direct.text);
 });
 
 test('it counts for the quota with all it will be, from the beginning', async () => {

@@ -6,7 +6,6 @@ import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
 import { bodyOptions, type PredictServices, refuseNothingSent } from '../routes/predict.ts';
-import { clientOfRequest } from '../wire/h2-stream.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import type { ByteSpan, JobFiles, ResumableFiles } from './job-files.ts';
@@ -113,7 +112,7 @@ export class JobManager {
     const fingerprint = JSON.stringify(pipeline === null ? [format, query] : [format, query, pipeline]);
     const gone = new AbortController();
     const onClose = () => gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
-    const client = clientOfRequest(request.raw);
+    const client = request.raw.socket;
     client.on('close', onClose);
     // An upload takes its turn like a request that is answered at once, and a stopping server waits for it.
     const place = admission.enter(owner);

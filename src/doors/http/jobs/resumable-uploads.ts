@@ -6,7 +6,6 @@ import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
 import { bodyOptions, inTurn, type PredictServices, type Turn } from '../routes/predict.ts';
-import { cutRequest } from '../wire/h2-stream.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';
 import type { JobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
@@ -241,7 +240,7 @@ export class ResumableUploads {
   async #holding<T>(id: string, raw: IncomingMessage | null, work: (hold: Hold) => Promise<T>): Promise<T> {
     if (this.#holds.has(id)) throw new SluiceError('upload_locked', 'another request writes to the upload');
     const over = Promise.withResolvers<void>();
-    const hold: Hold = { waitsSince: null, ending: false, cut: () => raw && cutRequest(raw), over: over.promise };
+    const hold: Hold = { waitsSince: null, ending: false, cut: () => raw?.destroy(), over: over.promise };
     this.#holds.set(id, hold);
     try {
       return await work(hold);

@@ -5,14 +5,12 @@ import http from 'node:http';
 import https from 'node:https';
 import net from 'node:net';
 import path from 'node:path';
-import type { TLSSocket } from 'node:tls';
 import type { FastifyRequest } from 'fastify';
 import { generate } from 'selfsigned';
 import { type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { addressList, isListed, peerOf } from './client-address.ts';
 import { type ClientCertificate, ClientCertificates } from './client-certificate.ts';
 import { clientTimer, loopStalls } from './client-timer.ts';
-import { type Http2Refusal, Http2Sessions, type SessionLimits } from './h2-sessions.ts';
 import { problemOf } from './problem.ts';
 
 export interface Certificate {
@@ -75,8 +73,6 @@ export interface Listener {
   replaceCertificate(certificate: Certificate): void;
   /** What the client of a connection showed of itself. */
   clientOf(socket: net.Socket): ClientCertificate;
-  /** Sessions and streams of HTTP/2 that are open; null: it is not spoken. */
-  http2(): { sessions: number; streams: number } | null;
   /** Takes no more connections. */
   close(): void;
   /** Connections that are open. */
@@ -92,8 +88,6 @@ export interface ListenerOptions {
   certificate?: Certificate;
   /** true: whoever shows no certificate that `certificate.ca` vouches for gets no connection. */
   requireClient?: boolean;
-  /** Clients may choose HTTP/2 in the handshake; absent: none may. Plain HTTP has no handshake to choose it in. */
-  http2?: Pick<SessionLimits, 'sessions' | 'streams' | 'answerIdleMs'> & { onRefused: (what: Http2Refusal) => void };
   headersTimeoutMs: number;
   keepAliveMs: number;
   headerBytes: number;
@@ -112,7 +106,6 @@ export function createListener(options: ListenerOptions): Listener {
   };
   const clients = new ClientCertificates();
   let authorities = options.certificate;
-  let sessions: Http2Sessions | null = null;
   const doorman = new Doorman(options.headersTimeoutMs);
   const front = net.createServer({ noDelay: true }, (socket) => {
     if (options.certificate) doorman.admitTls(socket, () => server.emit('connection', socket));
@@ -123,9 +116,7 @@ export function createListener(options: ListenerOptions): Listener {
   };
   return {
     factory: (handler) => {
-      const { certificate, http2 } = options;
-      if (certificate && http2) sessions = new Http2Sessions(handler, { ...options, ...http2 }, http2.onRefused);
-      server = newServer(options, sessions, handler);
+      server = newServer(options, handler);
       server.on(options.certificate ? 'secureConnection' : 'connection', count);
       server.on('secureConnection', (socket: net.Socket) => {
         doorman.greeted(socket);
@@ -154,21 +145,14 @@ export function createListener(options: ListenerOptions): Listener {
       authorities = certificate;
       clients.checkAnew();
       server.closeIdleConnections();
-      sessions?.goAway();
     },
     clientOf: (socket) => clients.of(socket),
-    http2: () => sessions?.counts ?? null,
     close: () => {
       front.close();
-      sessions?.goAway();
     },
     open: () => open.size,
-    closeIdle: () => {
-      server.closeIdleConnections();
-      sessions?.closeIdle();
-    },
+    closeIdle: () => server.closeIdleConnections(),
     closeAll: () => {
-      sessions?.closeAll();
       server.closeAllConnections();
       for (const socket of open) socket.destroy();
       doorman.closeAll();
@@ -176,12 +160,8 @@ export function createListener(options: ListenerOptions): Listener {
   };
 }
 
-/** The server of HTTP/1, over TLS if there is a certificate. */
-function newServer(
-  options: ListenerOptions,
-  sessions: Http2Sessions | null,
-  handler: http.RequestListener,
-): http.Server | https.Server {
+/** An HTTP/1.1 server, over TLS if there is a certificate. */
+function newServer(options: ListenerOptions, handler: http.RequestListener): http.Server | https.Server {
   const common: http.ServerOptions = {
     maxHeaderSize: options.headerBytes,
     headersTimeout: options.headersTimeoutMs,
@@ -193,28 +173,12 @@ function newServer(
     requireHostHeader: false,
   };
   if (!options.certificate) return http.createServer(common, handler);
-  const server = https.createServer({ ...common, ...tlsOptions(options, sessions) }, handler);
-  if (sessions) divertHttp2(server, sessions);
-  return server;
+  return https.createServer({ ...common, ...tlsOptions(options) }, handler);
 }
 
-/** Connections whose clients chose HTTP/2 go there, all others to the server as ever. */
-function divertHttp2(server: http.Server | https.Server, sessions: Http2Sessions): void {
-  const others = server.listeners('secureConnection');
-  server.removeAllListeners('secureConnection');
-  server.on('secureConnection', (socket: TLSSocket) => {
-    if (socket.alpnProtocol === 'h2') sessions.greet(socket);
-    else for (const listener of others) listener.call(server, socket);
-  });
-}
-
-const tlsOptions = (
-  { certificate, requireClient = false }: ListenerOptions,
-  sessions: Http2Sessions | null,
-): https.ServerOptions => ({
+const tlsOptions = ({ certificate, requireClient = false }: ListenerOptions): https.ServerOptions => ({
   ...certificate,
   minVersion: 'TLSv1.2',
-  ...(sessions ? { ALPNCallback: ({ protocols }) => sessions.choose(protocols) } : {}),
   // Whoever is not vouched for is let in to be told so, or to show a key.
   ...(certificate?.ca === undefined ? {} : { requestCert: true, rejectUnauthorized: requireClient }),
 });

@@ -3,7 +3,6 @@ import type { IncomingMessage } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
-import { lingerOn, streamOf } from './h2-stream.ts';
 import { problemOf, systemFault } from './problem.ts';
 import type { RequestLog } from './request-log.ts';
 
@@ -59,12 +58,6 @@ function sendEarly(
     'content-length': Buffer.byteLength(text),
     ...(digest ? { 'content-digest': digest.value() } : {}),
   });
-  const stream = streamOf(request.raw);
-  if (stream) {
-    reply.raw.end(text);
-    lingerOn(stream, request.raw, { bytes: LINGER_BYTES, ms: LINGER_MS });
-    return;
-  }
   reply.raw.write(text);
   if (isWhole(request.raw)) reply.raw.end();
   else linger(request, () => reply.raw.end());

@@ -1,14 +1,13 @@
 // The time limit of a client that does not read an answer that was handed to the socket, whatever made it.
 import type { ServerResponse } from 'node:http';
 import { clientTimer } from './client-timer.ts';
-import { streamOf } from './h2-stream.ts';
 
 /**
- * Call it once the body of the request has ended. Cuts the connection when nothing of what waits for the client was taken for `idleMs`. What the maker of an answer needs to make more
- * is not the client's time. Streams of HTTP/2 have the same limit of their own.
+ * Call it once the body of the request has ended. Destroys the connection when the client has read nothing of the pending response for
+ * `idleMs`. Time that the service needs to produce more of it does not count.
  */
 export function cutUnread(res: ServerResponse, idleMs: number): void {
-  if (idleMs === 0 || streamOf(res.req) || res.writableFinished || res.destroyed) return;
+  if (idleMs === 0 || res.writableFinished || res.destroyed) return;
   const { socket } = res.req;
   const waits = () => res.writableLength + socket.writableLength;
   let before = { queued: queuedIn(socket), written: socket.bytesWritten };

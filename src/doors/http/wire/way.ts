@@ -1,7 +1,6 @@
 // What lies between client and server: whether an answer can begin while the body still comes, and whether a cut would show.
 import type { IncomingMessage } from 'node:http';
 import type { ServerConfig } from '../../../config/server-config.ts';
-import { streamOf } from './h2-stream.ts';
 
 /** Headers that are added on the way, by whatever forwards a request. */
 const FORWARDED = ['via', 'forwarded', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'x-real-ip'];
@@ -28,8 +27,7 @@ export const takesTrailers = (raw: IncomingMessage): boolean =>
 /** Whether the end of an answer without a length is told from a cut. Node answers whatever else calls itself HTTP as HTTP/1.0. */
 const marksEnd = (raw: IncomingMessage): boolean => protocolOf(raw) !== 'HTTP/1.0';
 
-/** What a request came over, whatever version its head names. */
-export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' | 'HTTP/2' {
-  if (streamOf(raw)) return 'HTTP/2';
+/** The protocol version that Node answers with, whatever version the request head names. */
+export function protocolOf(raw: IncomingMessage): 'HTTP/1.0' | 'HTTP/1.1' {
   return raw.httpVersionMajor === 1 && raw.httpVersionMinor >= 1 ? 'HTTP/1.1' : 'HTTP/1.0';
 }
