@@ -162,6 +162,8 @@ export function runsOf({ names, shape, memory, words }: BlockColumns): ColumnRun
 export interface TableRows {
   readonly run: ColumnRun;
   readonly text: RowsAsText;
+  /** Most bytes their text has. */
+  readonly textBytes: number;
   /** Rows, from 0, whose text is longer than so many bytes. */
   longer(bytes: number): Iterable<number>;
   /** Nobody looks at them any more. */

@@ -14,6 +14,7 @@ import type { InputDeclaration } from '../core/input-declaration.ts';
 import { withoutSidecars } from '../core/sidecar-files.ts';
 import type { InputFormat, RunOutput } from '../engine/score-chunks.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
 import { DELIMITERS } from '../io/decode/header.ts';
 import type { ByteSink } from '../io/sink/byte-sink.ts';
@@ -50,6 +51,8 @@ export interface Endpoint {
   planned?: PlannedInput;
   /** Of an input: what its sender says of it. Default: nothing. */
   totals?: TotalsSpec;
+  /** Of Parquet and Arrow: most bytes of the text of a row. Default: 64 MiB, for files that Sluice wrote itself. */
+  recordBytes?: number | undefined;
   /** Of Parquet and Arrow: only this row, from 1. Default: all. */
   onlyRow?: number;
 }
@@ -181,6 +184,7 @@ export async function openSource(from: Endpoint, readBytes?: number, stored?: St
       if (format === 'arrow')
         chunks = await arrowChunks(chunks, {
           ignored: ignoredBy(declared),
+          limits: limitsOf(from),
           near: source.chunks.readInto !== undefined,
           ...(from.onlyRow === undefined ? {} : { onlyRow: from.onlyRow }),
           onRead: (n) => {
@@ -253,10 +257,11 @@ export async function plainOf(chunks: Chunks, compression: Compression): Promise
 
 /** @throws SluiceError usage: Parquet is read from its end, and packs its pages itself */
 async function parquetOf(
-  { name, compression, planned, declared, onlyRow }: Endpoint,
+  from: Endpoint,
   source: ByteSource,
   read: { bytes: number; text: number },
 ): Promise<{ chunks: Chunks; close(): Promise<void> }> {
+  const { name, compression, planned, declared, onlyRow } = from;
   const { totalBytes, slice } = source;
   if (totalBytes === null)
     throw new SluiceError('usage', 'a Parquet file is read from its end: it cannot come through a pipe');
@@ -274,19 +279,23 @@ async function parquetOf(
     if (!closed) await near?.close();
     closed = true;
   };
-  const table = await openParquet(file, { groups: planned?.piece.groups, onRead, ignored }, near === null).catch(
-    async (error: unknown) => {
-      await close();
-      throw error;
-    },
-  );
+  const budget = new TableBudget(limitsOf(from));
+  const options = { groups: planned?.piece.groups, onRead, ignored, budget };
+  const table = await openParquet(file, options, near === null).catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
   // A read of an object has to be waited for.
   const onText = (bytes: number) => {
     read.text += bytes;
   };
-  const chunks = await tableChunks(await rowsOf(table, onlyRow), near !== null, onText);
+  const chunks = await tableChunks(await rowsOf(table, onlyRow), { near: near !== null, onRead: onText, budget });
   return { chunks, close };
 }
+
+const MOST_WRITTEN_ROW_BYTES = 64 * 1024 * 1024;
+
+const limitsOf = ({ recordBytes = MOST_WRITTEN_ROW_BYTES }: Endpoint): TableLimits => ({ recordBytes });
 
 /** Whether nobody looks at a column of this name. */
 function ignoredBy(declared: InputDeclaration | undefined): (name: string) => boolean {

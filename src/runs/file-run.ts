@@ -351,7 +351,11 @@ class FileRun {
     const passthrough = scoringOf(spec, spec.sink.type === 'kafka' ? '*' : []).passthrough;
     const opened = input.query
       ? await openQuerySource(input.query, { manifest: model.manifest, passthrough })
-      : await openSource(input, spec.tuning?.readBytes, place.proof?.sourceStored);
+      : await openSource(
+          { ...input, recordBytes: spec.score.record_bytes },
+          spec.tuning?.readBytes,
+          place.proof?.sourceStored,
+        );
     try {
       if (spec.sink.type !== 'postgres') return { source: opened, sink: await this.#openSink(output, place) };
       const { source, digest } = digestedSource(opened);

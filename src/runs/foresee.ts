@@ -147,7 +147,14 @@ async function samplePiece(planned: PlannedInput, { scorer, spec, ends, ms, sign
   try {
     await scorer.score({
       open: async () => {
-        const source = await openSource({ name, format, compression, delimiter, planned });
+        const source = await openSource({
+          name,
+          format,
+          compression,
+          delimiter,
+          planned,
+          recordBytes: spec.score.record_bytes,
+        });
         return {
           // Not to be read twice: then the workers are ready, and nothing is compared beside them, before it is read.
           source: { ...source, repeatable: false, chunks: begun(source) },

@@ -21,6 +21,10 @@ export class SingleRow implements ColumnSource {
     return this.#table.kinds;
   }
 
+  get recordBytes(): number {
+    return this.#table.recordBytes;
+  }
+
   readForModel(names: ReadonlySet<string>): void {
     this.#table.readForModel(names);
   }
@@ -35,6 +39,8 @@ export class SingleRow implements ColumnSource {
       const at = this.#row - 1 - before;
       if (at < batch.rows) {
         target.rows = 1;
+        target.marks.begin(1, this.recordBytes);
+        if (batch.marks.has(at)) target.marks.mark(0);
         for (const [i, column] of batch.columns.entries()) copyCell(column, at, target.columns[i]!);
         return true;
       }

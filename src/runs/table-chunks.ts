@@ -1,18 +1,21 @@
 // Tables of columns as what the engine reads, or as lines for those who read text.
 import type { ArrowOptions } from '../io/columns/arrow-table.ts';
 import type { ColumnSource } from '../io/columns/line-batch.ts';
+import { TableBudget, type TableLimits } from '../io/columns/table-limits.ts';
 import type { Chunks } from '../io/source/byte-source.ts';
 import { seenChunks } from '../io/source/seen-chunks.ts';
 
-/**
- * A table as chunks of lines, and itself. `onRead`: bytes of text that were made; `near`: the bytes of the table need not be waited for,
- * so that lines can be written to where they are wanted.
- */
-export async function tableChunks(
-  table: ColumnSource,
-  near: boolean,
-  onRead: (bytes: number) => void,
-): Promise<Chunks> {
+export interface TableChunksOptions {
+  /** The bytes of the table need not be waited for, so that lines can be written to where they are wanted. */
+  near: boolean;
+  /** Called with the bytes of text that were made. */
+  onRead: (bytes: number) => void;
+  /** The one the table was opened with. */
+  budget?: TableBudget | undefined;
+}
+
+/** A table as chunks of lines, and itself. */
+export async function tableChunks(table: ColumnSource, { near, onRead, budget }: TableChunksOptions): Promise<Chunks> {
   const { ColumnLines } = await import('../io/columns/column-lines.ts');
   const { ColumnTable } = await import('../io/columns/column-table.ts');
   const lines = new ColumnLines(table);
@@ -20,7 +23,7 @@ export async function tableChunks(
   return {
     ...seenChunks(chunks, ({ length }) => onRead(length)),
     columns: table,
-    table: new ColumnTable(table, onRead),
+    table: new ColumnTable(table, { onText: onRead, budget }),
   };
 }
 
@@ -31,7 +34,8 @@ export async function rowsOf(table: ColumnSource, row: number | undefined): Prom
   return new SingleRow(table, row);
 }
 
-interface ArrowChunksOptions extends ArrowOptions {
+interface ArrowChunksOptions extends Omit<ArrowOptions, 'budget'> {
+  limits: TableLimits;
   onRead?: (bytes: number) => void;
   near?: boolean;
   /** As in `Endpoint`. */
@@ -44,8 +48,10 @@ interface ArrowChunksOptions extends ArrowOptions {
  */
 export async function arrowChunks(
   chunks: AsyncIterable<Uint8Array>,
-  { onRead = () => {}, near = false, onlyRow, ...options }: ArrowChunksOptions,
+  { onRead = () => {}, near = false, onlyRow, limits, ...options }: ArrowChunksOptions,
 ): Promise<Chunks> {
   const { openArrow } = await import('../io/columns/arrow-table.ts');
-  return tableChunks(await rowsOf(await openArrow(chunks, options), onlyRow), near, onRead);
+  const budget = new TableBudget(limits);
+  const table = await openArrow(chunks, { ...options, budget });
+  return tableChunks(await rowsOf(table, onlyRow), { near, onRead, budget });
 }

@@ -57,6 +57,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
   const source = await openSource({
     ...endpoint('upload', { ...spec.source, compression: 'none' }, format),
     name: file,
+    recordBytes: spec.score.record_bytes,
   });
   const set = new CommitSet();
   try {

@@ -1,14 +1,9 @@
-// A name means one thing: no exported name in two files, no file name in two folders, and files that can be read in one go.
+// A name means one thing: no exported name is in two files, no file name in two folders.
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 
 const SRC = path.resolve('src');
-const MAX_LINES = 400;
-const MAX_MEDIAN = 110;
-
-/** Written by a generator, read by nobody. */
-const GENERATED = ['model/package/manifest-check.ts', 'doors/commands/flag-tables.ts'];
 
 /** Exported names that are in two files and mean the same: name → why. */
 const SAME_MEANING: Record<string, string> = {
@@ -46,7 +41,6 @@ function twice(pairs: readonly (readonly [name: string, file: string])[], allowe
 
 const exported = files.flatMap((f) => exportsOf(f.text).map((name) => [name, f.name] as const));
 const basenames = files.map((f) => [path.basename(f.name), f.name] as const);
-const linesOf = (text: string): number => text.split('\n').length - 1;
 
 test('what a file exports is found in every form', () => {
   const text = `export const a = 1;
@@ -77,13 +71,4 @@ test('every exception is still needed', () => {
   const exceptions = Object.keys(SAME_MEANING);
   expect(exceptions.filter((n) => !names(twice(exported, [])).includes(n))).toEqual([]);
   expect(Object.keys(SAME_FILE).filter((n) => !names(twice(basenames, [])).includes(n))).toEqual([]);
-});
-
-test('files are short enough to be read in one go', () => {
-  const written = files.filter((f) => !GENERATED.includes(f.name));
-  expect(written).toHaveLength(files.length - GENERATED.length);
-  const long = written.filter((f) => linesOf(f.text) > MAX_LINES);
-  expect(long.map((f) => `${f.name}: ${linesOf(f.text)} lines`)).toEqual([]);
-  const sizes = written.map((f) => linesOf(f.text)).sort((a, b) => a - b);
-  expect(sizes[sizes.length >> 1]).toBeLessThanOrEqual(MAX_MEDIAN);
 });

@@ -1,6 +1,8 @@
 // One column of an Arrow table: from its buffers to what lines and workers take, without a value a cell.
-import { type Batch, type Column, type DataType, Type } from '@uwdata/flechette';
+import { type Batch, type DataType, Type } from '@uwdata/flechette';
 import type { ValueKind } from '../../core/block-columns.ts';
+import type { EventLoopTurns } from '../../core/event-loop-turns.ts';
+import { ArrowDictionary } from './arrow-dictionary.ts';
 import { checkBits, decimalNumber, takeNumbers, validityOf } from './arrow-numbers.ts';
 import {
   base64,
@@ -12,9 +14,9 @@ import {
   timestampText,
   timeText,
 } from './exact-text.ts';
-import { Fragments, TokenArena } from './fragments.ts';
+import { Fragments, fragmentsOf, TokenArena } from './fragments.ts';
 import { dataViewOf, InternedWords, outside, type PlainTexts } from './interned-words.ts';
-import type { BatchColumn } from './line-batch.ts';
+import type { BatchColumn, RowMarks, SizedColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
 
@@ -78,49 +80,161 @@ export function kindOfField(type: DataType): ValueKind {
 /** Writes the value of a row as a token. */
 type WriteToken = (to: TokenArena, row: number) => void;
 
-export class ArrowColumn {
+/** Dictionaries up to here are sent to the workers as lists of words, and their columns as codes; of others each cell is written. */
+const MOST_LISTED_BYTES = 4 * 1024 * 1024;
+const MOST_LISTED_WORDS = 1024 * 1024;
+/** Bytes of words for a row, up to which it is no loss to list the words of an extended dictionary again. */
+const LISTED_BYTES_PER_ROW = 64;
+/** Words that are written at once. */
+const STEP_WORDS = 1024;
+
+export class ArrowColumn implements SizedColumn {
   /** The model reads it: see `TypedTable.readForModel`. */
   forModel = false;
   readonly #key: Uint8Array;
-  #type: DataType | null = null;
+  readonly #type: DataType;
+  readonly #recordBytes: number;
   #batch: Batch<unknown> | null = null;
   #row = 0;
-  #fragments: Fragments | null = null;
-  /** Of which edition the fragments are. */
-  #edition = -1;
+  /** Of a column with codes; of one with runs the values of the runs. */
+  #dictionary: ArrowDictionary | null = null;
+  #list: Fragments | null = null;
+  /** Of which dictionary it lists the first words. */
+  #listOf: ArrowDictionary | null = null;
+  #booleans: Fragments | null = null;
   #token: WriteToken = () => {};
+  /** By piece of the dictionary. */
+  #wordWriters: WriteToken[] = [];
   /** Of plain texts; made with the first one. null: there are too many different ones. */
   #words: InternedWords | null | undefined;
 
-  constructor(key: Uint8Array) {
+  /** `recordBytes`: longer texts are not copied. */
+  constructor(key: Uint8Array, type: DataType, recordBytes: number) {
     this.#key = key;
-  }
-
-  /** A record batch begins; `edition`: other than before where a dictionary may have changed. */
-  begin(batch: Batch<unknown>, type: DataType, edition: number): void {
-    this.#batch = batch;
     this.#type = type;
-    this.#row = 0;
-    if (type.typeId === Type.Dictionary) {
-      if (edition !== this.#edition) this.#fragments = wordsOf(this.#key, dictionaryOf(batch), this.forModel);
-      this.#edition = edition;
-    } else if (type.typeId === Type.Bool) {
-      this.#fragments ??= fragmentsOf(this.#key, 2, (to, i) => to.ascii(i === 0 ? 'false' : 'true'));
-    } else this.#token = tokenWriter(batch, type, this.forModel);
+    this.#recordBytes = recordBytes;
   }
 
-  take(out: BatchColumn, rows: number): void {
-    const [batch, type, from] = [this.#batch!, this.#type!, this.#row];
+  /** A record batch begins; `dictionary`: of a column with codes. */
+  begin(batch: Batch<unknown>, dictionary: ArrowDictionary | null): void {
+    const before = this.#dictionary;
+    this.#batch = batch;
+    this.#row = 0;
+    this.#dictionary = dictionary;
+    if (dictionary === null && this.#hasRuns) {
+      const values = runsOf(batch)[1];
+      this.#dictionary = new ArrowDictionary(values.type);
+      this.#dictionary.add(values, Infinity);
+    }
+    if (this.#dictionary !== before) this.#wordWriters = [];
+    if (this.#dictionary === null) this.#token = this.#writerOf(batch, this.#type);
+  }
+
+  /** Whether `list` is to be called before rows are taken from a batch of so many. */
+  mustList(rows: number): boolean {
+    const dictionary = this.#dictionary;
+    if (dictionary === null || dictionary.bytes > MOST_LISTED_BYTES || dictionary.count > MOST_LISTED_WORDS)
+      return false;
+    if (this.#listOf !== dictionary) return true;
+    const listed = this.#list!.count - 1;
+    if (listed === dictionary.count) return false;
+    // An extended dictionary is listed again once it has doubled: a message a word would cost the square of the words otherwise.
+    const isCheap = dictionary.count <= rows && dictionary.bytes <= LISTED_BYTES_PER_ROW * rows;
+    return isCheap || dictionary.count >= 2 * listed;
+  }
+
+  /** Lists the words of the dictionary. */
+  async list(turns: EventLoopTurns): Promise<void> {
+    const dictionary = this.#dictionary!;
+    const { count } = dictionary;
+    const tokens = new TokenArena(Math.min(dictionary.bytes, MOST_LISTED_BYTES) + count);
+    const ends = new Int32Array(count);
+    const tooLong = new Set<number>();
+    for (let code = 0; code < count; code++) {
+      if (code % STEP_WORDS === 0) await turns.pass();
+      if (this.#wordBytes(code) > this.#recordBytes) {
+        tooLong.add(code);
+        tokens.ascii('null');
+      } else this.#writeWord(tokens, code);
+      ends[code] = tokens.length;
+    }
+    this.#list = new Fragments(this.#key, tokens, ends, tooLong);
+    this.#listOf = dictionary;
+  }
+
+  /** Bytes of the texts that taking the next rows would copy. */
+  textBytes(rows: number): number {
+    const [batch, from] = [this.#batch!, this.#row];
+    const dictionary = this.#dictionary;
+    if (dictionary === null) return rangeBytes(batch, this.#type, from, rows);
+    if (this.#listed === dictionary.count) return 0;
+    let bytes = 0;
+    for (let row = from; row < from + rows; row++) {
+      const code = this.#codeAt(row);
+      if (code >= this.#listed) bytes += this.#wordBytes(code);
+    }
+    return bytes;
+  }
+
+  /** Fills `out` with the next rows. A text that `marks` does not admit becomes `null`. */
+  take(out: BatchColumn, rows: number, marks: RowMarks): void {
+    const [batch, from] = [this.#batch!, this.#row];
+    const type = this.#type;
     this.#row += rows;
     out.fragments = null;
-    if (type.typeId === Type.Dictionary) this.#takeCodes(out, batch, from, rows);
+    if (this.#dictionary) this.#takeCodes(out, from, rows, marks);
     else if (type.typeId === Type.Bool) this.#takeBooleans(out, batch, from, rows);
     else if (
       takeNumbers(out, batch, { type, forModel: this.forModel }, from, rows) ||
       this.#takeWords(out, batch, type, from, rows)
     )
       return;
-    else this.#takeTokens(out, batch, from, rows);
+    else this.#takeTokens(out, from, rows, marks);
+  }
+
+  get #hasRuns(): boolean {
+    return this.#type.typeId === Type.RunEndEncoded;
+  }
+
+  /** Words of the dictionary that are listed. */
+  get #listed(): number {
+    return this.#list !== null && this.#listOf === this.#dictionary ? this.#list.count - 1 : 0;
+  }
+
+  #writerOf(batch: Batch<unknown>, type: DataType): WriteToken {
+    return tokenWriter(batch, type, this.forModel);
+  }
+
+  /** The code of a row, -1 where it has no value. @throws Error: it is not in the dictionary */
+  #codeAt(row: number): number {
+    const batch = this.#batch!;
+    let code: number;
+    if (this.#hasRuns) {
+      const [ends, values] = runsOf(batch);
+      const run = runAt(ends.values as ArrayLike<number | bigint>, row);
+      if (run >= values.length) throw new Error('the runs of a column end before its rows');
+      if (!isValid(values, run)) return -1;
+      code = hasCodes(this.#type) ? Number((values.values as ArrayLike<number | bigint>)[run]) : run;
+    } else if (isValid(batch, row)) code = Number((batch.values as ArrayLike<number | bigint>)[row]);
+    else return -1;
+    if (!(code >= 0 && code < this.#dictionary!.count)) throw new Error('a code is not in its dictionary');
+    return code;
+  }
+
+  #writeWord(to: TokenArena, code: number): void {
+    const dictionary = this.#dictionary!;
+    const at = dictionary.pieceOf(code);
+    const { words, first } = dictionary.pieces[at]!;
+    const row = code - first;
+    this.#wordWriters[at] ??= this.#writerOf(words, dictionary.type);
+    if (isValid(words, row)) this.#wordWriters[at](to, row);
+    else to.ascii('null');
+  }
+
+  #wordBytes(code: number): number {
+    const dictionary = this.#dictionary!;
+    const { words, first } = dictionary.pieces[dictionary.pieceOf(code)]!;
+    return rangeBytes(words, dictionary.type, code - first, 1);
   }
 
   /** false: they are no plain texts, or too many different ones to be coded. */
@@ -140,19 +254,48 @@ export class ArrowColumn {
     return true;
   }
 
-  #takeCodes(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
-    const words = this.#fragments!;
-    const none = words.count - 1;
+  #takeCodes(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
+    const { codes } = out;
+    const list = this.#list;
+    if (list === null || this.#listOf !== this.#dictionary || !this.#fillCodes(codes, from, rows)) {
+      this.#takeCodedTokens(out, from, rows, marks);
+      return;
+    }
+    if (list.tooLong.size > 0) for (let i = 0; i < rows; i++) if (list.tooLong.has(codes[i]!)) marks.mark(i);
+    out.kind = 'coded';
+    out.fragments = list;
+  }
+
+  /** false: one is not listed. */
+  #fillCodes(codes: Int32Array, from: number, rows: number): boolean {
+    const listed = this.#listed;
+    if (this.#hasRuns || listed < this.#dictionary!.count) {
+      for (let i = 0; i < rows; i++) {
+        const code = this.#codeAt(from + i);
+        if (code >= listed) return false;
+        codes[i] = code < 0 ? listed : code;
+      }
+      return true;
+    }
+    const batch = this.#batch!;
     const keys = batch.values as ArrayLike<number | bigint>;
     const validity = validityOf(batch);
-    const { codes } = out;
     for (let i = 0, row = from; i < rows; i++, row++) {
-      const code = validity === null || (validity[row >> 3]! & (1 << (row & 7))) !== 0 ? Number(keys[row]) : none;
-      if (!(code >= 0 && code <= none)) throw new Error('a code is not in its dictionary');
+      const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
+      const code = isNull ? listed : Number(keys[row]);
+      if (!(code >= 0 && code <= listed)) throw new Error('a code is not in its dictionary');
       codes[i] = code;
     }
-    out.kind = 'coded';
-    out.fragments = words;
+    return true;
+  }
+
+  #takeCodedTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
+    out.repeats = true;
+    fillTokens(out, rows, (tokens, i) => {
+      const code = this.#codeAt(from + i);
+      if (code >= 0 && marks.admits(i, this.#wordBytes(code))) this.#writeWord(tokens, code);
+      else tokens.ascii('null');
+    });
   }
 
   #takeBooleans(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
@@ -164,19 +307,81 @@ export class ArrowColumn {
       const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
       codes[i] = isNull ? 2 : (bits[row >> 3]! >> (row & 7)) & 1;
     }
+    this.#booleans ??= fragmentsOf(this.#key, ['false', 'true']);
     out.kind = 'coded';
-    out.fragments = this.#fragments;
+    out.fragments = this.#booleans;
   }
 
-  #takeTokens(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
-    const { tokens, ends } = out;
-    tokens.length = 0;
-    for (let i = 0; i < rows; i++) {
-      if (isValid(batch, from + i)) this.#token(tokens, from + i);
+  #takeTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
+    const batch = this.#batch!;
+    // Views share their texts.
+    out.repeats = this.#type.typeId === Type.Utf8View || this.#type.typeId === Type.BinaryView;
+    const type = this.#type;
+    fillTokens(out, rows, (tokens, i) => {
+      const row = from + i;
+      if (isValid(batch, row) && marks.admits(i, rangeBytes(batch, type, row, 1))) this.#token(tokens, row);
       else tokens.ascii('null');
-      ends[i] = tokens.length;
+    });
+  }
+}
+
+function fillTokens(out: BatchColumn, rows: number, write: (to: TokenArena, i: number) => void): void {
+  const { tokens, ends } = out;
+  tokens.length = 0;
+  for (let i = 0; i < rows; i++) {
+    write(tokens, i);
+    ends[i] = tokens.length;
+  }
+  out.kind = 'tokens';
+}
+
+/** The run ends and the values of a column with runs. */
+function runsOf(batch: Batch<unknown>): readonly [Batch<unknown>, Batch<unknown> & { type: DataType }] {
+  const [ends, values] = (batch as unknown as { children: Batch<unknown>[] }).children;
+  return [ends!, values as Batch<unknown> & { type: DataType }];
+}
+
+/** The number of the run that a row is in. */
+function runAt(ends: ArrayLike<number | bigint>, row: number): number {
+  let [low, high] = [0, ends.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (Number(ends[middle]) > row) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** Whether the values of a column, or of its runs, are codes of a dictionary. */
+const hasCodes = (type: DataType): boolean =>
+  type.typeId === Type.Dictionary || (type.typeId === Type.RunEndEncoded && hasCodes(type.children[1]!.type));
+
+/** Bytes that a view of a text has in its column: its length, and the text or where it is. */
+const VIEW_BYTES = 16;
+
+/** Bytes of the texts of some rows; 0 of values that are not texts. */
+function rangeBytes(batch: Batch<unknown>, type: DataType, from: number, rows: number): number {
+  switch (type.typeId) {
+    case Type.Utf8:
+    case Type.LargeUtf8:
+    case Type.Binary:
+    case Type.LargeBinary: {
+      const offsets = batch.offsets as ArrayLike<number | bigint>;
+      const bytes = Number(offsets[from + rows]) - Number(offsets[from]);
+      // Offsets that are none are found when the texts are taken.
+      return bytes > 0 ? bytes : 0;
     }
-    out.kind = 'tokens';
+    case Type.Utf8View:
+    case Type.BinaryView: {
+      const views = dataViewOf(batch.values as Uint8Array);
+      let bytes = 0;
+      for (let row = from; row < from + rows; row++) bytes += Math.max(0, views.getInt32(row * VIEW_BYTES, true));
+      return bytes;
+    }
+    case Type.FixedSizeBinary:
+      return type.stride * rows;
+    default:
+      return 0;
   }
 }
 
@@ -210,10 +415,6 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
       const values = batch.values as ArrayLike<number | bigint>;
       const perDay = type.unit === 0 ? 1 : DAY_MS;
       return (to, row) => to.ascii(`"${dateText(Math.floor(Number(values[row]) / perDay))}"`);
-    }
-    case Type.RunEndEncoded: {
-      const values = valueType(type);
-      return (to, row) => writeValue(to, batch.at(row), values, forModel);
     }
     default:
       return (to, row) => writeValue(to, batch.at(row), type, forModel);
@@ -262,32 +463,4 @@ function writeUnits(to: TokenArena, value: number | bigint, type: DataType, forM
 
 function writeNumberToken(to: TokenArena, value: number): void {
   to.length = writeNumber(to.room(NUMBER_BYTES), to.length, value);
-}
-
-const dictionaryOf = (batch: Batch<unknown>): Column<unknown> =>
-  (batch as unknown as { dictionary: Column<unknown> }).dictionary;
-
-/** The words of a dictionary, which may have come in several pieces. */
-function wordsOf(key: Uint8Array, dictionary: Column<unknown>, forModel: boolean): Fragments {
-  const type = dictionary.type as DataType;
-  const pieces = dictionary.data as readonly Batch<unknown>[];
-  const words = pieces.flatMap((piece): [Batch<unknown>, WriteToken, number][] => {
-    const write = tokenWriter(piece, type, forModel);
-    return Array.from({ length: piece.length }, (_, row) => [piece, write, row]);
-  });
-  return fragmentsOf(key, words.length, (to, i) => {
-    const [piece, write, row] = words[i]!;
-    if (isValid(piece, row)) write(to, row);
-    else to.ascii('null');
-  });
-}
-
-function fragmentsOf(key: Uint8Array, count: number, write: (to: TokenArena, i: number) => void): Fragments {
-  const tokens = new TokenArena();
-  const ends = new Int32Array(count);
-  for (let i = 0; i < count; i++) {
-    write(tokens, i);
-    ends[i] = tokens.length;
-  }
-  return new Fragments(key, tokens, ends);
 }

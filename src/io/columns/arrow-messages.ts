@@ -1,13 +1,10 @@
 // The messages of an Arrow IPC stream, one at a time; a file is a stream with a name in front and a table of contents behind.
 import { SluiceError } from '../../core/errors.ts';
-
-const SCHEMA = 1;
-const DICTIONARY = 2;
-const BATCH = 3;
+import { type MessageKind, readHead } from './arrow-head.ts';
 
 /** A whole message, as decoders want it: behind its last byte its memory ends, so that what points beyond it fails. */
 export interface ArrowMessage {
-  kind: 'schema' | 'dictionary' | 'batch';
+  kind: MessageKind;
   /** Of a batch valid until the next message is asked for, else for good. */
   bytes: Uint8Array;
   /** Of a dictionary: which one, and whether it goes behind what was there. */
@@ -17,8 +14,8 @@ export interface ArrowMessage {
 
 const MAGIC = Buffer.from('ARROW1\0\0');
 const CONTINUATION = -1;
-/** Most bytes of what describes a message, and of its columns. */
-const MOST_HEAD = 64 * 1024 * 1024;
+/** Most bytes of the description of a message: some 200,000 columns. */
+const MOST_HEAD = 16 * 1024 * 1024;
 export const MOST_BODY = 2 ** 31;
 
 /**
@@ -60,49 +57,6 @@ export const tooLarge = (bytes: number): SluiceError =>
   new SluiceError('limit_exceeded', `a record batch takes more than ${bytes} bytes: send smaller ones`);
 
 const cut = (): SluiceError => new SluiceError('truncated_input', 'the input ends in the middle of an Arrow message');
-
-const KINDS = new Map<number, ArrowMessage['kind']>([
-  [SCHEMA, 'schema'],
-  [DICTIONARY, 'dictionary'],
-  [BATCH, 'batch'],
-]);
-
-/** What of the flatbuffer of a message has to be known before it is decoded. */
-function readHead(head: Buffer): { kind: ArrowMessage['kind'] | null; body: number; id: bigint; isDelta: boolean } {
-  try {
-    const message = new FlatTable(head, head.readInt32LE(0));
-    const kind = KINDS.get(message.at(1, (at) => head.readUInt8(at)) ?? 0) ?? null;
-    const body = Number(message.at(3, (at) => head.readBigInt64LE(at)) ?? 0n);
-    const content = message.at(2, (at) => new FlatTable(head, at + head.readInt32LE(at)));
-    const id = kind === 'dictionary' ? content?.at(0, (at) => head.readBigInt64LE(at)) : undefined;
-    const isDelta = kind === 'dictionary' && content?.at(2, (at) => head.readUInt8(at)) === 1;
-    return { kind, body, id: id ?? 0n, isDelta };
-  } catch (cause) {
-    throw new SluiceError('truncated_input', 'the input is no Arrow stream', { cause });
-  }
-}
-
-/** A table of a flatbuffer: its fields by number. */
-class FlatTable {
-  readonly #bytes: Buffer;
-  readonly #at: number;
-  readonly #fields: number;
-  readonly #size: number;
-
-  constructor(bytes: Buffer, at: number) {
-    this.#bytes = bytes;
-    this.#at = at;
-    this.#fields = at - bytes.readInt32LE(at);
-    this.#size = bytes.readUInt16LE(this.#fields);
-  }
-
-  /** undefined: the field is not there. */
-  at<T>(field: number, read: (at: number) => T): T | undefined {
-    const entry = 4 + 2 * field;
-    const offset = entry < this.#size ? this.#bytes.readUInt16LE(this.#fields + entry) : 0;
-    return offset === 0 ? undefined : read(this.#at + offset);
-  }
-}
 
 const memoryOf = (bytes: number): Uint8Array => new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer);
 

@@ -1,41 +1,27 @@
 // An Arrow IPC stream or file as batches of columns: one record batch at a time, dictionaries by their id.
-import { type Batch, CompressionType, type Field, setCompressionCodec, tableFromIPC } from '@uwdata/flechette';
+import { type DataType, type Field, Type } from '@uwdata/flechette';
 import type { ValueKind } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { zstd } from '../../core/zstd.ts';
+import { EventLoopTurns } from '../../core/event-loop-turns.ts';
+import { ArrowBatches, schemaFields } from './arrow-batches.ts';
 import { ArrowColumn, isFlat, kindOfField } from './arrow-column.ts';
+import { ArrowDictionary } from './arrow-dictionary.ts';
 import { type ArrowMessage, arrowMessages, MOST_BODY, tooLarge } from './arrow-messages.ts';
-import { type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
-import { decodeLz4Frame } from './lz4-frame.ts';
-
-const writesNothing = (): never => {
-  throw new Error('bodies are not packed here');
-};
-/** Bytes that what is being decoded may still become: codecs belong to the library, and decode at once. */
-let room = MOST_BODY;
-const packed =
-  (decode: (bytes: Uint8Array, length: number) => Uint8Array) =>
-  (bytes: Uint8Array, length?: number): Uint8Array => {
-    room -= Math.max(0, length ?? 0);
-    if (room < 0) throw tooLarge(MOST_BODY);
-    return decode(bytes, length ?? 0);
-  };
-setCompressionCodec(CompressionType.ZSTD, {
-  decode: packed((bytes, length) => zstd().zstdDecompressSync(bytes, { maxOutputLength: Math.max(1, length) })),
-  encode: writesNothing,
-});
-setCompressionCodec(CompressionType.LZ4_FRAME, { decode: packed(decodeLz4Frame), encode: writesNothing });
+import { type ColumnSource, fitRows, keysOf, type LineBatch } from './line-batch.ts';
+import { TableBudget } from './table-limits.ts';
 
 export interface ArrowOptions {
-  /** Columns that nobody looks at: they may be nested. */
+  /** Columns to ignore: they may be nested. */
   ignored?: (name: string) => boolean;
-  /** Bytes that a record batch may have, as it is sent and unpacked, and all dictionaries together. Default: 2 GiB. */
-  mostBytes?: number;
+  /** Most bytes of a record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
+  batchBytes?: number;
+  /** Default: no limit but that of the text of a row. */
+  budget?: TableBudget;
 }
 
 /** Reads the schema. @throws SluiceError truncated_input | empty_input | limit_exceeded | header_mismatch: a column is nested */
 export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: ArrowOptions = {}): Promise<ArrowTable> {
-  const messages = arrowMessages(chunks, options.mostBytes);
+  const messages = arrowMessages(chunks, options.batchBytes);
   const { value: schema } = await messages.next();
   if (schema?.kind !== 'schema') throw new SluiceError('truncated_input', 'an Arrow stream begins with its schema');
   return new ArrowTable(schema, messages, options);
@@ -44,29 +30,38 @@ export async function openArrow(chunks: AsyncIterable<Uint8Array>, options: Arro
 export class ArrowTable implements ColumnSource {
   readonly names: readonly string[];
   readonly kinds: readonly ValueKind[];
-  readonly #schema: ArrowMessage;
+  readonly recordBytes: number;
   readonly #messages: AsyncIterator<ArrowMessage>;
-  /** Per column that is read: its place among all. */
+  readonly #batches: ArrowBatches;
+  /** Per column that is read: its type, and its place among all columns. */
+  readonly #types: readonly DataType[];
   readonly #places: readonly number[];
   readonly #columns: readonly ArrowColumn[];
-  /** By id: the messages that make it, the first one first. */
-  readonly #dictionaries = new Map<bigint, Uint8Array[]>();
-  /** Changes with every message of a dictionary. */
-  #edition = 0;
+  /** By id: the type of the words of the dictionaries of columns that are read, and the words. */
+  readonly #wordTypes: ReadonlyMap<number, DataType>;
+  readonly #dictionaries = new Map<number, ArrowDictionary>();
   #left = 0;
-  readonly #mostBytes: number;
+  readonly #batchBytes: number;
+  readonly #turns = new EventLoopTurns();
 
-  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, { ignored, mostBytes }: ArrowOptions) {
-    this.#mostBytes = mostBytes ?? MOST_BODY;
-    this.#schema = schema;
+  constructor(schema: ArrowMessage, messages: AsyncIterator<ArrowMessage>, options: ArrowOptions) {
+    const { ignored, batchBytes = MOST_BODY, budget = new TableBudget() } = options;
+    this.#batchBytes = batchBytes;
+    this.recordBytes = budget.recordBytes;
     this.#messages = messages;
-    const fields = this.#decoded([schema.bytes]).schema.fields as Field[];
+    const fields = inMessage(() => schemaFields(schema.bytes));
     this.#places = fields.flatMap(({ name, type }, i) => (isFlat(type) || !ignored?.(name) ? [i] : []));
+    budget.checkColumns(this.#places.length);
     const nested = this.#places.find((i) => !isFlat(fields[i]!.type));
     if (nested !== undefined) throw nestedColumn(nested, fields[nested]!.name);
-    this.names = this.#places.map((i) => fields[i]!.name);
-    this.kinds = this.#places.map((i) => kindOfField(fields[i]!.type));
-    this.#columns = keysOf(this.names).map((key) => new ArrowColumn(key));
+    const read = this.#places.map((i) => fields[i]!);
+    this.names = read.map(({ name }) => name);
+    this.#types = read.map(({ type }) => type);
+    this.kinds = this.#types.map(kindOfField);
+    this.#columns = keysOf(this.names).map((key, c) => new ArrowColumn(key, this.#types[c]!, budget.recordBytes));
+    this.#wordTypes = inMessage(() => wordTypesOf(read));
+    const types = fields.map(({ type }) => type);
+    this.#batches = new ArrowBatches(types, { batchBytes, budget });
   }
 
   readForModel(names: ReadonlySet<string>): void {
@@ -75,56 +70,96 @@ export class ArrowTable implements ColumnSource {
 
   async next(batch: LineBatch): Promise<boolean> {
     while (this.#left === 0) if (!(await this.#load())) return false;
-    const rows = Math.min(batch.capacity, this.#left);
+    await this.#turns.pass();
     try {
-      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows);
+      const rows = fitRows(this.#columns, Math.min(batch.capacity, this.#left));
+      batch.marks.begin(rows, this.recordBytes);
+      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
+      batch.rows = rows;
+      this.#left -= rows;
     } catch (cause) {
       throw broken(cause);
     }
-    batch.rows = rows;
-    this.#left -= rows;
     return true;
   }
 
-  /** Takes the next record batch; false: there is none. */
+  /** Reads the next message; false: there is none. */
   async #load(): Promise<boolean> {
     const { value: message, done } = await this.#messages.next();
     if (done) return false;
+    await this.#turns.pass();
     if (message.kind === 'schema') throw new SluiceError('truncated_input', 'an Arrow stream has a second schema');
-    if (message.kind === 'dictionary') {
-      const before = message.isDelta ? (this.#dictionaries.get(message.id) ?? []) : [];
-      this.#dictionaries.set(message.id, [...before, message.bytes]);
-      this.#edition++;
-      const held = [...this.#dictionaries.values()].flat().reduce((sum, bytes) => sum + bytes.length, 0);
-      if (held > this.#mostBytes) throw tooLarge(this.#mostBytes);
-      return true;
-    }
-    const table = this.#decoded([this.#schema.bytes, ...[...this.#dictionaries.values()].flat(), message.bytes]);
-    this.#left = table.numRows;
-    this.#places.forEach((at, c) => {
-      const column = table.getChildAt(at);
-      const batch = column.data[0] as Batch<unknown>;
-      if (liesBefore(batch, message.bytes)) throw broken(new Error('a buffer lies before its message'));
-      this.#columns[c]!.begin(batch, column.type, this.#edition);
-    });
-    return true;
-  }
-
-  #decoded(messages: Uint8Array[]): ReturnType<typeof tableFromIPC> {
-    room = this.#mostBytes;
     try {
-      return tableFromIPC(messages, { useBigInt: true, useBigIntTimestamp: true, useDecimalInt: true });
+      if (message.kind === 'dictionary') await this.#takeDictionary(message);
+      else await this.#takeRecords(message);
     } catch (cause) {
       throw broken(cause);
     }
+    return true;
+  }
+
+  async #takeDictionary({ id, isDelta, bytes }: ArrowMessage): Promise<void> {
+    const key = Number(id);
+    const type = this.#wordTypes.get(key);
+    // Of a column that is ignored.
+    if (!type) return;
+    const part = await this.#batches.words(bytes, type);
+    if (!isDelta) this.#dictionaries.set(key, new ArrowDictionary(type));
+    const dictionary = this.#dictionaries.get(key);
+    if (!dictionary) throw new Error('a dictionary is extended before it begins');
+    dictionary.add(part.words, part.bytes);
+    const held = this.#dictionaries.values().reduce((sum, { bytes: own }) => sum + own, 0);
+    if (held > this.#batchBytes) throw tooLarge(this.#batchBytes);
+  }
+
+  async #takeRecords({ bytes }: ArrowMessage): Promise<void> {
+    const { rows, columns } = await this.#batches.records(bytes);
+    for (const [c, column] of this.#columns.entries()) {
+      const dictionary = this.#dictionaryOf(this.#types[c]!);
+      column.begin(columns[this.#places[c]!]!, dictionary);
+      if (column.mustList(rows)) await column.list(this.#turns);
+    }
+    this.#left = rows;
+  }
+
+  #dictionaryOf(type: DataType): ArrowDictionary | null {
+    const coded = codedType(type);
+    if (!coded) return null;
+    const dictionary = this.#dictionaries.get(coded.id);
+    if (!dictionary) throw new Error('a column has codes and no dictionary');
+    return dictionary;
   }
 }
 
-/** In front of a message may be bytes of another one. */
-function liesBefore({ values, validity, offsets }: Batch<unknown>, { buffer, byteOffset }: Uint8Array): boolean {
-  return [values, validity, offsets].some(
-    (part) => ArrayBuffer.isView(part) && part.buffer === buffer && part.byteOffset < byteOffset,
-  );
+type DictionaryType = DataType & { id: number; dictionary: DataType };
+
+/** The dictionary type of a column, also of one whose runs have codes; null: it has none. */
+function codedType(type: DataType): DictionaryType | null {
+  if (type.typeId === Type.Dictionary) return type as DictionaryType;
+  return type.typeId === Type.RunEndEncoded ? codedType(type.children[1]!.type) : null;
+}
+
+/** @throws Error: columns of one dictionary do not agree on its words */
+function wordTypesOf(fields: readonly Field[]): Map<number, DataType> {
+  const types = new Map<number, DataType>();
+  for (const { type } of fields) {
+    const coded = codedType(type);
+    if (!coded) continue;
+    const { id, dictionary } = coded;
+    if (JSON.stringify(types.get(id) ?? dictionary) !== JSON.stringify(dictionary)) {
+      throw new Error('two types of one dictionary');
+    }
+    types.set(id, dictionary);
+  }
+  return types;
+}
+
+function inMessage<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (cause) {
+    throw broken(cause);
+  }
 }
 
 function broken(cause: unknown): SluiceError {
@@ -132,7 +167,7 @@ function broken(cause: unknown): SluiceError {
   return new SluiceError('truncated_input', 'an Arrow message is damaged, or of a kind that is not read', { cause });
 }
 
-/** Its name comes from outside, where nobody may expect it to be repeated: the place stands for it. */
+/** Its name comes from outside and must not be repeated unless it looks like a column name. */
 const nestedColumn = (at: number, name: string): SluiceError =>
   new SluiceError(
     'header_mismatch',

@@ -1,17 +1,34 @@
 // A table of columns for the engine: batches of rows, of which the text is written only for those who ask for it.
 import type { CellRun, ColumnRun, RowsAsText, TableFeed, TableRows } from '../../core/block-columns.ts';
 import { type BatchColumn, type ColumnSource, LineBatch } from './line-batch.ts';
-import { LineWriter } from './line-writer.ts';
+import { LineWriter, longRows, mayBeLong } from './line-writer.ts';
+import { NUMBER_BYTES } from './number-text.ts';
+import { TableBudget } from './table-limits.ts';
+
+/** Most bytes of text of the rows that are handed over at once; a single row may have more. */
+const MOST_TEXT_BYTES = 8 * 1024 * 1024;
+/** Words up to here take no more than a number does. Longer ones count as often as rows refer to them. */
+const SHORT_WORD = 64;
+
+export interface ColumnTableOptions {
+  /** Called with the bytes of text that were written. */
+  onText: (bytes: number) => void;
+  /** Is charged with words that rows refer to again and again. Default: no limit. */
+  budget?: TableBudget | undefined;
+}
 
 export class ColumnTable implements TableFeed {
   readonly #source: ColumnSource;
   readonly #onText: (bytes: number) => void;
+  readonly #budget: TableBudget;
   readonly #free: LineBatch[] = [];
+  /** Rows of the last batch that were not handed over. */
+  readonly #waiting: TableRows[] = [];
 
-  /** `onText`: bytes of text that were written. */
-  constructor(source: ColumnSource, onText: (bytes: number) => void) {
+  constructor(source: ColumnSource, { onText, budget = new TableBudget() }: ColumnTableOptions) {
     this.#source = source;
     this.#onText = onText;
+    this.#budget = budget;
   }
 
   get names(): readonly string[] {
@@ -19,38 +36,92 @@ export class ColumnTable implements TableFeed {
   }
 
   async next(): Promise<TableRows | null> {
+    const waiting = this.#waiting.shift();
+    if (waiting) return waiting;
     const batch = this.#free.pop() ?? new LineBatch(this.names);
     if (!(await this.#source.next(batch))) return null;
-    return new BatchRows(batch, this.#onText, this.#free);
+    const { rows } = batch;
+    const texts = textBytes(batch, 0, rows);
+    this.#budget.addBytes(texts.words);
+    let parts = 0;
+    const release = () => {
+      if (--parts === 0) this.#free.push(batch);
+    };
+    const add = (from: number, to: number, bytes: number) => {
+      if (bytes > MOST_TEXT_BYTES && to - from > 1) {
+        const middle = (from + to) >> 1;
+        add(from, middle, textBytes(batch, from, middle).all);
+        add(middle, to, textBytes(batch, middle, to).all);
+        return;
+      }
+      parts++;
+      const { recordBytes } = this.#source;
+      this.#waiting.push(
+        new BatchRows({ batch, from, to, textBytes: bytes, recordBytes, onText: this.#onText, release }),
+      );
+    };
+    add(0, rows, texts.all);
+    return this.#waiting.shift()!;
   }
+}
+
+/** `all`: most bytes the text of some rows has. `words`: bytes of long words in it, each as often as rows refer to it. */
+function textBytes({ columns }: LineBatch, from: number, to: number): { all: number; words: number } {
+  const rows = to - from;
+  let [all, words] = [0, 0];
+  for (const { kind, key, fragments, codes, ends, repeats } of columns) {
+    all += rows * key.length;
+    if (fragments && fragments.longest > SHORT_WORD + key.length) {
+      let bytes = 0;
+      for (let row = from; row < to; row++) bytes += fragments.tokenBytes(codes[row]!);
+      all += bytes;
+      words += bytes;
+    } else if (fragments) all += rows * SHORT_WORD;
+    else if (kind === 'tokens') {
+      const bytes = rows === 0 ? 0 : ends[to - 1]! - (from === 0 ? 0 : ends[from - 1]!);
+      all += bytes;
+      if (repeats && bytes > rows * SHORT_WORD) words += bytes;
+    } else all += rows * NUMBER_BYTES;
+  }
+  return { all, words };
+}
+
+interface BatchRowsParts {
+  batch: LineBatch;
+  from: number;
+  to: number;
+  textBytes: number;
+  recordBytes: number;
+  onText: (bytes: number) => void;
+  release: () => void;
 }
 
 class BatchRows implements TableRows {
   readonly run: ColumnRun;
-  readonly #batch: LineBatch;
-  readonly #onText: (bytes: number) => void;
-  readonly #free: LineBatch[];
+  readonly textBytes: number;
+  readonly release: () => void;
+  readonly #parts: BatchRowsParts;
   #lines: LineWriter | null = null;
 
-  constructor(batch: LineBatch, onText: (bytes: number) => void, free: LineBatch[]) {
-    const { rows, columns } = batch;
-    this.run = { rows, cells: columns.map((column) => cellsOf(column, rows)) };
-    this.#batch = batch;
-    this.#onText = onText;
-    this.#free = free;
+  constructor(parts: BatchRowsParts) {
+    const { batch, from, to } = parts;
+    this.run = { rows: to - from, cells: batch.columns.map((column) => cellsOf(column, from, to)) };
+    this.textBytes = parts.textBytes;
+    this.release = parts.release;
+    this.#parts = parts;
   }
 
   get text(): RowsAsText {
-    this.#lines ??= new LineWriter(this.#batch);
+    const { batch, from, to, recordBytes, onText } = this.#parts;
+    this.#lines ??= new LineWriter(batch, recordBytes, from, to);
     const lines = this.#lines;
-    const onText = this.#onText;
     return {
       longest: lines.longest,
       get left() {
         return lines.left;
       },
-      write(to) {
-        const bytes = lines.write(to);
+      write(target) {
+        const bytes = lines.write(target);
         onText(bytes);
         return bytes;
       },
@@ -58,18 +129,20 @@ class BatchRows implements TableRows {
   }
 
   *longer(bytes: number): Generator<number> {
-    const lines = new LineWriter(this.#batch);
-    const line = Buffer.allocUnsafeSlow(lines.longest);
-    for (let row = 0; lines.left > 0; row++) if (lines.write(line) - 1 > bytes) yield row;
-  }
-
-  release(): void {
-    this.#free.push(this.#batch);
+    const { batch, from, to } = this.#parts;
+    if (mayBeLong(batch, bytes)) for (const row of longRows(batch, bytes, from, to)) yield row - from;
   }
 }
 
-function cellsOf({ kind, values, codes, fragments, tokens, ends }: BatchColumn, rows: number): CellRun {
-  if (kind === 'numbers') return { kind, values: values.subarray(0, rows) };
-  if (kind === 'coded') return { kind, codes: codes.subarray(0, rows), words: fragments!.list };
-  return { kind, bytes: tokens.bytes.subarray(0, tokens.length), ends: ends.subarray(0, rows) };
+function cellsOf({ kind, values, codes, fragments, tokens, ends }: BatchColumn, from: number, to: number): CellRun {
+  if (kind === 'numbers') return { kind, values: values.subarray(from, to) };
+  if (kind === 'coded') return { kind, codes: codes.subarray(from, to), words: fragments!.list };
+  if (from === 0)
+    return { kind, bytes: tokens.bytes.subarray(0, to === 0 ? 0 : ends[to - 1]!), ends: ends.subarray(0, to) };
+  const start = ends[from - 1]!;
+  return {
+    kind,
+    bytes: tokens.bytes.subarray(start, ends[to - 1]!),
+    ends: ends.subarray(from, to).map((end) => end - start),
+  };
 }

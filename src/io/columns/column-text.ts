@@ -1,6 +1,6 @@
 // The text of a block that came as columns, for what reads records: the same lines that a LineWriter gives.
-import type { Block } from '../../core/block.ts';
-import { type BlockColumns, type CellRun, runsOf } from '../../core/block-columns.ts';
+import { type Block, RECORD_OK } from '../../core/block.ts';
+import { type BlockColumns, type CellRun, type ColumnRun, runsOf } from '../../core/block-columns.ts';
 import { keysOf } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 
@@ -15,13 +15,24 @@ export function asText<T extends Records>(block: T): Omit<T, 'columns'> {
   if (!columns) return rest;
   const keys = keysOf(columns.names);
   const runs = runsOf(columns);
-  const shared = new SharedArrayBuffer(runs.reduce((sum, { rows, cells }) => sum + mostBytes(keys, rows, cells), 0));
+  let [bytes, first] = [0, 0];
+  for (const run of runs) {
+    bytes += mostBytes(keys, run, block.faults, first);
+    first += run.rows;
+  }
+  const shared = new SharedArrayBuffer(bytes);
   const to = Buffer.from(shared as unknown as ArrayBuffer);
   const spans = new Int32Array(block.faults.length * 2);
   let [record, at] = [0, 0];
   for (const { rows, cells } of runs) {
     for (let row = 0; row < rows; row++) {
       spans[record * 2] = at;
+      if (block.faults[record] !== RECORD_OK) {
+        // Rejected already, and it may be too long to be written.
+        spans[record * 2 + 1] = at;
+        record++;
+        continue;
+      }
       if (cells.length === 0) to[at++] = OPEN;
       for (const [c, cell] of cells.entries()) {
         to.set(keys[c]!, at);
@@ -44,8 +55,8 @@ function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
   return at + ends[word]! - from;
 }
 
-/** Most bytes the records of a run can have. */
-function mostBytes(keys: readonly Uint8Array[], rows: number, cells: readonly CellRun[]): number {
+/** Most bytes the records of a run have, of which the first one is record `first`. */
+function mostBytes(keys: readonly Uint8Array[], { rows, cells }: ColumnRun, faults: Uint8Array, first: number): number {
   let bytes = rows * 2;
   for (const [c, cell] of cells.entries()) {
     bytes += rows * keys[c]!.length;
@@ -53,7 +64,9 @@ function mostBytes(keys: readonly Uint8Array[], rows: number, cells: readonly Ce
     else if (cell.kind === 'tokens') bytes += cell.bytes.length;
     else {
       const { ends } = cell.words;
-      for (const code of cell.codes) bytes += ends[code]! - (code === 0 ? 0 : ends[code - 1]!);
+      for (const [i, code] of cell.codes.entries()) {
+        if (faults[first + i] === RECORD_OK) bytes += ends[code]! - (code === 0 ? 0 : ends[code - 1]!);
+      }
     }
   }
   return bytes;

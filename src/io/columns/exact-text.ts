@@ -63,8 +63,17 @@ export function durationText(units: bigint, perSecond: PerSecond): string {
   return `${units < 0n ? '-' : ''}PT${size / per}${fraction}S`;
 }
 
+/** Digits behind the point, or zeros in front of it, that a decimal may have: formats allow 76. */
+const MOST_SCALE = 1000;
+
+/** @throws Error */
+export function checkScale(scale: number): void {
+  if (!(Math.abs(scale) <= MOST_SCALE)) throw new Error('a decimal has a scale that cannot be');
+}
+
 /** The digits of an unscaled value with `scale` of them behind the point; a negative scale adds zeros. */
 export function decimalText(unscaled: bigint, scale: number): string {
+  checkScale(scale);
   if (scale <= 0) return String(unscaled * 10n ** BigInt(-scale));
   const digits = String(unscaled < 0n ? -unscaled : unscaled).padStart(scale + 1, '0');
   return `${unscaled < 0n ? '-' : ''}${digits.slice(0, -scale)}.${digits.slice(-scale)}`;

@@ -118,7 +118,7 @@ export class InternedWords {
 
   /** What codes stand for: all words so far. */
   get fragments(): Fragments {
-    this.#fragments ??= new Fragments(this.#key, this.#tokens, Int32Array.from(this.#tokenEnds));
+    this.#fragments ??= new Fragments(this.#key, this.#tokens.copy(), Int32Array.from(this.#tokenEnds));
     return this.#fragments;
   }
 }

@@ -27,6 +27,8 @@ export class BatchColumn {
   readonly tokens = new TokenArena();
   /** One past each token. */
   readonly ends: Int32Array;
+  /** Rows refer to the tokens' texts again and again, so that they are longer together than what was read. */
+  repeats = false;
 
   constructor(key: Uint8Array, rows: number) {
     this.key = key;
@@ -38,14 +40,78 @@ export class BatchColumn {
   }
 }
 
+/** Which rows of a batch have texts that are too long to be copied. */
+export class RowMarks {
+  readonly #flags: Uint8Array;
+  #count = 0;
+  #recordBytes = Infinity;
+  /** Of a batch of one row: bytes that its texts may still have. */
+  #left = Infinity;
+
+  constructor(rows: number) {
+    this.#flags = new Uint8Array(rows);
+  }
+
+  get any(): boolean {
+    return this.#count > 0;
+  }
+
+  /** The next rows are taken; `recordBytes`: longest text of a row. */
+  begin(rows: number, recordBytes: number): void {
+    if (this.#count > 0) this.#flags.fill(0);
+    this.#count = 0;
+    this.#recordBytes = recordBytes;
+    this.#left = rows === 1 ? recordBytes : Infinity;
+  }
+
+  /** Whether a text of so many bytes may be copied; marks the row if not. */
+  admits(row: number, bytes: number): boolean {
+    if (bytes <= this.#recordBytes && bytes <= this.#left) {
+      this.#left -= bytes;
+      return true;
+    }
+    this.mark(row);
+    return false;
+  }
+
+  mark(row: number): void {
+    this.#flags[row] = 1;
+    this.#count++;
+  }
+
+  has(row: number): boolean {
+    return this.#count > 0 && this.#flags[row] === 1;
+  }
+}
+
+/** A column that tells how much its next rows would copy at most. */
+export interface SizedColumn {
+  textBytes(rows: number): number;
+}
+
+/** Bytes of texts that a batch copies; one row may have more. */
+const MOST_TEXT_BYTES = 8 * 1024 * 1024;
+
+/** How many of the next rows a batch takes. */
+export function fitRows(columns: readonly SizedColumn[], most: number): number {
+  for (let rows = most; ; rows = rows >> 1) {
+    if (rows <= 1) return rows;
+    let bytes = 0;
+    for (const column of columns) bytes += column.textBytes(rows);
+    if (bytes <= MOST_TEXT_BYTES) return rows;
+  }
+}
+
 export class LineBatch {
   rows = 0;
+  readonly marks: RowMarks;
   /** Most rows it can have. */
   readonly capacity: number;
   readonly columns: readonly BatchColumn[];
 
   constructor(names: readonly string[]) {
     this.capacity = batchRows(names.length);
+    this.marks = new RowMarks(this.capacity);
     this.columns = keysOf(names).map((key) => new BatchColumn(key, this.capacity));
   }
 }
@@ -56,6 +122,8 @@ export const keysOf = (names: readonly string[]): Uint8Array[] =>
 
 /** A table that comes batch by batch. */
 export interface ColumnSource extends TypedTable {
+  /** Most bytes of the text of a row; a row with a longer text is marked in its batch, and its text is not copied. */
+  readonly recordBytes: number;
   /** Fills a batch with the next rows; false: there are none. @throws SluiceError */
   next(batch: LineBatch): Promise<boolean>;
 }

@@ -1,14 +1,17 @@
 // Rows of a batch of columns as lines of JSON, byte for byte as JSON.stringify gives an object a row.
 import type { RowsAsText } from '../../core/block-columns.ts';
-import type { Fragments } from './fragments.ts';
+import type { FragmentLayout } from './fragments.ts';
 import type { BatchColumn, LineBatch } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 
 const OPEN = 123;
 const CLOSE = 125;
 const NEWLINE = 10;
+const SPACE = 32;
 /** Bytes that copying words of eight may write behind a line. */
 const SLACK = 8;
+/** Bytes of a line beside its cells: two braces and a line break. */
+const AROUND = 3;
 
 /** What the loop over cells looks at instead of an object a column. */
 const BY_CODE = 0;
@@ -18,7 +21,7 @@ const textOf = ({ fragments }: BatchColumn): number => (fragments ? BY_CODE : BY
 
 /** Most bytes a line of the batch can have. */
 function longestLine({ columns, rows }: LineBatch): number {
-  let bytes = 3 + SLACK;
+  let bytes = AROUND;
   for (const { kind, fragments, key, ends } of columns) {
     let longest = NUMBER_BYTES;
     if (!fragments && kind === 'tokens') {
@@ -30,38 +33,74 @@ function longestLine({ columns, rows }: LineBatch): number {
   return bytes;
 }
 
-/** Writes the lines of one batch. */
+const scratch = new Uint8Array(NUMBER_BYTES);
+
+/** Bytes of the line of a row, its line break included. */
+function lineBytes({ columns }: LineBatch, row: number): number {
+  let bytes = AROUND - (columns.length > 0 ? 1 : 0);
+  for (const { kind, fragments, key, ends, codes, values } of columns) {
+    bytes += key.length;
+    if (fragments) bytes += fragments.tokenBytes(codes[row]!);
+    else if (kind === 'tokens') bytes += ends[row]! - (row === 0 ? 0 : ends[row - 1]!);
+    else bytes += writeNumber(scratch, 0, values[row]!);
+  }
+  return bytes;
+}
+
+/**
+ * Writes the lines of rows `from`..`to - 1` of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is
+ * written as so many spaces that every reader finds it too long.
+ */
 export class LineWriter implements RowsAsText {
   readonly longest: number;
-  #row = 0;
+  /** Rows whose line is longer than `recordBytes`; null: none is. */
+  readonly #tooLong: ReadonlySet<number> | null;
+  #row: number;
+  readonly #to: number;
+  readonly #recordBytes: number;
   readonly #batch: LineBatch;
   readonly #texts: Uint8Array;
   readonly #codes: readonly Int32Array[];
-  readonly #fragments: readonly (Fragments | null)[];
+  readonly #fragments: readonly (FragmentLayout | null)[];
   /** Of columns without words: their keys, as those have them. */
   readonly #keys: readonly Float64Array[];
 
-  constructor(batch: LineBatch) {
+  constructor(batch: LineBatch, recordBytes: number, from = 0, to = batch.rows) {
     const { columns } = batch;
     this.#batch = batch;
-    this.longest = longestLine(batch);
+    this.#recordBytes = recordBytes;
+    this.#row = from;
+    this.#to = to;
+    const longest = longestLine(batch);
+    const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, from, to) : null;
+    this.#tooLong = tooLong;
+    this.longest = SLACK + (tooLong ? Math.min(longest, recordBytes + 1) + 1 : longest);
     this.#texts = Uint8Array.from(columns, textOf);
     this.#codes = columns.map((column) => column.codes);
-    this.#fragments = columns.map((column) => column.fragments);
+    this.#fragments = columns.map((column) => column.fragments?.layout ?? null);
     this.#keys = columns.map((column) => column.keyWords);
   }
 
   get left(): number {
-    return this.#batch.rows - this.#row;
+    return this.#to - this.#row;
   }
 
   write(to: Buffer): number {
-    const { rows } = this.#batch;
     const view = new DataView(to.buffer, to.byteOffset, to.byteLength);
     const most = to.length - this.longest;
     let at = 0;
-    while (this.#row < rows && at <= most) at = this.#line(this.#row++, to, view, at);
+    while (this.#row < this.#to && at <= most) {
+      const row = this.#row++;
+      at = this.#tooLong?.has(row) ? this.#blank(to, at) : this.#line(row, to, view, at);
+    }
     return at;
+  }
+
+  #blank(to: Buffer, start: number): number {
+    const end = start + this.#recordBytes + 1;
+    to.fill(SPACE, start, end);
+    to[end] = NEWLINE;
+    return end + 1;
   }
 
   #line(row: number, to: Buffer, view: DataView, start: number): number {
@@ -89,6 +128,18 @@ export class LineWriter implements RowsAsText {
     return at;
   }
 }
+
+/** Rows of a batch whose text, without its line break, is longer than so many bytes, or was too long to be copied. */
+export function longRows(batch: LineBatch, bytes: number, from: number, to: number): Set<number> {
+  const isLong = (row: number) => batch.marks.has(row) || lineBytes(batch, row) - 1 > bytes;
+  const rows = new Set<number>();
+  for (let row = from; row < to; row++) if (isLong(row)) rows.add(row);
+  return rows;
+}
+
+/** Whether a row of a batch may be longer than so many bytes. */
+export const mayBeLong = (batch: LineBatch, bytes: number): boolean =>
+  batch.marks.any || longestLine(batch) - 1 > bytes;
 
 function writeCell(column: BatchColumn, row: number, to: Buffer, at: number): number {
   const { kind, values } = column;

@@ -1,33 +1,35 @@
 // Bodies of Arrow that are packed as frames of LZ4, as pandas writes Feather. Source: lz4_Frame_format.md and lz4_Block_format.md.
+import { EventLoopTurns } from '../../core/event-loop-turns.ts';
 
 const MAGIC = 0x184d2204;
 const UNPACKED = 0x80000000;
 const SHORTEST_MATCH = 4;
 const MORE = 15;
 
-/** @throws Error: it is no whole frame of `length` bytes */
-export function decodeLz4Frame(from: Uint8Array, length: number): Uint8Array {
+/** Decodes a frame that has as many bytes as `out`; lets others work between its blocks. @throws Error */
+export async function decodeLz4Frame(from: Uint8Array, out: Uint8Array): Promise<void> {
+  const turns = new EventLoopTurns();
   const view = new DataView(from.buffer, from.byteOffset, from.byteLength);
   if (view.getUint32(0, true) !== MAGIC) throw new Error('a body is no frame of LZ4');
   const flags = view.getUint8(4);
   const [hasBlockSums, hasSize, hasDictionary] = [(flags >> 4) & 1, (flags >> 3) & 1, flags & 1];
   let at = 7 + hasSize * 8 + hasDictionary * 4;
-  const out = new Uint8Array(length);
   let filled = 0;
   for (;;) {
+    await turns.pass();
     const size = view.getUint32(at, true);
     at += 4;
     if (size === 0) break;
     const end = at + (size & ~UNPACKED);
     if (end > from.length) throw new Error('a frame of LZ4 is cut');
     if (size >= UNPACKED) {
+      if (filled + end - at > out.length) throw new Error('a frame of LZ4 has another size than it says');
       out.set(from.subarray(at, end), filled);
       filled += end - at;
     } else filled = decodeBlock(from, at, end, out, filled);
     at = end + hasBlockSums * 4;
   }
-  if (filled !== length) throw new Error('a frame of LZ4 has another size than it says');
-  return out;
+  if (filled !== out.length) throw new Error('a frame of LZ4 has another size than it says');
 }
 
 /** Matches may lie in the blocks before. */

@@ -1,12 +1,14 @@
 // One column of a Parquet file, read page by page: what is left of a page is kept between batches.
 import type { DataPageHeader, PageHeader, SchemaElement } from 'hyparquet';
-import { Fragments, TokenArena } from './fragments.ts';
-import type { BatchColumn } from './line-batch.ts';
+import { SluiceError } from '../../core/errors.ts';
+import { Fragments, fragmentsOf, TokenArena } from './fragments.ts';
+import type { BatchColumn, RowMarks, SizedColumn } from './line-batch.ts';
 import { NUMBER_BYTES, writeNumber } from './number-text.ts';
 import type { ChunkPlace, Page, PageReader } from './parquet-pages.ts';
 import { plainValues } from './parquet-pages.ts';
 import { type Meaning, meaningOf, widthOf } from './parquet-types.ts';
 import { RunDecoder } from './run-decoder.ts';
+import type { TableBudget } from './table-limits.ts';
 import { ESCAPED_BYTES, QUOTE_BYTES, writeTextToken } from './token-text.ts';
 
 type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
@@ -14,10 +16,36 @@ type DataPageHeaderV2 = NonNullable<PageHeader['data_page_header_v2']>;
 /** More numbers than that are written anew each time: looking for their texts would miss the cache. */
 const MOST_NUMBER_TEXTS = 4096;
 
+/** Larger dictionaries of texts are not sent to the workers as lists of words: each cell is written. */
+const MOST_LISTED_BYTES = 4 * 1024 * 1024;
+/** More rows in one page are refused: equal values take no bytes, so nothing else bounds the work on a page. */
+const MOST_PAGE_ROWS = 2 ** 26;
+/** Bytes of plain texts that are left of a page, up to which it is not worth looking at each. */
+const FEW_BYTES = 64 * 1024;
+
 /** What holds the values of the page at hand. */
 type Values = 'plain' | 'codes';
 
-export class ParquetColumn {
+export interface ParquetColumnOptions {
+  pages: PageReader;
+  /** Most rows that are taken at once. */
+  rows: number;
+  /** Longer texts are not copied. */
+  recordBytes: number;
+  budget: TableBudget;
+}
+
+/** Texts of a dictionary that is not listed, as the page has them: each behind its length. */
+interface PlainWords {
+  bytes: Uint8Array;
+  view: DataView;
+  /** Where each begins. */
+  starts: Int32Array;
+  /** Bytes of the longest one that is copied. */
+  longest: number;
+}
+
+export class ParquetColumn implements SizedColumn {
   /** Rows of the page at hand that were not taken. */
   left = 0;
   readonly #element: SchemaElement;
@@ -26,6 +54,8 @@ export class ParquetColumn {
   readonly #optional: boolean;
   readonly #key: Uint8Array;
   readonly #pages: PageReader;
+  readonly #recordBytes: number;
+  readonly #budget: TableBudget;
   readonly #levels = new RunDecoder();
   readonly #codes = new RunDecoder();
   readonly #level: Int32Array;
@@ -40,11 +70,13 @@ export class ParquetColumn {
   #words = -1;
   /** null: there is none, or its words are numbers and too many to keep their texts near. */
   #dictionary: Fragments | null = null;
+  #plainWords: PlainWords | null = null;
   /** Of a dictionary of numbers that doubles hold. */
   #numbers: Float64Array | null = null;
 
-  /** `rows`: most that are taken at once. */
-  constructor(element: SchemaElement, key: Uint8Array, pages: PageReader, rows: number) {
+  constructor(element: SchemaElement, key: Uint8Array, { pages, rows, recordBytes, budget }: ParquetColumnOptions) {
+    this.#recordBytes = recordBytes;
+    this.#budget = budget;
     this.#level = new Int32Array(rows);
     this.#code = new Int32Array(rows);
     this.#element = element;
@@ -54,7 +86,7 @@ export class ParquetColumn {
     this.#key = key;
     this.#pages = pages;
     if (this.#meaning.kind !== 'booleans') return;
-    this.#dictionary = wordsOf(key, ['false', 'true']);
+    this.#dictionary = fragmentsOf(key, ['false', 'true']);
     this.#words = 2;
   }
 
@@ -68,7 +100,7 @@ export class ParquetColumn {
     this.#pages.begin(place);
     this.left = 0;
     if (this.#meaning.kind === 'booleans') return;
-    this.#dictionary = this.#numbers = null;
+    this.#dictionary = this.#numbers = this.#plainWords = null;
     this.#words = -1;
   }
 
@@ -78,6 +110,7 @@ export class ParquetColumn {
     while (this.left === 0) {
       const page = await this.#pages.next();
       stored += page.stored;
+      this.#budget.addBytes(page.bytes.length);
       const { data_page_header: v1, data_page_header_v2: v2, dictionary_page_header: words, type } = page.header;
       if (type === 'DICTIONARY_PAGE' && words) this.#takeDictionary(page.bytes, words.num_values);
       else if (v2) this.#takePage2(page, v2);
@@ -86,21 +119,40 @@ export class ParquetColumn {
     return stored;
   }
 
-  /** The next rows of the page at hand. @throws Error: there are fewer values */
-  take(out: BatchColumn, rows: number): void {
+  /** Bytes of the texts that taking the next rows would copy. */
+  textBytes(rows: number): number {
+    if (this.#values === 'codes' || this.#width > 0 || this.#meaning.kind === 'booleans') {
+      return this.#values === 'codes' ? rows * (this.#plainWords?.longest ?? 0) : this.#width * rows;
+    }
+    const left = this.#plain.length - this.#at;
+    if (left <= FEW_BYTES) return left;
+    // At most: rows without a value have no text.
+    let at = this.#at;
+    for (let i = 0; i < rows && at + 4 <= this.#plain.length; i++) {
+      const length = this.#view.getInt32(at, true);
+      if (length < 0) break;
+      at += 4 + length;
+    }
+    return Math.min(at, this.#plain.length) - this.#at;
+  }
+
+  /** Fills `out` with the next rows of the page at hand. A text that `marks` does not admit becomes `null`. @throws Error: there are fewer values */
+  take(out: BatchColumn, rows: number, marks: RowMarks): void {
+    out.repeats = false;
     const level = this.#hasLevels && !this.#levels.skipAll(1, rows) ? this.#level : null;
     let present = rows;
     if (level) {
       this.#levels.fill(level, rows);
       for (let i = 0; i < rows; i++) present -= 1 - level[i]!;
     }
-    if (this.#values === 'codes') this.#takeCodes(out, rows, present, level);
+    if (this.#values === 'codes') this.#takeCodes(out, rows, { present, level, marks });
     else if (this.#meaning.kind === 'numbers') this.#takeNumbers(out, rows, level, this.#meaning);
-    else this.#takeTokens(out, rows, level);
+    else this.#takeTokens(out, rows, { level, marks });
     this.left -= rows;
   }
 
-  #takeCodes(out: BatchColumn, rows: number, present: number, level: Int32Array | null): void {
+  #takeCodes(out: BatchColumn, rows: number, taking: Taking & { present: number }): void {
+    const { present, level, marks } = taking;
     const { codes, values } = out;
     const none = this.#words;
     if (none < 0) throw new Error('a page has codes, and its column no dictionary');
@@ -108,10 +160,36 @@ export class ParquetColumn {
     this.#codes.fill(found, present);
     for (let i = 0; i < present; i++) if (found[i]! >>> 0 >= none) throw new Error('a code is not in its dictionary');
     if (level) for (let i = 0, next = 0; i < rows; i++) codes[i] = level[i] === 1 ? found[next++]! : none;
+    if (this.#plainWords) {
+      this.#takeWords(out, rows, this.#plainWords, taking);
+      return;
+    }
     out.fragments = this.#dictionary;
+    const tooLong = this.#dictionary?.tooLong;
+    if (tooLong && tooLong.size > 0) for (let i = 0; i < rows; i++) if (tooLong.has(codes[i]!)) marks.mark(i);
     const numbers = this.#numbers;
     out.kind = numbers ? 'numbers' : 'coded';
     if (numbers) for (let i = 0; i < rows; i++) values[i] = numbers[codes[i]!]!;
+  }
+
+  /** Cells whose codes are in `out.codes`, of a dictionary that is not listed. */
+  #takeWords(out: BatchColumn, rows: number, { bytes, view, starts }: PlainWords, { marks }: Taking): void {
+    const { tokens, ends, codes } = out;
+    tokens.length = 0;
+    for (let i = 0; i < rows; i++) {
+      const start = starts[codes[i]!];
+      if (start === undefined || !marks.admits(i, this.#lengthAt(view, start))) tokens.ascii('null');
+      else this.#writeToken(tokens, view, bytes, start);
+      ends[i] = tokens.length;
+    }
+    out.kind = 'tokens';
+    out.repeats = true;
+    out.fragments = null;
+  }
+
+  /** Bytes of the plain value at `at`. */
+  #lengthAt(view: DataView, at: number): number {
+    return this.#width > 0 ? this.#width : view.getInt32(at, true);
   }
 
   #takeNumbers(out: BatchColumn, rows: number, level: Int32Array | null, of: NumbersMeaning): void {
@@ -119,29 +197,43 @@ export class ParquetColumn {
     const { next, odd } = of.take(out.values, rows, { view: this.#view, at: began, level });
     out.kind = 'numbers';
     out.fragments = null;
-    if (odd) this.#takeTokens(out, rows, level);
+    if (odd) this.#takeTokens(out, rows, { level, marks: null });
     this.#at = next;
   }
 
-  #takeTokens(out: BatchColumn, rows: number, level: Int32Array | null): void {
+  #takeTokens(
+    out: BatchColumn,
+    rows: number,
+    { level, marks }: { level: Int32Array | null; marks: RowMarks | null },
+  ): void {
     const { tokens, ends } = out;
     tokens.length = 0;
     for (let i = 0; i < rows; i++) {
       if (level?.[i] === 0) tokens.ascii('null');
-      else this.#at = this.#writeToken(tokens, this.#view, this.#plain, this.#at);
+      else if (marks?.admits(i, this.#lengthAt(this.#view, this.#at)) === false) {
+        tokens.ascii('null');
+        this.#at = this.#endOf(this.#view, this.#plain, this.#at);
+      } else this.#at = this.#writeToken(tokens, this.#view, this.#plain, this.#at);
       ends[i] = tokens.length;
     }
     out.kind = 'tokens';
     out.fragments = null;
   }
 
+  /** Where the plain value at `at` ends. @throws Error */
+  #endOf(view: DataView, bytes: Uint8Array, at: number): number {
+    const length = this.#lengthAt(view, at);
+    const end = at + length + (this.#width > 0 ? 0 : 4);
+    if (length < 0 || end > bytes.length) throw new Error('a page ends before its values');
+    return end;
+  }
+
   /** Writes the plain value at `at` as a token; where the next one begins. */
   #writeToken(to: TokenArena, view: DataView, bytes: Uint8Array, at: number): number {
     const meaning = this.#meaning;
+    const end = this.#endOf(view, bytes, at);
     const from = this.#width > 0 ? at : at + 4;
-    const length = this.#width > 0 ? this.#width : view.getInt32(at, true);
-    const end = from + length;
-    if (length < 0 || end > bytes.length) throw new Error('a page ends before its values');
+    const length = end - from;
     if (meaning.kind === 'texts') {
       const room = to.room(length * ESCAPED_BYTES + QUOTE_BYTES);
       to.length = writeTextToken(room, to.length, bytes, from, end);
@@ -158,15 +250,37 @@ export class ParquetColumn {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.#words = count;
     this.#numbers = this.#meaning.kind === 'numbers' ? this.#exactNumbers(view, count, this.#meaning) : null;
-    this.#dictionary = null;
+    this.#dictionary = this.#plainWords = null;
     if (this.#numbers && count > MOST_NUMBER_TEXTS) return;
+    if (!this.#numbers && bytes.length > MOST_LISTED_BYTES) {
+      this.#plainWords = this.#startsOf(bytes.slice(), count);
+      return;
+    }
     const tokens = new TokenArena(bytes.length + NUMBER_BYTES);
     const ends = new Int32Array(count);
+    const tooLong = new Set<number>();
     for (let i = 0, at = 0; i < count; i++) {
-      at = this.#writeToken(tokens, view, bytes, at);
+      if (this.#lengthAt(view, at) > this.#recordBytes) {
+        tooLong.add(i);
+        tokens.ascii('null');
+        at = this.#endOf(view, bytes, at);
+      } else at = this.#writeToken(tokens, view, bytes, at);
       ends[i] = tokens.length;
     }
-    this.#dictionary = new Fragments(this.#key, tokens, ends);
+    this.#dictionary = new Fragments(this.#key, tokens, ends, tooLong);
+  }
+
+  #startsOf(bytes: Uint8Array, count: number): PlainWords {
+    const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    const starts = new Int32Array(count);
+    let longest = 0;
+    for (let i = 0, at = 0; i < count; i++) {
+      starts[i] = at;
+      const end = this.#endOf(view, bytes, at);
+      longest = Math.max(longest, end - at);
+      at = end;
+    }
+    return { bytes, view, starts, longest: Math.min(longest, this.#recordBytes) };
   }
 
   /** The numbers of a dictionary, and none behind them; null: a double does not hold one of them. */
@@ -215,7 +329,8 @@ export class ParquetColumn {
 
   #takeValues(bytes: Uint8Array, at: number, of: { rows: number; present: number; encoding: string }): void {
     const { rows, present, encoding } = of;
-    if (!(rows >= 0 && present >= 0)) throw new Error('a page has no size that can be');
+    if (!(rows >= 0 && present >= 0 && present <= rows)) throw new Error('a page has no size that can be');
+    if (rows > MOST_PAGE_ROWS) throw new SluiceError('limit_exceeded', `a page has more than ${MOST_PAGE_ROWS} rows`);
     this.left = rows;
     this.#values = 'codes';
     if (encoding === 'RLE_DICTIONARY' || encoding === 'PLAIN_DICTIONARY') {
@@ -236,13 +351,10 @@ export class ParquetColumn {
   }
 }
 
-function wordsOf(key: Uint8Array, words: readonly string[]): Fragments {
-  const tokens = new TokenArena();
-  const ends = words.map((word) => {
-    tokens.ascii(word);
-    return tokens.length;
-  });
-  return new Fragments(key, tokens, Int32Array.from(ends));
+/** How the cells of some rows are taken: `level` is 0 where a row has no value; null: every row has one. */
+interface Taking {
+  level: Int32Array | null;
+  marks: RowMarks;
 }
 
 type NumbersMeaning = Extract<Meaning, { kind: 'numbers' }>;

@@ -1,13 +1,15 @@
 // A Parquet file as batches of columns: page by page, so that memory is that of a page and a dictionary a column, whatever a row group has.
 import { type FileHandle, open } from 'node:fs/promises';
-import { type FileMetaData, parquetMetadataAsync, parquetSchema, type SchemaTree } from 'hyparquet';
+import { type FileMetaData, parquetMetadata, parquetSchema, type SchemaTree } from 'hyparquet';
 import type { ValueKind } from '../../core/block-columns.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
-import { batchRows, type ColumnSource, keysOf, type LineBatch } from './line-batch.ts';
+import { batchRows, type ColumnSource, fitRows, keysOf, type LineBatch } from './line-batch.ts';
 import { ParquetColumn } from './parquet-column.ts';
-import { type ChunkPlace, type Decompressors, PageReader, type RandomAccess } from './parquet-pages.ts';
+import { type ChunkPlace, type Decompressors, HeldPages, PageReader, type RandomAccess } from './parquet-pages.ts';
 import { kindOfElement } from './parquet-types.ts';
+import { TableBudget } from './table-limits.ts';
+import { checkThrift } from './thrift-check.ts';
 
 export interface RowGroup {
   rows: number;
@@ -24,6 +26,8 @@ export interface ParquetOptions {
   onRead?: (bytes: number) => void;
   /** Columns that nobody looks at: they may be nested. */
   ignored?: (name: string) => boolean;
+  /** Default: no limit but that of the text of a row. */
+  budget?: TableBudget | undefined;
 }
 
 /** Packings that Node and hyparquet undo; others need more code. */
@@ -34,6 +38,13 @@ const AHEAD_BYTES = 16 * 1024 * 1024;
 const LEAST_AHEAD = 16 * 1024;
 /** Where each read is a request, more is read by one. */
 const MOST_AHEAD = { near: 64 * 1024, far: 1024 * 1024 };
+
+/** Bytes of the end of a file that usually hold the footer, those behind its length, and their last ones ("PAR1"). */
+const TAIL_BYTES = 512 * 1024;
+const FOOTER_END = 8;
+const MAGIC = 0x31524150;
+/** Larger footers are refused: some 100,000 column chunks. */
+const MOST_FOOTER_BYTES = 64 * 1024 * 1024;
 
 type Group = FileMetaData['row_groups'][number];
 
@@ -79,17 +90,27 @@ function groupOf({ columns, num_rows }: Group): RowGroup {
 }
 
 async function metadataOf(file: RandomAccess): Promise<FileMetaData> {
-  const { byteLength } = file;
-  const slice = async (start: number, end = byteLength): Promise<ArrayBuffer> => {
-    const bytes = new Uint8Array(end - start);
-    await file.read(bytes, start);
-    return bytes.buffer;
-  };
   try {
-    return await parquetMetadataAsync({ byteLength, slice });
+    const tail = await lastBytes(file, Math.min(file.byteLength, TAIL_BYTES));
+    const view = new DataView(tail);
+    if (tail.byteLength < FOOTER_END || view.getUint32(tail.byteLength - 4, true) !== MAGIC)
+      throw new Error('it does not end with PAR1');
+    const length = view.getUint32(tail.byteLength - FOOTER_END, true) + FOOTER_END;
+    if (length > file.byteLength) throw new Error('its footer is longer than the file');
+    if (length > MOST_FOOTER_BYTES)
+      throw new SluiceError('limit_exceeded', `${file.name}: its footer has more than ${MOST_FOOTER_BYTES} bytes`);
+    const footer = length <= tail.byteLength ? tail.slice(tail.byteLength - length) : await lastBytes(file, length);
+    checkThrift(new Uint8Array(footer, 0, length - FOOTER_END), 0);
+    return parquetMetadata(footer);
   } catch (cause) {
     throw broken(file.name, cause);
   }
+}
+
+async function lastBytes(file: RandomAccess, count: number): Promise<ArrayBuffer> {
+  const bytes = new Uint8Array(count);
+  await file.read(bytes, file.byteLength - count);
+  return bytes.buffer;
 }
 
 function broken(name: string, cause: unknown): SluiceError {
@@ -110,7 +131,15 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
   const decompressors = codecs.every((codec) => USUAL_CODECS.has(codec))
     ? {}
     : ((await import('hyparquet-compressors')).compressors as Decompressors);
-  return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, decompressors, far });
+  return new ParquetTable(file, { ...options, tree: schemaOf(file, metadata), groups, decompressors, far });
+}
+
+function schemaOf({ name }: RandomAccess, metadata: FileMetaData): SchemaTree {
+  try {
+    return parquetSchema(metadata);
+  } catch (cause) {
+    throw broken(name, cause);
+  }
 }
 
 interface TableParts extends Omit<ParquetOptions, 'groups'> {
@@ -123,6 +152,8 @@ interface TableParts extends Omit<ParquetOptions, 'groups'> {
 export class ParquetTable implements ColumnSource {
   readonly names: readonly string[];
   readonly kinds: readonly ValueKind[];
+  readonly recordBytes: number;
+  readonly #budget: TableBudget;
   readonly #name: string;
   readonly #columns: readonly ParquetColumn[];
   readonly #groups: readonly Group[];
@@ -133,10 +164,14 @@ export class ParquetTable implements ColumnSource {
   /** Bytes of it that were told of. */
   #told = 0;
 
-  constructor(file: RandomAccess, { tree, groups, decompressors, far, onRead, ignored }: TableParts) {
+  constructor(file: RandomAccess, parts: TableParts) {
+    const { tree, groups, decompressors, far, onRead, ignored, budget = new TableBudget() } = parts;
     const leaves = tree.children.filter((child) => !isNested(child) || !ignored?.(child.element.name));
     const nested = leaves.find(isNested);
     if (nested) throw nestedColumn(file.name, nested.element.name);
+    budget.checkColumns(leaves.length);
+    this.#budget = budget;
+    this.recordBytes = budget.recordBytes;
     this.names = leaves.map(({ element }) => element.name);
     this.kinds = leaves.map(({ element }) => kindOfElement(element));
     this.#name = file.name;
@@ -146,9 +181,11 @@ export class ParquetTable implements ColumnSource {
     const windowBytes = Math.min(ahead, far ? MOST_AHEAD.far : MOST_AHEAD.near);
     const keys = keysOf(this.names);
     const rows = batchRows(leaves.length);
-    this.#columns = leaves.map(
-      ({ element }, i) => new ParquetColumn(element, keys[i]!, new PageReader(file, decompressors, windowBytes), rows),
-    );
+    const held = new HeldPages();
+    this.#columns = leaves.map(({ element }, i) => {
+      const pages = new PageReader(file, decompressors, windowBytes, held);
+      return new ParquetColumn(element, keys[i]!, { pages, rows, recordBytes: this.recordBytes, budget });
+    });
   }
 
   readForModel(names: ReadonlySet<string>): void {
@@ -164,7 +201,9 @@ export class ParquetTable implements ColumnSource {
       await Promise.all(this.#columns.map((column) => (column.left === 0 ? this.#load(column) : null)));
       let rows = Math.min(batch.capacity, this.#left);
       for (const { left } of this.#columns) rows = Math.min(rows, left);
-      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows);
+      rows = fitRows(this.#columns, rows);
+      batch.marks.begin(rows, this.recordBytes);
+      for (let c = 0; c < this.#columns.length; c++) this.#columns[c]!.take(batch.columns[c]!, rows, batch.marks);
       batch.rows = rows;
       this.#left -= rows;
       if (this.#left === 0) this.#tell(groupOf(this.#groups[this.#group - 1]!).bytes - this.#told);
@@ -176,6 +215,7 @@ export class ParquetTable implements ColumnSource {
 
   #begin(group: Group): void {
     this.#left = Number(group.num_rows);
+    this.#budget.addRows(this.#left);
     this.#told = 0;
     const byName = new Map(group.columns.map((column) => [column.meta_data?.path_in_schema.join('.'), column]));
     this.names.forEach((name, i) => {

@@ -4,8 +4,10 @@ import type { PageHeader } from 'hyparquet';
 import { parquetHeader } from 'hyparquet/src/column.js';
 import { deltaBinaryUnpack } from 'hyparquet/src/delta.js';
 
+import { SluiceError } from '../../core/errors.ts';
 import { zstd } from '../../core/zstd.ts';
 import { unpackSnappy } from './snappy.ts';
+import { checkThrift } from './thrift-check.ts';
 
 /** A file of which any part can be read. */
 export interface RandomAccess {
@@ -21,11 +23,41 @@ export type Decompressors = Record<string, ((input: Uint8Array, length: number) 
 /** Bytes of a header that usually are enough, statistics included. */
 const HEADER_BYTES = 512;
 /** Longer headers are refused. */
-const MOST_HEADER_BYTES = 16 * 1024 * 1024;
+const MOST_HEADER_BYTES = 1024 * 1024;
 /** Bytes behind an unpacked page that may be looked at. */
 const SLACK = 8;
 /** Larger pages are refused, because they are held as a whole: writers make pages of a megabyte. */
-const MOST_PAGE_BYTES = 2 ** 30;
+export const MOST_PAGE_BYTES = 64 * 1024 * 1024;
+/** What the pages at hand of all columns may have together: so many bytes, or so many times what they have in the file. */
+const MOST_HELD_BYTES = 128 * 1024 * 1024;
+const MOST_RATIO = 16;
+
+/** Bytes of the pages that all columns of a table hold. */
+export class HeldPages {
+  #bytes = 0;
+  #stored = 0;
+
+  /** A column holds this page instead of another one. @throws SluiceError limit_exceeded */
+  replace(before: PageSize, now: PageSize): void {
+    this.#bytes += now.bytes - before.bytes;
+    this.#stored += now.stored - before.stored;
+    const most = Math.max(MOST_HELD_BYTES, MOST_RATIO * this.#stored);
+    if (this.#bytes > most) {
+      throw new SluiceError('limit_exceeded', `the pages of its columns take more than ${most} bytes together`);
+    }
+  }
+}
+
+/** Bytes of a page, uncompressed and as stored. */
+export interface PageSize {
+  bytes: number;
+  stored: number;
+}
+
+const NO_PAGE: PageSize = { bytes: 0, stored: 0 };
+
+const tooLargePage = (): SluiceError =>
+  new SluiceError('limit_exceeded', `a page takes more than ${MOST_PAGE_BYTES} bytes: write smaller pages`);
 
 /** What of the metadata of a column chunk tells where its pages are. */
 export interface ChunkPlace {
@@ -55,10 +87,13 @@ export class PageReader {
   #end = 0;
   #codec = '';
   #unpacked = new Uint8Array(0);
+  readonly #held: HeldPages;
+  #page = NO_PAGE;
 
-  /** `windowBytes`: read at once. */
-  constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number) {
+  /** `windowBytes`: read at once. `held`: of all columns of the table. */
+  constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number, held: HeldPages) {
     this.#file = file;
+    this.#held = held;
     this.#decompressors = decompressors;
     this.#windowBytes = windowBytes;
   }
@@ -76,7 +111,11 @@ export class PageReader {
     const began = this.#at;
     const header = await this.#header();
     const { compressed_page_size: stored, uncompressed_page_size: size } = header;
-    if (!(stored >= 0 && size >= 0 && size <= MOST_PAGE_BYTES)) throw new Error('a page has no size that can be');
+    if (!(stored >= 0 && size >= 0)) throw new Error('a page has no size that can be');
+    if (Math.max(size, stored) > MOST_PAGE_BYTES) throw tooLargePage();
+    const page = { bytes: size, stored };
+    this.#held.replace(this.#page, page);
+    this.#page = page;
     const packed = await this.#bytes(stored);
     this.#at += stored;
     return { header, ...this.#unpack(header, packed, size), stored: this.#at - began };
@@ -91,6 +130,7 @@ export class PageReader {
       const reader = { view: new DataView(found.buffer, found.byteOffset, n), offset: 0 };
       const isAll = n === this.#end - this.#at || n === MOST_HEADER_BYTES;
       try {
+        checkThrift(found, 0);
         const header = parquetHeader(reader);
         // A text that was cut is shorter, and no error: the reader is then beyond the bytes.
         if (reader.offset <= n) {
@@ -198,6 +238,8 @@ interface Reader {
 }
 
 function deltas(reader: Reader, count: number, wide: boolean): Int32Array | BigInt64Array {
+  // Equal steps take no bytes in the page.
+  if (count * (wide ? 8 : 4) > MOST_PAGE_BYTES) throw tooLargePage();
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
   if (count > 0) deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
   return out;
@@ -220,7 +262,7 @@ function withLengths(
   const own = lengths as Int32Array;
   let size = 4 * own.length;
   for (let i = 0; i < own.length; i++) size += own[i]! + (prefixes?.[i] ?? 0);
-  if (!(size <= MOST_PAGE_BYTES)) throw new Error('a page has no size that can be');
+  if (!(size <= MOST_PAGE_BYTES)) throw tooLargePage();
   const out = Buffer.allocUnsafeSlow(size);
   let from = reader.offset;
   let o = 0;

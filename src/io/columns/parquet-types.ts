@@ -236,9 +236,13 @@ function unscaledOf({ type }: SchemaElement): (view: DataView, at: number, lengt
   return bigEndian;
 }
 
+/** Formats allow 32. Longer ones would take time with the square of their length. */
+const MOST_DECIMAL_BYTES = 256;
+
 function bigEndian(view: DataView, at: number, length: number): bigint {
   if (length === 0) return 0n;
   if (length <= 4) return BigInt(smallBigEndian(view, at, length));
+  if (length > MOST_DECIMAL_BYTES) throw new Error('a decimal has more digits than any format allows');
   let value = 0n;
   for (let i = 0; i < length; i++) value = (value << 8n) | BigInt(view.getUint8(at + i));
   return BigInt.asIntN(8 * length, value);

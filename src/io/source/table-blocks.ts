@@ -14,6 +14,8 @@ import { type CutOptions, firstOf, IDLE, type Leased, viewOf } from './block-cut
 
 /** Text is written and seen a piece at a time, while it is in the cache. */
 const TEXT_BYTES = 128 * 1024;
+/** Most bytes of text of a block, unless a single row has more: some readers of a block write its text. */
+const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
 export interface TableOptions extends Pick<CutOptions, 'slabs' | 'signal' | 'flow' | 'onConsumed' | 'idleMs'> {
   /** A row is rejected whose text is longer. */
@@ -54,6 +56,8 @@ class TableBlocks {
   readonly #options: TableOptions;
   readonly #held: TableRows[] = [];
   #bytes = 0;
+  /** Most bytes of their text: words that many rows refer to make it longer than what is held. */
+  #textBytes = 0;
   #seq = 0;
   /** Rows and bytes of text of the blocks before. */
   #before = 0;
@@ -66,14 +70,16 @@ class TableBlocks {
     this.#options = options;
   }
 
-  fits({ run }: TableRows): boolean {
-    return this.#bytes + bytesOfRuns([run]) <= this.#options.slabs.slabBytes;
+  fits({ run, textBytes }: TableRows): boolean {
+    const fitsText = this.#textBytes + textBytes <= MOST_TEXT_BYTES;
+    return fitsText && this.#bytes + bytesOfRuns([run]) <= this.#options.slabs.slabBytes;
   }
 
   add(rows: TableRows): void {
     this.#held.push(rows);
     this.rows += rows.run.rows;
     this.#bytes += bytesOfRuns([rows.run]);
+    this.#textBytes += rows.textBytes;
   }
 
   take(slab: Slab): Block & Leased {
@@ -84,7 +90,7 @@ class TableBlocks {
     const columns = blockColumns(this.#feed.names, runs, this.#memory(lease, bytes), (lists) => this.#bookOf(lists));
     for (const held of this.#held.splice(0)) held.release();
     this.#before += rows;
-    this.rows = this.#bytes = 0;
+    this.rows = this.#bytes = this.#textBytes = 0;
     return {
       seq: this.#seq++,
       slab: lease.buffer,
@@ -123,10 +129,7 @@ class TableBlocks {
     const faults = new Uint8Array(this.rows).fill(RECORD_OK);
     let first = 0;
     for (const rows of this.#held) {
-      // A slack of a few bytes: who looks closer is right.
-      if (rows.text.longest > maxRecordBytes) {
-        for (const row of rows.longer(maxRecordBytes)) faults[first + row] = RECORD_TOO_LONG;
-      }
+      for (const row of rows.longer(maxRecordBytes)) faults[first + row] = RECORD_TOO_LONG;
       first += rows.run.rows;
     }
     return faults;

@@ -56,7 +56,7 @@ async function blocksOf(
   const records = recordsIn(Buffer.concat(text), new DelimitedScanner(-1, 2000, -1));
   expect(records.faults).toHaveLength(rows);
   const seen: Buffer[] = [];
-  const table = tableBlocks(new ColumnTable(await opened(), () => {}), {
+  const table = tableBlocks(new ColumnTable(await opened(), { onText: () => {} }), {
     slabs: new SlabPool(1, 1024 * 1024),
     maxRecordBytes: 2000,
     onConsumed: (bytes) => seen.push(Buffer.from(bytes)),

@@ -268,7 +268,7 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     abort: async () => held.discard(),
   };
   try {
-    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowBody(body) : body.chunks();
+    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowBody(body, services.config) : body.chunks();
     const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
       model,
@@ -302,8 +302,18 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
   }
 }
 
-const arrowBody = async (body: RequestBody): Promise<Chunks> =>
-  (await import('../../../runs/table-chunks.ts')).arrowChunks(body.chunks(), { mostBytes: MOST_BATCH_BYTES });
+async function arrowBody(body: RequestBody, { limits }: ServerConfig): Promise<Chunks> {
+  const { arrowChunks } = await import('../../../runs/table-chunks.ts');
+  return arrowChunks(body.chunks(), {
+    batchBytes: MOST_BATCH_BYTES,
+    limits: {
+      rows: limits.rows,
+      columns: limits.columns,
+      recordBytes: limits.row_bytes,
+      expandedBytes: limits.expanded_bytes,
+    },
+  });
+}
 
 /** A record batch for each part: who sends while it reads waits for no later row. @throws SluiceError bad_request */
 async function arrowAnswer(answer: ByteSink, manifest: Manifest, scoring: Scoring): Promise<ByteSink> {
