@@ -9,11 +9,23 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { bytesOfTensor } from '../../../src/doors/http/wire/binary-tensors.ts';
+import { TensorTable } from '../../../src/doors/http/wire/tensor-table.ts';
 import { asWanted, readInferRequest } from '../../../src/doors/http/wire/tensors.ts';
+import { ColumnLines } from '../../../src/io/columns/column-lines.ts';
 import { frame, framed, jsonOf, outputsOf, type Tensor } from '../../support/binary-frames.ts';
 import { asNative, asObjects, type Service, startService } from '../../support/service.ts';
 
 const HEADER = 'inference-header-content-length';
+const LIMITS = { rows: 1_000_000, columns: 100 };
+const readFrame = (body: Uint8Array, jsonLength?: string) => readInferRequest(body, { ...LIMITS, jsonLength });
+
+/** The rows of a request as lines of JSON. */
+async function linesOf(body: Uint8Array, jsonLength?: string): Promise<string> {
+  const table = new TensorTable(readFrame(body, jsonLength).columns, 1_000_000);
+  const lines: Buffer[] = [];
+  for await (const chunk of new ColumnLines(table)) lines.push(Buffer.from(chunk));
+  return Buffer.concat(lines).toString();
+}
 const integers = (bits: number, signed: boolean) =>
   signed
     ? fc.bigInt({ min: -(2n ** BigInt(bits - 1)), max: 2n ** BigInt(bits - 1) - 1n })
@@ -41,24 +53,24 @@ const tensorsOf = fc.integer({ min: 1, max: 6 }).chain((rows) =>
   ),
 );
 
-test('tensors as JSON, as bytes and mixed are the same lines, in every datatype, order and shape', () => {
-  fc.assert(
-    fc.property(tensorsOf, fc.func(fc.boolean()), (tensors, some) => {
-      const json = readInferRequest(Buffer.from(jsonOf({ inputs: tensors }))).lines.toString();
+test('tensors as JSON, as bytes and mixed are the same lines, in every datatype, order and shape', async () => {
+  await fc.assert(
+    fc.asyncProperty(tensorsOf, fc.func(fc.boolean()), async (tensors, some) => {
+      const json = await linesOf(Buffer.from(jsonOf({ inputs: tensors })));
       const rows = tensors[0]!.data.map((_, r) =>
         jsonOf(Object.fromEntries(tensors.map(({ name, data }) => [name, data[r]]))),
       );
       expect(json).toBe(`${rows.join('\n')}\n`);
       for (const binary of [() => true, (t: Tensor) => some(t.name)]) {
         const { body, headers } = frame(tensors, binary);
-        expect(readInferRequest(body, headers[HEADER]).lines.toString()).toBe(json);
+        expect(await linesOf(body, headers[HEADER])).toBe(json);
       }
     }),
     { numRuns: 300 },
   );
 });
 
-test('all numbers of FP16 are what the engine of JavaScript says they are', () => {
+test('all numbers of FP16 are what the engine of JavaScript says they are', async () => {
   const bits = Uint16Array.from({ length: 0x10000 }, (_, i) => i).filter((b) => (b & 0x7c00) !== 0x7c00);
   const Halves = (globalThis as unknown as { Float16Array: new (of: ArrayBuffer) => Iterable<number> }).Float16Array;
   const tensor = {
@@ -69,12 +81,12 @@ test('all numbers of FP16 are what the engine of JavaScript says they are', () =
   };
   const { body, headers } = framed({ inputs: [tensor] }, Buffer.from(bits.buffer));
   const expected = [...new Halves(bits.buffer)].map((x) => `{"x":${jsonOf(x)}}\n`).join('');
-  expect(readInferRequest(body, headers[HEADER]).lines.toString()).toBe(expected);
+  expect(await linesOf(body, headers[HEADER])).toBe(expected);
 });
 
 test.each(['FP16', 'FP32', 'FP64'])(
   'NaN of %s is a missing value, as null is in JSON; infinity is refused',
-  (datatype) => {
+  async (datatype) => {
     const width = Number(datatype.slice(2)) / 8;
     const of = { FP16: [0x7e00, 0x7c00], FP32: [0x7fc00000, 0xff800000], FP64: [0x7ff80000, 0x7ff00000] }[datatype]!;
     const body = (high: number) => {
@@ -82,19 +94,28 @@ test.each(['FP16', 'FP32', 'FP64'])(
       bytes.writeUIntLE(high, Math.max(0, width - 4), Math.min(4, width));
       return framed({ inputs: [{ name: 'x', shape: [1], datatype, parameters: { binary_data_size: width } }] }, bytes);
     };
-    const read = (high: number) => readInferRequest(body(high).body, body(high).headers[HEADER]).lines.toString();
-    expect(read(of[0]!)).toBe('{"x":null}\n');
-    expect(() => read(of[1]!)).toThrow('inputs[0]: an element is infinite');
+    const read = (high: number) => linesOf(body(high).body, body(high).headers[HEADER]);
+    expect(await read(of[0]!)).toBe('{"x":null}\n');
+    await expect(read(of[1]!)).rejects.toThrow('inputs[0]: an element is infinite');
     const json = `{"inputs":[{"name":"x","shape":[1],"datatype":"${datatype}","data":[1e999]}]}`;
-    expect(() => readInferRequest(Buffer.from(json))).toThrow(`an element is no ${datatype}`);
+    expect(() => readFrame(Buffer.from(json))).toThrow(`an element is no ${datatype}`);
   },
 );
 
-test('a long name in many rows ends at a limit, not with the memory', () => {
-  const rows = 200_000;
-  const tensor = { name: 'n'.repeat(10_000), shape: [rows], datatype: 'BOOL', parameters: { binary_data_size: rows } };
-  const { body, headers } = framed({ inputs: [tensor] }, Buffer.alloc(rows));
-  expect(() => readInferRequest(body, headers[HEADER])).toThrow(expect.objectContaining({ code: 'limit_exceeded' }));
+test('rows and inputs beyond the limits are refused', () => {
+  const tensor = (name: string, rows: number) => ({
+    name,
+    shape: [rows],
+    datatype: 'BOOL',
+    data: Array(rows).fill(true),
+  });
+  const bodyOf = (inputs: Tensor[]) => Buffer.from(jsonOf({ inputs }));
+  const refused = (limit: string) =>
+    expect.objectContaining({ code: 'limit_exceeded', extra: expect.objectContaining({ limit }) });
+  const limits = { rows: 3, columns: 2 };
+  expect(readInferRequest(bodyOf([tensor('a', 3), tensor('b', 3)]), limits).rows).toBe(3);
+  expect(() => readInferRequest(bodyOf([tensor('a', 4)]), limits)).toThrow(refused('rows'));
+  expect(() => readInferRequest(bodyOf(['a', 'b', 'c'].map((n) => tensor(n, 1))), limits)).toThrow(refused('columns'));
 });
 
 test('outputs as bytes are the outputs as JSON; one with a missing value stays JSON', () => {
@@ -264,7 +285,7 @@ describe('over sockets', () => {
       for (const change of [0, 1, 34, 57, 255]) {
         for (const body of [small.body.with(at, change), small.body.subarray(0, at)]) {
           try {
-            readInferRequest(body, small.headers[HEADER]);
+            readFrame(body, small.headers[HEADER]);
           } catch (error) {
             expect(error).toBeInstanceOf(SluiceError);
           }

@@ -8,15 +8,28 @@ import type { PredictionJson } from '../../../io/format/prediction-fields.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
 import { refuseNothingScored } from '../../../runs/nothing-scored.ts';
 import { runOnce } from '../../../runs/run-once.ts';
+import { tableChunks } from '../../../runs/table-chunks.ts';
 import { assertMayUse } from '../access/permissions.ts';
 import { BINARY_TENSORS, JSON_LENGTH_HEADER } from '../wire/binary-tensors.ts';
 import { AnswerDigest } from '../wire/content-digest.ts';
+import { HeldBodies } from '../wire/held-bodies.ts';
 import { tellModel } from '../wire/request-log.ts';
-import { asWanted, outputTensors, readInferRequest, tensorMetadata } from '../wire/tensors.ts';
+import { type TensorColumn, TensorTable } from '../wire/tensor-table.ts';
+import { asWanted, OutputTensors, readInferRequest, refuseUnknownInputs, tensorMetadata } from '../wire/tensors.ts';
 import { bodyOptions, inTurn, type PredictServices, refuseOutcome, streamLimits } from './predict.ts';
 
 /** A request is parsed as a whole: larger tables are for the predict operations, which stream. */
 export const MOST_INFER_BYTES = 16 * 1024 * 1024;
+/** Bodies of all such requests together, of which parsing takes a multiple: larger ones are parsed and scored one at a time. */
+const HELD = {
+  bytes: 4 * MOST_INFER_BYTES,
+  bytesPerKey: 2 * MOST_INFER_BYTES,
+  small: 1024 * 1024,
+};
+/** Of a cell in a block. */
+const CELL_BYTES = 8;
+const LEAST_BLOCK_BYTES = 4 * 1024;
+const MOST_BLOCK_BYTES = 256 * 1024;
 
 interface ModelPath {
   Params: { name: string; version?: string };
@@ -34,6 +47,7 @@ const referenceOf = ({ name, version }: ModelPath['Params']): string =>
 
 export function addOpenInference(app: FastifyInstance, { services, ready }: OpenInferenceRoutes): void {
   const { host } = services;
+  const bodies = new HeldBodies(HELD);
   const open = { health: true, openInference: true };
   app.get('/v2', { config: open }, async () => ({ name: 'sluice', version: VERSION, extensions: [BINARY_TENSORS] }));
   app.get('/v2/health/live', { config: open }, async () => ({ live: true }));
@@ -64,7 +78,7 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
       const reference = referenceOf(request.params);
       assertMayUse(request, reference);
       if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
-      const { answer, behind } = await infer(services, request, reply, reference);
+      const { answer, behind } = await infer({ services, bodies }, request, reply, reference);
       return sendTensors(request, reply, { model_name: request.params.name, ...answer }, behind);
     });
   }
@@ -79,25 +93,37 @@ export function addOpenInference(app: FastifyInstance, { services, ready }: Open
 }
 
 /** Waits for its turn, as every predict request does. @throws SluiceError */
-async function infer(services: PredictServices, request: FastifyRequest, reply: FastifyReply, reference: string) {
+async function infer(
+  { services, bodies }: { services: PredictServices; bodies: HeldBodies },
+  request: FastifyRequest,
+  reply: FastifyReply,
+  reference: string,
+) {
   const options = bodyOptions(services, request);
   const maxBytes = Math.min(options.maxBytes, MOST_INFER_BYTES);
   const maxExpandedBytes = Math.min(options.maxExpandedBytes, MOST_INFER_BYTES);
   const limited = { ...options, maxBytes, maxExpandedBytes };
   return inTurn(services, request, reply, limited, async ({ body, place, signal }) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of body.chunks()) chunks.push(Buffer.from(chunk));
-    const asked = readInferRequest(Buffer.concat(chunks), request.headers[JSON_LENGTH_HEADER]);
     const hosted = await services.host.use(reference);
+    const held = bodies.hold(request.identity!.name);
     try {
       const { model } = hosted;
       tellModel(request, model);
-      // Refused before anything is scored.
-      outputTensors(model.manifest, asked.wanted, []);
+      const chunks: Buffer[] = [];
+      for await (const chunk of body.chunks()) {
+        held.add(chunk.length);
+        chunks.push(Buffer.from(chunk));
+      }
+      await held.turn(signal);
+      const jsonLength = request.headers[JSON_LENGTH_HEADER];
+      const { rows, columns } = services.config.limits;
+      const asked = readInferRequest(Buffer.concat(chunks), { rows, columns, jsonLength });
+      refuseUnknownInputs(asked.columns, model.manifest);
+      const answers = new OutputTensors(model.manifest, asked.wanted);
       refuseMistyped(asked.columns, model.manifest, null, asBytes);
-      const predictions = await scored(services, request, { hosted, lines: asked.lines, signal });
+      await score(services, request, { hosted, columns: asked.columns, answers, signal });
       place.finish();
-      const { outputs, behind } = asWanted(outputTensors(model.manifest, asked.wanted, predictions), asked.wanted);
+      const { outputs, behind } = asWanted(answers.tensors, asked.wanted);
       const answer = {
         model_version: versionOf(model.manifest),
         ...(asked.id === null ? {} : { id: asked.id }),
@@ -106,6 +132,7 @@ async function infer(services: PredictServices, request: FastifyRequest, reply: 
       };
       return { answer, behind };
     } finally {
+      held.release();
       hosted.release();
     }
   });
@@ -126,33 +153,40 @@ function sendTensors(request: FastifyRequest, reply: FastifyReply, answer: objec
 const asBytes: Remedy = (_, wanted) =>
   wanted === 'number' || wanted === 'boolean' ? `send numbers, or text as BYTES` : 'send its text as BYTES';
 
-/** A prediction for each line; the protocol has no place for a row without one, so an invalid row refuses the request. */
-async function scored(
-  services: PredictServices,
-  request: FastifyRequest,
-  { hosted: { model, pool }, lines, signal }: { hosted: HostedModel; lines: Buffer; signal: AbortSignal },
-): Promise<PredictionJson[]> {
-  const out: Buffer[] = [];
+interface Scoring {
+  hosted: HostedModel;
+  columns: readonly TensorColumn[];
+  answers: OutputTensors;
+  signal: AbortSignal;
+}
+
+/** Scores the rows into `answers`. The protocol has no place for a row without a prediction, so an invalid row refuses the request. */
+async function score(services: PredictServices, request: FastifyRequest, asked: Scoring): Promise<void> {
+  const { hosted, columns, answers, signal } = asked;
+  const { model, pool } = hosted;
+  const { limits } = services.config;
   const unit = services.account.unit({ live: true });
+  const rows = columns[0]!.data.length;
   try {
+    const table = new TensorTable(columns, limits.row_bytes);
     await runOnce({
       model,
       pool,
-      source: { input: { format: 'ndjson' }, chunks: (async function* () {})(), whole: lines },
-      scoring: {
-        passthrough: [],
-        interpretation: null,
-        limits: streamLimits(services.config.limits),
-        failOnInvalid: true,
+      source: {
+        input: { format: 'ndjson', table: true },
+        chunks: await tableChunks(table, { near: true, onRead: () => {} }),
       },
+      scoring: { passthrough: [], interpretation: null, limits: streamLimits(limits), failOnInvalid: true },
       account: unit,
-      blockBytes: Math.min(lines.length + 16, 256 * 1024),
+      blockBytes: Math.min(Math.max(rows * columns.length * CELL_BYTES, LEAST_BLOCK_BYTES), MOST_BLOCK_BYTES),
       signal,
       onPart: refuseOutcome,
       sink: {
         output: { format: 'ndjson', delimiter: '\t' },
+        // A part has whole lines.
         write: async (bytes) => {
-          out.push(Buffer.from(bytes));
+          const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString();
+          for (const line of text.split('\n')) if (line !== '') answers.add(JSON.parse(line) as PredictionJson);
         },
         commit: async () => {},
         abort: async () => {},
@@ -163,6 +197,4 @@ async function scored(
     const { rows, scored, rejected } = unit.counts;
     Object.assign(request.story, { rows, scored, rejected });
   }
-  const text = Buffer.concat(out).toString();
-  return text.split('\n').flatMap((line) => (line === '' ? [] : [JSON.parse(line) as PredictionJson]));
 }

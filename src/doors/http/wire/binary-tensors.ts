@@ -1,5 +1,7 @@
 // The binary tensor data extension of the Open Inference Protocol: tensors as bytes behind the JSON of a request or an answer.
+import { isUtf8 } from 'node:buffer';
 import { SluiceError } from '../../../core/errors.ts';
+import type { Elements } from './tensor-table.ts';
 
 /** The extension as servers name it in their metadata. */
 export const BINARY_TENSORS = 'binary_tensor_data';
@@ -13,21 +15,29 @@ interface Fixed {
   width: number;
   /** An element, little-endian; null: a missing value. */
   read(view: DataView, at: number): unknown;
+  /** Throws if an element cannot be used. Default: every one can. */
+  check?(view: DataView, at: number): void;
 }
 
-const finite = (value: number): number | null => {
-  if (Number.isNaN(value)) return null;
-  if (!Number.isFinite(value)) throw wrong('an element is infinite');
-  return value;
-};
+const finite = (value: number): number | null => (Number.isNaN(value) ? null : value);
+
+/** A datatype of floating-point numbers. */
+function floating(width: number, read: (view: DataView, at: number) => number): Fixed {
+  return {
+    width,
+    read: (view, at) => finite(read(view, at)),
+    check: (view, at) => {
+      if (Math.abs(read(view, at)) === Infinity) throw wrong('an element is infinite');
+    },
+  };
+}
 
 const FIXED: Readonly<Record<string, Fixed>> = {
   BOOL: {
     width: 1,
-    read: (view, at) => {
-      const byte = view.getUint8(at);
-      if (byte > 1) throw wrong('a byte of BOOL must be 0 or 1');
-      return byte === 1;
+    read: (view, at) => view.getUint8(at) === 1,
+    check: (view, at) => {
+      if (view.getUint8(at) > 1) throw wrong('a byte of BOOL must be 0 or 1');
     },
   },
   INT8: { width: 1, read: (view, at) => view.getInt8(at) },
@@ -38,9 +48,9 @@ const FIXED: Readonly<Record<string, Fixed>> = {
   UINT16: { width: 2, read: (view, at) => view.getUint16(at, true) },
   UINT32: { width: 4, read: (view, at) => view.getUint32(at, true) },
   UINT64: { width: 8, read: (view, at) => view.getBigUint64(at, true) },
-  FP16: { width: 2, read: (view, at) => finite(ofHalf(view.getUint16(at, true))) },
-  FP32: { width: 4, read: (view, at) => finite(view.getFloat32(at, true)) },
-  FP64: { width: 8, read: (view, at) => finite(view.getFloat64(at, true)) },
+  FP16: floating(2, (view, at) => ofHalf(view.getUint16(at, true))),
+  FP32: floating(4, (view, at) => view.getFloat32(at, true)),
+  FP64: floating(8, (view, at) => view.getFloat64(at, true)),
 };
 
 /** IEEE 754 binary16. */
@@ -75,8 +85,8 @@ export class BinaryTensors {
     this.#bytes = bytes;
   }
 
-  /** The elements of the next tensor: `size` bytes of it, `rows` elements. @throws SluiceError bad_request */
-  take(size: unknown, datatype: string, rows: number): unknown[] {
+  /** The elements of the next tensor: `size` bytes of it, `rows` elements, read from the body when they are used. @throws SluiceError bad_request */
+  take(size: unknown, datatype: string, rows: number): Elements {
     if (!Number.isSafeInteger(size) || (size as number) < 0) {
       throw wrong('binary_data_size must be a whole number of bytes');
     }
@@ -93,32 +103,33 @@ export class BinaryTensors {
   }
 }
 
-function numbersOf({ width, read }: Fixed, datatype: string, bytes: Uint8Array, rows: number): unknown[] {
+function numbersOf({ width, read, check }: Fixed, datatype: string, bytes: Uint8Array, rows: number): Elements {
   if (bytes.length !== rows * width) {
     throw wrong(`binary_data_size must be ${width} for each element of ${datatype} that shape says`);
   }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  return Array.from({ length: rows }, (_, r) => read(view, r * width));
+  if (check) for (let r = 0; r < rows; r++) check(view, r * width);
+  return { length: rows, at: (row) => read(view, row * width) };
 }
 
 /** Each text is behind its length, of 4 bytes. */
-function textsOf(bytes: Uint8Array, rows: number): string[] {
+function textsOf(bytes: Uint8Array, rows: number): Elements {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-  const texts: string[] = [];
-  for (let at = 0; at < bytes.length; ) {
+  // Each element has at least its length, so that a shape alone allocates nothing.
+  const ends = new Int32Array(Math.min(rows, bytes.length >> 2));
+  let count = 0;
+  for (let at = 0; at < bytes.length; count++) {
     const begin = at + 4;
     const end = begin <= bytes.length ? begin + view.getUint32(at, true) : Infinity;
     if (end > bytes.length) throw wrong('an element of BYTES is longer than binary_data_size leaves room for');
-    try {
-      texts.push(decoder.decode(bytes.subarray(begin, end)));
-    } catch (cause) {
-      throw new SluiceError('bad_request', 'an element of BYTES is no UTF-8', { cause });
-    }
+    if (!isUtf8(bytes.subarray(begin, end))) throw wrong('an element of BYTES is no UTF-8');
+    ends[count] = end;
     at = end;
   }
-  if (texts.length !== rows) throw wrong('binary_data_size must hold as many elements of BYTES as shape says');
-  return texts;
+  if (count !== rows) throw wrong('binary_data_size must hold as many elements of BYTES as shape says');
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  const at = (row: number) => decoder.decode(bytes.subarray((row === 0 ? 0 : ends[row - 1]!) + 4, ends[row]));
+  return { length: rows, at };
 }
 
 /** The bytes of an output; null: it holds what they cannot say (a missing value). */

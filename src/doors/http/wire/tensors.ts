@@ -2,13 +2,10 @@
 import type { ValueKind } from '../../../core/block-columns.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
-import type { TypedColumn } from '../../../io/decode/column-types.ts';
 import { answerColumnsOf, type PredictionColumn, type PredictionJson } from '../../../io/format/prediction-fields.ts';
 import type { Manifest } from '../../../model/package/manifest.ts';
 import { BinaryTensors, bytesOfTensor, splitBody } from './binary-tensors.ts';
-
-/** Bytes of the applications as lines of JSON: a long name is written in every row. */
-const MOST_LINES_BYTES = 128 * 1024 * 1024;
+import type { TensorColumn } from './tensor-table.ts';
 
 export interface NamedTensor {
   name: string;
@@ -20,10 +17,8 @@ export interface NamedTensor {
 export interface InferRequest {
   id: string | null;
   rows: number;
-  /** What each input holds. */
-  columns: readonly TypedColumn[];
-  /** One JSON object a line. */
-  lines: Buffer;
+  /** The inputs. */
+  columns: readonly TensorColumn[];
   wanted: WantedOutputs;
 }
 
@@ -62,26 +57,43 @@ const wrong = (what: string): SluiceError => new SluiceError('bad_request', what
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/**
- * `jsonLength`: the header of the binary extension, if it was sent.
- * @throws SluiceError bad_request: it is no request of the protocol, or one that cannot be read as a table; limit_exceeded
- */
-export function readInferRequest(bytes: Uint8Array, jsonLength?: string | string[]): InferRequest {
-  const [json, behind] = splitBody(bytes, jsonLength);
+export interface InferLimits {
+  /** Most rows, and most inputs. */
+  rows: number;
+  columns: number;
+  /** The header of the binary extension, if it was sent. */
+  jsonLength?: string | string[] | undefined;
+}
+
+/** @throws SluiceError bad_request: it is no request of the protocol, or one that cannot be read as a table; limit_exceeded */
+export function readInferRequest(bytes: Uint8Array, limits: InferLimits): InferRequest {
+  const [json, behind] = splitBody(bytes, limits.jsonLength);
   const body = parsed(json);
   if (!isObject(body) || !Array.isArray(body.inputs) || body.inputs.length === 0) {
     throw wrong('the body must be {"inputs": [{"name", "shape", "datatype", "data"}, …]}');
   }
+  if (body.inputs.length > limits.columns) throw tooMany('columns', limits.columns);
   const tensors = new BinaryTensors(behind);
   const columns = body.inputs.map((input, i) => columnOf(input, `inputs[${i}]`, tensors));
   tensors.end();
   const rows = columns[0]!.data.length;
+  if (rows > limits.rows) throw tooMany('rows', limits.rows);
   if (columns.some(({ data }) => data.length !== rows)) throw wrong('all inputs must have the same number of rows');
   if (rows === 0) throw wrong('the inputs have no row');
   if (new Set(columns.map((c) => c.name)).size < columns.length) throw wrong('the name of an input is there twice');
   const { id = null } = body;
   if (id !== null && typeof id !== 'string') throw wrong('id must be a text');
-  return { id, rows, wanted: wantedOf(body), columns, lines: linesOf(columns, rows) };
+  return { id, rows, wanted: wantedOf(body), columns };
+}
+
+/** @throws SluiceError header_mismatch: an input is not a column of the model; outcome_present */
+export function refuseUnknownInputs(columns: readonly TensorColumn[], manifest: Manifest): void {
+  if (columns.some(({ name }) => name === manifest.outcome)) {
+    throw new SluiceError('outcome_present', 'an input is the outcome column');
+  }
+  const known = new Set(manifest.columns.map(({ name }) => name));
+  const unknown = columns.findIndex(({ name }) => !known.has(name));
+  if (unknown >= 0) throw new SluiceError('header_mismatch', `inputs[${unknown}] is not a column of the model`);
 }
 
 /** A whole number of so many digits may be none that a double holds. */
@@ -102,10 +114,6 @@ function parsed(bytes: Uint8Array): unknown {
   }
 }
 
-interface Column extends TypedColumn {
-  data: unknown[];
-}
-
 const kindOfTensor = (datatype: string): ValueKind =>
   datatype === 'BYTES' ? 'text' : datatype === 'BOOL' ? 'boolean' : 'number';
 
@@ -117,7 +125,7 @@ const isColumn = (shape: unknown): shape is [number] | [number, 1] =>
   (shape[1] ?? 1) === 1;
 
 /** One column of a table: of shape [rows] or [rows, 1]. */
-function columnOf(input: unknown, at: string, tensors: BinaryTensors): Column {
+function columnOf(input: unknown, at: string, tensors: BinaryTensors): TensorColumn {
   if (!isObject(input) || typeof input.name !== 'string') throw wrong(`${at} has no name`);
   const { name, shape, parameters } = input;
   const datatype = String(input.datatype);
@@ -134,7 +142,7 @@ function columnOf(input: unknown, at: string, tensors: BinaryTensors): Column {
   }
   if (!Array.isArray(data))
     throw wrong(`${at}: data must be a list, unless binary_data_size says how long its bytes are`);
-  const flat = data.flat(1);
+  const flat = data.some(Array.isArray) ? data.flat(1) : data;
   if (flat.length !== shape[0]) throw wrong(`${at}: data must have as many elements as shape says`);
   if (!flat.every((value) => value === null || fits(value))) throw wrong(`${at}: an element is no ${datatype}`);
   return { name, kind: kindOfTensor(datatype), data: flat };
@@ -146,27 +154,6 @@ function inInput<T>(at: string, read: () => T): T {
   } catch (cause) {
     throw cause instanceof SluiceError ? new SluiceError(cause.code, `${at}: ${cause.message}`, { cause }) : cause;
   }
-}
-
-/** @throws SluiceError limit_exceeded */
-function linesOf(columns: readonly Column[], rows: number): Buffer {
-  const keys = columns.map(({ name }, c) => `${c === 0 ? '{' : ','}${JSON.stringify(name)}:`);
-  const lines: string[] = [];
-  let length = 0;
-  for (let r = 0; r < rows; r++) {
-    let line = '';
-    for (const [c, { data }] of columns.entries()) line += keys[c] + jsonOf(data[r]);
-    lines.push(line);
-    length += line.length;
-    if (length > MOST_LINES_BYTES) throw tooMany('expanded_bytes', MOST_LINES_BYTES, 'bytes');
-  }
-  return Buffer.from(`${lines.join('}\n')}}\n`);
-}
-
-/** Numbers with all of their digits, and the sign of zero. */
-function jsonOf(value: unknown): string {
-  if (typeof value === 'bigint') return String(value);
-  return Object.is(value, -0) ? '-0' : JSON.stringify(value);
 }
 
 /** @throws SluiceError bad_request */
@@ -197,23 +184,31 @@ const DATATYPES: Readonly<Record<PredictionColumn['kind'], string>> = {
 
 const COLUMN_DATATYPES = { number: 'FP64', boolean: 'BOOL', category: 'BYTES', text: 'BYTES' } as const;
 
-/** @throws SluiceError bad_request: an output that the model does not have */
-export function outputTensors(
-  manifest: Manifest,
-  { names }: WantedOutputs,
-  predictions: readonly PredictionJson[],
-): NamedTensor[] {
-  const all = answerColumnsOf(manifest);
-  const strange = names?.some((name) => !all.some((column) => column.name === name));
-  if (strange) throw wrong(`the outputs of the model are ${all.map(({ name }) => name).join(', ')}`);
-  return all
-    .filter(({ name }) => names?.includes(name) ?? true)
-    .map((column) => ({
-      name: column.name,
-      shape: [predictions.length],
-      datatype: DATATYPES[column.kind],
-      data: predictions.map((prediction) => column.of(prediction) ?? null),
+/** The outputs of a request, filled row by row. */
+export class OutputTensors {
+  readonly #columns: readonly { column: PredictionColumn; data: unknown[] }[];
+
+  /** @throws SluiceError bad_request: an output that the model does not have */
+  constructor(manifest: Manifest, { names }: WantedOutputs) {
+    const all = answerColumnsOf(manifest);
+    const strange = names?.some((name) => !all.some((column) => column.name === name));
+    if (strange) throw wrong(`the outputs of the model are ${all.map(({ name }) => name).join(', ')}`);
+    const columns = all.filter(({ name }) => names?.includes(name) ?? true);
+    this.#columns = columns.map((column) => ({ column, data: [] }));
+  }
+
+  add(prediction: PredictionJson): void {
+    for (const { column, data } of this.#columns) data.push(column.of(prediction) ?? null);
+  }
+
+  get tensors(): NamedTensor[] {
+    return this.#columns.map(({ column: { name, kind }, data }) => ({
+      name,
+      shape: [data.length],
+      datatype: DATATYPES[kind],
+      data,
     }));
+  }
 }
 
 export interface InferAnswer {
