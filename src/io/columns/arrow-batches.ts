@@ -7,6 +7,7 @@ import { decodeMessage as untypedDecodeMessage } from '@uwdata/flechette/src/dec
 import { createTable as untypedCreateTable } from '@uwdata/flechette/src/decode/table-from-ipc.js';
 import { zstd } from '../../core/zstd.ts';
 import { MOST_BODY, tooLarge } from './arrow-messages.ts';
+import { checkScale } from './exact-text.ts';
 import { decodeLz4Frame } from './lz4-frame.ts';
 import type { TableBudget } from './table-limits.ts';
 
@@ -22,7 +23,8 @@ interface Columns {
   regions: readonly Region[];
   /** codec: 0 LZ4, 1 zstd. method: 0 each buffer by itself. */
   compression: { codec: number; method: number } | null;
-  variadic: readonly number[];
+  /** Per column of views, how many buffers its texts are in. */
+  variadic: readonly number[] | null;
   body: Uint8Array;
 }
 
@@ -51,8 +53,19 @@ const LARGE = 64 * 1024;
 const MOST_EXPANDED = 256 * 1024 * 1024;
 const MOST_RATIO = 16;
 
-/** @throws Error */
-export const schemaFields = (message: Uint8Array): Field[] => decodeMessage(message, 0).content.fields;
+/** @throws Error: also for a type that the library would take long to prepare for */
+export function schemaFields(message: Uint8Array): Field[] {
+  const { fields } = decodeMessage(message, 0).content;
+  for (const { type } of fields) checkType(type);
+  return fields;
+}
+
+/** The library computes a power of ten for each decimal column. */
+function checkType(type: DataType): void {
+  if (type.typeId === Type.Decimal) checkScale(type.scale);
+  else if (type.typeId === Type.Dictionary) checkType(type.dictionary);
+  for (const child of (type as { children?: Field[] }).children ?? []) checkType(child.type);
+}
 
 export interface ArrowBatchLimits {
   /** Of a message, compressed or not. */
@@ -95,7 +108,9 @@ export class ArrowBatches {
 
   /** `reuse`: the memory of the record batch before is used again; as garbage it would have V8 mark its whole heap over and over. */
   async #decompressed(columns: Columns, reuse: boolean): Promise<Columns> {
-    const { regions, compression, body } = columns;
+    const { regions, compression, variadic, body } = columns;
+    const inViews = (variadic ?? []).reduce((sum, count) => sum + count, 0);
+    if (!(inViews >= 0 && inViews <= regions.length)) throw new Error('a column has more buffers than its message');
     for (const { offset, length } of regions) {
       if (!(offset >= 0 && length >= 0 && offset + length <= body.length))
         throw new Error('a buffer is outside its message');

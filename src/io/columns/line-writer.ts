@@ -74,7 +74,8 @@ export class LineWriter implements RowsAsText {
     const longest = longestLine(batch);
     const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, from, to) : null;
     this.#tooLong = tooLong;
-    this.longest = SLACK + (tooLong ? Math.min(longest, recordBytes + 1) + 1 : longest);
+    const most = recordBytes + 2;
+    this.longest = SLACK + (tooLong ? (tooLong.size > 0 ? most : Math.min(longest, most)) : longest);
     this.#texts = Uint8Array.from(columns, textOf);
     this.#codes = columns.map((column) => column.codes);
     this.#fragments = columns.map((column) => column.fragments?.layout ?? null);

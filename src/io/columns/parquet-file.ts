@@ -215,6 +215,7 @@ export class ParquetTable implements ColumnSource {
 
   #begin(group: Group): void {
     this.#left = Number(group.num_rows);
+    if (!(Number.isSafeInteger(this.#left) && this.#left >= 0)) throw new Error('a row group has no number of rows');
     this.#budget.addRows(this.#left);
     this.#told = 0;
     const byName = new Map(group.columns.map((column) => [column.meta_data?.path_in_schema.join('.'), column]));

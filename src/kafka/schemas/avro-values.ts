@@ -1,5 +1,6 @@
 // Avro values as JSON: logical types as people write them, whole numbers exactly, unions without their wrappers.
 import avro from 'avsc';
+import { boundsOf } from './avro-bounds.ts';
 import type { RegisteredSchema } from './schema-registry.ts';
 import type { ReadValue } from './value-codec.ts';
 
@@ -181,5 +182,9 @@ export function readAvro(schema: RegisteredSchema, reader: RegisteredSchema | nu
   const type = reader ? avroType(reader) : written;
   const resolver = reader ? type.createResolver(written) : undefined;
   const plain = plainer()(type);
-  return (bytes) => Buffer.from(JSON.stringify(plain(type.fromBuffer(bytes, resolver))));
+  const check = boundsOf(written);
+  return (bytes) => {
+    check?.(bytes);
+    return Buffer.from(JSON.stringify(plain(type.fromBuffer(bytes, resolver))));
+  };
 }

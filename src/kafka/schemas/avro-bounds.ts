@@ -1,0 +1,133 @@
+// Checks an Avro value before it is decoded: a list can claim any number of elements, and those of some types have no bytes, so that a
+// record of twenty bytes can become a list of billions.
+import avro from 'avsc';
+
+/** Elements without bytes that a value may have, all its lists together. */
+const MOST_EMPTY = 1000;
+/** Bytes of a number of 64 bits. */
+const MOST_NUMBER_BYTES = 10;
+
+/** Moves behind one value. */
+type Skip = (at: Cursor) => void;
+
+class Cursor {
+  readonly bytes: Buffer;
+  position = 0;
+  empty = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+  }
+
+  skip(count: number): void {
+    this.position += count;
+    if (!(count >= 0 && this.position <= this.bytes.length)) throw new Error('a value ends before it is whole');
+  }
+
+  /** A number, as far as doubles are exact. */
+  number(): number {
+    let value = 0;
+    for (let i = 0; i < MOST_NUMBER_BYTES; i++) {
+      this.skip(1);
+      const byte = this.bytes[this.position - 1]!;
+      value += (byte & 127) * 2 ** (7 * i);
+      if (byte < 128) return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+    }
+    throw new Error('a number has more than 64 bits');
+  }
+}
+
+/** What checks the values of a type; null: it has no lists, so that its values need no check. */
+export function boundsOf(type: avro.Type): ((bytes: Buffer) => void) | null {
+  if (!hasLists(type, new Set())) return null;
+  const skip = skipper(new Map())(type);
+  return (bytes) => skip(new Cursor(bytes));
+}
+
+function childrenOf(type: avro.Type): readonly avro.Type[] {
+  const { types } = avro;
+  if (type instanceof types.LogicalType) return [type.underlyingType];
+  if (type instanceof types.RecordType) return type.fields.map((field) => field.type);
+  if (type instanceof types.WrappedUnionType) return type.types;
+  if (type instanceof types.ArrayType) return [type.itemsType];
+  return type instanceof types.MapType ? [type.valuesType] : [];
+}
+
+function hasLists(type: avro.Type, seen: Set<avro.Type>): boolean {
+  if (seen.has(type)) return false;
+  seen.add(type);
+  if (type instanceof avro.types.ArrayType || type instanceof avro.types.MapType) return true;
+  return childrenOf(type).some((child) => hasLists(child, seen));
+}
+
+function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
+  const of = (type: avro.Type): Skip => {
+    const known = made.get(type);
+    if (known) return known;
+    // Until it is made: what a type that holds itself calls.
+    made.set(type, (at) => made.get(type)!(at));
+    const skip = make(type);
+    made.set(type, skip);
+    return skip;
+  };
+  const make = (type: avro.Type): Skip => {
+    const { types } = avro;
+    const children = childrenOf(type).map(of);
+    if (type instanceof types.LogicalType) return children[0]!;
+    if (type instanceof types.RecordType) {
+      return (at) => {
+        for (const field of children) field(at);
+      };
+    }
+    if (type instanceof types.WrappedUnionType) {
+      return (at) => {
+        const branch = children[at.number()];
+        if (!branch) throw new Error('a union has no such branch');
+        branch(at);
+      };
+    }
+    if (type instanceof types.ArrayType) return listOf(children[0]!);
+    if (type instanceof types.MapType) {
+      return listOf((at) => {
+        at.skip(at.number());
+        children[0]!(at);
+      });
+    }
+    if (type instanceof types.FixedType) return (at) => at.skip(type.size);
+    return PRIMITIVES[type.typeName.replace('abstract:', '')] ?? unknownType;
+  };
+  return of;
+}
+
+const numberOf: Skip = (at) => void at.number();
+const textOf: Skip = (at) => at.skip(at.number());
+const PRIMITIVES: Readonly<Record<string, Skip>> = {
+  null: () => {},
+  boolean: (at) => at.skip(1),
+  int: numberOf,
+  long: numberOf,
+  enum: numberOf,
+  float: (at) => at.skip(4),
+  double: (at) => at.skip(8),
+  bytes: textOf,
+  string: textOf,
+};
+const unknownType: Skip = () => {
+  throw new Error('a type that is not known');
+};
+
+/** Blocks of elements, each with their number in front; a negative one is followed by the bytes of the block. */
+function listOf(element: Skip): Skip {
+  return (at) => {
+    for (;;) {
+      const count = at.number();
+      if (count === 0) return;
+      if (count < 0) at.number();
+      for (let i = Math.abs(count); i > 0; i--) {
+        const before = at.position;
+        element(at);
+        if (at.position === before && ++at.empty > MOST_EMPTY) throw new Error('a list has too many empty elements');
+      }
+    }
+  };
+}
