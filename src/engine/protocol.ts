@@ -15,6 +15,8 @@ export interface StreamSpec {
   output: OutputSpec;
   /** Each record is answered on its own: parts report every rejected row. Default: no. */
   records?: boolean;
+  /** Parts have the lines of the rejects file. Default: no. */
+  rejectLines?: boolean;
   /** Passthrough columns that lines of the rejects file have, in their order there. Default: none. */
   listed?: readonly string[];
   /** Many rows are expected: kernels are compiled at once. Default: after enough rows have been seen. */
@@ -65,7 +67,7 @@ export interface ScoredPart extends Tally {
   /** Formatted predictions; `length` bytes of the buffer are valid. */
   output: ArrayBuffer;
   length: number;
-  /** Lines of the rejects file, without its header; of a stream of `records`: nothing. */
+  /** Lines of the rejects file, without its header; empty unless the stream has `rejectLines`. */
   rejects: string;
   /** Of a stream of `records`: every rejected row, `index` counted from the first row of the part. */
   rejections: Rejection[];

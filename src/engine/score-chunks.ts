@@ -358,7 +358,7 @@ function streamSpec(options: ScoreChunksOptions, header: FittedHeader | null): S
   const { input, output, model } = options;
   const interpretation = options.interpretation ?? null;
   const ids = options.passthrough === '*' || options.listsNone ? [] : options.passthrough;
-  const listed = options.writeRejects && ids.length > 0 ? { listed: ids } : {};
+  const listed = options.writeRejects ? { rejectLines: true, ...(ids.length > 0 ? { listed: ids } : {}) } : {};
   if (input.format === 'delimited') {
     if (!header) throw new SluiceError('empty_input', 'the input has no header row');
     const spec: OutputSpec = {

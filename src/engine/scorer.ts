@@ -33,6 +33,7 @@ interface Kind {
   interpretation: InterpretationSpec | null;
   /** Report rejected rows one by one instead of as lines of the rejects file. */
   records: boolean;
+  rejectLines: boolean;
   /** Gives the texts of the passthrough columns that lines of the rejects file have, for a row of the batch. */
   echoed: (row: number) => (string | null)[];
   /** Whether a name is that of a column of the model. */
@@ -52,7 +53,8 @@ class JobRun {
   readonly #rejections: Rejection[] = [];
   #from = 0;
   #to = 0;
-  #rejects = '';
+  /** Lines of the rejects file, a piece for each micro-batch. */
+  readonly #rejects: Buffer[] = [];
   #rejected = 0;
   #interpreted = 0;
   #inexact = 0;
@@ -95,6 +97,7 @@ class JobRun {
       this.#evaluations += interpretation.evaluations;
     }
     formatter.write(this.#out, batch, scores, job.firstRow + this.#from, interpretation);
+    let lines = '';
     for (const r of batch.rejections) {
       const i = this.#from + r.index;
       const row = job.firstRow + i;
@@ -102,15 +105,17 @@ class JobRun {
       this.#rejectedByCode[r.code] = (this.#rejectedByCode[r.code] ?? 0) + 1;
       if (r.column !== null && this.kind.isColumn(r.column)) this.#countByColumn(r.column, r.code);
       if (this.kind.records) this.#rejections.push({ ...r, index: i });
-      else {
+      else if (this.kind.rejectLines) {
         const byteOffset = job.firstByte + job.spans[i * 2]!;
-        this.#rejects += rejectLine({ row, line: job.lines[i]!, byteOffset, echoed: this.kind.echoed(r.index) }, r);
+        lines += rejectLine({ row, line: job.lines[i]!, byteOffset, echoed: this.kind.echoed(r.index) }, r);
       }
       if (this.#details.length < MAX_DETAILS) {
         const column = r.column === null ? {} : { column: r.column };
         this.#details.push({ code: r.code, message: r.message, row, ...column });
       }
     }
+    // As bytes: a text of so many pieces takes a multiple of its memory until it is read.
+    if (lines !== '') this.#rejects.push(Buffer.from(lines));
   }
 
   #countByColumn(column: string, code: ErrorCode): void {
@@ -130,7 +135,7 @@ class JobRun {
       rejected: this.#rejected,
       output: buffer,
       length,
-      rejects: this.#rejects,
+      rejects: this.#rejects.length === 0 ? '' : Buffer.concat(this.#rejects).toString(),
       rejectedByCode: this.#rejectedByCode,
       rejections: this.#rejections,
       interpreted: this.#interpreted,
@@ -362,7 +367,8 @@ export class Scorer {
     return kind;
   }
 
-  #makeKind({ input, output, records = false, listed = [], large = false, decoder: asked }: StreamSpec): Kind {
+  #makeKind(spec: StreamSpec): Kind {
+    const { input, output, records = false, rejectLines = false, listed = [], large = false, decoder: asked } = spec;
     const decoder = asked ?? decoderOverride() ?? (large ? 'eager' : 'fast');
     // The reference path uses no kernel, not even to write answers.
     const answerKernelAfter = decoder === 'reference' ? Infinity : large ? 0 : undefined;
@@ -376,6 +382,7 @@ export class Scorer {
       formatter: createFormatter(output, this.model.manifest, answerKernelAfter),
       interpretation: output.interpretation,
       records,
+      rejectLines,
       isColumn: (name) => this.#names.has(name),
       echoed: (row) => at.map((column) => passthroughText(batch, column, row, output.passthroughIsJson)),
       batch,

@@ -241,8 +241,30 @@ function deltas(reader: Reader, count: number, wide: boolean): Int32Array | BigI
   // Equal steps take no bytes in the page.
   if (count * (wide ? 8 : 4) > MOST_PAGE_BYTES) throw tooLargePage();
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
+  if (count > 0) checkDeltaHead(reader);
   if (count > 0) deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
   return out;
+}
+
+/** Values of a block, and blocks that make no sense: the library would read them without ever reaching their end. */
+const MOST_BLOCK_VALUES = 2 ** 20;
+
+/** @throws Error: its blocks have no size that can be */
+function checkDeltaHead({ view, offset }: Reader): void {
+  let at = offset;
+  const number = (): number => {
+    let value = 0;
+    for (let shift = 0; shift < 28; shift += 7) {
+      const byte = view.getUint8(at++);
+      value |= (byte & 127) << shift;
+      if (byte < 128) return value;
+    }
+    throw new Error('a block of values has no size that can be');
+  };
+  const [values, parts] = [number(), number()];
+  if (!(parts > 0 && values > 0 && values <= MOST_BLOCK_VALUES && values % parts === 0)) {
+    throw new Error('a block of values has no size that can be');
+  }
 }
 
 function joinedStreams(page: Uint8Array, at: number, count: number, width: number): Uint8Array {

@@ -42,8 +42,9 @@ export class DelimitedScanner implements RecordScanner {
   #line = 1;
   /** Line on which `pos` lies. */
   #lines = 1;
-  /** Next quote and next CR at or behind `pos`, the end of the scan if there is none, -1 when unknown. */
+  /** Next quote, CR and LF at or behind `pos`, the end of the scan if there is none, -1 when unknown. */
   #quoteAt = -1;
+  #lfAt = -1;
   #crAt = -1;
   #slabs: SlabMemory | null = null;
   #kernel: LineKernel | null = null;
@@ -75,6 +76,7 @@ export class DelimitedScanner implements RecordScanner {
     this.#known.to -= shift;
     this.#quoteAt = -1;
     this.#crAt = -1;
+    this.#lfAt = -1;
   }
 
   attach(slabs: SlabMemory): void {
@@ -88,6 +90,7 @@ export class DelimitedScanner implements RecordScanner {
     const kernel = place >= 0 ? this.#kernel : null;
     this.#quoteAt = -1;
     this.#crAt = -1;
+    this.#lfAt = -1;
     do {
       while (this.pos < to) {
         if (this.#skipLf) {
@@ -126,8 +129,12 @@ export class DelimitedScanner implements RecordScanner {
   /** The fast path elsewhere: a line without a quote is found by one native search instead of a loop over bytes. */
   #plainLine(slab: Buffer, to: number, records: RecordList): boolean {
     const from = this.pos;
-    const lf = slab.indexOf(LF, from);
-    if (lf < 0 || lf >= to) return false;
+    if (this.#lfAt < from && this.#lfAt !== to) {
+      const found = slab.indexOf(LF, from);
+      this.#lfAt = found < 0 || found > to ? to : found;
+    }
+    const lf = this.#lfAt;
+    if (lf >= to) return false;
     if (this.#quoteAt < from && this.#quoteAt !== to) {
       const q = this.#quote < 0 ? -1 : slab.indexOf(QUOTE, from);
       this.#quoteAt = q < 0 || q > to ? to : q;
@@ -247,6 +254,7 @@ export class DelimitedScanner implements RecordScanner {
     this.pos = at + 1;
     this.#quoteAt = -1;
     this.#crAt = -1;
+    this.#lfAt = -1;
     this.#lines = this.#line + 1;
     this.#begin();
   }
