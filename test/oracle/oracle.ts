@@ -583,6 +583,15 @@ function applicationsOf(q: Question): Verdict | Read {
 
 // ---------------------------------------------------------------- answers
 
+function hasOtherColumns({ model, passthrough }: Question, columns: readonly TypedColumn[]): boolean {
+  const own = model.manifest.columns.map(({ name }) => name);
+  const given = columns.map(({ name }) => name);
+  const isOther = (name: string) => !own.includes(name) && passthrough !== '*' && !passthrough.includes(name);
+  return (
+    own.some((name) => !given.includes(name)) || given.some(isOther) || given.includes(model.manifest.outcome ?? '')
+  );
+}
+
 export async function answer(q: Question): Promise<Verdict> {
   const isKnown = q.names === 'by the input' && (q.input.format === 'delimited' || q.input.format === 'table');
   if (q.passthrough === '*' && q.names !== 'by the row' && !isKnown) return { refused: ['usage'] };
@@ -594,6 +603,10 @@ export async function answer(q: Question): Promise<Verdict> {
   if (!('applications' in read)) return read;
   if (read.passthrough !== '*' && read.passthrough.some((name) => q.reserved.includes(name))) {
     return { refused: ['header_mismatch'] };
+  }
+  if (q.refusesOutcome && q.input.format === 'table' && hasOtherColumns(q, q.input.columns)) {
+    // A request of a typed format is refused as a whole; a job is read as a file is.
+    return { refused: ['header_mismatch', 'outcome_present', 'nothing_scored', 'bad_type', 'invalid_row'] };
   }
   const rows: Answer[] = [];
   for (const [i, application] of read.applications.entries()) rows.push(await answerOf(q, application, i + 1));

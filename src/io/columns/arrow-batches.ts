@@ -89,7 +89,10 @@ export class ArrowBatches {
     const { version, content } = decodeMessage(message, 0);
     const rows = content.length;
     if (!(Number.isSafeInteger(rows) && rows >= 0)) throw new Error('a record batch has no length');
-    this.#limits.budget.addRows(rows);
+    const { budget } = this.#limits;
+    budget.addRows(rows);
+    // A cell has a byte at least: nulls and runs may have none.
+    budget.addBytes(rows * this.#types.length);
     const columns = columnsOf(version, this.#types, await this.#decompressed(content, true));
     if (columns.some(({ length }) => length !== rows)) throw new Error('a column has another length than its batch');
     return { rows, columns };

@@ -1,7 +1,7 @@
 // Refuses typed columns that cannot be those of the model, once for each stream and before any row is scored.
 import type { ColumnKind } from '../../core/batch.ts';
 import type { TypedTable, ValueKind } from '../../core/block-columns.ts';
-import type { ErrorDetail } from '../../core/errors.ts';
+import { type ErrorDetail, SluiceError } from '../../core/errors.ts';
 import type { DeclaredColumns } from '../../core/input-declaration.ts';
 import { type ColumnReader, columnReaders } from '../../inference/encode/column-reader.ts';
 import type { Manifest } from '../../model/package/manifest.ts';
@@ -117,6 +117,30 @@ export function fitTable(
   const isExact = ({ name, kind }: Manifest['columns'][number]): boolean =>
     kind === 'number' && kindOf(name) === 'decimal' && passthrough !== '*' && passthrough.includes(name);
   table.readForModel(new Set(manifest.columns.filter((c) => !isExact(c)).map(({ name }) => names.inInput(name))));
+}
+
+/**
+ * Refuses a table whose columns differ from those of the model: every one of its rows would be rejected.
+ * @throws SluiceError outcome_present | header_mismatch: every column that is missing, and the place of every other one
+ */
+export function refuseOtherColumns(
+  { names }: TypedTable,
+  { columns, outcome }: Manifest,
+  passthrough: readonly string[] | '*',
+): void {
+  if (outcome !== undefined && names.includes(outcome)) {
+    throw new SluiceError('outcome_present', 'the input has the outcome column');
+  }
+  const known = new Set(columns.map(({ name }) => name));
+  const missing = columns.flatMap(({ name }): ErrorDetail[] =>
+    names.includes(name) ? [] : [{ code: 'missing_column', column: name, message: `the column ${name} is missing` }],
+  );
+  const other = names.flatMap((name, i): ErrorDetail[] => {
+    if (names.indexOf(name) < i) return [{ code: 'duplicate_column', message: `column ${i + 1} is there twice` }];
+    if (known.has(name) || passthrough === '*' || passthrough.includes(name)) return [];
+    return [{ code: 'unexpected_column', message: `column ${i + 1} is not a column of the model` }];
+  });
+  refuseFaults('header_mismatch', [...missing, ...other]);
 }
 
 /** The columns of a table that are outside the model, as the output calls them: what `passthrough: *` means. */

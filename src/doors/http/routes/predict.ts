@@ -10,6 +10,7 @@ import { VERSION } from '../../../core/version.ts';
 import type { Tally } from '../../../engine/counts.ts';
 import type { HostedModel, ModelHost } from '../../../engine/model-host.ts';
 import type { InputFormat, StreamLimits } from '../../../engine/score-chunks.ts';
+import { refuseOtherColumns } from '../../../io/decode/column-types.ts';
 import { DELIMITERS, type DelimiterName } from '../../../io/decode/header.ts';
 import type { OutputFormat } from '../../../io/format/formatter.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
@@ -75,7 +76,7 @@ export interface PredictServices {
 }
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
-const NO_CHUNKS: AsyncIterable<Uint8Array> = (async function* () {})();
+const NO_CHUNKS: Chunks = (async function* () {})();
 /** A record batch of Arrow is held whole. */
 const MOST_BATCH_BYTES = 64 * 1024 * 1024;
 /** Blocks of an upload are cut off when the client pauses, so that predictions come back while it is still sending. */
@@ -268,7 +269,12 @@ async function answerBody(services: PredictServices, asking: Asking): Promise<vo
     abort: async () => held.discard(),
   };
   try {
-    const chunks = whole ? NO_CHUNKS : format === 'arrow' ? await arrowBody(body, services.config) : body.chunks();
+    const chunks: Chunks = whole
+      ? NO_CHUNKS
+      : format === 'arrow'
+        ? await arrowBody(body, services.config)
+        : body.chunks();
+    if (chunks.columns) refuseOtherColumns(chunks.columns, model.manifest, scoring.passthrough);
     const sink = format === 'arrow' ? await arrowAnswer(answer, model.manifest, scoring) : answer;
     await runOnce({
       model,
