@@ -1,8 +1,10 @@
 // A service with two tenants: each has a key with every scope, for a model of its own, and a pipeline that takes uploads for it.
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import type { FastifyInstance } from 'fastify';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { SCOPES } from '../../src/config/scopes.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
@@ -28,6 +30,8 @@ export interface TwoTenants {
   close(): Promise<void>;
   folder: string;
   keysFile: string;
+  /** Paths that the service has registered, with their parameters as `:name`. */
+  routes: readonly string[];
   /** `tenant`: null sends no key. */
   ask(
     tenant: Tenant | null,
@@ -40,7 +44,7 @@ export interface TwoTenants {
 }
 
 /** Behind a proxy, which is this process: without TLS of its own the service starts faster. */
-export async function startTenants(settings: string[] = []): Promise<TwoTenants> {
+export async function startTenants(settings: (folder: string) => string[] = () => []): Promise<TwoTenants> {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-tenants-'));
   const at = (name: string) => path.join(folder, name);
   const keysFile = at('keys.yaml');
@@ -62,10 +66,17 @@ export async function startTenants(settings: string[] = []): Promise<TwoTenants>
       ...['listen.port=0', 'listen.host=127.0.0.1', 'workers=1', 'behind_tls_proxy=["127.0.0.1"]'],
       ...[`keys_file=${keysFile}`, `jobs.folder=${at('jobs')}`, `spill.folder=${folder}`],
       `pipelines=${JSON.stringify(TENANTS.map((t) => at(`${pipelineOf(t)}.yaml`)))}`,
-      ...settings,
+      ...settings(folder),
     ],
   });
+  const routes = new Set<string>();
+  const onApp = (message: unknown): void => {
+    const { fastify } = message as { fastify: FastifyInstance };
+    fastify.addHook('onRoute', ({ url }) => void routes.add(url));
+  };
+  subscribe('fastify.initialization', onApp);
   const running = await serve({ config, registry: new FolderRegistry([at('models')]) });
+  unsubscribe('fastify.initialization', onApp);
   const port = Number(new URL(running.url).port);
   const ask: TwoTenants['ask'] = (tenant, method, url, { headers = {}, body } = {}) =>
     new Promise((resolve, reject) => {
@@ -88,5 +99,5 @@ export async function startTenants(settings: string[] = []): Promise<TwoTenants>
     await running.stop();
     rmSync(folder, { recursive: true, force: true });
   };
-  return { close, folder, keysFile, ask, restrict };
+  return { close, folder, keysFile, routes: [...routes], ask, restrict };
 }
