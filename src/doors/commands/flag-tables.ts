@@ -220,6 +220,7 @@ export const COMMAND_TABLES = {
       {"name":"package","value":"folder","description":"folder of the package it was made with","complete":"folder"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"key","value":"file","description":"public key (PEM) of who has to have signed the manifest","complete":"file"},
+      {"name":"written-as","value":"name","description":"name under which the output was written, if it was renamed; default: the name that it has now"},
       {"name":"json","description":"print what was found as JSON"},
     ],
   },
@@ -816,6 +817,7 @@ export interface VerifyFlags {
   package?: string;
   registry?: string;
   key?: string;
+  writtenAs?: string;
   json?: boolean;
 }
 
