@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
 import type { SeriesFilter } from '../../../monitor/metric-families.ts';
 import { visibleSeries } from '../access/visible-series.ts';
-import { docsPage } from '../openapi/docs-page.ts';
+import { DOCS_POLICY, docsPage } from '../openapi/docs-page.ts';
 import { openApi } from '../openapi/openapi.ts';
 import type { PredictServices } from './predict.ts';
 
@@ -35,6 +35,13 @@ export function addServiceRoutes(app: FastifyInstance, { services, ready, jobsRe
       return text(visibleSeries(request.identity!));
     });
   }
-  app.get('/openapi.json', async () => openApi());
-  app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
+  let description: string | null = null;
+  app.get('/openapi.json', async (_request, reply) => {
+    description ??= JSON.stringify(openApi());
+    return reply.type('application/json; charset=utf-8').send(description);
+  });
+  app.get('/docs', async (_request, reply) => {
+    reply.header('content-security-policy', DOCS_POLICY);
+    return reply.type('text/html; charset=utf-8').send(docsPage());
+  });
 }
