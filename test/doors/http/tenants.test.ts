@@ -180,6 +180,34 @@ test('what another key has and what does not exist are answered alike, on every 
   }
 });
 
+/** What a key gets that asks everything about a job and the upload that it came by. */
+async function askedAbout(tenant: Tenant, id: string): Promise<number[]> {
+  const part = { ...TUS, 'upload-offset': '1', 'content-type': 'application/offset+octet-stream' };
+  const override = (method: string) => ({ headers: { ...part, 'x-http-method-override': method } });
+  const answers = [
+    await s.ask(tenant, 'GET', `${JOBS}/${id}`),
+    await s.ask(tenant, 'GET', `${JOBS}/${id}/result`),
+    await s.ask(tenant, 'DELETE', `${JOBS}/${id}`),
+    await s.ask(tenant, 'HEAD', `${UPLOADS}/${id}`, { headers: TUS }),
+    await s.ask(tenant, 'PATCH', `${UPLOADS}/${id}`, { headers: part, body: ']' }),
+    await s.ask(tenant, 'POST', `${UPLOADS}/${id}`, override('DELETE')),
+    await s.ask(tenant, 'DELETE', `${UPLOADS}/${id}`, { headers: TUS }),
+  ];
+  return answers.map(({ status }) => status);
+}
+
+test('keys that may use the same model have their own jobs and uploads all the same', async () => {
+  const [job, open] = [await makeJob('alpha'), await makeUpload('alpha', predict(modelOf('alpha')), '[')];
+  const whole = await makeUpload('alpha', predict(modelOf('alpha')), '[]');
+  await s.restrict('beta', [modelOf('alpha'), modelOf('beta')]);
+  await expect.poll(async () => (await s.ask('beta', 'GET', `/api/v1/models/${modelOf('alpha')}`)).status).toBe(200);
+  for (const id of [job, open, whole]) expect(await askedAbout('beta', id)).toEqual(Array(7).fill(404));
+  expect((await s.ask('beta', 'GET', JOBS)).text).not.toContain(job);
+  await s.restrict('beta', [modelOf('beta')]);
+  await expect.poll(async () => (await s.ask('beta', 'GET', `/api/v1/models/${modelOf('alpha')}`)).status).toBe(403);
+  expect((await s.ask('alpha', 'GET', `${JOBS}/${job}/result`)).status).toBe(200);
+});
+
 test('jobs and uploads of a key are gone while it may not use their model, whatever is asked of them', async () => {
   const job = await makeJob('alpha');
   const open = await makeUpload('alpha', predict(modelOf('alpha')), '[');
@@ -191,19 +219,7 @@ test('jobs and uploads of a key are gone while it may not use their model, whate
   await s.restrict('alpha', [modelOf('beta')]);
   await expect.poll(async () => (await s.ask('alpha', 'GET', `/api/v1/models/${modelOf('beta')}`)).status).toBe(200);
   expect(await listed()).toEqual([]);
-  for (const id of ids) {
-    const part = { ...TUS, 'upload-offset': '1', 'content-type': 'application/offset+octet-stream' };
-    const answers = [
-      await s.ask('alpha', 'GET', `${JOBS}/${id}`),
-      await s.ask('alpha', 'GET', `${JOBS}/${id}/result`),
-      await s.ask('alpha', 'DELETE', `${JOBS}/${id}`),
-      await s.ask('alpha', 'HEAD', `${UPLOADS}/${id}`, { headers: TUS }),
-      await s.ask('alpha', 'PATCH', `${UPLOADS}/${id}`, { headers: part, body: ']' }),
-      await s.ask('alpha', 'POST', `${UPLOADS}/${id}`, { headers: { ...part, 'x-http-method-override': 'DELETE' } }),
-      await s.ask('alpha', 'DELETE', `${UPLOADS}/${id}`, { headers: TUS }),
-    ];
-    expect(answers.map(({ status }) => status)).toEqual(Array(7).fill(404));
-  }
+  for (const id of ids) expect(await askedAbout('alpha', id)).toEqual(Array(7).fill(404));
   await s.restrict('alpha', [modelOf('alpha')]);
   await expect.poll(async () => (await s.ask('alpha', 'GET', `${JOBS}/${job}/result`)).status).toBe(200);
   expect(await listed()).toEqual(expect.arrayContaining([job, whole]));
