@@ -195,7 +195,7 @@ export const DEFENCES: Defence[] = [
     file: 'src/doors/http/server.ts',
     find: "if (coding !== undefined && coding.trim().toLowerCase() !== 'chunked') {",
     replace: "if (coding === 'none') {",
-    test: 'test/doors/http/raw-heads.test.ts',
+    test: 'test/doors/http/bodies.test.ts',
   },
   {
     name: 'pages of other origins',
