@@ -1,6 +1,8 @@
 # syntax=docker/dockerfile:1
 # Two builds of the same sources give the same layers: docs/install.md says with which words.
-FROM node:24-bookworm-slim AS build
+# With its digest for builds that are deployed: docs/install.md, "Pinning the base image".
+ARG NODE_IMAGE=node:24-bookworm-slim
+FROM $NODE_IMAGE AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 COPY tools/no-download ./tools/no-download
@@ -13,7 +15,7 @@ COPY tools/image ./tools/image
 COPY k8s/monitoring/rules.yaml ./k8s/monitoring/
 RUN npm run build && npm prune --omit=dev --ignore-scripts && node tools/image/assemble.ts /image
 
-FROM node:24-bookworm-slim
+FROM $NODE_IMAGE
 ENV NODE_ENV=production
 WORKDIR /app
 RUN mkdir -p /models /var/lib/sluice && chown node:node /models /var/lib/sluice

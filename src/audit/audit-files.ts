@@ -95,7 +95,7 @@ function tornOf(rest: Buffer, wantsNewline: boolean): FileEnd['torn'] {
 export async function lockLog(file: string): Promise<() => void> {
   let unlock: (() => void) | null;
   try {
-    unlock = await takeFileLock(`${file}.lock`, LOCK_WAIT_MS);
+    unlock = await takeFileLock(`${file}.lock`, LOCK_WAIT_MS, () => {}, true);
   } catch (cause) {
     throw new SluiceError('folder_unusable', `audit.file: ${file} cannot be locked`, { cause });
   }

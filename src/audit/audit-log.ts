@@ -151,6 +151,8 @@ export class AuditLog {
   #start(): void {
     this.#pumping ??= this.#pump().finally(() => {
       this.#pumping = null;
+      // Records that came while the disk was flushed; after a failure the next tick tries again.
+      if (this.#pending.length > 0 && !this.#failed) this.#start();
     });
   }
 

@@ -38,7 +38,10 @@ export const IssuerSchema = Type.Object(
       default: ['RS256', 'PS256', 'ES256', 'EdDSA'],
       description: 'signatures that are taken',
     }),
-    token_type: maybe('what `typ` of a token has to be, such as at+jwt (RFC 9068)', { otherwise: 'anything' }),
+    token_type: text(
+      'what `typ` of a token has to be; at+jwt marks access tokens (RFC 9068); any: whatever it is, and tokens whose claims show an ID token are refused',
+      { default: 'at+jwt' },
+    ),
     clock_tolerance_ms: whole('how far the clocks may be apart', [0, 600_000], { default: 30_000 }),
     subject_claim: text('claim with the name of the caller, by which jobs and quotas go; stands in the audit log', {
       default: 'sub',

@@ -69,6 +69,9 @@ export const ServerConfigSchema = Type.Object(
     require_signature: Type.Optional(
       SCORING.require_signature({ otherwise: '$SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for' }),
     ),
+    require_signer: Type.Optional(
+      SCORING.require_signer_list({ otherwise: '$SLUICE_REQUIRE_SIGNER, else every certificate that is trusted' }),
+    ),
     require_approval: Type.Optional(
       SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
     ),

@@ -1,5 +1,6 @@
 // A lock between processes on a file of its own: an open transaction of SQLite, because that ends with its process, however it ends.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createPrivateFile } from './private-files.ts';
 
 const POLL_MS = 100;
 const FIRST_POLL_MS = 5;
@@ -12,9 +13,10 @@ const BUSY = 5;
  * Nothing else may open it, because closing any handle of a file drops the locks that its process has on it.
  * @throws Error of SQLite: the file cannot be made, or its file system has no locks
  */
-export async function tryFileLock(file: string): Promise<(() => void) | null> {
+export async function tryFileLock(file: string, { isPrivate = false } = {}): Promise<(() => void) | null> {
   // Only here: most of what could lock never does.
   const { DatabaseSync } = await import('node:sqlite');
+  if (isPrivate) createPrivateFile(file);
   const db = new DatabaseSync(file, { timeout: 0 });
   try {
     db.exec('BEGIN EXCLUSIVE');
@@ -26,11 +28,19 @@ export async function tryFileLock(file: string): Promise<(() => void) | null> {
   }
 }
 
-/** The same, after at most `waitMs`; null: whoever has it did not let go. `onWait`: somebody has it. @throws Error of SQLite */
-export async function takeFileLock(file: string, waitMs: number, onWait = () => {}): Promise<(() => void) | null> {
+/**
+ * The same, after at most `waitMs`; null: whoever has it did not let go. `onWait`: somebody has it. `isPrivate`: the file is for its owner only.
+ * @throws Error of SQLite, or of the file system
+ */
+export async function takeFileLock(
+  file: string,
+  waitMs: number,
+  onWait = () => {},
+  isPrivate = false,
+): Promise<(() => void) | null> {
   const deadline = performance.now() + waitMs;
   for (let pause = FIRST_POLL_MS; ; pause = Math.min(POLL_MS, pause * 2)) {
-    const unlock = await tryFileLock(file);
+    const unlock = await tryFileLock(file, { isPrivate });
     if (unlock || performance.now() >= deadline) return unlock;
     if (pause === FIRST_POLL_MS) onWait();
     // Those that began to wait together do not ask together for ever.
@@ -41,12 +51,16 @@ export async function takeFileLock(file: string, waitMs: number, onWait = () => 
 /** Does something while nobody else does anything under this lock. @throws what `work` throws, and what `refused` gives */
 export async function underFileLock<T>(
   file: string,
-  { waitMs, refused }: { waitMs: number; refused: (cause: unknown) => Error },
+  {
+    waitMs,
+    refused,
+    isPrivate = false,
+  }: { waitMs: number; refused: (cause: unknown) => Error /** Only the owner may take it. */; isPrivate?: boolean },
   work: () => Promise<T>,
 ): Promise<T> {
   let unlock: (() => void) | null;
   try {
-    unlock = await takeFileLock(file, waitMs);
+    unlock = await takeFileLock(file, waitMs, () => {}, isPrivate);
   } catch (cause) {
     throw refused(cause);
   }

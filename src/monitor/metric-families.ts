@@ -1,5 +1,5 @@
 // Creates metric families and registers each one only where it is exported.
-import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Metric, Registry } from 'prom-client';
 
 /** Processes that export metrics: `sluice serve`, a run over files or a table, and a run that reads a topic. */
 export type MetricsProcess = 'serve' | 'batch_run' | 'topic_run';
@@ -7,6 +7,9 @@ export const METRICS_PROCESSES = ['serve', 'batch_run', 'topic_run'] as const sa
 
 /** A process, or the text that a run writes with `--metrics-file` or pushes to a gateway when it ends. */
 export type Exporter = MetricsProcess | 'metrics_file';
+
+/** Whether a series is part of a scrape, by its family and its labels. */
+export type SeriesFilter = (family: string, labels: Readonly<Record<string, string | number | undefined>>) => boolean;
 
 /** Buckets of times, in seconds. */
 export const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -65,4 +68,17 @@ export class MetricFamilies {
     if (exporters.includes('metrics_file') && this.#process !== 'serve') registers.push(this.file);
     return registers;
   }
+}
+
+/** The text exposition format of a registry; with a filter only its series, and families that have some. */
+export async function expositionOf(registry: Registry, filter: SeriesFilter | null): Promise<string> {
+  if (!filter) return registry.metrics();
+  const filtered = new Registry();
+  for (const family of await registry.getMetricsAsJSON()) {
+    const values = family.values.filter(({ labels }) => filter(family.name, labels));
+    if (values.length === 0) continue;
+    const metric = { name: family.name, get: async () => ({ ...family, values }) };
+    filtered.registerMetric(metric as unknown as Metric);
+  }
+  return filtered.metrics();
 }

@@ -3,7 +3,13 @@ import { collectDefaultMetrics } from 'prom-client';
 import { VERSION } from '../core/version.ts';
 import type { DriftMonitor } from '../drift/drift-monitor.ts';
 import { DriftMetrics } from './drift-metrics.ts';
-import { type Exporter, METRICS_PROCESSES, type MetricsProcess } from './metric-families.ts';
+import {
+  type Exporter,
+  expositionOf,
+  METRICS_PROCESSES,
+  type MetricsProcess,
+  type SeriesFilter,
+} from './metric-families.ts';
 import { ServiceMetrics } from './service-metrics.ts';
 
 /** Of histograms by model: each bucket is a series of every model. */
@@ -311,17 +317,17 @@ export class Metrics extends ServiceMetrics {
   }
 
   /** The text exposition format, of all but what there is by column. */
-  async text(): Promise<string> {
+  async text(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fill(this.#drifting);
-    return this.registry.metrics();
+    return expositionOf(this.registry, filter);
   }
 
   /** The same for what there is by column. */
-  async columnsText(): Promise<string> {
+  async columnsText(filter: SeriesFilter | null = null): Promise<string> {
     await this.fill();
     if (this.#drifting) this.#drift.fillColumns(this.#drifting);
-    return this.columns.metrics();
+    return expositionOf(this.columns, filter);
   }
 
   /** Sets the results of a run that has ended: its drift as a whole. */

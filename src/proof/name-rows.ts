@@ -18,7 +18,7 @@ export interface Records {
 /** One thing that is wrong. */
 export interface ProofFinding {
   file: 'output' | 'input' | 'list' | 'package' | 'manifest';
-  kind: Damage['kind'] | 'unclear' | 'tail' | 'missing' | 'content' | 'stored' | 'moved';
+  kind: Damage['kind'] | 'unclear' | 'tail' | 'missing' | 'content' | 'stored' | 'moved' | 'name';
   /** Rows that it concerns, from 1; empty where it is about none. */
   rows: readonly number[];
   /** A sentence. */

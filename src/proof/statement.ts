@@ -1,5 +1,6 @@
 // What a manifest says: an in-toto statement about an output and its list of rejected rows.
 import { SluiceError } from '../core/errors.ts';
+import { isPlainName } from '../core/plain-name.ts';
 import type { Digest, Mark } from './byte-witness.ts';
 import { canonicalJson, type JsonValue } from './canonical-json.ts';
 import { merkleRoot } from './merkle.ts';
@@ -47,6 +48,8 @@ export interface Predicate {
   blocks: readonly ProvenBlock[];
   /** SHA-256 of the manifest that lay there before; null: none did. */
   previous: string | null;
+  /** When the run finished, ISO 8601 in UTC; signed manifests only, because without a signature anybody could write it. */
+  finished?: string;
 }
 
 /** A block as a manifest has it. */
@@ -131,7 +134,17 @@ export function predicateOf(statement: JsonValue): Predicate {
     );
   }
   if (subject[0]!.digest.sha256 !== read.output.stored.sha256) throw invalid('it contradicts itself');
+  // They are looked for beside the output.
+  const names = [read.input, read.output, ...(read.list ? [read.list] : [])].map(({ name }) => name);
+  if (!names.every(isPlainName)) throw invalid('a name in it is a path');
+  if (read.finished !== undefined && !ISO_TIME.test(read.finished)) throw invalid('its time is none');
   return read;
 }
+
+const ISO_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/;
+
+/** The time of a run for its manifest, if that is signed. */
+export const finishedNow = (key: unknown): Pick<Predicate, 'finished'> =>
+  key === null ? {} : { finished: new Date().toISOString() };
 
 const invalid = (how: string): SluiceError => new SluiceError('manifest_invalid', `the manifest is damaged: ${how}`);

@@ -1,12 +1,13 @@
 // The frame of every page that can be filed, mailed and printed: one file with nothing to load and no script that runs.
+import { styledHead } from '../core/html-policy.ts';
 import { escapeText } from './charts.ts';
 
 /** `parts`: HTML of the sections; `after`: what stands behind them, such as data that is embedded. */
 export function htmlPage(title: string, parts: readonly string[], after = ''): string {
   return `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>${escapeText(title)}</title><style>${STYLE}</style></head><body><main>
+${styledHead(STYLE)}
+<title>${escapeText(title)}</title></head><body><main>
 <h1>${escapeText(title)}</h1>
 ${parts.filter((part) => part !== '').join('\n')}
 </main>${after}</body></html>

@@ -5,7 +5,7 @@ import { LF } from '../core/ascii.ts';
 import { namedFormat } from '../core/file-format.ts';
 import { ByteWitness, type Digest, type Mark } from '../proof/byte-witness.ts';
 import { seal } from '../proof/envelope.ts';
-import { blockOfEntry, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
+import { blockOfEntry, finishedNow, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
 import { newCounts } from './account.ts';
 import { endpoint } from './endpoints.ts';
 import { formatOf, manifestNameOf, previousOf, provenFile, provenRows } from './run-proof.ts';
@@ -124,6 +124,7 @@ export async function mergedManifest(proof: MergedProof): Promise<string> {
     rows: provenRows(sumOf(parts)),
     blocks: [...blocksOf(proof)],
     previous: await previousOf(manifestNameOf(merged.output)),
+    ...finishedNow(key),
   });
   return seal(statement, key);
 }

@@ -18,7 +18,7 @@ import { hashedFiles } from '../model/package/package-hash.ts';
 import { ByteDigest, ByteWitness, type Digest, isSameMark, LineWitness, type Mark } from '../proof/byte-witness.ts';
 import type { JsonValue } from '../proof/canonical-json.ts';
 import { readKey, seal } from '../proof/envelope.ts';
-import { type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
+import { finishedNow, type Predicate, type ProvenBlock, type ProvenFile, statementOf } from '../proof/statement.ts';
 import { changedMeanwhile } from './checkpoint-journal.ts';
 import { type Endpoint, type OpenSink, STDIO, type StoredBytes } from './endpoints.ts';
 import type { ListWitness } from './rejects-list.ts';
@@ -191,6 +191,7 @@ export class RunProof {
       ...(await this.seen()),
       rows: provenRows(counts),
       previous: await previousOf(manifestNameOf(output.name)),
+      ...finishedNow(this.#of.key),
     });
     return seal(statement, this.#of.key);
   }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
+import { isPlainName } from '../core/plain-name.ts';
 import { PART_ENDING, sidecarKind } from '../core/sidecar-files.ts';
 import type { DriftCounts } from '../drift/drift-counts.ts';
 import type { ColumnRejects, RunCounts, Tally } from '../engine/counts.ts';
@@ -128,6 +129,7 @@ export async function partsOf(files: readonly string[], plan: ShardPlan): Promis
     if (part.kind !== 'sluice-part' || sha256 !== digestOfPart(part)) throw wrong(`${PART_ENDING} was changed`);
     if (part.plan !== plan.sha256) throw wrong(' is a part of another plan');
     if (part.output.name !== path.basename(file)) throw wrong(' was given another name since it was made');
+    if (part.rejects !== null && !isPlainName(part.rejects.name)) throw wrong(`${PART_ENDING} names a list elsewhere`);
     parts.push({ ...part, path: file });
   }
   return parts;

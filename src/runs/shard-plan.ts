@@ -1,7 +1,9 @@
 // The plan of a run in shards: which bytes of which files each shard scores, and where their rows stand in the whole.
 import { createHash } from 'node:crypto';
+import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import type { Compression, FileFormat } from '../core/file-format.ts';
+import { isPlainName } from '../core/plain-name.ts';
 import { namedText } from './stored.ts';
 
 /** Part of one file that one shard scores. The pieces of a file cover all its bytes, in order. */
@@ -96,6 +98,10 @@ export async function readPlan(file: string): Promise<ShardPlan> {
   if (plan?.kind !== 'sluice-plan') throw new SluiceError('plan_invalid', `${file} is no plan`);
   if (plan.format !== 1) throw new SluiceError('plan_invalid', `${file} is a plan of another release of Sluice`);
   if (plan.sha256 !== digestOf(plan)) throw new SluiceError('plan_invalid', `${file} was changed since it was made`);
+  // Names of outputs are made of these.
+  if (!plan.files.every(({ name }) => isPlainName(path.basename(name)))) {
+    throw new SluiceError('plan_invalid', `${file} names a file that is none`);
+  }
   return plan;
 }
 

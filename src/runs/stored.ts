@@ -4,6 +4,7 @@ import { link, open, readFile, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
+import { isPlainName } from '../core/plain-name.ts';
 import { CommitSet } from '../io/sink/commit-set.ts';
 import { putFile } from '../io/sink/file-sink.ts';
 import { writeError } from '../io/sink/file-target.ts';
@@ -12,8 +13,11 @@ import { isObject, objectAddress } from '../storage/objects.ts';
 
 const READ_BYTES = 256 * 1024;
 
-/** Another name in the folder of this one. */
+/** Another name in the folder of this one. @throws SluiceError input_not_found: it leads elsewhere */
 export function besideStored(name: string, other: string): string {
+  if (!isPlainName(other)) {
+    throw new SluiceError('input_not_found', `${JSON.stringify(other)} is no name of a file beside ${name}`);
+  }
   if (!isObject(name)) return path.join(path.dirname(name), other);
   return `${name.slice(0, name.lastIndexOf('/'))}/${other}`;
 }

@@ -1,6 +1,7 @@
 // Checks an output against its manifest, offline: the manifest itself, the output, its list of rejected rows, and what else is at hand.
 
 import type { KeyObject } from 'node:crypto';
+import path from 'node:path';
 import type { FileSource } from '../config/pipeline-schema.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { fileFault } from '../core/file-errors.ts';
@@ -26,6 +27,8 @@ export interface VerifyOptions {
   package: string | null;
   /** Who has to have signed; null: nobody is asked for. */
   key: KeyObject | null;
+  /** The name under which the output was written; default: the one it has now. */
+  writtenAs?: string;
 }
 
 export interface Verified {
@@ -70,6 +73,12 @@ export async function verifyOutput(options: VerifyOptions): Promise<Verified> {
   const findings: ProofFinding[] = [];
   const checked: ProofFinding['file'][] = ['manifest'];
   const { output, list, input } = predicate;
+  const name = options.writtenAs ?? path.basename(options.output);
+  // Else what was signed for another day would pass for the output of this one.
+  if (output.name !== name) {
+    const text = `output: the manifest is about ${output.name}, not ${name} (--written-as names what was renamed)`;
+    findings.push({ file: 'output', kind: 'name', rows: [], text });
+  }
   const check = async (file: 'output' | 'list' | 'input', at: Endpoint, proven: ProvenFile, records: Records) => {
     checked.push(file);
     findings.push(...(await verifyFile({ file, at, proven, records, blocks: marksOf(predicate, file), predicate })));

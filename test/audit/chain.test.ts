@@ -224,3 +224,19 @@ test('a record is one line, whatever is in it', () => {
     }),
   );
 });
+
+test('a record that comes while the disk is flushed is written without waiting for the next one', async () => {
+  const file = path.join(scratch(), 'audit.ndjson');
+  let written = 0;
+  const log = await openLog(file, { sync: 'batch', onWritten: (records) => (written += records) });
+  onTestFinished(() => log.close());
+  for (let i = 0; i < 20; i++) {
+    const before = written;
+    log.append('job', { state: 'done' });
+    // The batch is written, and its flush has begun.
+    while (written === before) await new Promise((resolve) => setImmediate(resolve));
+    log.append('job', { state: 'failed' });
+    await expect.poll(() => written, { interval: 5 }).toBe(before + 2);
+  }
+  expect(linesIn(file)).toHaveLength(1 + 2 * 20);
+});

@@ -72,7 +72,7 @@ const FOREIGN = new Set([
   // npm
   ...['--global', '--ignore-scripts', '--offline', '--omit'],
   // docker, buildah
-  ...['--rm', '--read-only', '--cap-drop', '--tmpfs', '--format', '--timestamp'],
+  ...['--rm', '--read-only', '--cap-drop', '--tmpfs', '--format', '--timestamp', '--build-arg'],
   // npm run pack:offline
   ...['--platform', '--into'],
   // npm run bench

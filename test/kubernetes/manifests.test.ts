@@ -1,5 +1,6 @@
 // k8s/ as kustomize renders it: schemas of Kubernetes and of the operators, Pod Security, and configurations that Sluice takes.
 import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -43,6 +44,7 @@ const SPOILED: readonly [says: string, spoil: (documents: Document[]) => void][]
   ['Deployment/sluice-loan-applications: seccompProfile', (d) => delete pod(d, 'Deployment').securityContext.seccompProfile],
   ['Deployment/sluice-loan-applications: volume types', (d) => pod(d, 'Deployment').volumes.push({ name: 'h', hostPath: { path: '/' } })],
   ['Deployment/sluice-loan-applications: secrets by reference', (d) => pod(d, 'Deployment').containers[0].env.push({ name: 'KAFKA_PASSWORD', value: 'x' })],
+  ['Deployment/sluice-loan-applications: secrets of files for owner and group only', (d) => delete pod(d, 'Deployment').volumes.find((v: Document) => v.secret).secret.defaultMode],
   ['Deployment/sluice-loan-applications: limits and requests', (d) => delete pod(d, 'Deployment').containers[0].resources.limits],
   ['Deployment/sluice-loan-applications: probes', (d) => delete pod(d, 'Deployment').containers[0].livenessProbe],
   ['Deployment/sluice-loan-applications: the one image', (d) => Object.assign(pod(d, 'Deployment').containers[0], { image: 'sluice:latest' })],
@@ -62,6 +64,32 @@ testNeeding(['kustomize'], 'what breaks one of the rules is found, and by its na
     expect(policyFindings(documents)).toEqual([says]);
   }
 }); // biome-ignore format: one story
+
+testNeeding(
+  ['kustomize'],
+  'one digest in an overlay pins the image of every pod, and the Dockerfile takes one for its base',
+  () => {
+    const folder = scratch();
+    // Of any text: what is pinned is the place's, and this test invents none for it.
+    const digest = `sha256:${createHash('sha256').update('an image').digest('hex')}`;
+    for (const overlay of ['k8s/overlays/prod', 'k8s/overlays/dev']) {
+      const kustomization = {
+        apiVersion: 'kustomize.config.k8s.io/v1beta1',
+        kind: 'Kustomization',
+        resources: [path.relative(folder, path.resolve(overlay))],
+        images: [{ name: 'sluice', newName: 'registry.bank.example/sluice', digest }],
+      };
+      writeFileSync(path.join(folder, 'kustomization.yaml'), JSON.stringify(kustomization));
+      const images = renderedText(folder).matchAll(/^ *(?:- )?image: (.*)$/gm);
+      expect(new Set([...images].map(([, image]) => image!.replace(/:0\.2\.0(?=@)/, '')))).toEqual(
+        new Set([`registry.bank.example/sluice@${digest}`]),
+      );
+    }
+    const dockerfile = readFileSync('Dockerfile', 'utf8');
+    expect(dockerfile.match(/^FROM .*$/gm)).toEqual(['FROM $NODE_IMAGE AS build', 'FROM $NODE_IMAGE']);
+    expect(dockerfile).toMatch(/^ARG NODE_IMAGE=node:24-bookworm-slim$/m);
+  },
+);
 
 testNeeding(['kustomize'], 'every document is one that Kubernetes or its operator knows', async (context) => {
   const found = await pythonWith('test/kubernetes/requirements.txt');

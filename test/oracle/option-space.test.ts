@@ -79,6 +79,7 @@ const SEALS: Classified = {
   sign_key: 'test/runs/shards.test.ts',
   require_lock: 'test/model/signing/model-signature.test.ts',
   require_signature: 'test/model/signing/model-signature.test.ts',
+  require_signer: 'test/model/signing/model-signature.test.ts',
   require_approval: 'test/model/registry/states.test.ts',
 };
 const AROUND: Classified = {

@@ -1,4 +1,5 @@
 // `sluice replay` with a database at either end: a table that was written, a query that was read.
+import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
@@ -85,14 +86,22 @@ requirePostgres('replay', () => {
 
   test.each(['csv', 'parquet'])('a row of a file made from a query: %s', async (format) => {
     const file = pipeline(`to_${format}`, QUERY, `{ type: file, path: out.${format} }`);
-    const made = await sluice(['run', file], { cwd: folder, env: env() });
+    const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+    writeFileSync(at('key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    writeFileSync(at('key.pub.pem'), publicKey.export({ type: 'spki', format: 'pem' }));
+    const made = await sluice(['run', file], { cwd: folder, env: { ...env(), SLUICE_SIGN_KEY: at('key.pem') } });
     expect(made.code, made.stderr).toBe(0);
-    expect(await replay(at(`out.${format}`))).toMatchObject({ code: 0, same: true });
-    expect(await replay(at(`out.${format}`), '--input', 'in.csv')).toMatchObject({ code: 2 });
+    // A manifest of anybody names no database to ask.
+    const unasked = await replay(at(`out.${format}`));
+    expect(unasked).toMatchObject({ code: 2, stderr: expect.stringContaining('needs --key') });
+    const key = ['--key', at('key.pub.pem')];
+    const replayed = () => replay(at(`out.${format}`), ...key);
+    expect(await replayed()).toMatchObject({ code: 0, same: true });
+    expect(await replay(at(`out.${format}`), '--input', 'in.csv', ...key)).toMatchObject({ code: 2 });
     const { rows } = await server.query(`SELECT application_id, amount FROM applications ORDER BY application_id LIMIT 1 OFFSET ${ROW - 1}`); // biome-ignore format: one line
     const set = (amount: string) => server.query('UPDATE applications SET amount = $1 WHERE application_id = $2', [amount, rows[0].application_id]); // biome-ignore format: one line
     await set(String(Number(rows[0].amount) * 3 + 1000));
-    expect(await replay(at(`out.${format}`))).toMatchObject({ code: 1, same: false });
+    expect(await replayed()).toMatchObject({ code: 1, same: false });
     await set(rows[0].amount);
   });
 

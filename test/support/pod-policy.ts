@@ -54,6 +54,7 @@ const OURS: readonly Rule[] = [
   ['time to stop', (pod) => pod.terminationGracePeriodSeconds >= 40],
   ['/tmp can be written, and every emptyDir has a limit', (pod) => all(pod, (c) => c.volumeMounts.some((m: Document) => m.mountPath === '/tmp')) && pod.volumes.every((v: Document) => !v.emptyDir || v.emptyDir.sizeLimit)],
   ['mounts are of volumes', (pod) => all(pod, (c) => c.volumeMounts.every((m: Document) => pod.volumes.some((v: Document) => v.name === m.name)))],
+  ['secrets of files for owner and group only', (pod) => pod.volumes.every((v: Document) => !v.secret || (v.secret.defaultMode ?? 0o644) <= 0o440)],
   ['secrets by reference', (pod) => all(pod, (c) => (c.env ?? []).every((e: Document) => !/password|secret|token|access_key/i.test(e.name) || e.value === undefined))],
   ['probes', (pod, { kind }) => kind !== 'Deployment' || all(pod, (c) => c.readinessProbe?.httpGet.path === '/readyz' && c.livenessProbe?.httpGet.path === '/livez')],
   ['spread', (pod, { kind }) => kind !== 'Deployment' || pod.topologySpreadConstraints?.length > 0],

@@ -65,7 +65,7 @@ export async function tokenProvider(first: SigningKey, place = ofThisTest()) {
     const now = Math.floor(Date.now() / 1000);
     const all = { iss: server.url, aud: AUDIENCE, sub: 'batch', iat: now, exp: now + 300, scope: 'predict', ...claims };
     return new SignJWT(all as JWTPayload)
-      .setProtectedHeader({ alg: key.alg, kid: key.kid, ...header })
+      .setProtectedHeader({ alg: key.alg, kid: key.kid, typ: 'at+jwt', ...header })
       .sign(key.privateKey);
   };
   return { ...server, reads, published, sign };

@@ -202,7 +202,8 @@ Every line names its record: \`"record":{"topic":"loan-applications","partition"
 
 ## Uploads
 
-\`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, after the name of its file. The
+\`source: { type: upload }\` makes the pipeline an operation of \`sluice serve\`: \`POST /api/v1/pipelines/NAME\`, after the name of its file. A key that
+may not use its model gets 404, as for a pipeline that does not exist. The
 service is told which files it serves by \`pipelines\` of its [configuration](serve-config.md). The answer is
 201 with a job (\`state\`, counts, \`target\`); the upload is on the disk by then, and is scored whatever becomes of the client, the service or a
 broker. Predictions go to a topic, or to a file of the upload's own: \`{name}\` in \`sink.path\` and \`dead_letter.path\` (the list of

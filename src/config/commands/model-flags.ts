@@ -1,6 +1,7 @@
 // Flags of `model …`: registering, listing and verifying models.
 import { Type } from 'typebox';
 import { choice, text, toggle, whole } from '../options/describe-option.ts';
+import { SCORING } from '../options/scoring.ts';
 import { type CommandSpecs, registryFlag, switchFlag } from './command-spec.ts';
 
 const found = { otherwise: 'detected' };
@@ -134,6 +135,7 @@ export const MODEL_COMMANDS = {
     flags: {
       key: file('public key (PEM) that has to have signed it'),
       certificates: file('PEM with the roots that the certificate of whoever signed has to lead to'),
+      signer: { schema: SCORING.require_signer_text(), value: 'names' },
       registry: registryFlag,
       json,
     },

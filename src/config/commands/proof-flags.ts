@@ -30,6 +30,12 @@ export const PROOF_COMMANDS = {
       package: modelPackage,
       registry: registryFlag,
       key,
+      written_as: {
+        schema: text('name under which the output was written, if it was renamed', {
+          otherwise: 'the name that it has now',
+        }),
+        value: 'name',
+      },
       json: switchFlag('print what was found as JSON'),
     },
   },

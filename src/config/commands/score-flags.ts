@@ -103,6 +103,12 @@ export const SCORE_COMMANDS = {
         value: 'file',
         complete: 'file',
       },
+      require_signer: {
+        schema: SCORING.require_signer_text({
+          otherwise: '$SLUICE_REQUIRE_SIGNER, else every certificate that is trusted',
+        }),
+        value: 'names',
+      },
       require_approval: {
         schema: SCORING.require_approval({ otherwise: '$SLUICE_REQUIRE_APPROVAL, else approvals are not asked for' }),
         value: 'file',

@@ -19,6 +19,7 @@ const OF_SCORING = [
   'max_columns',
   'require_lock',
   'require_signature',
+  'require_signer',
   'require_approval',
   'deadline',
   'metrics_file',

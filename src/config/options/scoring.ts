@@ -8,6 +8,9 @@ export const EVALUATORS = ['auto', 'onnxruntime', 'native'] as const;
 /** Of an interpretation, a row. */
 const MOST_EVALUATIONS = 100_000_000;
 
+const SIGNERS =
+  'names of the certificates that may sign: common names, or alternative names with their kind, such as URI:spiffe://bank.example/model-team';
+
 const PASSTHROUGH = 'columns outside the model to copy to the output';
 
 export const SCORING = {
@@ -61,6 +64,9 @@ export const SCORING = {
   require_lock: (door: Door<boolean> = {}) => Type.Boolean(at('load only packages that have a package.lock', door)),
   require_signature: (door: Door<string> = {}) =>
     text('load only packages signed with this: PEM file with the public key, or with the certificates trusted', door),
+  require_signer_list: (door: Door<string[]> = {}) =>
+    Type.Array(Type.String({ minLength: 1 }), { minItems: 1, ...at(SIGNERS, door) }),
+  require_signer_text: (door: Door<string> = {}) => text(`${SIGNERS}, separated by commas`, door),
   require_approval: (door: Door<string> = {}) =>
     text(
       'load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`',

@@ -27,8 +27,10 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
     list: flags.list ?? null,
     package: await packageFolder(output, flags),
     key,
+    ...(flags.writtenAs === undefined ? {} : { writtenAs: flags.writtenAs }),
   });
-  const { predicate: _, ...told } = verified;
+  const { predicate, ...rest } = verified;
+  const told = { ...rest, finished: predicate?.finished ?? null };
   process.stdout.write(flags.json ? `${JSON.stringify(told)}\n` : textOf(output, verified));
   if (verified.whole) return;
   const { findings } = verified;
@@ -39,11 +41,12 @@ async function verify(output: string, flags: VerifyFlags): Promise<void> {
 function textOf(output: string, { findings, checked, predicate, signedBy }: Verified): string {
   if (findings.length > 0) return findings.map((f) => `${f.text}\n`).join('');
   const { rows, model, made_by } = predicate!;
+  const when = predicate!.finished === undefined ? '' : `, finished ${predicate!.finished}`;
   const signed = signedBy.length > 0 ? `signed by ${signedBy.map((id) => id.slice(0, 16)).join(', ')}` : 'not signed';
   return [
     `${output} is whole: ${count(rows.read)} rows read = ${count(rows.scored)} scored + ${count(rows.rejected)} rejected`,
     `model ${model.ref}, package ${model.package_sha256}, Sluice ${made_by.sluice}`,
-    `checked: ${checked.join(', ')}; ${signed}\n`,
+    `checked: ${checked.join(', ')}; ${signed}${when}\n`,
   ].join('\n');
 }
 
@@ -64,6 +67,10 @@ interface ReplayedWith {
 
 async function replayFile(output: string, flags: ReplayFlags): Promise<ReplayedWith> {
   const { predicate } = await readManifest(output, await publicKey(flags.key));
+  if (flags.key === undefined && (predicate.options.source as { type?: unknown }).type === 'postgres') {
+    const why = 'the manifest says which database is asked, and anybody may have written it';
+    throw new SluiceError('usage', `replay of a query needs --key: ${why}`);
+  }
   const model =
     flags.package === undefined ? await registered(predicate, flags.registry) : await loadPackage(flags.package);
   const replayed = await replayRow({ output, predicate, model, row: flags.row, input: flags.input ?? null });

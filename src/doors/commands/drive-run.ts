@@ -242,7 +242,10 @@ export interface DrivenContext extends RunContext {
 
 /** What a run needs of this process. */
 export async function contextFor(
-  spec: Pick<RunSpec, 'score' | 'report' | 'require_lock' | 'require_signature' | 'require_approval'>,
+  spec: Pick<
+    RunSpec,
+    'score' | 'report' | 'require_lock' | 'require_signature' | 'require_signer' | 'require_approval'
+  >,
   {
     name,
     registry: address,

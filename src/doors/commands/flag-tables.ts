@@ -52,6 +52,7 @@ export const COMMAND_TABLES = {
       {"name":"sign-key","value":"file","description":"private key (PEM; Ed25519 or P-256) with which manifests are signed; default: $SLUICE_SIGN_KEY, else manifests are not signed","complete":"file"},
       {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
       {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
+      {"name":"require-signer","value":"names","description":"names of the certificates that may sign: common names, or alternative names with their kind, such as URI:spiffe://bank.example/model-team, separated by commas; default: $SLUICE_REQUIRE_SIGNER, else every certificate that is trusted"},
       {"name":"require-approval","value":"file","description":"load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`; default: $SLUICE_REQUIRE_APPROVAL, else approvals are not asked for","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"resume","description":"go on with an interrupted run of the same; if there is none, begin"},
@@ -185,6 +186,7 @@ export const COMMAND_TABLES = {
       {"name":"max-columns","value":"n","description":"columns of a header row, or keys of an object; default: 2000","number":{"whole":true,"min":1,"max":100000}},
       {"name":"require-lock","description":"load only packages that have a package.lock; default: $SLUICE_REQUIRE_LOCK"},
       {"name":"require-signature","value":"file","description":"load only packages signed with this: PEM file with the public key, or with the certificates trusted; default: $SLUICE_REQUIRE_SIGNATURE, else signatures are not asked for","complete":"file"},
+      {"name":"require-signer","value":"names","description":"names of the certificates that may sign: common names, or alternative names with their kind, such as URI:spiffe://bank.example/model-team, separated by commas; default: $SLUICE_REQUIRE_SIGNER, else every certificate that is trusted"},
       {"name":"require-approval","value":"file","description":"load only versions that somebody else than who added them approved: PEM file with the public keys whose approvals count, or `any`; default: $SLUICE_REQUIRE_APPROVAL, else approvals are not asked for","complete":"file"},
       {"name":"deadline","value":"time","description":"when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00"},
       {"name":"metrics-file","value":"file","description":"leave the metrics there at the end, for a collector of text files","complete":"file"},
@@ -218,6 +220,7 @@ export const COMMAND_TABLES = {
       {"name":"package","value":"folder","description":"folder of the package it was made with","complete":"folder"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"key","value":"file","description":"public key (PEM) of who has to have signed the manifest","complete":"file"},
+      {"name":"written-as","value":"name","description":"name under which the output was written, if it was renamed; default: the name that it has now"},
       {"name":"json","description":"print what was found as JSON"},
     ],
   },
@@ -460,6 +463,7 @@ export const COMMAND_TABLES = {
     flags: [
       {"name":"key","value":"file","description":"public key (PEM) that has to have signed it","complete":"file"},
       {"name":"certificates","value":"file","description":"PEM with the roots that the certificate of whoever signed has to lead to","complete":"file"},
+      {"name":"signer","value":"names","description":"names of the certificates that may sign: common names, or alternative names with their kind, such as URI:spiffe://bank.example/model-team, separated by commas"},
       {"name":"registry","value":"address","description":"where models are: a folder, s3://bucket/prefix or mlflow+https://host; default: $SLUICE_REGISTRY, else ./models","complete":"folder"},
       {"name":"json","description":"print a JSON document"},
     ],
@@ -666,6 +670,7 @@ export interface ScoreFlags {
   signKey?: string;
   requireLock?: boolean;
   requireSignature?: string;
+  requireSigner?: string;
   requireApproval?: string;
   deadline?: string;
   resume?: boolean;
@@ -781,6 +786,7 @@ export interface ShardsFlags {
   maxColumns?: number;
   requireLock?: boolean;
   requireSignature?: string;
+  requireSigner?: string;
   requireApproval?: string;
   deadline?: string;
   metricsFile?: string;
@@ -811,6 +817,7 @@ export interface VerifyFlags {
   package?: string;
   registry?: string;
   key?: string;
+  writtenAs?: string;
   json?: boolean;
 }
 
@@ -999,6 +1006,7 @@ export interface ModelSignFlags {
 export interface ModelVerifySignatureFlags {
   key?: string;
   certificates?: string;
+  signer?: string;
   registry?: string;
   json?: boolean;
 }

@@ -9,6 +9,7 @@ import type { ModelPackage } from '../../model/package/model-package.ts';
 import { SIGNATURE } from '../../model/package/package-hash.ts';
 import { sealPackage, writeBeside } from '../../model/package/package-lock.ts';
 import { isRemote } from '../../model/registry/address.ts';
+import { signerNames } from '../../model/registry/trusted.ts';
 import type { ModelSigner } from '../../model/signing/model-signature.ts';
 import { openRegistry } from './open-registry.ts';
 
@@ -69,14 +70,14 @@ export async function signPackage(
 
 export async function verifySigned(
   ref: string,
-  flags: { key?: string; certificates?: string; registry?: string; json?: boolean },
+  flags: { key?: string; certificates?: string; signer?: string; registry?: string; json?: boolean },
 ): Promise<void> {
   if ((flags.key === undefined) === (flags.certificates === undefined)) {
     throw new SluiceError('usage', 'model verify-signature takes --key or --certificates');
   }
   const file = (flags.key ?? flags.certificates)!;
   const { trustOf, verifySignature } = await import('../../model/signing/model-signature.ts');
-  const trust = trustOf(await pemIn(file), file);
+  const trust = trustOf(await pemIn(file), file, signerNames(flags.signer) ?? null);
   const model = await packageOf(ref, flags.registry);
   const { by } = await verifySignature(model, trust);
   const told = { model: model.ref, package_sha256: model.sha256, signed_by: by };

@@ -85,6 +85,7 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(options.signKey === undefined ? {} : { sign_key: options.signKey }),
       ...(options.requireLock ? { require_lock: true } : {}),
       ...(options.requireSignature === undefined ? {} : { require_signature: options.requireSignature }),
+      ...(options.requireSigner === undefined ? {} : { require_signer: signersSaid(options.requireSigner) }),
       ...(options.requireApproval === undefined ? {} : { require_approval: options.requireApproval }),
       ...(options.deadline === undefined ? {} : { deadline: options.deadline }),
       ...(options.checkpointEvery === undefined ? {} : { checkpoint_every: options.checkpointEvery }),
@@ -107,6 +108,13 @@ export function specOf(file: string, options: ScoreOptions): RunSpec {
       ...(readBytes === undefined ? {} : { readBytes }),
     },
   };
+}
+
+/** @throws SluiceError usage */
+function signersSaid(text: string): string[] {
+  const names = text.split(',').map((name) => name.trim());
+  if (names.every((name) => name !== '')) return names;
+  throw new SluiceError('usage', '--require-signer has an empty name');
 }
 
 function resumeFlags({ resume, restart }: ScoreOptions): Resume {

@@ -120,10 +120,20 @@ async function scored(
   { flags, ending }: { flags: ShardsFlags; ending: string },
 ): Promise<number> {
   const { passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations } = flags;
-  const { workers, evaluator, maxColumns, requireLock, requireSignature, requireApproval, deadline } = flags;
+  const { workers, evaluator, maxColumns, requireLock, requireSignature, requireSigner, requireApproval, deadline } =
+    flags;
   const options: ScoreOptions & { plan: string } = {
     ...given({ passthrough, interpretation, top, interpretBelow, interactions, maxEvaluations }),
-    ...given({ workers, evaluator, maxColumns, requireLock, requireSignature, requireApproval, deadline }),
+    ...given({
+      workers,
+      evaluator,
+      maxColumns,
+      requireLock,
+      requireSignature,
+      requireSigner,
+      requireApproval,
+      deadline,
+    }),
     model: run.model,
     plan: work.plan,
     shard: index,

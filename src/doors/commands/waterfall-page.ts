@@ -1,4 +1,5 @@
 // The waterfall as one HTML page with nothing to load: it can be filed, mailed and printed.
+import { styledHead } from '../../core/html-policy.ts';
 import type { ExplainedRow } from '../../runs/explain-row.ts';
 import { headline, number, stepsOf } from './waterfall.ts';
 
@@ -48,15 +49,17 @@ ${reasons === '' ? '' : `<h2>Reasons</h2><ol>${reasons}</ol>`}
   );
 }
 
-const page = (title: string, body: string): string => `<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>${escapeHtml(title)}</title>
-<style>
+const STYLE = `
 body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1c2430;background:#fff}
 svg{width:100%;height:auto;font-size:13px}text{fill:#1c2430}.n{fill:#5a6675}.b{font-weight:600}.m{stroke:#1c2430;stroke-width:2}
 .up{fill:#2a78b8}.down{fill:#c2562d}.h{font-size:1.3rem;font-weight:600}table{border-collapse:collapse}td,th{padding:.15rem .8rem .15rem 0;text-align:left}.r{text-align:right;font-variant-numeric:tabular-nums}
 @media(prefers-color-scheme:dark){body{background:#14181f;color:#e6eaf0}text{fill:#e6eaf0}.n{fill:#9aa6b5}.m{stroke:#e6eaf0}}
-</style>
+`;
+
+const page = (title: string, body: string): string => `<!doctype html>
+<html lang="en"><head><meta charset="utf-8">${styledHead(STYLE)}
+<title>${escapeHtml(title)}</title></head><body>
 <h1>${escapeHtml(title)}</h1>
 ${body}
-</html>
+</body></html>
 `;

@@ -10,7 +10,8 @@ import Fastify, {
 import type { Scope } from '../../config/scopes.ts';
 import type { ServerConfig } from '../../config/server-config.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { type Log, SILENT } from '../../core/log.ts';
+import { inBackground } from '../../core/in-background.ts';
+import { type Log, named, SILENT } from '../../core/log.ts';
 import type { Tracer } from '../../core/tracing.ts';
 import type { KeptModels } from '../../engine/keep-loaded.ts';
 import type { ModelHost } from '../../engine/model-host.ts';
@@ -21,6 +22,7 @@ import type { AuditTrail } from './access/audit-trail.ts';
 import type { Gatekeeper } from './access/gatekeeper.ts';
 import type { Identity } from './access/identity.ts';
 import { assertScope, LoginRefused } from './access/permissions.ts';
+import { noteRefusedTarget } from './access/refused-target.ts';
 import { addJobRoutes } from './jobs/job-routes.ts';
 import { openJobs } from './jobs/open-jobs.ts';
 import { TUS_VERSION } from './jobs/tus-headers.ts';
@@ -52,6 +54,8 @@ declare module 'fastify' {
     health?: boolean;
     /** Of the Open Inference Protocol, whose clients look for `error` in what is refused. */
     openInference?: boolean;
+    /** Methods that a header may put in place of the one of the request. */
+    override?: readonly string[];
     /** Takes requests of tus, whose clients look for its version in what they are answered. */
     tus?: boolean;
   }
@@ -94,10 +98,15 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   const requests = new RequestLog({ log, tracer, sampling: config.log });
   const app = await newApp(options, requests);
   checkEveryRequest(app, options);
-  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     countProblem(metrics, error, sendProblem(error, request, reply));
+    return reply;
   };
-  app.setErrorHandler(answer);
+  app.setErrorHandler(async (error, request, reply) => {
+    const refused = error instanceof LoginRefused && request.identity !== null;
+    if (refused && options.audit) await noteRefusedTarget(request, error, host.registry);
+    return answer(error, request, reply);
+  });
   app.setNotFoundHandler((request, reply) => {
     answer(new SluiceError('not_found', 'there is no such operation'), request, reply);
   });
@@ -132,10 +141,8 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   return { app, state, busy: () => admission.inside };
 }
 
-async function newApp(
-  { config, metrics, audit, serverFactory }: ServerOptions,
-  requests: RequestLog,
-): Promise<FastifyInstance> {
+async function newApp(options: ServerOptions, requests: RequestLog): Promise<FastifyInstance> {
+  const { config, metrics, audit, serverFactory } = options;
   const app: FastifyInstance = Fastify({
     logger: false,
     bodyLimit: Number.MAX_SAFE_INTEGER,
@@ -147,8 +154,14 @@ async function newApp(
     // The listener answers these: two handlers on one socket would cut each other off.
     clientErrorHandler: () => {},
     frameworkErrors: (error, request, reply) => {
-      const code = refuseAddress(error, request as FastifyRequest, reply as FastifyReply, requests);
-      metrics.httpErrors.inc({ code });
+      // Hooks do not run for these: a request of an unusable address shows its key here.
+      const asking = request as FastifyRequest;
+      inBackground('refusing an address', async () => {
+        requests.begin(asking, reply as FastifyReply);
+        audit?.begin(asking, reply as FastifyReply);
+        const login = needsKey(asking) ? await refusalOf(asking, options) : null;
+        countProblem(metrics, login, refuseAddress(login ?? error, asking, reply as FastifyReply));
+      });
     },
     ...(serverFactory ? { serverFactory } : {}),
   }) as unknown as FastifyInstance;
@@ -176,15 +189,19 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
   const cross = config.cors.origins.length > 0 ? crossOrigin(config.cors.origins, config.cors.max_age_s) : null;
   app.addHook('onRequest', async (request, reply) => {
     reply.headers(commonHeaders(request));
-    const { scope, health, tus } = request.routeOptions.config;
+    const { scope, health, tus, override } = request.routeOptions.config;
+    const method = String(request.headers['x-http-method-override'] ?? '').toUpperCase();
+    if (override?.includes(method)) request.story.method = named(method);
     if (tus && request.headers['tus-resumable'] !== undefined) reply.header('tus-resumable', TUS_VERSION);
     // Whoever asks for the health asks the process itself, not through the proxy.
     if (!health) assertSecure?.(request);
     checkFraming(request.raw);
     // A browser asks without a key whether it may show one.
     if (cross?.(request, reply)) return reply.code(204).send();
-    if (scope === undefined) return;
+    if (scope === undefined && (health || !needsKey(request))) return;
     request.identity = await gatekeeper.identify(request);
+    // An unknown path, or another method: only who has a key is told.
+    if (scope === undefined) return;
     assertScope(request, scope);
     if (scope !== 'metrics') audit?.assertReady();
   });
@@ -200,6 +217,31 @@ function checkEveryRequest(app: FastifyInstance, options: ServerOptions): void {
     metrics.protocols.inc({ protocol: protocolOf(request.raw) });
     metrics.requests.observe({ route, status: String(reply.raw.statusCode) }, reply.elapsedTime / 1000);
   });
+}
+
+/**
+ * Whether a request is refused without a key, whatever its method and whether its path exists: names of pipelines are part of paths. Spellings
+ * that the router would take for these paths count, too.
+ */
+function needsKey({ url }: FastifyRequest): boolean {
+  const origin = /^https?:\/\/[^/]*/.exec(url)?.[0] ?? '';
+  const [path = ''] = url.slice(origin.length).split('?');
+  const plain = path.replaceAll(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
+  return /^\/(?:api|v2)(?:\/|$)/.test(plain);
+}
+
+/** Why a request is refused whatever its address; null: it has a valid key. */
+async function refusalOf(
+  request: FastifyRequest,
+  { gatekeeper, assertSecure }: Pick<ServerOptions, 'gatekeeper' | 'assertSecure'>,
+): Promise<unknown> {
+  try {
+    assertSecure?.(request);
+    request.identity = await gatekeeper.identify(request);
+    return null;
+  } catch (error) {
+    return error;
+  }
 }
 
 /** @throws SluiceError bad_request | invalid_content: what Node lets through and this service cannot take */

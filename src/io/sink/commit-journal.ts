@@ -65,7 +65,9 @@ export async function readJournal(file: string): Promise<CommitFile[] | null> {
     temporary: f.temporary === null ? null : from(f.temporary),
     backup: from(f.backup),
   }));
-  const beside = (name: string | null, target: string) => name === null || name.startsWith(hiddenBeside(target));
+  // Names that a commit gives, in the folder of what it writes: nothing else is moved or removed.
+  const beside = (name: string | null, target: string) =>
+    name === null || (name.startsWith(hiddenBeside(target)) && path.dirname(name) === path.dirname(target));
   return absolute.every((f) => beside(f.temporary, f.target) && beside(f.backup, f.target)) ? absolute : null;
 }
 

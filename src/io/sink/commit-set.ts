@@ -61,7 +61,7 @@ export class CommitSet {
    */
   async open(
     file: string,
-    { beside = false, from = null }: { beside?: boolean; from?: number | null } = {},
+    { beside = false, from = null, mode = 0o666 }: { beside?: boolean; from?: number | null; mode?: number } = {},
   ): Promise<ByteSink> {
     if (isObject(file)) return (await this.#away()).open(file, beside);
     const { target, present, direct } = await targetOf(file);
@@ -71,7 +71,7 @@ export class CommitSet {
     try {
       await this.#prepare(target);
       member = await this.#member(target, present?.ino ?? null, beside);
-      if (from === null) member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : 0o666);
+      if (from === null) member.handle = await open(member.temporary!, 'wx', present ? present.mode & 0o777 : mode);
       else member.handle = await openKept(member.temporary!, from);
       member.after = (await member.handle.stat()).ino;
       this.#members.push(member);

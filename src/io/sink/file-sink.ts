@@ -6,11 +6,12 @@ import { targetOf, writeError } from './file-target.ts';
 /**
  * Opens `file` for writing under a temporary name; `commit` gives it its own. What is there and no regular file (a pipe, /dev/null)
  * is written to directly. A file that belongs to others is opened in their `CommitSet` instead.
+ * `mode`: of a new file; the umask decides where there is none.
  * @throws SluiceError output_unwritable | output_full | output_exists_as_folder
  */
-export async function openFileSink(file: string): Promise<ByteSink> {
+export async function openFileSink(file: string, mode?: number): Promise<ByteSink> {
   const set = new CommitSet();
-  const sink = await set.open(file);
+  const sink = await set.open(file, mode === undefined ? {} : { mode });
   const { rewind } = sink;
   return {
     revocable: sink.revocable,

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
+import { isInnerPath } from '../../core/plain-name.ts';
 import { categoryFilesOf, readCategoryFiles, withoutCategories } from './category-files.ts';
 import type { Manifest } from './manifest.ts';
 
@@ -38,7 +39,7 @@ export async function readPackageFile(
   model: Omit<ModelPackage, 'manifest'>,
   name: string,
 ): Promise<Buffer<ArrayBuffer>> {
-  if (path.isAbsolute(name) || path.normalize(name).startsWith('..')) {
+  if (!isInnerPath(name)) {
     throw new SluiceError('model_invalid', `${model.ref}: ${name} must lie inside the package`);
   }
   const listed = model.files.find((f) => f.name === path.posix.normalize(name));

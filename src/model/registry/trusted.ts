@@ -15,6 +15,8 @@ export interface TrustPolicy {
   require_lock?: boolean;
   /** A signature: PEM file with the public key, or with the certificates that are trusted. */
   require_signature?: string;
+  /** Names of the certificates that may sign: common names, or alternative names with their kind. */
+  require_signer?: readonly string[];
   /** An approval: PEM file with the public keys of those who may give it, or `any`. */
   require_approval?: string;
 }
@@ -22,14 +24,22 @@ export interface TrustPolicy {
 /** What the environment asks for, unless something else is said. */
 export const trustSaid = (said: TrustPolicy, env: Record<string, string | undefined>): TrustPolicy => {
   const signature = said.require_signature ?? env.SLUICE_REQUIRE_SIGNATURE;
+  const signer = said.require_signer ?? signerNames(env.SLUICE_REQUIRE_SIGNER);
   const lock = said.require_lock ?? ['1', 'true'].includes(env.SLUICE_REQUIRE_LOCK ?? '');
   const approval = said.require_approval ?? env.SLUICE_REQUIRE_APPROVAL;
   return {
     require_lock: lock,
     ...(signature ? { require_signature: signature } : {}),
+    ...(signer ? { require_signer: signer } : {}),
     ...(approval ? { require_approval: approval } : {}),
   };
 };
+
+/** The names of signers in a flag or a variable, separated by commas; undefined: there are none. */
+export function signerNames(text: string | undefined): string[] | undefined {
+  const names = (text ?? '').split(',').map((name) => name.trim());
+  return names.some((name) => name !== '') ? names.filter((name) => name !== '') : undefined;
+}
 
 /** Whose approvals count; null: none is asked for. @throws SluiceError usage: the file cannot be read, or holds no key */
 export async function approvalsOf({ require_approval: said }: TrustPolicy): Promise<Approvals | null> {
@@ -57,6 +67,9 @@ export function publicKeys(pem: string, file: string): KeyObject[] {
  * @throws SluiceError usage: the file of keys cannot be read, or holds none
  */
 export async function trusting(registry: Registry, policy: TrustPolicy): Promise<Registry> {
+  if (policy.require_signer !== undefined && policy.require_signature === undefined) {
+    throw new SluiceError('usage', 'require_signer names certificates, and require_signature gives none to check them');
+  }
   if (!policy.require_lock && policy.require_signature === undefined) return registry;
   const check = await checkOf(policy);
   const checked = new WeakMap<ModelPackage, Promise<void>>();
@@ -86,7 +99,7 @@ async function checkOf(policy: TrustPolicy): Promise<(model: ModelPackage) => Pr
   const file = policy.require_signature;
   const signing = file === undefined ? null : await import('../signing/model-signature.ts');
   const pem = file === undefined ? '' : await readFile(file, 'utf8').catch(unreadable(file));
-  const trust = signing?.trustOf(pem, file!);
+  const trust = signing?.trustOf(pem, file!, policy.require_signer ?? null);
   return async (model) => {
     if (policy.require_lock && !model.locked) {
       throw new SluiceError('lock_missing', `${model.ref} has no ${LOCK}, and only packages that have one are loaded`);

@@ -24,8 +24,9 @@ const issued = (issuer: X509Certificate, subject: X509Certificate): boolean =>
 const validAt = (c: X509Certificate, at: Date): boolean => c.validFromDate <= at && at <= c.validToDate;
 
 /**
- * Whether a certificate leads to one of the roots that are trusted, at the time at which it became valid: a signature holds longer than the
- * certificate it was made with.
+ * Whether a certificate leads to one of the trusted roots, at the time at which it became valid: a signature outlives the certificate that
+ * made it. Each issuer has to be a certificate authority, within its path length, and not restricted to purposes other than code signing.
+ * Each certificate is visited once, by its shortest path, so the work follows from the number of certificates.
  */
 export function leadsToRoot(
   signer: X509Certificate,
@@ -34,13 +35,20 @@ export function leadsToRoot(
 ): boolean {
   const at = signer.validFromDate;
   const isRoot = (c: X509Certificate): boolean => trusted.some((t) => t.raw.equals(c.raw)) && issued(c, c);
-  const known = [...trusted, ...between].filter((c) => c.ca && validAt(c, at));
-  const climb = (from: X509Certificate, length: number): boolean => {
-    if (isRoot(from)) return true;
-    if (length >= MAX_LENGTH) return false;
-    return known.some((c) => !c.raw.equals(from.raw) && issued(c, from) && climb(c, length + 1));
-  };
-  return climb(signer, 0);
+  if (hasUnknownCritical(signer)) return false;
+  if (isRoot(signer)) return true;
+  let unvisited = [...trusted, ...between].filter((c) => c.ca && validAt(c, at) && mayIssueSigners(c));
+  let reached = [signer];
+  // The number of intermediate certificates below the issuers of this round.
+  for (let below = 0; below < MAX_LENGTH && reached.length > 0; below++) {
+    const issuers = unvisited.filter(
+      (c) => pathLengthOf(c) >= below && reached.some((from) => !c.raw.equals(from.raw) && issued(c, from)),
+    );
+    if (issuers.some(isRoot)) return true;
+    unvisited = unvisited.filter((c) => !issuers.includes(c));
+    reached = issuers;
+  }
+  return false;
 }
 
 interface Element {
@@ -64,26 +72,87 @@ function elementsOf(der: Buffer): Element[] {
   return found;
 }
 
-const [SEQUENCE, BIT_STRING, OCTET_STRING, OBJECT_ID, EXTENSIONS] = [0x30, 0x03, 0x04, 0x06, 0xa3];
-/** id-ce-keyUsage, 2.5.29.15 (RFC 5280, 4.2.1.3); its first bit is digitalSignature. */
-const KEY_USAGE = Buffer.from([0x55, 0x1d, 0x0f]);
-const CODE_SIGNING = '1.3.6.1.5.5.7.3.3';
+const [BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, OBJECT_ID, SEQUENCE, EXTENSIONS] = [1, 2, 3, 4, 6, 0x30, 0xa3];
 
-/** null: the certificate does not say. */
-function mayMakeSignatures(certificate: X509Certificate): boolean | null {
-  const child = (body: Buffer | undefined, tag: number): Buffer | undefined =>
-    body && elementsOf(body).find((e) => e.tag === tag)?.body;
-  const signed = child(child(certificate.raw, SEQUENCE), SEQUENCE);
-  const list = child(child(signed, EXTENSIONS), SEQUENCE);
-  for (const extension of list ? elementsOf(list) : []) {
-    const parts = elementsOf(extension.body);
-    if (!parts.some((p) => p.tag === OBJECT_ID && p.body.equals(KEY_USAGE))) continue;
-    const bits = child(parts.find((p) => p.tag === OCTET_STRING)?.body, BIT_STRING);
-    return bits !== undefined && bits.length > 1 && (bits[1]! & 0x80) !== 0;
-  }
-  return null;
+/** Extensions that are evaluated here, by their object identifier in DER (RFC 5280, 4.2.1). */
+const KEY_USAGE = '551d0f';
+const BASIC_CONSTRAINTS = '551d13';
+const EXTENDED_KEY_USAGE = '551d25';
+/** Without effect on who may sign: alternative names, and policies, of which none is required. */
+const HARMLESS = ['551d11', '551d20'];
+const CODE_SIGNING = '1.3.6.1.5.5.7.3.3';
+const ANY_PURPOSE = '2.5.29.37.0';
+
+const child = (body: Buffer | undefined, tag: number): Buffer | undefined =>
+  body && elementsOf(body).find((e) => e.tag === tag)?.body;
+
+interface Extension {
+  id: string;
+  critical: boolean;
+  value: Buffer | undefined;
 }
 
-/** Whether a certificate is for signatures, by its key usage, or for code, by its extended one. */
-export const isForSigning = (certificate: X509Certificate): boolean =>
-  mayMakeSignatures(certificate) === true || (certificate.keyUsage ?? []).includes(CODE_SIGNING);
+function extensionsOf(certificate: X509Certificate): Extension[] {
+  const signed = child(child(certificate.raw, SEQUENCE), SEQUENCE);
+  const list = child(child(signed, EXTENSIONS), SEQUENCE);
+  return (list ? elementsOf(list) : []).map(({ body }) => ({
+    id: child(body, OBJECT_ID)?.toString('hex') ?? '',
+    critical: child(body, BOOLEAN)?.some((byte) => byte !== 0) ?? false,
+    value: child(body, OCTET_STRING),
+  }));
+}
+
+const extension = (certificate: X509Certificate, id: string): Extension | undefined =>
+  extensionsOf(certificate).find((e) => e.id === id);
+
+/** RFC 5280, 4.2: a critical extension that is not evaluated, such as name constraints, rules the certificate out. */
+const hasUnknownCritical = (certificate: X509Certificate): boolean =>
+  extensionsOf(certificate).some(
+    ({ id, critical }) => critical && ![KEY_USAGE, BASIC_CONSTRAINTS, EXTENDED_KEY_USAGE, ...HARMLESS].includes(id),
+  );
+
+/** Intermediate certificates that may follow an authority. */
+function pathLengthOf(certificate: X509Certificate): number {
+  const length = child(child(extension(certificate, BASIC_CONSTRAINTS)?.value, SEQUENCE), INTEGER);
+  if (length === undefined) return Number.POSITIVE_INFINITY;
+  return length.length > 0 && length.length <= 6 ? length.readUIntBE(0, length.length) : 0;
+}
+
+/** An extended key usage restricts everything that an authority issues. */
+function mayIssueSigners(certificate: X509Certificate): boolean {
+  if (hasUnknownCritical(certificate)) return false;
+  if (!extension(certificate, EXTENDED_KEY_USAGE)) return true;
+  return (certificate.keyUsage ?? []).some((purpose) => purpose === CODE_SIGNING || purpose === ANY_PURPOSE);
+}
+
+/** digitalSignature, the first bit of the key usage; null: the certificate has no key usage. */
+function mayMakeSignatures(certificate: X509Certificate): boolean | null {
+  const found = extension(certificate, KEY_USAGE);
+  if (!found) return null;
+  const bits = child(found.value, BIT_STRING);
+  return bits !== undefined && bits.length > 1 && (bits[1]! & 0x80) !== 0;
+}
+
+/**
+ * Whether a certificate is for signing packages. Of key usage and extended key usage, each that is there has to allow it, and one has to be
+ * there: a certificate for TLS (serverAuth) also has digitalSignature.
+ */
+export function isForSigning(certificate: X509Certificate): boolean {
+  const signatures = mayMakeSignatures(certificate);
+  if (signatures === false) return false;
+  if (!extension(certificate, EXTENDED_KEY_USAGE)) return signatures === true;
+  return (certificate.keyUsage ?? []).includes(CODE_SIGNING);
+}
+
+const ALTERNATIVE = /^(?:URI|DNS|email):/;
+
+/**
+ * Whether a certificate has one of these names: a common name as it is, an alternative name with its kind (`URI:spiffe://…`, `DNS:…`,
+ * `email:…`). A subject with several common names has none.
+ */
+export function hasName(certificate: X509Certificate, allowed: readonly string[]): boolean {
+  const { CN: commonName } = certificate.toLegacyObject().subject as { CN?: string | string[] };
+  // Node puts a name that could be mistaken for several into quotation marks: it matches nothing.
+  const alternatives = (certificate.subjectAltName ?? '').split(', ');
+  return allowed.some((name) => (ALTERNATIVE.test(name) ? alternatives.includes(name) : name === commonName));
+}

@@ -5,7 +5,7 @@ import { preAuthentication, STATEMENT_TYPE } from '../../core/dsse.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { type ModelPackage, readPackageFile } from '../package/model-package.ts';
 import { SIGNATURE } from '../package/package-hash.ts';
-import { isForSigning, leadsToRoot, readCertificates } from './certificate-chains.ts';
+import { hasName, isForSigning, leadsToRoot, readCertificates } from './certificate-chains.ts';
 import { assertSigned, readModelStatement, statementFor } from './model-statement.ts';
 
 const BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
@@ -32,10 +32,13 @@ export interface ModelSigner {
   certificates: readonly X509Certificate[];
 }
 
-/** What is trusted: a public key, or the roots of certificates. */
+/** What is trusted: a public key, or the roots of certificates, and of these only some signers if `signers` names them. */
 export type ModelTrust =
   | { kind: 'key'; key: KeyObject }
-  | { kind: 'certificates'; certificates: readonly X509Certificate[] };
+  | { kind: 'certificates'; certificates: readonly X509Certificate[]; signers: readonly string[] | null };
+
+/** A chain has a handful of certificates; each costs a verification of its signature. */
+const MAX_CERTIFICATES = 16;
 
 /** SHA-256 of the public key in PEM, which is how bundles name it. */
 export const hintOf = (key: KeyObject): string =>
@@ -62,9 +65,17 @@ export function signerOf(pem: string, file: string, certificates: { pem: string;
   return { key, certificates: chain };
 }
 
-/** What a PEM file says is trusted. @throws SluiceError usage */
-export function trustOf(pem: string, file: string): ModelTrust {
-  if (pem.includes('BEGIN CERTIFICATE')) return { kind: 'certificates', certificates: readCertificates(pem, file) };
+/**
+ * Reads what is trusted from a PEM file. `signers`: names of the certificates that may sign; null: every one that leads to a root.
+ * @throws SluiceError usage
+ */
+export function trustOf(pem: string, file: string, signers: readonly string[] | null = null): ModelTrust {
+  if (pem.includes('BEGIN CERTIFICATE')) {
+    return { kind: 'certificates', certificates: readCertificates(pem, file), signers };
+  }
+  if (signers !== null) {
+    throw new SluiceError('usage', `names of signers need certificates, and ${file} holds a public key or nothing`);
+  }
   let key: KeyObject;
   try {
     if (/PRIVATE KEY/.test(pem)) throw new Error('it is a private key');
@@ -108,14 +119,21 @@ function signedWith(bundle: Bundle, trust: ModelTrust): { key: KeyObject; by: st
     return { key: trust.key, by: `key ${hint}` };
   }
   if (!x509CertificateChain) throw invalid('was made with a key, and certificates are asked for');
+  if (x509CertificateChain.certificates.length > MAX_CERTIFICATES) {
+    throw invalid(`has more than ${MAX_CERTIFICATES} certificates`);
+  }
   const [signer, ...between] = x509CertificateChain.certificates.map(
     (c) => new X509Certificate(Buffer.from(c.rawBytes, 'base64')),
   );
   if (!leadsToRoot(signer!, between, trust.certificates)) {
     throw invalid('was made with a certificate that leads to none of those that are trusted');
   }
-  if (!isForSigning(signer!)) throw invalid('was made with a certificate that is not for signatures');
-  return { key: signer!.publicKey, by: signer!.subject.replaceAll('\n', ', ') };
+  if (!isForSigning(signer!)) throw invalid('was made with a certificate that is not for signatures of code');
+  const by = signer!.subject.replaceAll('\n', ', ');
+  if (trust.signers !== null && !hasName(signer!, trust.signers)) {
+    throw invalid(`was made by ${by}, which is not among the required signers`);
+  }
+  return { key: signer!.publicKey, by };
 }
 
 /**

@@ -14,6 +14,7 @@ import { CANARY, delimitedInputs, jsonInputs, SUNG } from '../../support/canarie
 import { scratch, start } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { call, PREDICT, predictUrl, REGISTRY, type Service, startService } from '../../support/service.ts';
+import { startTenants } from '../../support/tenants.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../../support/token-provider.ts';
 import { testNeeding } from '../../support/tools.ts';
@@ -145,6 +146,86 @@ test('a file of keys that changes leaves the names of what changed', async () =>
   await expect.poll(changes).toMatchObject([{}, { added: ['third'], removed: [], changed: [] }]);
   const text = readFileSync(file, 'utf8');
   for (const secret of [first, token, 'sha256":"']) expect(text).not.toContain(secret);
+});
+
+test('the operation that a header asks for is recorded as what it is, and as what it was sent', async () => {
+  const s = await audited();
+  const tus = { 'tus-resumable': '1.0.0' };
+  const made = await s.call('POST', predictUrl('json'), { headers: { ...tus, 'upload-length': '2' } });
+  const { location } = made.headers as { location: string };
+  for (const method of ['HEAD', 'delete']) {
+    const asked = await s.call('POST', location, { headers: { ...tus, 'x-http-method-override': method } });
+    expect(await s.recordOf(asked.headers['x-request-id'])).toMatchObject({
+      method: method.toUpperCase(),
+      method_sent: 'POST',
+      job_id: location.split('/').at(-1),
+      status: method === 'HEAD' ? 200 : 204,
+    });
+  }
+  // Elsewhere the header changes nothing, and is not recorded.
+  const other = await s.call('POST', predictUrl('json'), {
+    body: '[]',
+    headers: { 'x-http-method-override': 'DELETE' },
+  });
+  const record = await s.recordOf(other.headers['x-request-id']);
+  expect([record.method, record.method_sent]).toEqual(['POST', undefined]);
+});
+
+test('a refused request is recorded with what it asked for, as far as that exists', async () => {
+  const settings = (folder: string) => [`audit.file=${path.join(folder, 'audit.ndjson')}`];
+  const t = await startTenants(settings);
+  onTestFinished(() => t.close());
+  const file = path.join(t.folder, 'audit.ndjson');
+  const mine = '/api/v1/scoring/predict.json?modelId=model-alpha';
+  const made = await t.ask('alpha', 'POST', mine, { body: '[]', headers: asJob });
+  const job = made.headers.location!.split('/').at(-1);
+  const asked = async (...[method, url, more]: [string, string, Parameters<typeof t.ask>[3]?]) => {
+    const { headers } = await t.ask('beta', method, url, more);
+    const find = () => recordsIn(file).find((r) => r.kind === 'request' && r.request_id === headers['x-request-id']);
+    await expect.poll(find).toBeDefined();
+    return find()!;
+  };
+  const refused = { identity: 'beta', login: 'model', code: 'forbidden', status: 403 };
+  const moved = '/api/v1/models/model-alpha/aliases';
+  const override = { 'tus-resumable': '1.0.0', 'x-http-method-override': 'DELETE' };
+  for (const [request, expected] of [
+    [['POST', mine], { ...refused, model: 'model-alpha' }],
+    [['GET', '/api/v1/models/model-alpha:1'], { ...refused, model: 'model-alpha:1' }],
+    [['GET', '/api/v1/models/model-alpha:jane.doe-77'], { ...refused, model: 'model-alpha' }],
+    [['GET', '/v2/models/model-alpha/versions/1'], { ...refused, model: 'model-alpha:1' }],
+    [['DELETE', `${moved}/jane.doe-77`], { ...refused, method: 'DELETE', model: 'model-alpha' }],
+    [['GET', '/api/v1/models/jane.doe-77'], { ...refused, model: null }],
+    [
+      ['POST', '/api/v1/pipelines/pipeline-alpha'],
+      { login: 'model', status: 404, pipeline: 'pipeline-alpha', model: 'model-alpha' },
+    ],
+    [['POST', '/api/v1/pipelines/jane.doe-77'], { status: 404, model: null }],
+    [
+      ['DELETE', `/api/v1/scoring/jobs/${job}`],
+      { login: 'owner', status: 404, method: 'DELETE', job_id: job, model: 'model-alpha:1' },
+    ],
+    [
+      ['POST', `/api/v1/scoring/uploads/${job}`, { headers: override }],
+      { status: 404, method: 'DELETE', method_sent: 'POST' },
+    ],
+  ] as [Parameters<typeof asked>, object][]) {
+    // biome-ignore format: a table
+    expect(await asked(...request), String(request)).toMatchObject(expected);
+  }
+  // Wherever a key can be tried, trying it leaves a record.
+  for (const url of [
+    '/metrics',
+    '/api/v1/nothing',
+    '/v2/x',
+    '/api/v1/models/%zz',
+    `/api/v1/models/${'x'.repeat(300)}`,
+  ]) {
+    const headers = { authorization: 'API-Key guess' };
+    const { status, headers: answer } = await t.ask(null, 'GET', url, { headers });
+    expect([url, status]).toEqual([url, 401]);
+    await expect.poll(() => recordsIn(file).find((r) => r.request_id === answer['x-request-id'])).toMatchObject({ login: 'unknown', status: 401 }); // biome-ignore format: one line
+  }
+  expect(readFileSync(file, 'utf8')).not.toMatch(SUNG);
 });
 
 checkTest('values of an input, and names that only it knows, are in no record', async () => {

@@ -146,6 +146,39 @@ testNeeding(
   },
 );
 
+testNeeding(
+  ['openssl'],
+  'a connection that is busy while a certificate is revoked takes no request after that',
+  async () => {
+    const ca = new Authority('clients');
+    const [good, bad] = [ca.issue('good'), ca.issue('bad')];
+    const names = ['good', 'bad'].map((n) => ({ name: n, subject_cn: n, scopes: SCOPES }));
+    const { port } = await startWithCertificates(ca, names, [`tls.client_crl=${ca.crlFile}`]);
+    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+    onTestFinished(() => agent.destroy());
+    const { cert, key } = bad;
+    const to = { host: '127.0.0.1', port, rejectUnauthorized: false, agent, cert, key };
+    const path = '/api/v1/scoring/predict.json?modelId=credit-default';
+    const busy = https.request({ ...to, path, method: 'POST' });
+    const answered = new Promise<number>((resolve, reject) => {
+      busy.on('response', (response) => response.resume().on('end', () => resolve(response.statusCode!)));
+      busy.on('error', reject);
+    });
+    await new Promise<void>((resolve) => busy.write('[', () => resolve()));
+    ca.revoke(bad);
+    await expect.poll(() => ask(port, bad)).toBe('401 unauthorized');
+    // What was let in before goes on to its end.
+    busy.end(']');
+    expect(await answered).toBe(200);
+    const next = https.get({ ...to, path: '/api/v1/models' });
+    const status = await new Promise<number>((resolve, reject) => {
+      next.on('response', (response) => resolve(response.resume().statusCode!)).on('error', reject);
+    });
+    expect([next.reusedSocket, status]).toEqual([true, 401]);
+    expect(await ask(port, good)).toBe('200 ok');
+  },
+);
+
 testNeeding(['openssl'], 'require: no connection without a certificate; a token may be bound to one', async () => {
   const ca = new Authority('clients');
   const [client, other] = [ca.issue('gateway'), ca.issue('other')];

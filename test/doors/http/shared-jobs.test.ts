@@ -10,6 +10,7 @@ import { requirePostgres } from '../../support/postgres/require.ts';
 import type { Gate } from '../../support/registries/gate.ts';
 import { openShared, type SharedPlace } from '../../support/replicas.ts';
 import { predictUrl, type Reply, type Service, startService } from '../../support/service.ts';
+import { startTenants } from '../../support/tenants.ts';
 import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
@@ -83,6 +84,41 @@ requirePostgres('jobs that services share', () => {
     expect((await place.bucket.list(`${table}/`)).objects).toEqual([]);
     // The folder is nobody's.
     expect(existsSync(path.join(a.folder, 'jobs'))).toBe(false);
+  });
+
+  checkTestNeeding(['versitygw'], 'a key that lost its model sees its jobs and uploads nowhere', async () => {
+    for (const [name, value] of Object.entries(place.env)) vi.stubEnv(name, value);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const table = `shared_${tables++}`;
+    const t = await startTenants(() => [
+      'jobs.shared.database.url_env=JOBS_DATABASE',
+      `jobs.shared.table=${table}`,
+      `jobs.shared.files=s3://jobs/${table}`,
+    ]);
+    onTestFinished(() => t.close());
+    const tus = { 'tus-resumable': '1.0.0' };
+    const url = '/api/v1/scoring/predict.json?modelId=model-alpha';
+    const made = await t.ask('alpha', 'POST', url, { body: '[]', headers: { prefer: 'respond-async' } });
+    const upload = await t.ask('alpha', 'POST', url, { headers: { ...tus, 'upload-length': '2' } });
+    const [job, open] = [made, upload].map(({ headers }) => headers.location!) as [string, string];
+    const statuses = async () => [
+      (await t.ask('alpha', 'GET', `${job}/result`)).status,
+      (await t.ask('alpha', 'HEAD', open, { headers: tus })).status,
+      JSON.parse((await t.ask('alpha', 'GET', LIST)).text).jobs.length,
+    ];
+    await expect.poll(statuses).toEqual([200, 200, 1]);
+    await t.restrict('alpha', ['model-beta']);
+    await expect.poll(statuses).toEqual([404, 404, 0]);
+    for (const [method, at] of [
+      ['DELETE', job],
+      ['DELETE', open],
+      ['GET', job],
+    ] as const) {
+      expect((await t.ask('alpha', method, at, { headers: tus })).status).toBe(404);
+      expect((await t.ask('beta', method, at, { headers: tus })).status).toBe(404);
+    }
+    await t.restrict('alpha', ['model-alpha']);
+    await expect.poll(statuses).toEqual([200, 200, 1]);
   });
 
   checkTestNeeding(['versitygw'], 'one Idempotency-Key is one job, whoever is asked, also at once', async () => {

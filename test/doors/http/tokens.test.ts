@@ -24,6 +24,33 @@ const ask = (s: Service, token: string, url = predictUrl('json'), method = 'POST
 
 const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
 
+test('an ID token is not taken for an access token, whether the provider marks these or not', async () => {
+  const key = await newSigningKey('k');
+  const provider = await tokenProvider(key);
+  const marked = await startService([oidcSettings(provider)]);
+  const unmarked = await startService([oidcSettings(provider, { token_type: 'any' })]);
+  const statusOf = async (s: Service, claims: ChangedClaims, header: object = {}) =>
+    (await ask(s, await provider.sign(claims, key, { ...header }))).status;
+  for (const typ of ['at+jwt', 'application/at+jwt', 'AT+JWT'])
+    expect([typ, await statusOf(marked, {}, { typ })]).toEqual([typ, 200]);
+  for (const typ of ['JWT', undefined, 'id+jwt'])
+    expect([typ, await statusOf(marked, {}, { typ })]).toEqual([typ, 401]);
+  const own = { typ: 'JWT' };
+  for (const claims of [{}, { typ: 'Bearer', nonce: 'n' }, { token_use: 'access' }] as ChangedClaims[]) {
+    expect([claims, await statusOf(unmarked, claims, own)]).toEqual([claims, 200]);
+  }
+  for (const claims of [
+    { nonce: 'n' },
+    { at_hash: 'h' },
+    { c_hash: 'h' },
+    { s_hash: 'h' },
+    { typ: 'ID' },
+    { token_use: 'id' },
+  ] as ChangedClaims[]) {
+    expect([claims, await statusOf(unmarked, claims, own)]).toEqual([claims, 401]);
+  }
+});
+
 test('attacks: every token that is not right in every part is 401 with its reason', async () => {
   const rsa = await newSigningKey('rsa', 'RS256');
   const provider = await tokenProvider(rsa);

@@ -109,6 +109,13 @@ test('an answer that is read on its own names the model and the passthrough colu
   expect(given('*')[2]).toBe(`${model},id"2,"value":${number(values[2]!)}}`);
 });
 
+test.each(['=', '+', '-', '@', '\t', '\r'])('a text that begins with %j does not run as a formula', (first) => {
+  const field = (text: string): string => neutralField(text, ';').replace(/^"(.*)"$/s, '$1');
+  expect(field(`${first}SUM(A1)`)).toBe(`'${first}SUM(A1)`);
+  expect(field(first)).toBe(`'${first}`);
+  expect(field(`a${first}b`)).toBe(`a${first}b`);
+});
+
 test('a text that was kept from running as a formula is found again, and no other is touched', () => {
   const texts = ['=1+1', '+a', '-', '-5', '+1e5', '@x', '\tx', '\rx', "o'k", "'", '', 'a', 'A-1', '1=1'];
   for (const text of texts) expect(plainField(neutralField(text, ';').replace(/^"(.*)"$/s, '$1')), text).toBe(text);

@@ -142,8 +142,17 @@ checkTest('where a signature or a lock is required, nothing else comes out of a 
   }
 });
 
-/** A root, what it issued, and what that issued for signing, by OpenSSL; `usage`: what the last one is for. */
-function chain(folder: string, usage: string): { key: string; chain: string; root: string } {
+const AUTHORITY = 'basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n';
+
+/**
+ * A root, an intermediate authority and a signer, made by OpenSSL. `usage`: extensions of the signer; `root` and `between`: those of the
+ * authorities; `second`: of a second intermediate authority, below the first.
+ */
+function chain(
+  folder: string,
+  usage: string,
+  { root = AUTHORITY, between = AUTHORITY, second }: { root?: string; between?: string; second?: string } = {},
+): { key: string; chain: string; root: string } {
   const at = (name: string) => path.join(folder, name);
   const openssl = (...args: string[]) => execFileSync('openssl', args, { cwd: folder, stdio: 'pipe' });
   const issue = (name: string, by: string | null, extensions: string) => {
@@ -166,11 +175,12 @@ function chain(folder: string, usage: string): { key: string; chain: string; roo
       `${name}.crt`,
     );
   };
-  const authority = 'basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n';
-  issue('root', null, authority);
-  issue('between', 'root', authority);
-  issue('signer', 'between', usage);
-  writeFileSync(at('chain.pem'), ['signer.crt', 'between.crt'].map((f) => readFileSync(at(f), 'utf8')).join(''));
+  issue('root', null, root);
+  issue('between', 'root', between);
+  if (second !== undefined) issue('second', 'between', second);
+  issue('signer', second === undefined ? 'between' : 'second', usage);
+  const names = ['signer.crt', ...(second === undefined ? [] : ['second.crt']), 'between.crt'];
+  writeFileSync(at('chain.pem'), names.map((f) => readFileSync(at(f), 'utf8')).join(''));
   return { key: at('signer.pem'), chain: at('chain.pem'), root: at('root.crt') };
 }
 
@@ -187,8 +197,6 @@ testNeeding(['openssl'], 'certificates lead from the signer to a root, and are f
   const code = chain(scratch(), 'extendedKeyUsage=codeSigning\n');
   expect(verifyModel(model, signedBy(code), trust(code.root)).by).toBe('CN=signer');
   expect(failure(() => verifyModel(model, signedBy(good), trust(code.root)))).toMatch(/leads to none/);
-  const tls = chain(scratch(), 'keyUsage=critical,keyAgreement\nextendedKeyUsage=serverAuth\n');
-  expect(failure(() => verifyModel(model, signedBy(tls), trust(tls.root)))).toMatch(/not for signatures/);
   // What stands between has to be there, and to be allowed to issue.
   const alone = { ...good, chain: good.chain.replace('chain.pem', 'signer.crt') };
   expect(failure(() => verifyModel(model, signedBy(alone), trust(good.root)))).toMatch(/leads to none/);
@@ -196,6 +204,11 @@ testNeeding(['openssl'], 'certificates lead from the signer to a root, and are f
   expect(failure(() => signerOf(newKey().pem, 'k', { pem: readFileSync(good.chain, 'utf8'), file: 'c' }))).toMatch(
     /^usage: /,
   );
+  // A chain of certificates that is too long is refused before any signature in it is verified.
+  const long = JSON.parse(signedBy(good));
+  const material = long.verificationMaterial.x509CertificateChain;
+  material.certificates = Array.from({ length: 17 }, () => material.certificates[0]);
+  expect(failure(() => verifyModel(model, JSON.stringify(long), trust(good.root)))).toMatch(/more than 16/);
   const folder = scratch();
   cpSync(CREDIT_DEFAULT, path.join(folder, 'p'), { recursive: true });
   copyFileSync(good.root, path.join(folder, 'root.crt'));
@@ -211,4 +224,69 @@ testNeeding(['openssl'], 'certificates lead from the signer to a root, and are f
     '--json',
   ]);
   expect(JSON.parse(told.stdout)).toMatchObject({ model: 'credit-default:1', signed_by: 'CN=signer' });
+});
+
+const SIGNATURES = 'keyUsage=critical,digitalSignature\n';
+const PURPOSES: [string, string, Parameters<typeof chain>[2], RegExp][] = [
+  ['code signing', `${SIGNATURES}extendedKeyUsage=codeSigning\n`, {}, /^fine$/],
+  ['code signing beside TLS', `${SIGNATURES}extendedKeyUsage=serverAuth,codeSigning\n`, {}, /^fine$/],
+  ['a TLS server', `${SIGNATURES}extendedKeyUsage=serverAuth\n`, {}, /not for signatures of code/],
+  ['a TLS server and client', `${SIGNATURES}extendedKeyUsage=serverAuth,clientAuth\n`, {}, /not for signatures of code/],
+  ['any purpose', `${SIGNATURES}extendedKeyUsage=anyExtendedKeyUsage\n`, {}, /not for signatures of code/],
+  ['key agreement', 'keyUsage=critical,keyAgreement\nextendedKeyUsage=codeSigning\n', {}, /not for signatures of code/],
+  ['no purpose at all', 'subjectKeyIdentifier=hash\n', {}, /not for signatures of code/],
+  ['an authority for TLS', SIGNATURES, { between: `${AUTHORITY}extendedKeyUsage=serverAuth\n` }, /leads to none/],
+  ['an authority for code', SIGNATURES, { between: `${AUTHORITY}extendedKeyUsage=codeSigning\n` }, /^fine$/],
+  ['an issuer that is no authority', SIGNATURES, { between: SIGNATURES }, /leads to none/],
+  ['a constraint on names', SIGNATURES, { between: `${AUTHORITY}nameConstraints=critical,permitted;DNS:a.b\n` }, /leads to none/],
+  ['a path within its length', SIGNATURES, { between: AUTHORITY.replace('TRUE', 'TRUE,pathlen:1'), second: AUTHORITY }, /^fine$/],
+  ['a path beyond its length', SIGNATURES, { between: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0'), second: AUTHORITY }, /leads to none/],
+  ['a path beyond the length of the root', SIGNATURES, { root: AUTHORITY.replace('TRUE', 'TRUE,pathlen:0') }, /leads to none/],
+]; // biome-ignore format: a table
+
+testNeeding(['openssl'], 'purpose and path length of every certificate decide who may sign', async () => {
+  const model = await loadPackage(CREDIT_DEFAULT);
+  for (const [name, usage, authorities, expected] of PURPOSES) {
+    const { key, chain: file, root } = chain(scratch(), usage, authorities);
+    const signer = signerOf(readFileSync(key, 'utf8'), key, { pem: readFileSync(file, 'utf8'), file });
+    const text = signModel(model, signer);
+    expect(
+      failure(() => verifyModel(model, text, trustOf(readFileSync(root, 'utf8'), root))),
+      name,
+    ).toMatch(expected);
+  }
+});
+
+testNeeding(['openssl'], 'only the named signers may sign, where names are required', async () => {
+  const model = await loadPackage(CREDIT_DEFAULT);
+  const usage = `${SIGNATURES}subjectAltName=URI:spiffe://bank.example/models,DNS:root\n`;
+  const { key, chain: file, root } = chain(scratch(), usage);
+  const pem = readFileSync(root, 'utf8');
+  const text = signModel(model, signerOf(readFileSync(key, 'utf8'), key, { pem: readFileSync(file, 'utf8'), file }));
+  const by = (...signers: string[]) => failure(() => verifyModel(model, text, trustOf(pem, root, signers)));
+  expect(by('somebody', 'signer')).toBe('fine');
+  expect(by('URI:spiffe://bank.example/models')).toBe('fine');
+  // Neither an alternative name without its kind, nor part of a name, nor the name of an authority.
+  for (const other of ['spiffe://bank.example/models', 'URI:signer', 'sign', 'between', 'CN=signer', 'root']) {
+    expect(by(other), other).toMatch(/^signature_invalid: .*CN=signer, which is not among the required signers/);
+  }
+  const folder = scratch();
+  cpSync(CREDIT_DEFAULT, path.join(folder, 'credit-default', '1'), { recursive: true });
+  writeFileSync(path.join(folder, 'credit-default', '1', SIGNATURE), text);
+  const codeFor = async (policy: object) =>
+    codeOf((await trusting(new FolderRegistry([folder]), policy)).resolve('credit-default').then((m) => m.ref));
+  expect(await codeFor({ require_signature: root, require_signer: ['signer'] })).toBe('credit-default:1');
+  expect(await codeFor({ require_signature: root, require_signer: ['another'] })).toBe('signature_invalid');
+  expect(await codeOf(trusting(new FolderRegistry([folder]), { require_signer: ['signer'] }))).toBe('usage');
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  expect(failure(() => trustOf(pemOf(publicKey), 'k.pem', ['signer']))).toMatch(/^usage: .*need certificates/);
+  const at = path.join(folder, 'credit-default', '1');
+  const flags = ['model', 'verify-signature', at, '--certificates', root, '--signer'];
+  expect((await sluice([...flags, 'signer'])).code).toBe(0);
+  expect((await sluice([...flags, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
+  const rows = path.join(CREDIT_DEFAULT, 'selftest.csv');
+  const score = ['score', rows, '-m', 'credit-default', '-o', path.join(folder, 'out.csv'), '--registry', folder];
+  const asked = ['--require-signature', root, '--require-signer'];
+  expect((await sluice([...score, ...asked, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
+  expect((await sluice([...score, ...asked, 'another, signer'])).code).toBe(0);
 });

@@ -48,17 +48,22 @@ export class AuditTrail {
     if (!this.ready) throw new SluiceError('audit_unavailable', 'what is asked for cannot be recorded');
   }
 
-  /** Every request for which somebody has to be known leaves a record when it is over, but those for metrics. */
+  /**
+   * Every request that needs a key leaves a record when it is over; of those for metrics only what was refused does. An unknown path has one,
+   * too: a guessed key could be tried there unseen.
+   */
   follow(app: FastifyInstance): void {
     app.addHook('onRequest', (request, reply, done) => {
-      const { scope } = request.routeOptions.config;
-      if (scope !== undefined && scope !== 'metrics') {
-        const began = performance.now();
-        // Emitted once, also where the connection was cut.
-        reply.raw.once('close', () => this.#ended(request, reply, performance.now() - began));
-      }
+      this.begin(request, reply);
       done();
     });
+  }
+
+  /** From here to the end of the request. */
+  begin(request: FastifyRequest, reply: FastifyReply): void {
+    const began = performance.now();
+    // Emitted once, also where the connection was cut.
+    reply.raw.once('close', () => this.#ended(request, reply, performance.now() - began));
   }
 
   /** The same log, of which the ends of jobs are recorded. */
@@ -92,6 +97,7 @@ export class AuditTrail {
       return;
     }
     if (!identity && (login === null || login.reason === 'none')) return;
+    if (request.routeOptions.config?.scope === 'metrics' && login === null) return;
     const { raw } = reply;
     const cut = !raw.writableFinished;
     this.#log.append('request', {
@@ -99,8 +105,10 @@ export class AuditTrail {
       identity_kind: identity?.kind ?? null,
       identity: identity?.name ?? login?.label ?? null,
       ...this.#address(request),
-      method: request.method,
+      method: story.method ?? request.method,
+      ...(story.method === null ? {} : { method_sent: request.method }),
       route: request.routeOptions.url ?? null,
+      ...(story.pipeline === null ? {} : { pipeline: story.pipeline }),
       model: story.model,
       package_sha256: story.packageSha256,
       ...(story.alias === null ? {} : { alias: story.alias }),

@@ -104,7 +104,7 @@ export function changeKeys(file: string, change: (keys: readonly ApiKey[]) => re
     const why = cause === null ? `another command has been changing it for ${LOCK_WAIT_MS / 1000} s` : fileFault(cause);
     return new SluiceError('usage', `${file} cannot be locked: ${why}`, { cause });
   };
-  return underFileLock(`${file}.lock`, { waitMs: LOCK_WAIT_MS, refused }, async () => {
+  return underFileLock(`${file}.lock`, { waitMs: LOCK_WAIT_MS, refused, isPrivate: true }, async () => {
     const { keys, certificates } = await readKeysFile(file);
     const changed = change(keys);
     await writeSecret(file, stringify({ keys: changed, ...(certificates.length === 0 ? {} : { certificates }) }));

@@ -11,7 +11,7 @@ export const KEY_CHALLENGE = 'API-Key realm="sluice"';
 export const TOKEN_CHALLENGE = 'Bearer realm="sluice"';
 
 /** Why a request is refused. */
-export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope' | 'model' | TokenFault;
+export type LoginFault = 'none' | 'unknown' | 'expired' | 'certificate' | 'scope' | 'model' | 'owner' | TokenFault;
 
 /** A request that is refused because of who it is of. `label`: of a known identity, null without one. */
 export class LoginRefused extends SluiceError {
@@ -23,6 +23,10 @@ export class LoginRefused extends SluiceError {
   readonly first: boolean;
   /** Of WWW-Authenticate, where it is not the one for keys. */
   readonly challenge: string | null;
+  /** The model that was asked for, as the request names it; null: its address says. */
+  readonly asked: string | null;
+  /** Id of the job that was asked for, where it exists. */
+  readonly job: string | null;
 
   constructor(
     reason: LoginFault,
@@ -34,6 +38,8 @@ export class LoginRefused extends SluiceError {
       challenge?: string;
       limited?: boolean;
       first?: boolean;
+      asked?: string;
+      job?: string;
     } = {},
   ) {
     const { code = reason === 'scope' || reason === 'model' ? 'forbidden' : 'unauthorized', extra = {} } = more;
@@ -43,6 +49,8 @@ export class LoginRefused extends SluiceError {
     this.limited = more.limited ?? false;
     this.first = more.first ?? false;
     this.challenge = more.challenge ?? null;
+    this.asked = more.asked ?? null;
+    this.job = more.job ?? null;
   }
 }
 
@@ -62,5 +70,5 @@ const tokenChallenge = ({ kind }: Identity, scope: Scope): { challenge?: string 
 export function assertMayUse(request: FastifyRequest, reference: string): void {
   const identity = request.identity!;
   if (permits(identity, request.routeOptions.config.scope!, parseReference(reference).id)) return;
-  throw new LoginRefused('model', identity.label, 'the key may not use this model');
+  throw new LoginRefused('model', identity.label, 'the key may not use this model', { asked: reference });
 }

@@ -54,6 +54,18 @@ interface Known {
   generation: number;
 }
 
+/** `token_type`: providers that do not mark their access tokens. */
+const ANY_TYPE = 'any';
+
+/**
+ * Whether claims show an ID token, which names whoever logged in at some client and permits nothing: `typ` of Keycloak, `token_use` of Cognito,
+ * else hashes of what was issued beside it and the nonce of a login (OpenID Connect Core, 2 and 3.3.2.11).
+ */
+const isIdToken = ({ typ, token_use, nonce, at_hash, c_hash, s_hash }: JWTPayload): boolean =>
+  typ === 'ID' ||
+  token_use === 'id' ||
+  (typ !== 'Bearer' && [nonce, at_hash, c_hash, s_hash].some((claim) => claim !== undefined));
+
 export class TokenIssuer {
   readonly config: IssuerConfig;
   readonly keys: IssuerKeys;
@@ -69,7 +81,7 @@ export class TokenIssuer {
       algorithms: [...config.algorithms],
       clockTolerance: config.clock_tolerance_ms / 1000,
       requiredClaims: ['exp', 'aud', 'iss'],
-      ...(config.token_type === undefined ? {} : { typ: config.token_type }),
+      ...(config.token_type === ANY_TYPE ? {} : { typ: config.token_type }),
     };
   }
 
@@ -84,6 +96,8 @@ export class TokenIssuer {
     if (known && known.generation === this.keys.generation && Date.now() / 1000 < known.until) return known.identity;
     this.#known.delete(name);
     const claims = await this.#checked(token);
+    if (this.config.token_type === ANY_TYPE && isIdToken(claims))
+      throw new TokenRefused('token_claims', this.config.name);
     this.#assertBound(claims, thumbprint);
     const identity = this.#identityOf(claims);
     // What is bound to a certificate has to be compared with it every time.

@@ -4,6 +4,7 @@ import { access, open, readdir, rm, stat, unlink } from 'node:fs/promises';
 import path from 'node:path';
 import type { Readable } from 'node:stream';
 import { SluiceError } from '../../../core/errors.ts';
+import { PRIVATE_FILE } from '../../../core/private-files.ts';
 import type { ByteSink } from '../../../io/sink/byte-sink.ts';
 import { syncFolder } from '../../../io/sink/commit-journal.ts';
 import { openFileSink } from '../../../io/sink/file-sink.ts';
@@ -25,7 +26,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
 
   async newUpload(id: string): Promise<ByteSink> {
     const file = this.uploadName(id);
-    const handle = await open(file, 'wx', 0o600);
+    const handle = await open(file, 'wx', PRIVATE_FILE);
     let bytesWritten = 0;
     let closed = false;
     const close = async () => {
@@ -108,7 +109,7 @@ export class FolderFiles implements JobFiles, ResumableFiles {
   }
 
   newResult({ id }: HeldJob): Promise<ByteSink> {
-    return openFileSink(this.#result(id));
+    return openFileSink(this.#result(id), PRIVATE_FILE);
   }
 
   async readResult({ id }: HeldJob, span: ByteSpan | null): Promise<Readable> {

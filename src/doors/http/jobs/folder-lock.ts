@@ -12,7 +12,7 @@ const LOCK = 'jobs.sqlite.lock';
 export async function lockFolder(folder: string, waitMs: number, onWait: () => void = () => {}): Promise<() => void> {
   let unlock: (() => void) | null;
   try {
-    unlock = await takeFileLock(path.join(folder, LOCK), waitMs, onWait);
+    unlock = await takeFileLock(path.join(folder, LOCK), waitMs, onWait, true);
   } catch (cause) {
     throw new SluiceError('folder_unusable', `jobs.folder: ${folder} cannot be locked`, { cause });
   }

@@ -5,9 +5,11 @@ import type { FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { named } from '../../../core/log.ts';
+import type { Identity } from '../access/identity.ts';
 import { bodyOptions, type PredictServices, refuseNothingSent } from '../routes/predict.ts';
 import { openBody, type RequestBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { assertOwn, mayStillUse } from './job-access.ts';
 import type { ByteSpan, JobFiles, ResumableFiles } from './job-files.ts';
 import { JobLog } from './job-log.ts';
 import { JobQuota } from './job-quota.ts';
@@ -214,15 +216,19 @@ export class JobManager {
     return (await this.#place.store.get(job.id)) ?? job;
   }
 
-  /** @throws SluiceError job_not_found, also for a job of another key */
-  async find(id: string, owner: string): Promise<Job> {
-    const job = await this.#place.store.get(id);
-    if (!job || job.owner !== owner) throw new SluiceError('job_not_found', 'there is no such job');
-    return job;
+  /** @throws SluiceError job_not_found, also for a job of another key, or of a model that the key may not use any more */
+  async find(id: string, identity: Identity): Promise<Job> {
+    return assertOwn(await this.#place.store.get(id), identity, this.#pipelines, 'job_not_found');
   }
 
-  list(owner: string, page: JobPage): Promise<Job[]> {
-    return this.#place.store.list(owner, page);
+  /** A page of the jobs of a key, with those whose model it may not use any more. */
+  list({ name }: Identity, page: JobPage): Promise<Job[]> {
+    return this.#place.store.list(name, page);
+  }
+
+  /** Whether a key may still use the model of a job. */
+  isVisible(job: Job, identity: Identity): boolean {
+    return mayStillUse(identity, job, this.#pipelines);
   }
 
   /** @throws SluiceError job_not_found: it was removed in between | jobs_unavailable */

@@ -45,7 +45,7 @@ type JobRequest = FastifyRequest<{ Params: { id: string } }>;
 export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: number): void {
   const config = { scope: 'jobs' as const };
   const of = async (request: JobRequest): Promise<Job> => {
-    const job = await jobs.find(request.params.id, request.identity!.name);
+    const job = await jobs.find(request.params.id, request.identity!);
     Object.assign(request.story, {
       job: named(job.id),
       model: named(job.query.modelId),
@@ -55,11 +55,12 @@ export function addJobRoutes(app: FastifyInstance, jobs: JobManager, level: numb
   };
   app.get<{ Querystring: ListQuery }>(JOBS, { schema: { querystring: LIST_QUERY }, config }, async (request) => {
     const page = pageOf(request.query);
-    const found = await jobs.list(request.identity!.name, { ...page, limit: page.limit + 1 });
-    const shown = found.slice(0, page.limit);
-    const last = shown.at(-1);
+    const identity = request.identity!;
+    const found = await jobs.list(identity, { ...page, limit: page.limit + 1 });
+    const taken = found.slice(0, page.limit);
+    const last = taken.at(-1);
     return {
-      jobs: shown.map(describeJob),
+      jobs: taken.filter((job) => jobs.isVisible(job, identity)).map(describeJob),
       ...(found.length > page.limit ? { next: `${last!.created}.${last!.id}` } : {}),
     };
   });

@@ -4,6 +4,7 @@ import { judgeAddress } from '../../../config/database-contradictions.ts';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { faultFields, type Log, named, saysOf, words } from '../../../core/log.ts';
+import { restrictFolder } from '../../../core/private-files.ts';
 import { assertUsable } from '../../../core/usable-folder.ts';
 import type { PredictServices } from '../routes/predict.ts';
 import { FolderFiles } from './folder-files.ts';
@@ -32,6 +33,7 @@ export async function openJobs(services: PredictServices, pipelines: readonly Up
 async function ownPlace({ config, log }: PredictServices): Promise<JobPlace> {
   const folder = path.resolve(config.jobs.folder);
   await assertUsable('jobs.folder', folder);
+  await restrictFolder(folder);
   const unlock = await lockFolder(folder, config.jobs.lock_wait_ms, () => {
     log('warn', 'folder_in_use', words`another server works in ${named(folder)}: waiting for it`);
   });

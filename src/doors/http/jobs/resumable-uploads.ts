@@ -5,7 +5,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { SluiceError } from '../../../core/errors.ts';
 import { inBackground } from '../../../core/in-background.ts';
 import { tooMany } from '../../../engine/score-chunks.ts';
+import type { Identity } from '../access/identity.ts';
 import { bodyOptions, inTurn, type PredictServices, type Turn } from '../routes/predict.ts';
+import { assertOwn } from './job-access.ts';
 import type { JobFiles, ResumableFiles } from './job-files.ts';
 import type { JobLog } from './job-log.ts';
 import type { JobQuota } from './job-quota.ts';
@@ -113,21 +115,20 @@ export class ResumableUploads {
     }
   }
 
-  /** @throws SluiceError upload_not_found: it is not there any more, or of another key */
-  async find(id: string, owner: string): Promise<Upload> {
-    const { uploads, store } = this.#parts;
+  /** @throws SluiceError upload_not_found: it was removed, is of another key, or of a model that the key may not use any more */
+  async find(id: string, identity: Identity): Promise<Upload> {
+    const { uploads, store, pipelines } = this.#parts;
     const upload = await uploads.get(id);
-    const there =
-      upload?.job.owner === owner && (upload.queued ? (await store.get(id)) !== null : !this.#isExpired(upload));
-    if (!there) throw new SluiceError('upload_not_found', 'there is no such upload');
-    return upload;
+    const exists = upload && (upload.queued ? (await store.get(id)) !== null : !this.#isExpired(upload));
+    assertOwn(exists ? upload.job : null, identity, pipelines, 'upload_not_found');
+    return upload!;
   }
 
   /** How far it is: whoever asks goes on with it, so that a request whose client is silent has to let go. @throws SluiceError upload_not_found */
-  async resume(id: string, owner: string): Promise<Upload> {
-    await this.find(id, owner);
+  async resume(id: string, identity: Identity): Promise<Upload> {
+    await this.find(id, identity);
     await this.#takeOver(id);
-    const upload = await this.find(id, owner);
+    const upload = await this.find(id, identity);
     if (upload.queued || upload.offset < upload.job.uploadBytes || this.#holds.has(id)) return upload;
     return this.#holding(id, null, () => this.#queue(upload));
   }
@@ -138,11 +139,11 @@ export class ResumableUploads {
    */
   async append(id: string, writing: Writing): Promise<Upload> {
     const { request, part } = writing;
-    const owner = request.identity!.name;
-    await this.find(id, owner);
+    const identity = request.identity!;
+    await this.find(id, identity);
     await this.#takeOver(id);
     return this.#holding(id, request.raw, async (hold) => {
-      const upload = await this.find(id, owner);
+      const upload = await this.find(id, identity);
       const { uploadBytes: length } = upload.job;
       if (part.offset > length) throw new SluiceError('bad_request', 'Upload-Offset is behind Upload-Length');
       if (part.offset !== upload.offset)

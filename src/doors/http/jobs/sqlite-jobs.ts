@@ -2,6 +2,7 @@
 import path from 'node:path';
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { SluiceError } from '../../../core/errors.ts';
+import { createPrivateFile } from '../../../core/private-files.ts';
 import { nextOf } from './job-order.ts';
 import {
   type ClaimedJob,
@@ -74,8 +75,11 @@ export class SqliteJobs implements JobStore {
 
   /** Opens `jobs.sqlite` in a folder that nobody else works in. @throws SluiceError folder_unusable */
   constructor(folder: string) {
+    const file = path.join(folder, 'jobs.sqlite');
     try {
-      this.#db = new DatabaseSync(path.join(folder, 'jobs.sqlite'));
+      // Its journals get the mode of the database.
+      createPrivateFile(file);
+      this.#db = new DatabaseSync(file);
     } catch (cause) {
       throw new SluiceError('folder_unusable', `jobs.folder: ${folder}: ${(cause as Error).message}`, { cause });
     }

@@ -43,9 +43,17 @@ export async function createUpload(jobs: JobManager, asking: Asking, asked: Aske
   return reply.code(201).header('location', `${UPLOADS}/${upload.job.id}`).send();
 }
 
-/** What can be asked of an address that takes uploads, before one is made. */
-export function addUploadQuestion(app: FastifyInstance, { url, mostBytes }: { url: string; mostBytes: number }): void {
-  app.options(url, { config: { scope: 'jobs' } }, async (_request, reply) => {
+/** Describes an address that takes uploads, before one is made. `check`: refuses a request before that. */
+export function addUploadQuestion(
+  app: FastifyInstance,
+  {
+    url,
+    mostBytes,
+    check = () => {},
+  }: { url: string; mostBytes: number; check?: (request: FastifyRequest) => unknown },
+): void {
+  app.options(url, { config: { scope: 'jobs' } }, async (request, reply) => {
+    await check(request);
     return reply.code(204).headers(tusAbilities(mostBytes)).send();
   });
 }
@@ -61,7 +69,7 @@ export function addUploadRoutes(
   const { uploads } = jobs;
   const asked = (request: UploadRequest, reply: FastifyReply) => {
     assertVersion(request, reply);
-    return { id: request.params.id, owner: request.identity!.name };
+    return { id: request.params.id, identity: request.identity! };
   };
   const told = (request: UploadRequest, reply: FastifyReply, upload: Upload) => {
     tellStory(request, upload);
@@ -69,24 +77,24 @@ export function addUploadRoutes(
     return reply;
   };
   const tell = async (request: UploadRequest, reply: FastifyReply) => {
-    const { id, owner } = asked(request, reply);
-    const upload = await uploads.resume(id, owner);
+    const { id, identity } = asked(request, reply);
+    const upload = await uploads.resume(id, identity);
     reply.header('upload-length', upload.job.uploadBytes);
     if (upload.metadata !== null) reply.header('upload-metadata', upload.metadata);
     return told(request, reply, upload).code(200).send();
   };
   const append = async (request: UploadRequest, reply: FastifyReply) => {
-    const { id, owner } = asked(request, reply);
+    const { id, identity } = asked(request, reply);
     if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
-    tellStory(request, await uploads.find(id, owner));
+    tellStory(request, await uploads.find(id, identity));
     const part = partHeadOf(request.headers);
     const upload = await uploads.append(id, { request, reply, part, ready });
     return told(request, reply, upload).code(204).send();
   };
   const remove = async (request: UploadRequest, reply: FastifyReply) => {
-    const { id, owner } = asked(request, reply);
-    tellStory(request, await uploads.find(id, owner));
-    if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, owner));
+    const { id, identity } = asked(request, reply);
+    tellStory(request, await uploads.find(id, identity));
+    if (!(await uploads.remove(id))) await jobs.cancel(await jobs.find(id, identity));
     return reply.code(204).send();
   };
   // For clients whose way does not let other methods through.
@@ -94,8 +102,8 @@ export function addUploadRoutes(
   app.head(url, { config }, tell);
   app.patch(url, { config }, append);
   app.delete(url, { config }, remove);
-  app.post(url, { config }, async (request: UploadRequest, reply) => {
-    const work = instead.get(String(request.headers['x-http-method-override'] ?? '').toUpperCase());
+  app.post(url, { config: { ...config, override: [...instead.keys()] } }, async (request: UploadRequest, reply) => {
+    const work = instead.get(request.story.method ?? '');
     if (work) return work(request, reply);
     reply.header('allow', 'HEAD, PATCH, DELETE, OPTIONS');
     throw new SluiceError('method_not_allowed', 'an upload is continued with PATCH');

@@ -1,4 +1,5 @@
 // The page under /docs: the operations of the OpenAPI document for a person, without anything loaded from elsewhere.
+import { contentPolicy, styledHead } from '../../../core/html-policy.ts';
 import { openApi } from './openapi.ts';
 
 interface Operation {
@@ -17,8 +18,25 @@ interface Operation {
 const html = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
-/** The page as HTML. */
+const STYLE = `
+body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1d2733}
+h1{margin-bottom:0}section{border-top:1px solid #d6dde4;padding:.6rem 0}code{font-size:.92em}
+h2{font-size:1.05rem;margin:.4rem 0}b{color:#0b6b57;display:inline-block;min-width:3.6rem}
+table{border-collapse:collapse;margin:.4rem 0}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top;font-weight:400}
+th{color:#5b6b7a}`;
+
+/** Sent with the page; what a meta element cannot say is that no other page may frame it. */
+export const DOCS_POLICY = `${contentPolicy(STYLE)}; frame-ancestors 'none'`;
+
+let made: string | null = null;
+
+/** The page as HTML, the same for every caller: it is made once. */
 export function docsPage(): string {
+  made ??= makePage();
+  return made;
+}
+
+function makePage(): string {
   const { info, paths } = openApi() as {
     info: { title: string; version: string; description: string };
     paths: Record<string, Record<string, Operation>>;
@@ -27,12 +45,8 @@ export function docsPage(): string {
     Object.entries(methods).map(([method, op]) => section(method.toUpperCase(), path, op)),
   );
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>${info.title} ${info.version}</title><style>
-body{font:15px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;padding:0 1rem;color:#1d2733}
-h1{margin-bottom:0}section{border-top:1px solid #d6dde4;padding:.6rem 0}code{font-size:.92em}
-h2{font-size:1.05rem;margin:.4rem 0}b{color:#0b6b57;display:inline-block;min-width:3.6rem}
-table{border-collapse:collapse;margin:.4rem 0}td,th{text-align:left;padding:.15rem 1rem .15rem 0;vertical-align:top;font-weight:400}
-th{color:#5b6b7a}</style></head><body><h1>${info.title} ${info.version}</h1><p>${html(info.description)}
+${styledHead(STYLE)}
+<title>${info.title} ${info.version}</title></head><body><h1>${info.title} ${info.version}</h1><p>${html(info.description)}
 The whole document: <a href="/openapi.json">/openapi.json</a>. Every operation but the health checks wants
 <code>Authorization: API-Key &lt;token&gt;</code>.</p>
 ${operations.join('\n')}</body></html>

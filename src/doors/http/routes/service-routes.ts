@@ -1,7 +1,9 @@
 // The service about itself: its health, its metrics, its description.
 import type { FastifyInstance } from 'fastify';
 import { VERSION } from '../../../core/version.ts';
-import { docsPage } from '../openapi/docs-page.ts';
+import type { SeriesFilter } from '../../../monitor/metric-families.ts';
+import { visibleSeries } from '../access/visible-series.ts';
+import { DOCS_POLICY, docsPage } from '../openapi/docs-page.ts';
 import { openApi } from '../openapi/openapi.ts';
 import type { PredictServices } from './predict.ts';
 
@@ -25,14 +27,21 @@ export function addServiceRoutes(app: FastifyInstance, { services, ready, jobsRe
     metrics.ready.set(ready() ? 1 : 0);
   });
   for (const [path, text] of [
-    ['/metrics', () => metrics.text()],
-    ['/metrics/columns', () => metrics.columnsText()],
+    ['/metrics', (filter: SeriesFilter | null) => metrics.text(filter)],
+    ['/metrics/columns', (filter: SeriesFilter | null) => metrics.columnsText(filter)],
   ] as const) {
-    app.get(path, { config: { scope: 'metrics' } }, async (_request, reply) => {
+    app.get(path, { config: { scope: 'metrics' } }, async (request, reply) => {
       reply.type(metrics.registry.contentType);
-      return text();
+      return text(visibleSeries(request.identity!));
     });
   }
-  app.get('/openapi.json', async () => openApi());
-  app.get('/docs', async (_request, reply) => reply.type('text/html; charset=utf-8').send(docsPage()));
+  let description: string | null = null;
+  app.get('/openapi.json', async (_request, reply) => {
+    description ??= JSON.stringify(openApi());
+    return reply.type('application/json; charset=utf-8').send(description);
+  });
+  app.get('/docs', async (_request, reply) => {
+    reply.header('content-security-policy', DOCS_POLICY);
+    return reply.type('text/html; charset=utf-8').send(docsPage());
+  });
 }

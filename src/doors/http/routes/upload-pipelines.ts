@@ -1,12 +1,15 @@
 // Pipelines as endpoints: an upload to POST /api/v1/pipelines/{name} becomes a job whose predictions go to the sink of the pipeline.
 import path from 'node:path';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { readPipeline } from '../../../config/pipeline-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import { named } from '../../../core/log.ts';
 import { assertExplainable } from '../../../engine/score-chunks.ts';
+import { parseReference } from '../../../model/registry/registry.ts';
 import { interpretationOf } from '../../../runs/spec.ts';
 import type { UploadSpec } from '../../../runs/upload-run.ts';
-import { assertMayUse, assertScope } from '../access/permissions.ts';
+import { permits } from '../access/identity.ts';
+import { LoginRefused } from '../access/permissions.ts';
 import type { JobManager } from '../jobs/job-manager.ts';
 import { describeJob, jobUrl } from '../jobs/job-routes.ts';
 import type { UploadPipeline } from '../jobs/score-job.ts';
@@ -46,25 +49,41 @@ export function addUploadPipelines(
     ready: () => boolean;
   },
 ): void {
-  for (const { name, spec } of pipelines) {
-    const interpretation = spec.score.interpretation !== 'none';
-    app.post(
-      `${PIPELINES}/${name}`,
-      { config: { scope: interpretation ? 'interpret' : 'predict', tus: true } },
-      async (request, reply) => {
-        assertMayUse(request, spec.model);
-        if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
-        const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
-        const inParts = wantsUpload(request);
-        if (!inParts) checkContentType(request, format);
-        assertScope(request, 'jobs');
-        if (interpretation) assertExplainable(await services.host.meant(spec.model), interpretationOf(spec));
-        const asked = { format, query: { modelId: spec.model }, pipeline: name };
-        if (inParts) return createUpload(jobs, { request, reply, ready }, asked);
-        const job = await jobs.create(request, asked);
-        return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
-      },
-    );
-    addUploadQuestion(app, { url: `${PIPELINES}/${name}`, mostBytes: services.config.limits.body_bytes });
-  }
+  const url = `${PIPELINES}/:name`;
+  const byName = new Map(pipelines.map((pipeline) => [pipeline.name, pipeline]));
+  const asked = (request: PipelineRequest): UploadPipeline => pipelineFor(request, byName);
+  app.post(url, { config: { scope: 'jobs', tus: true } }, async (request: PipelineRequest, reply) => {
+    const { name, spec } = asked(request);
+    if (!ready()) throw new SluiceError('stopping', 'the server takes no new work');
+    const format: BodyFormat = spec.source.format === 'tsv' ? 'csv' : spec.source.format;
+    const inParts = wantsUpload(request);
+    if (!inParts) checkContentType(request, format);
+    if (spec.score.interpretation !== 'none') {
+      assertExplainable(await services.host.meant(spec.model), interpretationOf(spec));
+    }
+    const wanted = { format, query: { modelId: spec.model }, pipeline: name };
+    if (inParts) return createUpload(jobs, { request, reply, ready }, wanted);
+    const job = await jobs.create(request, wanted);
+    return reply.code(201).header('location', jobUrl(job.id)).send(describeJob(job));
+  });
+  const check = (request: FastifyRequest): unknown => asked(request as PipelineRequest);
+  addUploadQuestion(app, { url, mostBytes: services.config.limits.body_bytes, check });
+}
+
+type PipelineRequest = FastifyRequest<{ Params: { name: string } }>;
+
+/**
+ * One route for all names, so that the answer to a pipeline of others is the answer to one that does not exist.
+ * @throws SluiceError not_found: it does not exist, or the key may not use its model
+ */
+function pipelineFor(request: PipelineRequest, pipelines: ReadonlyMap<string, UploadPipeline>): UploadPipeline {
+  const pipeline = pipelines.get(request.params.name);
+  const message = 'there is no such pipeline for this key';
+  if (!pipeline) throw new SluiceError('not_found', message);
+  request.story.pipeline = named(pipeline.name);
+  const { model, score } = pipeline.spec;
+  const identity = request.identity!;
+  const scope = score.interpretation === 'none' ? 'predict' : 'interpret';
+  if (permits(identity, scope, parseReference(model).id)) return pipeline;
+  throw new LoginRefused('model', identity.label, message, { code: 'not_found', asked: model });
 }

@@ -35,8 +35,11 @@ export interface RequestStory {
   model: Word | null;
   /** Of the package that `model` is. */
   packageSha256: string | null;
+  /** The method that the request stands for, where its headers override the one of its head. */
+  method: Word | null;
   /** Of a request that asks for aliases. */
   alias: Word | null;
+  pipeline: Word | null;
   job: Word | null;
   rows: number;
   scored: number;
@@ -101,7 +104,9 @@ export class RequestLog {
       span,
       model: null,
       packageSha256: null,
+      method: null,
       alias: null,
+      pipeline: null,
       job: null,
       rows: 0,
       scored: 0,
@@ -131,7 +136,7 @@ export class RequestLog {
       request_id: named(request.id),
       ...traceFields(story.trace),
       protocol: fixedWord<ReturnType<typeof protocolOf>>(protocolOf(request.raw)),
-      method: named(request.method),
+      method: story.method ?? named(request.method),
       route,
       ...(status === 0 ? {} : { status }),
       ...(cut ? { cut } : {}),

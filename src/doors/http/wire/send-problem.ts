@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { asSluiceError, type ErrorCode, SluiceError } from '../../../core/errors.ts';
 import { AnswerDigest } from './content-digest.ts';
 import { problemOf, systemFault } from './problem.ts';
-import type { RequestLog } from './request-log.ts';
 
 /** Bytes of a refused body that are read and discarded, so that the client gets to see the answer. */
 const LINGER_BYTES = 64 * 1024 * 1024;
@@ -28,11 +27,15 @@ export function sendProblem(error: unknown, request: FastifyRequest, reply: Fast
     return { code, cut };
   }
   const { status, headers, body } = problemOf(fault, request.id);
-  if (request.routeOptions.config.openInference) body.error = body.detail;
+  if (speaksOpenInference(request)) body.error = body.detail;
   if (isWhole(request.raw)) reply.code(status).headers(headers).send(body);
   else sendEarly(request, reply, status, { ...(reply.getHeaders() as Record<string, string>), ...headers }, body);
   return { code, cut: false };
 }
+
+/** Clients of this protocol look for `error` in what is refused, also where there is no route. */
+const speaksOpenInference = ({ url, routeOptions }: FastifyRequest): boolean =>
+  routeOptions.config?.openInference === true || url.startsWith('/v2/');
 
 /** Whether nothing more comes of the body. */
 const isWhole = (raw: IncomingMessage): boolean => raw.complete || raw.destroyed;
@@ -73,22 +76,21 @@ export function commonHeaders(request: FastifyRequest): Record<string, string> {
   };
 }
 
-/** What the router itself refuses: an address that is none, or whose parts are too long. No hook is called for it. */
-export function refuseAddress(
-  error: unknown,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  requests: RequestLog,
-): ErrorCode {
-  const tooLong = (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH';
-  const e = tooLong
-    ? new SluiceError('not_found', 'there is no such operation')
-    : new SluiceError('bad_request', 'the address is malformed');
-  requests.begin(request, reply);
+/** Answers what the router itself refuses: a malformed address, or one whose parts are too long. No hook runs for it. */
+export function refuseAddress(error: unknown, request: FastifyRequest, reply: FastifyReply): ProblemSent {
+  const e = addressFault(error);
   request.story.fault = e;
   const { status, headers, body } = problemOf(e, request.id);
+  if (speaksOpenInference(request)) body.error = body.detail;
   sendEarly(request, reply, status, { ...commonHeaders(request), ...headers }, body);
-  return e.code;
+  return { code: asSluiceError(e, 'internal_error').code, cut: false };
+}
+
+function addressFault(error: unknown): unknown {
+  if (error instanceof SluiceError) return error;
+  return (error as { code?: string }).code === 'FST_ERR_MAX_PARAM_LENGTH'
+    ? new SluiceError('not_found', 'there is no such operation')
+    : new SluiceError('bad_request', 'the address is malformed');
 }
 
 /** Errors of fastify itself as errors of the catalogue. */

@@ -1,0 +1,46 @@
+// Every HTML page that Sluice writes allows its own style and nothing else.
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { expect, test } from 'vitest';
+import { waterfallPage } from '../../src/doors/commands/waterfall-page.ts';
+import { DOCS_POLICY, docsPage } from '../../src/doors/http/openapi/docs-page.ts';
+import { htmlPage } from '../../src/report/html-page.ts';
+import type { ExplainedRow } from '../../src/runs/explain-row.ts';
+
+const ROW = {
+  row: 1,
+  interpretation: {
+    ...{ space: 'log_odds', method: 'linear', base: 0.5, reasons: [{ code: '<b>', column: 'a', text: '<script>' }] },
+    effects: [{ column: '<img src=x>', value: '"><script>alert(1)</script>', effect: 0.25 }],
+  },
+} as unknown as ExplainedRow;
+
+test.each([
+  ['a report', () => htmlPage('<title>', ['<section>x</section>'])],
+  ['an explanation', () => waterfallPage('m:<1>', ROW, 5)],
+  ['an explanation that there is none', () => waterfallPage('m:1', { row: 1 } as unknown as ExplainedRow, 5)],
+  ['the description of the service', docsPage],
+])('%s', (_, make) => {
+  const page = make();
+  const [, policy] = /<meta http-equiv="Content-Security-Policy" content="([^"]+)">/.exec(page)!;
+  const styles = [...page.matchAll(/<style>([\s\S]*?)<\/style>/g)].map(([, style]) => style!);
+  const hashes = styles.map((style) => `'sha256-${createHash('sha256').update(style).digest('base64')}'`);
+  expect(policy).toBe(`default-src 'none'; style-src ${hashes.join(' ')}; base-uri 'none'; form-action 'none'`);
+  expect(styles).toHaveLength(1);
+  // Nothing that this policy would keep from working, and no text of an input as markup.
+  expect(page).not.toMatch(/\sstyle=|\son\w+=|<script>|<img|javascript:/i);
+  // It holds for what comes after it only.
+  expect(page.indexOf('Content-Security-Policy')).toBeLessThan(page.indexOf('<title>'));
+});
+
+test('the service sends the policy of its description, which no page may frame', () => {
+  expect(DOCS_POLICY).toMatch(/^default-src 'none'; style-src 'sha256-[^']+'; .*; frame-ancestors 'none'$/);
+  expect(docsPage()).toBe(docsPage());
+});
+
+test('no other file makes HTML of its own', () => {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts'));
+  const made = files.filter((file) => /<!doctype html>/i.test(readFileSync(path.join('src', file), 'utf8'))).sort();
+  expect(made).toEqual(['doors/commands/waterfall-page.ts', 'doors/http/openapi/docs-page.ts', 'report/html-page.ts']);
+});
