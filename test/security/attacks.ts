@@ -11,7 +11,14 @@ import {
   runEndEncoded,
   utf8,
 } from '@uwdata/flechette';
-import { dictionaryMessage, END, recordMessage, schemaMessage, textBuffers } from '../support/arrow-messages.ts';
+import {
+  type ColumnBuffer,
+  dictionaryMessage,
+  END,
+  recordMessage,
+  schemaMessage,
+  textBuffers,
+} from '../support/arrow-messages.ts';
 import { frame, type Tensor } from '../support/binary-frames.ts';
 import { predictUrl } from '../support/service.ts';
 
@@ -21,8 +28,12 @@ export interface Attack {
   path: string;
   headers?: Record<string, string>;
   body: Buffer;
-  /** Bytes that it becomes after decompression. Default: those of the body. */
+  /** Bytes that it becomes after decompression, words as often as rows have them. Default: those of the body. */
   expanded?: number;
+  /** Times the CPU of good rows of its bytes that it may take. Default: 20; what has more is many small messages. */
+  ratio?: number;
+  /** Rows of it that are scored or rejected. Default: few. */
+  rows?: number;
 }
 
 const MB = 1024 * 1024;
@@ -34,137 +45,109 @@ const ndjson = (value: string, times: number): Buffer => Buffer.from(`${value}\n
 export type Application = Record<string, unknown>;
 
 function arrowAttacks(columns: readonly string[]): Attack[] {
-  const arrow = (name: string, parts: readonly Buffer[], expanded?: number, query = ''): Attack => ({
+  const arrow = (name: string, parts: readonly Buffer[], more: Partial<Attack> = {}): Attack => ({
     name: `Arrow: ${name}`,
-    path: predictUrl('arrow', query),
+    path: predictUrl('arrow', '&passthrough=word'),
     headers: { 'content-type': 'application/vnd.apache.arrow.stream' },
     body: Buffer.concat([...parts, END]),
-    ...(expanded === undefined ? {} : { expanded }),
+    ...more,
   });
-  const all = (type: () => DataType) => schemaMessage(Object.fromEntries(columns.map((name) => [name, type()])));
+  const expanded = (bytes: number, rows = 0) => ({ expanded: bytes, rows });
+  const nullTypes = Object.fromEntries(columns.map((name) => [name, nullType()]));
+  /** The columns of the model, all null, and one that is passed through. */
+  const schema = (word: DataType) => schemaMessage({ ...nullTypes, word });
+  const records = (rows: number, nodes: readonly (readonly [number, number])[], buffers: readonly ColumnBuffer[]) =>
+    recordMessage({ rows, nodes: [...columns.map(() => [rows, rows] as const), ...nodes], buffers });
   const words = (texts: readonly (string | Uint8Array)[]) => {
     const [offsets, bytes] = textBuffers(texts);
-    return {
-      rows: texts.length,
-      nodes: [[texts.length, 0] as const],
-      buffers: [NO_BYTES, { zstd: offsets }, { zstd: bytes }],
-    };
+    const buffers = [NO_BYTES, { zstd: offsets }, { zstd: bytes }];
+    return { rows: texts.length, nodes: [[texts.length, 0] as const], buffers };
   };
-  const coded = schemaMessage({ word: dictionary(utf8(), int8(), false, 0) });
-  const codes = (rows: number) =>
-    recordMessage({ rows, nodes: [[rows, 0]], buffers: [NO_BYTES, { zstd: zeros(rows) }] });
-  const large = 'x'.repeat(60 * MB);
-  const nulls = (rows: number) => recordMessage({ rows, nodes: columns.map(() => [rows, rows] as const), buffers: [] });
+  const coded = schema(dictionary(utf8(), int8(), false, 0));
+  const codes = (rows: number) => records(rows, [[rows, 0]], [NO_BYTES, { zstd: zeros(rows) }]);
+  const numbers = (rows: number, claims?: number) =>
+    records(rows, [[rows, 0]], [NO_BYTES, { zstd: zeros(rows * 8), ...(claims === undefined ? {} : { claims }) }]);
+  const repeated = (times: number, of: () => readonly Buffer[]) => Array.from({ length: times }, of).flat();
+  const nulls = (rows: number) => records(rows, [[rows, rows]], []);
+  const lastRun = new Uint8Array(Int32Array.of(1_000_000).buffer);
   return [
     arrow(
       'a word of 60 MiB and 50 batches',
-      [coded, dictionaryMessage(0, words([large])), ...Array(50).fill(codes(10))],
-      60 * MB,
+      [coded, dictionaryMessage(0, words(['x'.repeat(60 * MB)])), ...repeated(50, () => [codes(10)])],
+      expanded(60 * MB, 500),
+    ),
+    arrow(
+      'a word of 1 MB for each of 100 rows',
+      [coded, dictionaryMessage(0, words(['x'.repeat(1_000_000)])), codes(100)],
+      expanded(100_000_000, 100),
     ),
     arrow(
       'a word of 1 MB for each of 100,000 rows',
       [coded, dictionaryMessage(0, words(['x'.repeat(1_000_000)])), codes(100_000)],
-      1_100_000,
-    ),
-    arrow(
-      'a word of 1 MB passed through 20,000 times',
-      [coded, dictionaryMessage(0, words(['x'.repeat(1_000_000)])), codes(20_000)],
-      20_000 * 1_000_000,
-      '&passthrough=word',
+      expanded(256 * MB, 300),
     ),
     arrow(
       'a dictionary extended 500 times',
       [
         coded,
         dictionaryMessage(0, words(Array(100_000).fill('some word'))),
-        ...Array.from({ length: 500 }, () => [dictionaryMessage(0, words(['x']), true), codes(10)]).flat(),
+        ...repeated(500, () => [dictionaryMessage(0, words(['x']), true), codes(10)]),
       ],
-      2 * MB,
+      { ...expanded(2 * MB, 5000), ratio: 60 },
     ),
     arrow(
       'a dictionary of 60 MiB extended 100 times',
       [
         coded,
         dictionaryMessage(0, words(Array(60).fill('y'.repeat(MB - 10)))),
-        ...Array.from({ length: 100 }, () => [dictionaryMessage(0, words(['x']), true), codes(10)]).flat(),
+        ...repeated(100, () => [dictionaryMessage(0, words(['x']), true), codes(10)]),
       ],
-      60 * MB,
+      expanded(256 * MB, 300),
     ),
     arrow(
       'a dictionary replaced 50 times by 1 MiB',
-      [
-        coded,
-        ...Array.from({ length: 50 }, () => [dictionaryMessage(0, words(['z'.repeat(MB - 10)])), codes(10)]).flat(),
-      ],
-      50 * MB,
-    ),
-    arrow('a million empty words', [coded, dictionaryMessage(0, words(Array(1_000_000).fill(''))), codes(10)], 4 * MB),
-    arrow('two million rows of nulls', [all(nullType), nulls(2_000_000)], 23 * 2_000_000),
-    arrow('two billion rows', [all(nullType), nulls(2_000_000_000)], 0),
-    arrow('a batch of 2^53 rows', [all(nullType), nulls(2 ** 53 - 1)], 0),
-    arrow('a buffer that claims 2 GiB', [
-      schemaMessage({ income: float64() }),
-      recordMessage({ rows: 10, nodes: [[10, 0]], buffers: [NO_BYTES, { zstd: zeros(80), claims: 2 ** 31 - 1 }] }),
-    ]),
-    arrow('a buffer that claims 2^60 bytes', [
-      schemaMessage({ income: float64() }),
-      recordMessage({ rows: 10, nodes: [[10, 0]], buffers: [NO_BYTES, { zstd: zeros(80), claims: 2 ** 60 }] }),
-    ]),
-    arrow(
-      '63 MiB of zeros',
-      [
-        schemaMessage({ income: float64() }),
-        recordMessage({ rows: 8 * MB - MB, nodes: [[7 * MB, 0]], buffers: [NO_BYTES, { zstd: zeros(56 * MB) }] }),
-      ],
-      56 * MB,
+      [coded, ...repeated(50, () => [dictionaryMessage(0, words(['z'.repeat(MB - 10)])), codes(10)])],
+      expanded(256 * MB, 500),
     ),
     arrow(
-      'runs of a million rows',
+      'a million empty words',
+      [coded, dictionaryMessage(0, words(Array(1_000_000).fill(''))), codes(10)],
+      expanded(4 * MB, 10),
+    ),
+    arrow('a million rows of nulls', [schema(nullType()), nulls(1_000_000)], expanded(24 * 1_000_000, 1_000_000)),
+    arrow('two billion rows', [schema(nullType()), nulls(2_000_000_000)]),
+    arrow('a batch of 2^53 rows', [schema(nullType()), nulls(2 ** 53 - 1)]),
+    arrow('a buffer that claims 2 GiB', [schema(float64()), numbers(10, 2 ** 31 - 1)]),
+    arrow('a buffer that claims 2^60 bytes', [schema(float64()), numbers(10, 2 ** 60)]),
+    arrow('8 MiB of zeros', [schema(float64()), numbers(MB)], expanded(32 * MB, MB)),
+    arrow(
+      'runs of 200,000 rows',
       [
-        schemaMessage({ word: runEndEncoded(int32(), utf8()) }),
-        recordMessage({
-          rows: 1_000_000,
-          nodes: [
-            [1_000_000, 0],
+        schema(runEndEncoded(int32(), utf8())),
+        records(
+          200_000,
+          [
+            [200_000, 0],
             [1, 0],
             [1, 0],
           ],
-          buffers: [
-            NO_BYTES,
-            new Uint8Array(Int32Array.of(1_000_000).buffer),
-            NO_BYTES,
-            ...textBuffers(['x'.repeat(10_000)]),
-          ],
-        }),
+          [NO_BYTES, lastRun, NO_BYTES, ...textBuffers(['x'.repeat(1000)])],
+        ),
       ],
-      1_000_000 * 4,
+      expanded(200_000 * 1000, 200_000),
     ),
     arrow(
       'booleans of a bit a row',
-      [
-        all(bool),
-        recordMessage({
-          rows: 2_000_000,
-          nodes: columns.map(() => [2_000_000, 0] as const),
-          buffers: columns.flatMap(() => [NO_BYTES, { zstd: zeros(250_000) }]),
-        }),
-      ],
-      2_000_000 * 23,
+      [schema(bool()), records(500_000, [[500_000, 0]], [NO_BYTES, { zstd: zeros(62_500) }])],
+      expanded(500_000 * 24, 500_000),
     ),
     arrow('5,000 columns', [
       schemaMessage(Object.fromEntries(Array.from({ length: 5000 }, (_, i) => [`c${i}`, float64()]))),
     ]),
-    arrow(
-      'a column name of 1 MB',
-      [
-        schemaMessage({ ['n'.repeat(1_000_000)]: float64() }),
-        recordMessage({ rows: 100_000, nodes: [[100_000, 0]], buffers: [NO_BYTES, { zstd: zeros(800_000) }] }),
-      ],
-      800_000 + 1_000_000,
-    ),
-    arrow('50,000 empty batches', [
-      schemaMessage({ income: float64() }),
-      ...Array(50_000).fill(recordMessage({ rows: 0, nodes: [[0, 0]], buffers: [NO_BYTES, NO_BYTES] })),
+    arrow('a column name of 1 MB', [schemaMessage({ ['n'.repeat(1_000_000)]: float64() })]),
+    arrow('10,000 empty batches', [
+      schema(float64()),
+      ...repeated(10_000, () => [records(0, [[0, 0]], [NO_BYTES, NO_BYTES])]),
     ]),
   ];
 }
@@ -188,7 +171,7 @@ function jsonAttacks(good: Application): Attack[] {
   return [
     json('nested 100,000 deep', '['.repeat(100_000)),
     json('an object nested 100,000 deep', `[${'{"a":'.repeat(100_000)}`),
-    json('200,000 empty objects', `[${Array(200_000).fill('{}').join(',')}]`),
+    json('200,000 empty objects', `[${Array(200_000).fill('{}').join(',')}]`, { rows: 200_000 }),
     json('a million empty elements', `[${','.repeat(1_000_000)}]`),
     json('a million members', `[{${Array.from({ length: 100_000 }, (_, i) => `"k${i}":1`).join(',')}}]`),
     json('the same member 100,000 times', `[{${Array(100_000).fill('"income":1').join(',')}}]`),
@@ -205,7 +188,7 @@ function jsonAttacks(good: Application): Attack[] {
     json('half surrogates', long('\ud800').repeat(1)),
     gzipped('64 MB of blanks', Buffer.from(`[${' '.repeat(64 * MB)}]`)),
     gzipped('64 MB of line breaks', Buffer.alloc(64 * MB, 10), 'ndjson'),
-    gzipped('300,000 empty objects', ndjson('{}', 300_000), 'ndjson'),
+    { ...gzipped('300,000 empty objects', ndjson('{}', 300_000), 'ndjson'), rows: 300_000 },
     gzipped('an endless line', Buffer.alloc(64 * MB, 0x61), 'ndjson'),
     {
       name: 'NDJSON: 16 MB of zeros, zstd',
@@ -224,6 +207,7 @@ function jsonAttacks(good: Application): Attack[] {
       name: 'JSON: half a megabyte of interpretation of nothing',
       path: '/api/v1/scoring/predict/interpretation.json?modelId=credit-default',
       body: Buffer.from(`[${Array(100_000).fill('{}').join(',')}]`),
+      rows: 100_000,
     },
   ];
 }
@@ -239,14 +223,14 @@ function csvAttacks(header: string): Attack[] {
   return [
     csv('a header of 900,000 columns', Buffer.from('a\t'.repeat(450_000))),
     csv('a million empty lines', Buffer.concat([Buffer.from(`${header}\n`), Buffer.alloc(MB, 10)])),
-    csv('a million rows of one cell', Buffer.from(`${header}\n${'x\n'.repeat(500_000)}`)),
+    csv('half a million rows of one cell', Buffer.from(`${header}\n${'x\n'.repeat(500_000)}`), { rows: 500_000 }),
     csv('rows of nothing but delimiters', Buffer.from(`${header}\n${`${'\t'.repeat(tabs - 1)}\n`.repeat(100_000)}`)),
     csv('rows of 100,000 cells', Buffer.from(`${header}\n${`${'\t'.repeat(100_000)}\n`.repeat(20)}`)),
     csv('a quote that is never closed', Buffer.from(`${header}\n"${'x'.repeat(4 * MB)}`)),
     csv('quotes of quotes', Buffer.from(`${header}\n${`${'"'.repeat(900_000)}\n`.repeat(4)}`)),
     csv('carriage returns', Buffer.concat([Buffer.from(`${header}\n`), Buffer.alloc(2 * MB, 13)])),
     csv('bytes that are not UTF-8', Buffer.concat([Buffer.from(`${header}\n`), Buffer.alloc(2 * MB, 0xff)])),
-    csv('a byte order mark a line', Buffer.from(`${header}\n${'\ufeff\n'.repeat(200_000)}`)),
+    csv('a byte order mark a line', Buffer.from(`${header}\n${'\ufeff\n'.repeat(200_000)}`), { rows: 200_000 }),
     csv('64 MB of one line, gzip', gzipSync(Buffer.concat([Buffer.from(`${header}\n`), Buffer.alloc(64 * MB, 0x61)])), {
       headers: { 'content-encoding': 'gzip' },
       expanded: 64 * MB,
@@ -354,7 +338,10 @@ function otherAttacks(good: Application): Attack[] {
   const tus = { 'tus-resumable': '1.0.0' };
   return [
     job('a key of 10,000 letters', { headers: { prefer: 'respond-async', 'idempotency-key': 'k'.repeat(10_000) } }),
-    job('200,000 empty objects', { body: Buffer.from(`[${Array(200_000).fill('{}').join(',')}]`) }),
+    job('200,000 empty objects', {
+      body: Buffer.from(`[${Array(200_000).fill('{}').join(',')}]`),
+      rows: 200_000,
+    }),
     job('an upload of 2^53 bytes', {
       headers: { ...tus, 'upload-length': String(2 ** 53 - 1) },
       body: Buffer.alloc(0),

@@ -75,12 +75,12 @@ export interface ArrowBatchLimits {
 
 export class ArrowBatches {
   readonly #limits: ArrowBatchLimits;
-  readonly #types: readonly DataType[];
+  readonly #fields: readonly Field[];
   #memory = new Uint8Array(0);
 
   /** `types`: of all columns of the stream. */
   constructor(types: readonly DataType[], limits: ArrowBatchLimits) {
-    this.#types = types.map(withCodes);
+    this.#fields = fieldsOf(types.map(withCodes));
     this.#limits = limits;
   }
 
@@ -92,8 +92,9 @@ export class ArrowBatches {
     const { budget } = this.#limits;
     budget.addRows(rows);
     // A cell has a byte at least: nulls and runs may have none.
-    budget.addBytes(rows * this.#types.length);
-    const columns = columnsOf(version, this.#types, await this.#decompressed(content, true));
+    budget.addBytes(rows * this.#fields.length);
+    if (rows === 0) return { rows, columns: [] };
+    const columns = columnsOf(version, this.#fields, await this.#decompressed(content, true));
     if (columns.some(({ length }) => length !== rows)) throw new Error('a column has another length than its batch');
     return { rows, columns };
   }
@@ -102,7 +103,7 @@ export class ArrowBatches {
   async words(message: Uint8Array, type: DataType): Promise<{ words: Batch<unknown>; bytes: number }> {
     const { version, content } = decodeMessage(message, 0);
     const columns = await this.#decompressed({ ...content.data, body: content.body }, false);
-    const [words] = columnsOf(version, [type], columns);
+    const [words] = columnsOf(version, fieldsOf([type]), columns);
     const { length } = columns.body;
     // A column of nulls has no bytes.
     if (!(words!.length >= 0 && words!.length <= length * 8 + 1)) throw new Error('a dictionary has no length');
@@ -186,11 +187,13 @@ async function decompress(codec: number, stored: Uint8Array, out: Uint8Array): P
   out.set(bytes);
 }
 
-function columnsOf(version: number, types: readonly DataType[], columns: Columns): Batch<unknown>[] {
-  const fields = types.map((type, i) => ({ name: String(i), type, nullable: true, metadata: null }));
+const fieldsOf = (types: readonly DataType[]): Field[] =>
+  types.map((type, i) => ({ name: String(i), type, nullable: true, metadata: new Map() }));
+
+function columnsOf(version: number, fields: readonly Field[], columns: Columns): Batch<unknown>[] {
   const data = { schema: { version, fields }, dictionaries: [] as [], records: [columns], dictsBeforeRecord: [0] };
   const table = createTable(data, EXACT);
-  return types.map((_, i) => table.getChildAt(i).data[0]!);
+  return fields.map((_, i) => table.getChildAt(i).data[0]!);
 }
 
 /** The type with the integer type of its codes in place of every dictionary. */

@@ -102,6 +102,7 @@ export class ArrowColumn implements SizedColumn {
   /** Of which dictionary it lists the first words. */
   #listOf: ArrowDictionary | null = null;
   #booleans: Fragments | null = null;
+  #nulls: Fragments | null = null;
   #token: WriteToken = () => {};
   /** By piece of the dictionary. */
   #wordWriters: WriteToken[] = [];
@@ -183,6 +184,7 @@ export class ArrowColumn implements SizedColumn {
     this.#row += rows;
     out.fragments = null;
     if (this.#dictionary) this.#takeCodes(out, from, rows, marks);
+    else if (type.typeId === Type.Null) this.#takeNulls(out, rows);
     else if (type.typeId === Type.Bool) this.#takeBooleans(out, batch, from, rows);
     else if (
       takeNumbers(out, batch, { type, forModel: this.forModel }, from, rows) ||
@@ -310,6 +312,13 @@ export class ArrowColumn implements SizedColumn {
     this.#booleans ??= fragmentsOf(this.#key, ['false', 'true']);
     out.kind = 'coded';
     out.fragments = this.#booleans;
+  }
+
+  #takeNulls(out: BatchColumn, rows: number): void {
+    this.#nulls ??= fragmentsOf(this.#key, []);
+    out.codes.fill(0, 0, rows);
+    out.kind = 'coded';
+    out.fragments = this.#nulls;
   }
 
   #takeTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {

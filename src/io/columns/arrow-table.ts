@@ -114,6 +114,7 @@ export class ArrowTable implements ColumnSource {
 
   async #takeRecords({ bytes }: ArrowMessage): Promise<void> {
     const { rows, columns } = await this.#batches.records(bytes);
+    if (rows === 0) return;
     for (const [c, column] of this.#columns.entries()) {
       const dictionary = this.#dictionaryOf(this.#types[c]!);
       column.begin(columns[this.#places[c]!]!, dictionary);

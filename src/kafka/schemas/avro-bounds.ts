@@ -99,7 +99,9 @@ function skipper(made: Map<avro.Type, Skip>): (type: avro.Type) => Skip {
   return of;
 }
 
-const numberOf: Skip = (at) => void at.number();
+const numberOf: Skip = (at) => {
+  at.number();
+};
 const textOf: Skip = (at) => at.skip(at.number());
 const PRIMITIVES: Readonly<Record<string, Skip>> = {
   null: () => {},

@@ -141,6 +141,8 @@ async function filePart(
       finish: () => finish().catch((error) => Promise.reject(formError(error))),
     };
   } catch (error) {
+    // What follows is discarded; the parser would still look for parts in it.
+    raw.unpipe();
     throw formError(error);
   }
 }
