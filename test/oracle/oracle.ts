@@ -599,14 +599,14 @@ export async function answer(q: Question): Promise<Verdict> {
     // Which of several faults is found first is not promised.
     return { refused: ['header_mismatch', 'bad_type', 'wrong_delimiter'] };
   }
+  if (q.refusesOutcome && q.input.format === 'table' && hasOtherColumns(q, q.input.columns)) {
+    // A request of a typed format is refused as a whole; a job is read as a file is.
+    return { refused: ['header_mismatch', 'outcome_present', 'nothing_scored', 'bad_type', 'invalid_row'] };
+  }
   const read = applicationsOf(q);
   if (!('applications' in read)) return read;
   if (read.passthrough !== '*' && read.passthrough.some((name) => q.reserved.includes(name))) {
     return { refused: ['header_mismatch'] };
-  }
-  if (q.refusesOutcome && q.input.format === 'table' && hasOtherColumns(q, q.input.columns)) {
-    // A request of a typed format is refused as a whole; a job is read as a file is.
-    return { refused: ['header_mismatch', 'outcome_present', 'nothing_scored', 'bad_type', 'invalid_row'] };
   }
   const rows: Answer[] = [];
   for (const [i, application] of read.applications.entries()) rows.push(await answerOf(q, application, i + 1));
