@@ -18,6 +18,8 @@ export interface BlockJob {
   deaths: number;
   /** The thread that helps could not score it. */
   forWorker?: boolean;
+  /** A single record whose interpretation failed: to be scored without. */
+  uninterpreted?: boolean;
   /** Of its effects: what the stream was told. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
