@@ -193,7 +193,13 @@ export class LogisticGames {
   #smallGame(
     sum: number,
     terms: Float64Array,
-    { small, n, inside, taken, period }: { small: number; n: number; inside: number; taken: Uint8Array; period: number },
+    {
+      small,
+      n,
+      inside,
+      taken,
+      period,
+    }: { small: number; n: number; inside: number; taken: Uint8Array; period: number },
     into: Float64Array,
   ): void {
     const players = this.#players;
