@@ -116,6 +116,7 @@ export const ServerConfigSchema = Type.Object(
         ),
         header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
         model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
+        concurrent_model_uploads_per_key: atLeastOne(4, 'model packages of one key uploaded or tried at once'),
       },
       'limits of one request, of one key and of all together',
     ),
