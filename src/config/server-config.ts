@@ -226,7 +226,7 @@ export const ServerConfigSchema = Type.Object(
           100 * 1024 * MIB,
           'uploads and results of one key kept at once, also while they are written',
         ),
-        concurrent: atLeastOne(1, 'jobs scored at once; keys take turns'),
+        concurrent: atLeastOne(1, 'jobs scored at once, besides one of each other key; keys take turns, row by row'),
         max_crashes: atLeastOne(
           3,
           'a job fails with job_crashed after so many servers ended without a word while they ran it; after the first it runs alone',
