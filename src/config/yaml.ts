@@ -61,13 +61,12 @@ export function readYaml(file: string, text: string): ReadYaml {
   const tokens = [...new Parser(counter.addNewLine).parse(text)];
   const deep = tooDeep(tokens);
   if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
-  // Errors made for display would copy the line of each fault, which may be the whole text.
+  // Not by `parseDocument`, whose errors are for display: each copies the line of its fault, which may be the whole text.
   const composer = new Composer({
     uniqueKeys: false,
     strict: true,
     stringKeys: true,
     merge: true,
-    prettyErrors: false,
   });
   const [first, second] = composer.compose(tokens, true, text.length);
   const document = first!;

@@ -116,7 +116,10 @@ test('a key for some models names the one it registers, and is refused before a 
 test('a key has its share of uploads, other keys have theirs, and a client that stops sending loses its place', async () => {
   const begun = part('model.yaml', 'id: a');
   const answers: string[] = [];
-  const idle = Array.from({ length: UPLOADS_A_KEY + 3 }, () => unfinished(tokens.one, begun).answer);
+  const idle = Array.from(
+    { length: UPLOADS_A_KEY + 3 },
+    (_, i) => unfinished(tokens.one, i === 0 ? Buffer.alloc(0) : begun).answer,
+  );
   for (const answer of idle) answer.then((a) => answers.push(a?.json.limit ?? a?.json.code ?? 'client_gone'));
   await expect.poll(() => answers.length).toBeGreaterThanOrEqual(3);
   expect(answers.slice(0, 3)).toEqual(new Array(3).fill('concurrent_model_uploads_per_key'));
@@ -126,6 +129,15 @@ test('a key has its share of uploads, other keys have theirs, and a client that 
   expect(answers.slice(3)).toEqual(new Array(UPLOADS_A_KEY).fill('client_gone'));
   await expect.poll(async () => (await upload(tokens.one, form())).json.code).toBe('invalid_content');
   await expect.poll(() => readdirSync(spill).filter((name) => name.startsWith('sluice-upload-'))).toEqual([]);
+});
+
+test('a client that sends too slowly loses its place, too: in the head of a part, and in a file', async () => {
+  const slow = [Buffer.from('--xx\r\n'), part('model.yaml', '# ').subarray(0, -2)].map((begun) => {
+    const { request, answer } = unfinished(tokens.two, begun);
+    const timer = setInterval(() => request.destroyed || request.write('a'), 100);
+    return answer.finally(() => clearInterval(timer));
+  });
+  for (const answer of slow) expect((await answer)?.json.code ?? 'client_gone').toBe('client_gone');
 });
 
 test.each([
