@@ -57,7 +57,7 @@ test('a self-test that is too large is refused by the folder, and before it is r
 
 test('what is no regular file, and too many files, are refused', async () => {
   const device = copy();
-  symlinkSync('/dev/zero', device.file('more.csv'));
+  symlinkSync('/dev/null', device.file('more.csv'));
   expect(await refusal(device.folder)).toBe(`model_invalid: ${device.file('more.csv')} is not a regular file`);
   const many = copy();
   mkdirSync(many.file('more'));
