@@ -8,6 +8,7 @@ import {
   isMap,
   isPair,
   isScalar,
+  Lexer,
   LineCounter,
   type Node,
   type Pair,
@@ -58,8 +59,7 @@ export function readYaml(file: string, text: string): ReadYaml {
     if (more > 0) problems.push(at(faults[MOST_PROBLEMS]!.offset, `and ${more} more faults from here on`));
     return { ok: false, problems };
   };
-  const tokens = [...new Parser(counter.addNewLine).parse(text)];
-  const deep = tooDeep(tokens);
+  const { tokens, deep } = parsed(text, counter);
   if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
   // Not by `parseDocument`, whose errors are for display: each copies the line of its fault, which may be the whole text.
   const composer = new Composer({
@@ -92,6 +92,23 @@ export function readYaml(file: string, text: string): ReadYaml {
     at,
     atPath: (path, message, ofKey = false) => at(offsetOf(contents, path, ofKey), message),
   };
+}
+
+/** The tokens of a text, or where the first collection begins that lies too deep. */
+function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep: number | null } {
+  const parser = new Parser(counter.addNewLine);
+  counter.addNewLine(0);
+  const tokens: CST.Token[] = [];
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const token of parser.next(lexeme)) tokens.push(token);
+    // The parser closes what is open by recursion, too.
+    const open = parser.stack;
+    if (open.length <= 2 * MOST_DEPTH) continue;
+    const collections = open.filter((token) => 'items' in token);
+    if (collections.length > MOST_DEPTH) return { tokens, deep: collections[MOST_DEPTH]!.offset };
+  }
+  for (const token of parser.end()) tokens.push(token);
+  return { tokens, deep: tooDeep(tokens) };
 }
 
 /** Where the first collection begins that lies too deep; null: none does. */
