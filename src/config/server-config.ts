@@ -116,6 +116,7 @@ export const ServerConfigSchema = Type.Object(
         ),
         header_bytes: atLeastOne(16 * 1024, 'size of a request head'),
         model_bytes: atLeastOne(1024 * MIB, 'size of an uploaded model package'),
+        concurrent_model_uploads_per_key: atLeastOne(4, 'model packages of one key uploaded or tried at once'),
       },
       'limits of one request, of one key and of all together',
     ),
@@ -225,7 +226,7 @@ export const ServerConfigSchema = Type.Object(
           100 * 1024 * MIB,
           'uploads and results of one key kept at once, also while they are written',
         ),
-        concurrent: atLeastOne(1, 'jobs scored at once; keys take turns'),
+        concurrent: atLeastOne(1, 'jobs scored at once, besides one of each other key; keys take turns, row by row'),
         max_crashes: atLeastOne(
           3,
           'a job fails with job_crashed after so many servers ended without a word while they ran it; after the first it runs alone',

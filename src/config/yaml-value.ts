@@ -6,12 +6,20 @@ import type { Validated } from './yaml-problem.ts';
 /** Changed when the same text is read as another value. */
 const RULES = '1';
 
+const nameOf = (text: string): string => KeptResults.nameOf('yaml', RULES, Buffer.from(text));
+
+/** What another process has read; undefined: it must be read. */
+export async function keptYamlValue(text: string): Promise<unknown> {
+  const known = await KeptResults.ofUser()?.read(nameOf(text));
+  return known ? JSON.parse(known.toString()) : undefined;
+}
+
 /** As `readYaml` reads it. */
 export async function readYamlValue(file: string, text: string): Promise<Validated<unknown>> {
   const kept = KeptResults.ofUser();
-  const name = KeptResults.nameOf('yaml', RULES, Buffer.from(text));
-  const known = await kept?.read(name);
-  if (known) return { ok: true, value: JSON.parse(known.toString()) };
+  const name = nameOf(text);
+  const known = await keptYamlValue(text);
+  if (known !== undefined) return { ok: true, value: known };
   const { readYaml } = await import('./yaml.ts');
   const read = readYaml(file, text);
   if (!read.ok) return read;

@@ -1,13 +1,18 @@
-// YAML files as values, with the places of what stands in them.
+// YAML files as values, with the places of what stands in them. The work is linear in the length of the text, whatever stands in it.
 import {
+  Composer,
+  type CST,
   type Document,
+  isAlias,
   isCollection,
   isMap,
+  isPair,
   isScalar,
+  Lexer,
   LineCounter,
   type Node,
   type Pair,
-  parseDocument,
+  Parser,
   stringify,
   visit,
 } from 'yaml';
@@ -24,35 +29,59 @@ export interface YamlDocument {
 
 export type ReadYaml = YamlDocument | { ok: false; problems: YamlProblem[] };
 
+/** Collections within each other. The library descends by recursion: a stack that overflows names no place in the file. */
+const MOST_DEPTH = 100;
+const MOST_ALIASES = 1000;
+/** Values, counted again wherever an alias repeats them. */
+const MOST_VALUES = 1_000_000;
+/** Faults that are reported; a text of commas has one for each of them. */
+const MOST_PROBLEMS = 100;
+
+interface Fault {
+  offset: number;
+  message: string;
+}
+
 /**
  * YAML 1.2 core schema, duplicate keys refused, aliases bounded. Keys are the text that stands there: YAML writers leave
  * `008:` unquoted, and a category must not lose its zeros.
  */
 export function readYaml(file: string, text: string): ReadYaml {
   const counter = new LineCounter();
-  const document = parseDocument(text, {
-    lineCounter: counter,
+  const at = (offset: number, message: string): YamlProblem => {
+    const { line, col } = counter.linePos(offset);
+    return { file, line: Math.max(1, line), column: Math.max(1, col), message };
+  };
+  const refused = (faults: Fault[]): ReadYaml => {
+    faults.sort((a, b) => a.offset - b.offset);
+    const problems = faults.slice(0, MOST_PROBLEMS).map(({ offset, message }) => at(offset, message));
+    const more = faults.length - problems.length;
+    if (more > 0) problems.push(at(faults[MOST_PROBLEMS]!.offset, `and ${more} more faults from here on`));
+    return { ok: false, problems };
+  };
+  const { tokens, deep } = parsed(text, counter);
+  if (deep !== null) return refused([{ offset: deep, message: `nested more than ${MOST_DEPTH} levels deep` }]);
+  // Not by `parseDocument`, whose errors are for display: each copies the line of its fault, which may be the whole text.
+  const composer = new Composer({
     uniqueKeys: false,
     strict: true,
     stringKeys: true,
     merge: true,
   });
-  const at = (offset: number, message: string): YamlProblem => {
-    const { line, col } = counter.linePos(offset);
-    return { file, line: Math.max(1, line), column: Math.max(1, col), message };
-  };
+  const [first, second] = composer.compose(tokens, true, text.length);
+  const document = first!;
   const errors = document.errors.map((e) => ({ offset: e.pos[0], message: e.message.split('\n')[0] ?? e.message }));
   const faults = [
     ...errors,
     ...repeatedKeys(document).map((offset) => ({ offset, message: 'Map keys must be unique' })),
+    ...(second ? [{ offset: second.range[0], message: 'a second document: the file must have one' }] : []),
   ];
-  if (faults.length > 0) {
-    faults.sort((a, b) => a.offset - b.offset);
-    return { ok: false, problems: faults.map(({ offset, message }) => at(offset, message)) };
-  }
+  if (faults.length > 0) return refused(faults);
+  const excess = excessOf(document);
+  if (excess) return refused([excess]);
   let value: unknown;
   try {
-    value = document.toJS({ maxAliasCount: 100 });
+    value = document.toJS({ maxAliasCount: -1 });
   } catch (error) {
     return { ok: false, problems: [at(0, error instanceof Error ? error.message : String(error))] };
   }
@@ -64,6 +93,77 @@ export function readYaml(file: string, text: string): ReadYaml {
     atPath: (path, message, ofKey = false) => at(offsetOf(contents, path, ofKey), message),
   };
 }
+
+/** The tokens of a text, or where the first collection begins that lies too deep. */
+function parsed(text: string, counter: LineCounter): { tokens: CST.Token[]; deep: number | null } {
+  const parser = new Parser(counter.addNewLine);
+  counter.addNewLine(0);
+  const tokens: CST.Token[] = [];
+  for (const lexeme of new Lexer().lex(text)) {
+    for (const token of parser.next(lexeme)) tokens.push(token);
+    // The parser closes what is open by recursion, too.
+    const open = parser.stack;
+    if (open.length <= 2 * MOST_DEPTH) continue;
+    const collections = open.filter((token) => 'items' in token);
+    if (collections.length > MOST_DEPTH) return { tokens, deep: collections[MOST_DEPTH]!.offset };
+  }
+  for (const token of parser.end()) tokens.push(token);
+  return { tokens, deep: tooDeep(tokens) };
+}
+
+/** Where the first collection begins that lies too deep; null: none does. */
+function tooDeep(tokens: readonly CST.Token[]): number | null {
+  const open: [CST.Token, number][] = tokens.map((token): [CST.Token, number] => [token, 0]).reverse();
+  for (let next = open.pop(); next; next = open.pop()) {
+    const [token, depth] = next;
+    if (token.type === 'document') {
+      if (token.value) open.push([token.value, depth]);
+    } else if ('items' in token) {
+      if (depth >= MOST_DEPTH) return token.offset;
+      for (let i = token.items.length - 1; i >= 0; i--) {
+        const { key, value } = token.items[i]!;
+        if (value) open.push([value, depth + 1]);
+        if (key) open.push([key, depth + 1]);
+      }
+    }
+  }
+  return null;
+}
+
+/** The first alias that names nothing before it, is one too many, or repeats too much. */
+function excessOf(document: Document): Fault | null {
+  const sizes = new Map<string, number>();
+  let aliases = 0;
+  let excess: Fault | null = null;
+  const sizeOf = (node: unknown): number => {
+    if (excess) return 0;
+    if (isPair(node)) return sizeOf(node.key) + sizeOf(node.value);
+    let size = 1;
+    if (isAlias(node)) {
+      const repeated = sizes.get(node.source);
+      const offset = node.range?.[0] ?? 0;
+      if (repeated === undefined) excess = { offset, message: 'the alias names no anchor before it' };
+      else if (++aliases > MOST_ALIASES) excess = { offset, message: `more than ${MOST_ALIASES} aliases` };
+      return repeated ?? 0;
+    }
+    if (isCollection(node)) {
+      for (const item of node.items) {
+        size += sizeOf(item);
+        if (size > MOST_VALUES && !excess) {
+          const at = isPair(item) ? (item.key as Node | null) : (item as Node | null);
+          excess = { offset: at?.range?.[0] ?? node.range?.[0] ?? 0, message: TOO_MANY_VALUES };
+        }
+      }
+    }
+    const anchor = (node as Node | null)?.anchor;
+    if (anchor !== undefined) sizes.set(anchor, size);
+    return size;
+  };
+  sizeOf(document.contents);
+  return excess;
+}
+
+const TOO_MANY_VALUES = `aliases repeat so much that there are more than ${MOST_VALUES.toLocaleString('en')} values`;
 
 /** Where a key stands that its map had before. The library compares each key with all before it: minutes for 100,000 of them. */
 function repeatedKeys(document: Document): number[] {

@@ -65,6 +65,10 @@ export const ERRORS = {
     'Base and effects of this application do not add up to its prediction.',
     'The prediction stands; do not give reasons. Report it with the model.',
   ),
+  interpretation_failed: row(
+    'Interpreting this application alone ended its worker, exceeded the time limit, or failed.',
+    'The prediction stands; do not give reasons. Keep the row and report it with the model.',
+  ),
   not_a_probability: row(
     'The model answered with numbers that are no probabilities.',
     'Register the model again: its output may hold raw scores.',

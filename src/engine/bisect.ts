@@ -12,12 +12,19 @@ export interface BisectOptions {
   tooMany: SluiceError;
 }
 
-/** Queues both halves of a job that failed. A single row is marked and queued again, to be answered as a rejected row. */
+/**
+ * Queues both halves of a job that failed. A single row that was to be interpreted is queued again without that, because a prediction
+ * must not be lost for it; any other one is marked and queued again, to be answered as a rejected row.
+ */
 export function bisect(job: BlockJob, { queue, fault, maxPoisonRows, tooMany }: BisectOptions): void {
   const { block, stream } = job;
   const records = block.faults.length;
   if (records === 1) {
-    if (block.faults[0] !== RECORD_OK || ++stream.poisonRows > maxPoisonRows) job.reject(tooMany);
+    const counted = job.uninterpreted ? stream.poisonRows : ++stream.poisonRows;
+    const interpreted = stream.kind.spec.output.interpretation !== null && !job.uninterpreted;
+    if (block.faults[0] !== RECORD_OK || counted > maxPoisonRows) job.reject(tooMany);
+    // One more death is enough to know that the row fails without it, too.
+    else if (interpreted) queue.putBack({ ...job, deaths: 1, uninterpreted: true });
     else queue.putBack({ ...job, deaths: 0, block: { ...block, faults: Uint8Array.of(fault) } });
     return;
   }

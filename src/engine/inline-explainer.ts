@@ -1,4 +1,4 @@
-// Interprets single applications inline, on the thread that has them, where effects are computed without asking the model: what
+// Interprets single applications inline, on the thread that has them, where effects are computed at once and without asking the model: what
 // the trip to a worker costs is more than the effects of a row.
 import { inBackground } from '../core/in-background.ts';
 import type { EnginePolicy, Known } from '../inference/evaluate/choose-evaluator.ts';

@@ -1,4 +1,4 @@
-// Jobs that wait for a worker: each stream has a queue of its own, and streams are served in turn.
+// Jobs that wait for a worker: each stream has a queue of its own, and owners of streams are served in turn.
 
 import type { Block } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
@@ -18,6 +18,8 @@ export interface BlockJob {
   deaths: number;
   /** The thread that helps could not score it. */
   forWorker?: boolean;
+  /** A single record whose interpretation failed: to be scored without. */
+  uninterpreted?: boolean;
   /** Of its effects: what the stream was told. */
   told?: Explained;
   resolve: (parts: ScoredPart[]) => void;
@@ -30,30 +32,38 @@ export interface JobStream {
   /** Rows that brought workers down, or made the model throw. */
   poisonRows: number;
   closed: boolean;
+  /** Streams of one owner share its turns; absent: the stream has its own. */
+  owner?: string | undefined;
   /** Told as effects are done. */
   onExplained?: ((more: Explained) => void) | undefined;
 }
 
 export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
 
+/**
+ * Owners of streams are served in turn, and of each owner its streams: whoever has many streams, or long ones, gets no more than others
+ * while those have something to be done.
+ */
 export class JobQueue {
-  /** Streams with queued jobs, the next one to be served first. */
-  #turn: JobStream[] = [];
+  /** By owner, its streams with queued jobs; the owner, and of it the stream, to be served next stands first. */
+  #turns = new Map<unknown, JobStream[]>();
   #nextId = 1;
 
   get length(): number {
-    return this.#turn.reduce((n, s) => n + s.queue.length, 0);
+    let jobs = 0;
+    for (const streams of this.#turns.values()) for (const { queue } of streams) jobs += queue.length;
+    return jobs;
   }
 
   get empty(): boolean {
-    return this.#turn.length === 0;
+    return this.#turns.size === 0;
   }
 
   /** Queues a block behind those of its stream. */
   add(stream: JobStream, block: JobBlock): Promise<ScoredPart[]> {
     return new Promise((resolve, reject) => {
       const job: BlockJob = { id: this.#nextId++, stream, block, deaths: 0, resolve, reject };
-      if (stream.queue.length === 0) this.#turn.push(stream);
+      if (stream.queue.length === 0) this.#line(stream).push(stream);
       stream.queue.push(job);
     });
   }
@@ -68,15 +78,22 @@ export class JobQueue {
   /** Queues a job that was taken before, in front of everything. */
   putBack(job: BlockJob): void {
     const { stream } = job;
-    if (stream.queue.length === 0) this.#turn.unshift(stream);
+    const owner = ownerOf(stream);
+    const others = (this.#turns.get(owner) ?? []).filter((s) => s !== stream);
+    this.#turns.delete(owner);
+    this.#turns = new Map([[owner, [stream, ...others]], ...this.#turns]);
     stream.queue.unshift(job);
   }
 
   /** Takes the next job of the stream whose turn it is; the queue must not be empty. */
   take(): BlockJob {
-    const stream = this.#turn.shift()!;
+    const [[owner, streams]] = this.#turns as unknown as [[unknown, JobStream[]]];
+    const stream = streams.shift()!;
     const job = stream.queue.shift()!;
-    if (stream.queue.length > 0) this.#turn.push(stream);
+    if (stream.queue.length > 0) streams.push(stream);
+    // Last in turn from now on.
+    this.#turns.delete(owner);
+    if (streams.length > 0) this.#turns.set(owner, streams);
     return job;
   }
 
@@ -88,7 +105,7 @@ export class JobQueue {
     const [head, rest] = [Promise.withResolvers<ScoredPart[]>(), Promise.withResolvers<ScoredPart[]>()];
     Promise.all([head.promise, rest.promise]).then(([a, b]) => job.resolve(a.concat(b)), job.reject);
     const own = ({ resolve, reject }: typeof head) => ({ id: this.#nextId++, stream, deaths, resolve, reject });
-    if (stream.queue.length === 0) this.#turn.push(stream);
+    if (stream.queue.length === 0) this.#line(stream).push(stream);
     stream.queue.unshift({ ...own(rest), block: partOf(block, rows, block.faults.length) });
     return { ...own(head), block: partOf(block, 0, rows) };
   }
@@ -96,16 +113,34 @@ export class JobQueue {
   /** Rejects what is queued of a stream. `error` makes the reason: a stack trace costs more than a small request. */
   drop(stream: JobStream, error: () => SluiceError): void {
     if (stream.queue.length === 0) return;
-    this.#turn = this.#turn.filter((s) => s !== stream);
+    const owner = ownerOf(stream);
+    const others = this.#turns.get(owner)!.filter((s) => s !== stream);
+    if (others.length > 0) this.#turns.set(owner, others);
+    else this.#turns.delete(owner);
     const reason = error();
     for (const job of stream.queue.splice(0)) job.reject(reason);
   }
 
   /** Rejects all that is queued. */
   dropAll(error: SluiceError): void {
-    for (const stream of this.#turn.splice(0)) for (const job of stream.queue.splice(0)) job.reject(error);
+    const all = [...this.#turns.values()].flat();
+    this.#turns.clear();
+    for (const stream of all) for (const job of stream.queue.splice(0)) job.reject(error);
+  }
+
+  /** The streams of the same owner that wait. */
+  #line(stream: JobStream): JobStream[] {
+    const owner = ownerOf(stream);
+    let streams = this.#turns.get(owner);
+    if (!streams) {
+      streams = [];
+      this.#turns.set(owner, streams);
+    }
+    return streams;
   }
 }
+
+const ownerOf = (stream: JobStream): unknown => stream.owner ?? stream;
 
 /** Records `from`..`to - 1` of a block. */
 export function partOf(block: JobBlock, from: number, to: number): JobBlock {

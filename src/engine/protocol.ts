@@ -52,6 +52,8 @@ export interface ScoreJob {
   firstByte: number;
   /** The cells of the records, where they came as columns; not to a process. */
   columns?: BlockColumns;
+  /** Interpreting the record failed: it is scored without, and its answer has the reason. */
+  uninterpreted?: boolean;
   /** The buffer of an earlier result, for reuse. */
   recycled: ArrayBuffer | null;
 }

@@ -21,11 +21,9 @@ import { JsonScanner } from '../io/source/json-scanner.ts';
 import { movedBlocks, type PiecePlace, withoutPlace } from '../io/source/moved-blocks.ts';
 import type { RecordScanner } from '../io/source/record-scanner.ts';
 import { tableBlocks } from '../io/source/table-blocks.ts';
-
 import type { Manifest } from '../model/package/manifest.ts';
 import type { ModelPackage } from '../model/package/model-package.ts';
 import type { Account, GoesOn, RunCounts, WrittenBlock } from './counts.ts';
-
 import type { ScoredPart, StreamSpec } from './protocol.ts';
 import { runBlock, runStream } from './run-stream.ts';
 import type { WorkerPool } from './worker-pool.ts';
@@ -108,6 +106,8 @@ export interface ScoreChunksOptions {
   alone?: boolean;
   /** Flush incomplete blocks when no byte arrived for this long, ms. */
   idleMs?: number;
+  /** Inputs of one owner share its turns at the workers; absent: the input has its own. */
+  owner?: string;
   signal?: AbortSignal;
 }
 
@@ -157,10 +157,8 @@ export async function scoreChunks(asked: ScoreChunksOptions): Promise<Readonly<R
     // The header decides how the rest is read, so the first block is read before the stream is opened.
     const first = await cut.next();
     const spec = streamSpec(options, header.fitted);
-    const stream = pool.open(
-      first.value && first.value.length >= LARGE_BYTES ? { ...spec, large: true } : spec,
-      told(options),
-    );
+    const large = first.value !== undefined && first.value.length >= LARGE_BYTES;
+    const stream = pool.open(large ? { ...spec, large } : spec, told(options), options.owner);
     try {
       return await runStream({
         blocks: async function* (signal) {
@@ -256,7 +254,7 @@ async function scoreWhole(options: ScoreChunksOptions, whole: Uint8Array): Promi
   });
   if ((block?.faults.length ?? 0) > (limits?.maxRows ?? Infinity)) throw tooMany('rows', limits!.maxRows!);
   const spec = streamSpec(options, header.fitted);
-  const stream = pool.open(spec, told(options));
+  const stream = pool.open(spec, told(options), options.owner);
   options.account.flow.explained.rowsIn += block?.faults.length ?? 0;
   try {
     return await runBlock(block, { stream, ...writeOptions(options, spec) });

@@ -264,7 +264,7 @@ export class Scorer {
     const { batch, interpretation: wanted } = run.kind;
     if (this.evaluator.scoreNow && !wanted) return this.#finish(run, this.evaluator.scoreNow, step);
     // Pairs that cannot be had are refused before a row is scored.
-    if (wanted?.interactions) (await this.#explaining()).within(wanted);
+    if (wanted?.interactions && !job.uninterpreted) (await this.#explaining()).within(wanted);
     const done = { rows: 0, evaluations: 0 };
     for (;;) {
       await step(done);
@@ -276,7 +276,10 @@ export class Scorer {
       this.#check(batch, scores);
       if (scores) this.#drift?.add(batch, scores);
       let interpretation: BatchInterpretation | null = null;
-      if (scores && wanted) {
+      if (scores && wanted && job.uninterpreted) {
+        const { failedInterpretation } = await import('../inference/explain/interpretation.ts');
+        interpretation = failedInterpretation(batch, scores, wanted, this.#interpreter);
+      } else if (scores && wanted) {
         // Computing effects evaluates the model again, which overwrites its scores.
         scores = { values: scores.values.slice(), width: scores.width };
         const explaining = await this.#explaining();
@@ -324,10 +327,11 @@ export class Scorer {
     return new JobRun(job, this.#kind(job.kind, job.spec), this.#writer, this.#capacity, this.#drift);
   }
 
-  /** Whether effects are computed without asking the model. @throws SluiceError interpretation_unavailable | model_hash_mismatch */
+  /** Whether effects are computed at once: without asking the model, and without a long computation. @throws SluiceError interpretation_unavailable | model_hash_mismatch */
   async explainsAlone(): Promise<boolean> {
-    const { questions } = (await this.#explaining()).within({ effects: true, top: null, reasons: false, below: null });
-    return questions === 0;
+    const explaining = await this.#explaining();
+    const { questions, lengthy } = explaining.within({ effects: true, top: null, reasons: false, below: null });
+    return questions === 0 && !lengthy;
   }
 
   /** Created on first use: plain predictions must not pay for it. */

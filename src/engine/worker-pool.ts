@@ -215,12 +215,12 @@ export class WorkerPool {
     return this.#queue.length;
   }
 
-  /** `onExplained`: told as effects are done. */
-  open(spec: StreamSpec, onExplained?: (more: Explained) => void): StreamHandle {
+  /** `onExplained`: told as effects are done. `owner`: streams of one share its turns at the workers; absent: the stream has its own. */
+  open(spec: StreamSpec, onExplained?: (more: Explained) => void, owner?: string): StreamHandle {
     const kind = this.#kinds.of(spec);
     kind.users++;
     if (spec.output.interpretation !== null) this.#helping?.stop();
-    const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, onExplained };
+    const stream: JobStream = { kind, queue: [], poisonRows: 0, closed: false, owner, onExplained };
     return {
       score: (block) => this.#scoreHere(stream, block) ?? this.#scoreInWorker(stream, block),
       close: () => {

@@ -211,6 +211,7 @@ export class WorkerSupervisor {
       firstByte,
       recycled,
       ...(columns ? { columns } : {}),
+      ...(job.uninterpreted ? { uninterpreted: true } : {}),
     };
     member.kinds.add(kind.id);
     member.jobs.push(job);

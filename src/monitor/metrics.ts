@@ -51,7 +51,7 @@ export class Metrics extends ServiceMetrics {
   readonly interpreted = this.counter(
     ANY_AND_FILE,
     'sluice_rows_interpreted_total',
-    'applications interpreted (explained), or left without because effects did not add up (inexact)',
+    'applications interpreted (explained), or left without because effects did not add up or could not be computed (inexact)',
     ['model', 'outcome'],
   );
   readonly evaluations = this.counter(

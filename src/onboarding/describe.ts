@@ -35,3 +35,12 @@ export function describeModel(model: ModelPackage, entry: ModelEntry | undefined
     sample: sampleApplication(manifest),
   };
 }
+
+export type ModelDescription = ReturnType<typeof describeModel>;
+
+/** The description of a package with what a registry knows of its model. */
+export function withEntry(description: ModelDescription, entry: ModelEntry | undefined): ModelDescription {
+  if (!entry) return description;
+  const { versions, aliases, states } = entry;
+  return { ...description, state: states[description.version] ?? description.state, versions, aliases, states };
+}

@@ -21,19 +21,22 @@ import { Findings, plural } from './findings.ts';
 import { describeOnnx, measureSpeed } from './measure.ts';
 import { isInvariant, type Report } from './report.ts';
 
-interface Opened {
+/** What a package is tried with: a probe, or the model in this process where it is a probe's. */
+export type OpenProbe<P = Pick<Probe, 'opened' | 'run' | 'close'>> = (bytes: Uint8Array<ArrayBuffer>) => Promise<P>;
+
+interface Opened<P> {
   bytes: Uint8Array;
-  probe: Probe;
+  probe: P;
   encoded: EncodedRows;
   selfTest: Report['selfTest'];
 }
 
 /**
- * Loads a package in a probe and scores its self-test, or an example application.
+ * Scores the self-test of a package, or an example application.
  * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed
  */
-export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Promise<void> {
-  const { probe, selfTest } = await open(model, signal);
+export async function passSelfTest(model: ModelPackage, openProbe: OpenProbe): Promise<void> {
+  const { probe, selfTest } = await open(model, openProbe);
   probe.close();
   if (selfTest && !selfTest.passed) throw failed(model, selfTest);
 }
@@ -41,7 +44,7 @@ export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Pro
 /** Everything `model add` checks that needs no training table. Does not throw for a failed self-test: the report says it. */
 export async function verifyPackage(model: ModelPackage): Promise<Report> {
   const { manifest } = model;
-  const { bytes, probe, encoded, selfTest } = await open(model);
+  const { bytes, probe, encoded, selfTest } = await open(model, (opened) => Probe.open(opened));
   try {
     const onnx = readOnnx(bytes);
     const findings = new Findings();
@@ -90,13 +93,16 @@ export function warnUnmapped(manifest: Manifest, findings: Findings): void {
 /** How that warning begins. */
 export const UNMAPPED = 'reasons have neither a text nor none for';
 
-async function open(model: ModelPackage, signal?: AbortSignal): Promise<Opened> {
+async function open<P extends Pick<Probe, 'opened' | 'run' | 'close'>>(
+  model: ModelPackage,
+  openProbe: OpenProbe<P>,
+): Promise<Opened<P>> {
   const { manifest } = model;
   const bytes = await readModelBytes(model);
   const reasons = refusals(readOnnx(bytes));
   if (reasons.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${reasons.join('; ')}`);
   const test = manifest.self_test ? await readSelfTest(model) : null;
-  const probe = await Probe.open(bytes, signal);
+  const probe = await openProbe(bytes);
   try {
     const problems = mismatches(probe.opened, manifest);
     if (problems.length > 0) throw new SluiceError('model_invalid', `${model.ref}: ${problems.join('; ')}`);

@@ -52,6 +52,8 @@ export interface OneRun {
   /** As in `ScoreChunksOptions`. */
   onConsumed?: ScoreChunksOptions['onConsumed'];
   blockBytes?: number;
+  /** As in `ScoreChunksOptions`. */
+  owner?: string;
   /** The only stream of the process. */
   alone?: boolean;
   signal?: AbortSignal;
@@ -89,6 +91,7 @@ export async function runOnce(run: OneRun): Promise<Readonly<RunCounts>> {
     if (run.goesOn) options.goesOn = run.goesOn;
     if (run.onConsumed) options.onConsumed = run.onConsumed;
     if (run.blockBytes !== undefined) options.blockBytes = run.blockBytes;
+    if (run.owner !== undefined) options.owner = run.owner;
     if (run.signal) options.signal = run.signal;
     const counts = await scoreChunks(options);
     await run.beforeCommit?.(counts);

@@ -26,6 +26,8 @@ export interface UploadRun {
   name: string;
   /** Of the upload; unique. */
   id: string;
+  /** Whose it is: uploads of one owner share its turns at the workers. */
+  owner: string;
   /** The spooled upload, a path or an object; it can be read again. */
   file: string;
   /** SHA-256 of the upload when it was acknowledged, hexadecimal; null: it was not kept. */
@@ -72,6 +74,7 @@ export async function runUpload(run: UploadRun): Promise<Readonly<RunCounts>> {
       rejects: await rejectsOf(spec, false).part({ name: id }, set),
       publish: () => set.publish(),
       account: run.account,
+      owner: run.owner,
       signal: run.signal,
       onPart: (part) => run.onPart(part, source.bytesRead()),
       beforeCommit: (counts) => {

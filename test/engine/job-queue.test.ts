@@ -7,7 +7,7 @@ import { type BlockJob, type JobBlock, JobQueue, type JobStream } from '../../sr
 import type { ScoredPart, StreamSpec } from '../../src/engine/protocol.ts';
 
 const stream = (id: number): JobStream => ({
-  kind: { id, spec: {} as StreamSpec, users: 1, rowMs: null },
+  kind: { id, spec: { output: { interpretation: null } } as StreamSpec, users: 1, rowMs: null },
   queue: [],
   poisonRows: 0,
   closed: false,

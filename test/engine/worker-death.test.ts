@@ -102,3 +102,28 @@ checkTest('memory that runs out in a worker process is a death like any other', 
   );
   expect(result.rejectedByCode).toEqual({ row_crashed_worker: 1 });
 });
+
+test('a row whose interpretation kills its worker keeps its prediction, and a code says why', async () => {
+  const interpretation = { effects: true, top: null, reasons: true, below: null };
+  const ids = { 5: 'KILL_INTERPRETED', 9: 'KILL_ALWAYS' };
+  const lines = (map: Record<number, string>) => portfolio(map).split('\n').slice(0, 13).join('\n');
+  const setup: ScoreSetup = { passthrough: '*', workers: 1, interpretation, pool: { entry: ENTRY } };
+  const calm = rowsOf((await scoreText(lines({}), setup)).output);
+  const { output, result } = await scoreText(lines(ids), setup);
+  expect(result).toMatchObject({
+    rows: 12,
+    scored: 11,
+    interpreted: 10,
+    inexact: 1,
+    rejectedByCode: { row_crashed_worker: 1 },
+  });
+  const got = rowsOf(output);
+  expect(got[4]).toMatchObject({
+    probability: calm[4]!.probability,
+    error_code: 'interpretation_failed',
+    base: '',
+    'effect.income': '',
+    reasons: '',
+  });
+  expect(got.filter((_, i) => ![4, 8].includes(i))).toEqual(calm.filter((_, i) => ![4, 8].includes(i)));
+});

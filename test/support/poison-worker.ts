@@ -8,6 +8,7 @@ await serveJobs((job) => {
     if (job.faults[i] !== 0) continue;
     const text = bytes.toString('latin1', job.spans[i * 2], job.spans[i * 2 + 1]);
     if (text.includes('KILL_ALWAYS')) process.exit(7);
+    if (text.includes('KILL_INTERPRETED') && !job.uninterpreted) process.exit(7);
     if (text.includes('HANG_ALWAYS')) for (;;);
     if (text.includes('OUT_OF_MEMORY')) {
       const hoard: unknown[] = [];

@@ -2,7 +2,7 @@
 // that a test can show that it would notice.
 import { SluiceError } from '../../src/core/errors.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
-import { tryPackage } from '../../src/onboarding/verify.ts';
+import { tryPackage } from '../../src/onboarding/trial.ts';
 
 export type PlantedFault = 'crash' | 'hang' | 'accept' | 'throw' | 'answer-twice' | 'crash-later';
 

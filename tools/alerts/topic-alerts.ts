@@ -7,6 +7,7 @@ export const CODES_OF_OURS = [
   'not_finite',
   'not_a_probability',
   'interpretation_inexact',
+  'interpretation_failed',
   'output_too_large',
 ] as const;
 

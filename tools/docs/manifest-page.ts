@@ -13,6 +13,19 @@ A registry is a folder: \`DIR/<id>/<version>/\` is one package, \`DIR/<id>/alias
 A package is \`model.yaml\` beside \`model.onnx\`, what else it names, and \`package.lock\`, the SHA-256 of each of its files: all are checked whenever it
 is loaded ([proof.md](proof.md#packagelock-a-package-is-what-was-registered)).
 
+## Limits
+Sizes are checked before a file is read into memory, in every registry and at every command. A package that exceeds one is refused (\`model_invalid\`).
+
+| what | at most |
+| --- | --- |
+| \`model.yaml\`, \`package.lock\`, each | 1 MiB |
+| nesting in \`model.yaml\` | 100 levels |
+| aliases in \`model.yaml\`, and values that they make | 1,000 and 1,000,000 |
+| background sample, each file of the self-test, each file of categories | 64 MiB |
+| \`covers.json\` | 256 MiB |
+| model file | 2 GiB |
+| files | 1,000, each a regular file |
+
 ## What a value means
 The same rules hold at every door; native JSON types and strings give the same prediction.
 

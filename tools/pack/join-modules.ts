@@ -11,6 +11,8 @@ const ENTRIES = [
   'engine/worker-entry.js',
   'inference/sandbox/probe-entry.js',
   'inference/evaluate/reference-entry.js',
+  'model/package/model-yaml-entry.js',
+  'onboarding/trial-entry.js',
   'wasm/print-wat.js',
 ];
 

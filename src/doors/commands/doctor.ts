@@ -61,7 +61,7 @@ async function examine(flags: DoctorFlags): Promise<Finding[]> {
   await look('evaluator', async () => {
     const [{ loadPackage }, { tryPackage }] = await Promise.all([
       import('../../model/package/load-package.ts'),
-      import('../../onboarding/verify.ts'),
+      import('../../onboarding/trial.ts'),
     ]);
     await tryPackage(await loadPackage(path.join(BUNDLED_MODELS, 'credit-default', '1')));
     return 'ONNX Runtime loads, and the bundled model says what its training library said';
@@ -107,7 +107,7 @@ async function lookAtRegistry(flags: DoctorFlags, config: ServerConfig | null, l
       config ? { remote: config.registry_options, trust: config } : {},
     );
     const models = await registry.list();
-    const { tryPackage } = await import('../../onboarding/verify.ts');
+    const { tryPackage } = await import('../../onboarding/trial.ts');
     for (const m of models) {
       await look(`model ${m.id}`, async () => {
         if (m.versions.every((v) => m.states[v] === 'retired')) return 'every version is retired';

@@ -265,7 +265,7 @@ export async function contextFor(
     const [{ ModelHost }, { hostEvents, measureHost }, { tryPackage }, { defaultWorkers }] = await Promise.all([
       import('../../engine/model-host.ts'),
       import('../../engine/host-events.ts'),
-      import('../../onboarding/verify.ts'),
+      import('../../onboarding/trial.ts'),
       import('../../runs/input-scorer.ts'),
     ]);
     const opened = new ModelHost({

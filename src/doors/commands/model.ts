@@ -226,7 +226,7 @@ async function moveAlias(ref: string, version: string | undefined, flags: ModelA
   const registry: Registry = await openRegistry(flags.registry);
   if (version !== undefined) {
     const model = await registry.resolve(`${id}:${version}`);
-    const { tryPackage } = await import('../../onboarding/verify.ts');
+    const { tryPackage } = await import('../../onboarding/trial.ts');
     await tryPackage(model);
     version = versionOf(model.manifest);
   }

@@ -129,7 +129,7 @@ export async function buildServer(options: ServerOptions): Promise<SluiceServer>
   app.addHook('onClose', () => jobs.close());
   addPredictRoutes(app, { services, jobs, ready });
   addModelRoutes(app, host, services.account.drift, config.compression.level);
-  addModelWrites(app, config, host.registry);
+  addModelWrites(app, services, host.registry);
   addJobRoutes(app, jobs, config.compression.level);
   addUploadRoutes(app, { jobs, mostBytes: config.limits.body_bytes, ready });
   addUploadPipelines(app, { services, jobs, pipelines, ready });

@@ -19,7 +19,7 @@ import { counted } from '../../monitor/counted-log.ts';
 import { watchDisks } from '../../monitor/disks.ts';
 import { Metrics } from '../../monitor/metrics.ts';
 import type { FaultKind } from '../../monitor/process-faults.ts';
-import { tryPackage } from '../../onboarding/verify.ts';
+import { tryPackage } from '../../onboarding/trial.ts';
 import { KeyRing } from './access/api-keys.ts';
 import { hashToken, newToken } from './access/keys-file.ts';
 import { type OpenedAudit, openAudit } from './access/open-audit.ts';

@@ -33,6 +33,8 @@ export interface Explainer {
   readonly outputs: number;
   /** The most rows the model is asked to score for one explanation; 0: it is not asked. */
   readonly questions: number;
+  /** One row may take milliseconds although the model is not asked: work for a worker, not for the thread that has the requests. */
+  readonly lengthy?: true;
   /** One an output. */
   readonly base: Float64Array;
   /**
@@ -57,3 +59,5 @@ export class NotExplainable extends Error {}
 export const NOT_ASKED = -1;
 /** Base and effects of the row do not add up to what the model answers. */
 export const INEXACT = -2;
+/** Interpreting the row failed: it ended its worker, exceeded its time limit, or threw. */
+export const FAILED = -3;

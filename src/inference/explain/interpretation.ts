@@ -5,7 +5,7 @@ import type { EncodedInput } from '../encode/encoder.ts';
 import type { Evaluator, Scores } from '../evaluate/evaluator.ts';
 import { Interpreter } from '../evaluate/prediction.ts';
 import type { ChosenExplainer } from './choose-explainer.ts';
-import { type Effects, type Explainer, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
+import { type Effects, type Explainer, FAILED, INEXACT, NOT_ASKED, type OnExplained } from './explainer.ts';
 import { type Answerer, Hybrids, modelAnswers, rowByRow } from './hybrids.ts';
 import { noInteractions } from './interactions-asked.ts';
 import { ANSWER_TOLERANCE, answersOf, applyLink, distance } from './link.ts';
@@ -35,9 +35,9 @@ export interface Reason {
 }
 
 export interface BatchInterpretation {
-  readonly explainer: Explainer;
+  readonly explainer: Pick<Explainer, 'method' | 'space' | 'outputs' | 'base'>;
   readonly spec: InterpretationSpec;
-  /** Per row of the batch: its position in `effects`, NOT_ASKED or INEXACT. */
+  /** Per row of the batch: its position in `effects`, NOT_ASKED, INEXACT or FAILED. */
   readonly at: Int32Array;
   /** Row-major: positions × outputs × columns. */
   readonly effects: Float64Array;
@@ -48,6 +48,7 @@ export interface BatchInterpretation {
   /** What pairs of columns make together, by position and output; null: it was not asked for. */
   readonly pairs: StrongestPairs | null;
   readonly explained: number;
+  /** Rows without the interpretation that was requested for them. */
   readonly inexact: number;
   /** Rows the model was asked to score for the effects. */
   readonly evaluations: number;
@@ -101,32 +102,10 @@ export class Interpretations {
     onExplained?: OnExplained,
   ): Promise<BatchInterpretation> {
     const explainer = this.within(spec);
+    const rows = selectedRows(batch, scores, spec, this.#interpreter);
     const at = new Int32Array(batch.rows).fill(NOT_ASKED);
-    const rows: number[] = [];
-    const answer = new Float64Array(explainer.outputs);
-    for (let r = 0; r < batch.rows; r++) {
-      if (batch.rejected[r] === 1) continue;
-      if (spec.below !== null) {
-        answersOf(this.#interpreter, scores, r, answer);
-        if (!(answer[0]! < spec.below) && this.#interpreter.task !== 'multiclass') continue;
-      }
-      at[r] = rows.length;
-      rows.push(r);
-    }
-    if (rows.length === 0) {
-      return {
-        explainer,
-        spec,
-        at,
-        effects: new Float64Array(0),
-        errors: null,
-        reasons: [],
-        pairs: null,
-        explained: 0,
-        inexact: 0,
-        evaluations: 0,
-      };
-    }
+    for (const [i, r] of rows.entries()) at[r] = i;
+    if (rows.length === 0) return noneExplained(explainer, spec, at);
     const wantsReasons = spec.reasons && this.#interpreter.task === 'binary';
     const explained = await explainer.explain(inputs, rows, onExplained);
     // Reasons may ask the explainer once more, which overwrites what it gave.
@@ -247,6 +226,59 @@ export class Interpretations {
     await hybrids.evaluate(asked.length, rowByRow(make), answers);
     return answers;
   }
+}
+
+/** Valid rows of the batch that are to be interpreted. */
+function selectedRows(
+  batch: ColumnBatch,
+  scores: Scores,
+  { below }: InterpretationSpec,
+  interpreter: Interpreter,
+): number[] {
+  const rows: number[] = [];
+  const { task, classes } = interpreter;
+  const answer = new Float64Array(task === 'multiclass' ? classes.length : 1);
+  for (let r = 0; r < batch.rows; r++) {
+    if (batch.rejected[r] === 1) continue;
+    if (below !== null) {
+      answersOf(interpreter, scores, r, answer);
+      if (!(answer[0]! < below) && task !== 'multiclass') continue;
+    }
+    rows.push(r);
+  }
+  return rows;
+}
+
+const noneExplained = (
+  explainer: BatchInterpretation['explainer'],
+  spec: InterpretationSpec,
+  at: Int32Array,
+  inexact = 0,
+): BatchInterpretation => ({
+  explainer,
+  spec,
+  at,
+  effects: new Float64Array(0),
+  errors: null,
+  reasons: [],
+  pairs: null,
+  explained: 0,
+  inexact,
+  evaluations: 0,
+});
+
+/** What a batch is answered whose interpretation failed before: the rows keep their predictions. No explainer is opened. */
+export function failedInterpretation(
+  batch: ColumnBatch,
+  scores: Scores,
+  spec: InterpretationSpec,
+  interpreter: Interpreter,
+): BatchInterpretation {
+  const rows = selectedRows(batch, scores, spec, interpreter);
+  const at = new Int32Array(batch.rows).fill(NOT_ASKED);
+  for (const r of rows) at[r] = FAILED;
+  const none = { method: 'exact', space: 'probability', outputs: 1, base: new Float64Array(1) } as const;
+  return noneExplained(none, spec, at, rows.length);
 }
 
 /** What the sums inside the model come to, before they are made an answer. */

@@ -4,11 +4,34 @@
 const FEW_PLAYERS = 9;
 /** Terms of the series below this are left out; so far behind the margins its period goes on. */
 const NEGLIGIBLE_EXPONENT = 24;
+/** Least and most waves a game may take, whatever the background needs: its cost must not depend on the values of a row. */
+const LEAST_WAVES = 1024;
+const MOST_WAVES = 16_384;
+/** From this argument on the logistic function is 0 or 1 to the last digit of a probability. */
+const SATURATED = 36;
+/** Beside large terms, the small ones together reach no farther than this. */
+const SMALL_REACH = 64;
+/** Coalitions of large terms that are told apart in one game. */
+const MOST_COALITIONS = 8192;
 
 export const logisticOf = (t: number): number => 1 / (1 + Math.exp(-t));
 
-/** Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`; `terms` has one number a player. */
+const periodOf = (reach: number): number => Math.max(reach + NEGLIGIBLE_EXPONENT, 2 * NEGLIGIBLE_EXPONENT);
+const wavesIn = (period: number): number => Math.ceil((NEGLIGIBLE_EXPONENT * period) / (2 * Math.PI * Math.PI));
+
+/** How many waves games may take whose arguments of the logistic function ordinarily lie within ±reach. */
+export const wavesFor = (reach: number): number =>
+  Math.min(MOST_WAVES, Math.max(LEAST_WAVES, wavesIn(periodOf(reach))));
+
+/**
+ * Adds `weight` × the Shapley values of S ↦ logisticOf(start + Σ terms in S) to `into`; `terms` has one number a player. The work
+ * is bounded by the number of players and by `mostWaves`, whatever the terms are. Where that does not suffice for exact values
+ * (many terms beyond saturation that cancel out), and where a term is not finite, the values are NaN.
+ */
 export class LogisticGames {
+  /** Complex factors multiplied and coalitions visited so far, by player: what the time is proportional to. */
+  work = 0;
+  readonly #mostWaves: number;
   readonly #players: Int32Array;
   readonly #margins = new Float64Array(2 ** FEW_PLAYERS);
   readonly #weights: Float64Array[] = [];
@@ -17,13 +40,14 @@ export class LogisticGames {
   readonly #before: Float64Array;
   readonly #factors: Float64Array;
   /** exp(iω term) - 1 of every player. */
-  readonly #steps: Float64Array;
+  readonly #turns: Float64Array;
 
-  constructor(players: number) {
+  constructor(players: number, mostWaves = LEAST_WAVES) {
+    this.#mostWaves = mostWaves;
     this.#players = new Int32Array(players);
     this.#before = new Float64Array(2 * players + 2);
     this.#factors = new Float64Array(2 * players);
-    this.#steps = new Float64Array(2 * players);
+    this.#turns = new Float64Array(2 * players);
   }
 
   add(start: number, terms: Float64Array, weight: number, into: Float64Array): void {
@@ -31,11 +55,12 @@ export class LogisticGames {
     for (let c = 0; c < terms.length; c++) if (terms[c] !== 0) this.#players[n++] = c;
     if (n === 0) return;
     if (n <= FEW_PLAYERS) this.#subsets(start, terms, n, weight, into);
-    else this.#series(start, terms, n, weight, into);
+    else this.#many(start, terms, n, weight, into);
   }
 
   #subsets(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
     const [margins, players] = [this.#margins, this.#players];
+    this.work += n << n;
     margins[0] = start;
     for (let j = 0; j < n; j++) {
       const term = terms[players[j]!]!;
@@ -54,12 +79,7 @@ export class LogisticGames {
     }
   }
 
-  /**
-   * The derivative of the logistic function, made periodic behind all margins there can be, is a cosine series with known terms; of
-   * exp(iωt), a product over the players, the mean over all orders is an integral of a polynomial, which Gauss-Legendre nodes
-   * give exactly (the multilinear extension: Owen 1972).
-   */
-  #series(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
+  #many(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
     const players = this.#players;
     let low = start;
     let high = start;
@@ -68,31 +88,153 @@ export class LogisticGames {
       if (term < 0) low += term;
       else high += term;
     }
-    const reach = Math.max(Math.abs(low), Math.abs(high));
-    const period = Math.max(reach + NEGLIGIBLE_EXPONENT, 2 * NEGLIGIBLE_EXPONENT);
-    const last = Math.ceil((NEGLIGIBLE_EXPONENT * period) / (2 * Math.PI * Math.PI));
+    const period = periodOf(Math.max(Math.abs(low), Math.abs(high)));
+    if (wavesIn(period) <= this.#mostWaves) this.#series(start, terms, n, weight, period, into);
+    else this.#steps(start, terms, n, weight, into);
+  }
+
+  /**
+   * The derivative of the logistic function, made periodic behind all margins there can be, is a cosine series with known terms; of
+   * exp(iωt), a product over the players, the mean over all orders is an integral of a polynomial, which Gauss-Legendre nodes
+   * give exactly (the multilinear extension: Owen 1972).
+   */
+  #series(start: number, terms: Float64Array, n: number, weight: number, period: number, into: Float64Array): void {
+    const players = this.#players;
+    const last = wavesIn(period);
     for (let j = 0; j < n; j++) into[players[j]!]! += (weight * terms[players[j]!]!) / period;
-    this.#nodes[n] ??= gaussLegendre((n + 1) >> 1);
+    const nodes = this.#nodesFor(n);
     for (let m = 1; m <= last; m++) {
-      const omega = (2 * Math.PI * m) / period;
-      const amplitude = (2 * Math.PI) / (period * Math.sinh(Math.PI * omega));
-      this.#before[0] = Math.cos(omega * start);
-      this.#before[1] = Math.sin(omega * start);
-      for (let j = 0; j < n; j++) {
-        const angle = omega * terms[players[j]!]!;
-        this.#steps[2 * j] = Math.cos(angle) - 1;
-        this.#steps[2 * j + 1] = Math.sin(angle);
-      }
-      for (const node of this.#nodes[n]) this.#addWave(n, node.q, weight * amplitude * node.weight, into);
+      const amplitude = this.#turn(start, terms, n, m, period);
+      for (const node of nodes) this.#addWave(n, node.q, weight * amplitude * node.weight, into);
     }
+  }
+
+  #nodesFor(n: number): { q: number; weight: number }[] {
+    this.#nodes[n] ??= gaussLegendre((n + 1) >> 1);
+    return this.#nodes[n];
+  }
+
+  /** Prepares wave `m` for `#addWave`; returns its amplitude. */
+  #turn(start: number, terms: Float64Array, n: number, m: number, period: number): number {
+    const players = this.#players;
+    const omega = (2 * Math.PI * m) / period;
+    const amplitude = (2 * Math.PI) / (period * Math.sinh(Math.PI * omega));
+    this.#before[0] = Math.cos(omega * start);
+    this.#before[1] = Math.sin(omega * start);
+    for (let j = 0; j < n; j++) {
+      const angle = omega * terms[players[j]!]!;
+      this.#turns[2 * j] = Math.cos(angle) - 1;
+      this.#turns[2 * j + 1] = Math.sin(angle);
+    }
+    return amplitude;
+  }
+
+  /**
+   * Players whose terms lie beyond saturation decide the value alone, except in the coalitions in which they cancel out. Coalitions
+   * of these players are visited from the largest term on; where whatever follows leaves the value at 0 or 1, all that
+   * follow are one case. The others leave a game of the small terms, which is a short series.
+   */
+  #steps(start: number, terms: Float64Array, n: number, weight: number, into: Float64Array): void {
+    const players = this.#players;
+    const size = (c: number): number => Math.abs(terms[c]!);
+    // Small terms first, so that games of them alone are those of the first players.
+    const order = players.subarray(0, n).sort((a, b) => size(a) - size(b) || a - b);
+    let small = 0;
+    for (let reach = 0; small < n; small++) {
+      reach += size(order[small]!);
+      if (!(reach <= SMALL_REACH)) break;
+    }
+    // What the first i players can add, at least and at most.
+    const [least, most] = [new Float64Array(n + 1), new Float64Array(n + 1)];
+    for (let i = 0; i < n; i++) {
+      const term = terms[order[i]!]!;
+      least[i + 1] = least[i]! + Math.min(0, term);
+      most[i + 1] = most[i]! + Math.max(0, term);
+    }
+    const found = new Float64Array(into.length);
+    const taken = new Uint8Array(n);
+    let coalitions = MOST_COALITIONS;
+    let waves = this.#mostWaves;
+    const visit = (open: number, sum: number, inside: number): boolean => {
+      if (--coalitions < 0) return false;
+      this.work += n;
+      const [low, high] = [sum + least[open]!, sum + most[open]!];
+      if (high <= -SATURATED) return true;
+      if (low >= SATURATED || open === 0) {
+        addConstant(order, taken, { open, n, inside, value: open === 0 ? logisticOf(sum) : 1 }, found);
+        return true;
+      }
+      if (open === small) {
+        const period = periodOf(Math.max(Math.abs(low), Math.abs(high)));
+        waves -= wavesIn(period);
+        if (!(waves >= 0)) return false;
+        this.#smallGame(sum, terms, { small, n, inside, taken, period }, found);
+        return true;
+      }
+      const at = open - 1;
+      taken[at] = 0;
+      if (!visit(at, sum, inside)) return false;
+      taken[at] = 1;
+      return visit(at, sum + terms[order[at]!]!, inside + 1);
+    };
+    const finite = Number.isFinite(least[n]!) && Number.isFinite(most[n]!) && Number.isFinite(start);
+    let exact = finite && visit(n, start, 0);
+    if (finite && !exact) {
+      // One by one: always enough for few players.
+      small = 0;
+      coalitions = MOST_COALITIONS;
+      found.fill(0);
+      exact = visit(n, start, 0);
+    }
+    for (let i = 0; i < n; i++) into[order[i]!]! += exact ? weight * found[order[i]!]! : Number.NaN;
+  }
+
+  /** The coalitions in which just the large players in `taken` take part; `sum` is what those add up to. */
+  #smallGame(
+    sum: number,
+    terms: Float64Array,
+    {
+      small,
+      n,
+      inside,
+      taken,
+      period,
+    }: { small: number; n: number; inside: number; taken: Uint8Array; period: number },
+    into: Float64Array,
+  ): void {
+    const players = this.#players;
+    const outside = n - small - inside;
+    const nodes = this.#nodesFor(n);
+    let all = 0;
+    for (let j = 0; j < small; j++) all += terms[players[j]!]!;
+    // By node: the chance of just these large players, and the mean value of the game of the small ones.
+    const chances = nodes.map(({ q }) => q ** inside * (1 - q) ** outside);
+    const means = nodes.map(({ q }) => 0.5 + (sum + q * all) / period);
+    const chance = nodes.reduce((s, { weight }, k) => s + weight * chances[k]!, 0);
+    for (let j = 0; j < small; j++) into[players[j]!]! += (chance * terms[players[j]!]!) / period;
+    for (let m = 1; m <= wavesIn(period); m++) {
+      const amplitude = this.#turn(sum, terms, small, m, period);
+      for (let k = 0; k < nodes.length; k++) {
+        const { q, weight } = nodes[k]!;
+        means[k]! += amplitude * this.#addWave(small, q, amplitude * weight * chances[k]!, into);
+      }
+    }
+    let [joined, missed] = [0, 0];
+    for (const [k, { q, weight }] of nodes.entries()) {
+      const value = weight * means[k]! * chances[k]!;
+      joined += value / q;
+      missed += value / (1 - q);
+    }
+    for (let i = small; i < n; i++) into[players[i]!]! += taken[i] === 1 ? joined : -missed;
   }
 
   /**
    * Adds scale × Im[exp(iω start) (exp(iω term) - 1) Π over the others of (1 + q (exp(iω other) - 1))] of every player. Plain numbers
-   * throughout, because this is all the time it takes.
+   * throughout, because this is all the time it takes. Returns the mean of Im[exp(iω (start + Σ terms))] over the coalitions.
    */
-  #addWave(n: number, q: number, scale: number, into: Float64Array): void {
-    const [before, factors, steps, players] = [this.#before, this.#factors, this.#steps, this.#players];
+  #addWave(n: number, q: number, scale: number, into: Float64Array): number {
+    const [before, factors, steps, players] = [this.#before, this.#factors, this.#turns, this.#players];
+    this.work += n;
     let re = before[0]!;
     let im = before[1]!;
     for (let j = 0; j < 2 * n; j += 2) {
@@ -106,6 +248,7 @@ export class LogisticGames {
       before[j + 2] = re;
       before[j + 3] = im;
     }
+    const mean = im;
     re = 1;
     im = 0;
     for (let j = 2 * n - 2; j >= 0; j -= 2) {
@@ -116,7 +259,25 @@ export class LogisticGames {
       im = re * factors[j + 1]! + im * factors[j]!;
       re = nextRe;
     }
+    return mean;
   }
+}
+
+/**
+ * Adds what a value is worth that every coalition has in which, of the players from `open` on, just those in `taken` take part:
+ * the restricted Shapley weights (inside - 1)! outside! / decided! and inside! (outside - 1)! / decided!.
+ */
+function addConstant(
+  players: Int32Array,
+  taken: Uint8Array,
+  { open, n, inside, value }: { open: number; n: number; inside: number; value: number },
+  into: Float64Array,
+): void {
+  const outside = n - open - inside;
+  let choices = 1;
+  for (let i = 1; i <= Math.min(inside, outside); i++) choices = (choices * (n - open - i + 1)) / i;
+  const [joined, missed] = [value / (inside * choices), value / (outside * choices)];
+  for (let i = open; i < n; i++) into[players[i]!]! += taken[i] === 1 ? joined : -missed;
 }
 
 /** Per subset: its weight in the value of a player that is not in it. */

@@ -5,8 +5,11 @@ import type { Logistic } from '../onnx/heads.ts';
 import { type Effects, type Explainer, NotExplainable } from './explainer.ts';
 import { Contributions } from './linear.ts';
 import { ANSWER_TOLERANCE, answersOf } from './link.ts';
-import { LogisticGames, logisticOf } from './logistic-games.ts';
+import { LogisticGames, logisticOf, wavesFor } from './logistic-games.ts';
 import type { Background, Place } from './scored-background.ts';
+
+/** Work of games between two reports of progress: some 200 ms. */
+const REPORTED_WORK = 2 ** 24;
 
 /**
  * The effects are those of the probability: means over the background of exact Shapley values, part by part.
@@ -30,7 +33,7 @@ export function logisticsExplainer(
   });
   const { offset, scale } = classOf(parts, others, answers);
   const columns = places.length;
-  const games = new LogisticGames(columns);
+  const games = new LogisticGames(columns, wavesFor(reachOf(others, columns)));
   const terms = new Float64Array(columns);
   let base = offset;
   for (const [k, part] of parts.entries()) {
@@ -41,26 +44,48 @@ export function logisticsExplainer(
     space: 'probability',
     outputs: 1,
     questions: 0,
+    lengthy: true,
     base: Float64Array.of(base),
     async explain(inputs, rows, onExplained): Promise<Effects> {
       const values = new Float64Array(rows.length * columns);
       const margins = new Float64Array(rows.length);
+      const share = 1 / (parts.length * background.rows);
       for (const [i, x] of rows.entries()) {
         const effects = values.subarray(i * columns, (i + 1) * columns);
         margins[i] = offset;
+        let [reported, unreported, reportedWork] = [0, 0, games.work];
         for (const [k, part] of parts.entries()) {
           const own = part.read(inputs, x);
           margins[i]! += scale * part.weight * logisticOf(own.margin);
           for (const { margin, terms: theirs } of others[k]!) {
             for (let c = 0; c < columns; c++) terms[c] = own.terms[c]! - theirs[c]!;
             games.add(margin, terms, (scale * part.weight) / background.rows, effects);
+            unreported += share;
+            if (games.work - reportedWork < REPORTED_WORK) continue;
+            await onExplained?.(unreported, 0);
+            [reported, unreported, reportedWork] = [reported + unreported, 0, games.work];
           }
         }
-        await onExplained?.(1, 0);
+        await onExplained?.(1 - reported, 0);
       }
       return { values, margins, errors: null, evaluations: 0 };
     },
   };
+}
+
+/** How far from 0 the argument of a logistic function can be, for a row whose values are among those of the background. */
+function reachOf(others: readonly Terms[][], columns: number): number {
+  let reach = 0;
+  for (const rows of others) {
+    let own = rows.reduce((most, { margin }) => Math.max(most, Math.abs(margin)), 0);
+    for (let c = 0; c < columns; c++) {
+      let [low, high] = [Infinity, -Infinity];
+      for (const { terms } of rows) [low, high] = [Math.min(low, terms[c]!), Math.max(high, terms[c]!)];
+      own += high - low;
+    }
+    reach = Math.max(reach, own);
+  }
+  return reach;
 }
 
 /** What the columns of a row add to the argument of a logistic function, and that argument. */

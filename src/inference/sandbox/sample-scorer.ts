@@ -9,7 +9,11 @@ import type { OutputTensor } from '../evaluate/session.ts';
 import type { Probe } from './probe.ts';
 
 /** Scores of all rows, in groups as a worker evaluates them; row by row where the graph takes one row. */
-export async function scoreRows(probe: Probe, manifest: Manifest, encoded: EncodedRows): Promise<Scores> {
+export async function scoreRows(
+  probe: Pick<Probe, 'opened' | 'run'>,
+  manifest: Manifest,
+  encoded: EncodedRows,
+): Promise<Scores> {
   const { inputs, rows } = encoded;
   const outputs = scoreOutputs(manifest);
   const single = probe.opened.inputs.some((i) => i.single);

@@ -9,7 +9,7 @@ import type { Manifest } from '../../model/package/manifest.ts';
 import type { ByteWriter } from './byte-writer.ts';
 import { FrameWriter, layoutOf } from './column-frames.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { bySize } from './interpretation-fields.ts';
+import { bySize, interpretationFault } from './interpretation-fields.ts';
 import { decimalOfFloat32 } from './number.ts';
 import { textOfToken } from './passthrough-text.ts';
 import { answerColumns, ERROR_COLUMNS, interpretationColumns, outputColumns } from './prediction-fields.ts';
@@ -65,7 +65,7 @@ export class ColumnsFormatter implements Formatter {
     for (let r = 0; r < rows; r++) this.#rows[r] = firstRow + r;
     frame.cells(this.#rows, null);
     this.#answered(frame, batch, scores);
-    this.#errors(frame, batch, scores);
+    this.#errors(frame, batch, scores, interpretation);
     if (this.#spec.interpretation) this.#interpreted(frame, batch, scores, interpretation);
     frame.end();
   }
@@ -144,14 +144,24 @@ export class ColumnsFormatter implements Formatter {
     for (let r = 0; r < rows; r++) value[r] = number(scores.values[r]!);
   }
 
-  #errors(frame: FrameWriter, { rejections, rejected }: ColumnBatch, scores: Scores | null): void {
-    if (rejections.length === 0) {
+  #errors(
+    frame: FrameWriter,
+    { rejections, rejected }: ColumnBatch,
+    scores: Scores | null,
+    interpretation: BatchInterpretation | null,
+  ): void {
+    const inexact = interpretation && interpretation.inexact > 0 ? interpretation.at : null;
+    if (rejections.length === 0 && !inexact) {
       for (const _ of ERROR_COLUMNS) frame.nothing();
       return;
     }
     for (const part of ['code', 'column', 'message'] as const) {
       let next = 0;
-      frame.texts((r) => (rejected[r] === 1 || !scores ? rejections[next++]![part] : null));
+      frame.texts((r) => {
+        if (rejected[r] === 1 || !scores) return rejections[next++]![part];
+        const fault = inexact && interpretationFault(inexact[r]!);
+        return fault && part !== 'column' ? fault[part] : null;
+      });
     }
   }
 

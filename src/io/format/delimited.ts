@@ -2,14 +2,13 @@
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { INEXACT } from '../../inference/explain/explainer.ts';
 import { pairsTold } from '../../inference/explain/interactions-asked.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
+import { bySize, interpretationFault } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 import { textOfToken } from './passthrough-text.ts';
 import { answerColumns, interpretationColumns, predictionColumns } from './prediction-fields.ts';
@@ -166,11 +165,12 @@ export class DelimitedFormatter implements Formatter {
     const d = this.#delimiter;
     const at = x?.at[r] ?? -1;
     out.byte(d);
-    if (at === INEXACT) {
-      out.ascii(INEXACT_CODE);
+    const fault = interpretationFault(at);
+    if (fault) {
+      out.ascii(fault.code);
       out.byte(d);
       out.byte(d);
-      out.ascii(INEXACT_MESSAGE);
+      out.ascii(fault.message);
     } else for (let k = 0; k < 2; k++) out.byte(d);
     const spec = this.#spec.interpretation;
     if (spec?.effects) {

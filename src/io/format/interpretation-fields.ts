@@ -1,12 +1,22 @@
 // An interpretation as both formats write it: values as given, effects by size.
 import { type ColumnData, MISSING, UNSEEN } from '../../core/batch.ts';
+import { FAILED, INEXACT } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import { categoriesOf } from '../../model/package/category-files.ts';
 import type { ColumnSpec } from '../../model/package/manifest.ts';
 
-/** Said of a row whose effects do not add up to its prediction. */
-export const INEXACT_CODE = 'interpretation_inexact';
-export const INEXACT_MESSAGE = 'base and effects do not add up to the prediction';
+const INEXACT_FAULT = {
+  code: 'interpretation_inexact',
+  message: 'base and effects do not add up to the prediction',
+};
+const FAILED_FAULT = {
+  code: 'interpretation_failed',
+  message: 'computing the interpretation failed or took too long',
+};
+
+/** Why a scored row has no interpretation although one was requested, by its `at`; null: it has one, or none was requested. */
+export const interpretationFault = (at: number): { code: string; message: string } | null =>
+  at === INEXACT ? INEXACT_FAULT : at === FAILED ? FAILED_FAULT : null;
 
 /** The value of row `r` in native types; null: missing. */
 export function applicationValue(spec: ColumnSpec, data: ColumnData, r: number): string | number | boolean | null {

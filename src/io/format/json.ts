@@ -2,13 +2,12 @@
 import type { ColumnBatch, Rejection } from '../../core/batch.ts';
 import type { Scores } from '../../inference/evaluate/evaluator.ts';
 import type { Interpreter } from '../../inference/evaluate/prediction.ts';
-import { INEXACT } from '../../inference/explain/explainer.ts';
 import type { BatchInterpretation } from '../../inference/explain/interpretation.ts';
 import type { ColumnSpec, Manifest } from '../../model/package/manifest.ts';
 import { ANSWER_KERNEL_AFTER, PlainAnswers } from './answer-kernel.ts';
 import { type ByteWriter, type Fragment, fragment } from './byte-writer.ts';
 import type { Formatter, OutputSpec } from './formatter.ts';
-import { applicationValue, bySize, INEXACT_CODE, INEXACT_MESSAGE } from './interpretation-fields.ts';
+import { applicationValue, bySize, interpretationFault } from './interpretation-fields.ts';
 import { writeFloat32, writeFloat64, writeWhole } from './number.ts';
 import { textOfToken } from './passthrough-text.ts';
 
@@ -152,8 +151,9 @@ export class JsonFormatter implements Formatter {
 
   #interpretation(out: ByteWriter, batch: ColumnBatch, scores: Scores, r: number, x: BatchInterpretation): void {
     const at = x.at[r]!;
-    if (at === INEXACT) {
-      out.ascii(`,"interpretation":{"error":{"code":"${INEXACT_CODE}","message":"${INEXACT_MESSAGE}"}}`);
+    const fault = interpretationFault(at);
+    if (fault) {
+      out.ascii(`,"interpretation":{"error":{"code":"${fault.code}","message":"${fault.message}"}}`);
       return;
     }
     if (at < 0) return;

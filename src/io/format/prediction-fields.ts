@@ -76,10 +76,11 @@ export function answerColumns(i: Interpreter): PredictionColumn[] {
 /** The same of a package. */
 export const answerColumnsOf = (manifest: Manifest): PredictionColumn[] => answerColumns(new Interpreter(manifest));
 
+/** Why a row has no prediction, or a prediction without the interpretation that was requested. */
 export const ERROR_COLUMNS: readonly PredictionColumn[] = ['code', 'column', 'message'].map((part) => ({
   name: `error_${part}`,
   kind: 'text',
-  of: (p) => member(p.error, part),
+  of: (p) => member(p.error, part) ?? member(member(p.interpretation, 'error'), part),
 }));
 
 /** Columns after the error columns. */

@@ -1,10 +1,17 @@
 // Many categories of a column stand in a CSV beside model.yaml, as `codes_file` or `values_file`: a line each, quickly read, easily compared.
+import { setImmediate as turn } from 'node:timers/promises';
 import { SluiceError } from '../../core/errors.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
 
 /** More categories than this are written to a file of their own. */
 const MANY = 1_000;
 const FOLDER = 'categories';
+const LINES_A_TURN = 10_000;
+const PIECE = 64 * 1024;
+/** Of a line, in quotes: characters. */
+const MOST_LINE = 1024 * 1024;
+/** A category, its code, and what is too much. */
+const MOST_FIELDS = 3;
 const CODE = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 
 type Files = Pick<ColumnSpec, 'codes_file' | 'values_file'>;
@@ -133,24 +140,31 @@ async function categoriesIn(name: string, bytes: Buffer, coded: boolean): Promis
   } catch (cause) {
     throw new SluiceError('model_invalid', `${name}: bytes that are not UTF-8`, { cause });
   }
-  const lines = /["\r]/.test(text) ? await quotedLines(name, text) : plainLines(text);
   const header = coded ? 'value,code' : 'value';
   const values: string[] = [];
   const codes: number[] = [];
   const index = new Map<string, number>();
   let line = 0;
-  for (const [value, code, more] of lines) {
+  /** false: it is the first, and no header. */
+  const accept = ([value, code, more]: string[]): boolean => {
     line++;
-    if (line === 1) {
-      if ([value, ...(code === undefined ? [] : [code])].join() !== header) break;
-      continue;
-    }
+    if (line === 1) return [value, ...(code === undefined ? [] : [code])].join() === header;
     if (more !== undefined || (code !== undefined) !== coded) throw wrong(line, coded ? 'a category and its code expected' : 'one category expected'); // biome-ignore format: one line
     if (index.size !== index.set(value!, line - 2).size - 1) throw wrong(line, 'a category that is there twice');
     values.push(value!);
-    if (!coded) continue;
+    if (!coded) return true;
     if (!CODE.test(code!) || !Number.isFinite(Number(code))) throw wrong(line, 'the code is not a number');
     codes.push(Number(code));
+    return true;
+  };
+  // Between some of the lines other work of a service gets its turn.
+  if (/["\r]/.test(text)) {
+    for await (const fields of quotedLines(name, text)) if (!accept(fields)) break;
+  } else {
+    for (const fields of plainLines(text)) {
+      if (!accept(fields)) break;
+      if (line % LINES_A_TURN === 0) await turn();
+    }
   }
   if (line < 2) throw wrong(1, `the first line has to be ${header}, and a category has to follow`);
   return { values, index, codes: coded ? codes : null };
@@ -161,15 +175,25 @@ function* plainLines(text: string): Generator<string[]> {
   for (let from = 0; from < text.length; ) {
     const at = text.indexOf('\n', from);
     const end = at < 0 ? text.length : at;
-    if (end > from) yield text.slice(from, end).split(',');
+    if (end > from) yield text.slice(from, end).split(',', MOST_FIELDS);
     from = end + 1;
   }
 }
 
-async function quotedLines(name: string, text: string): Promise<string[][]> {
-  const { parse } = await import('csv-parse/sync');
+function* piecesOf(text: string): Generator<string> {
+  for (let from = 0; from < text.length; from += PIECE) yield text.slice(from, from + PIECE);
+}
+
+async function* quotedLines(name: string, text: string): AsyncGenerator<string[]> {
+  const [{ parse }, { Readable }] = await Promise.all([import('csv-parse'), import('node:stream')]);
+  const form = {
+    relax_column_count: true,
+    skip_empty_lines: true,
+    record_delimiter: ['\r\n', '\n', '\r'],
+    max_record_size: MOST_LINE,
+  };
   try {
-    return parse(text, { relax_column_count: true, skip_empty_lines: true, record_delimiter: ['\r\n', '\n', '\r'] });
+    yield* Readable.from(piecesOf(text)).pipe(parse(form)) as AsyncIterable<string[]>;
   } catch (cause) {
     throw new SluiceError('model_invalid', `${name}: ${(cause as Error).message}`, { cause });
   }

@@ -1,14 +1,14 @@
 // Loads the manifest of one model package (the folder of one version) and checks that its parts are consistent.
 import path from 'node:path';
-import { formatProblem, type Validated } from '../../config/yaml-problem.ts';
-import { readYamlValue } from '../../config/yaml-value.ts';
+import { formatProblem } from '../../config/yaml-problem.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { categoriesOf, readCategoryFiles } from './category-files.ts';
 import type { ColumnSpec, Manifest } from './manifest.ts';
-import { isManifest } from './manifest-check.ts';
 import { type ModelPackage, readPackageFile } from './model-package.ts';
 import { assertCovered, beginHashing, LOCK } from './package-hash.ts';
+import { assertWithinLimits } from './package-limits.ts';
 import { checkLock } from './package-lock.ts';
+import { readModelYaml } from './read-model-yaml.ts';
 
 /** The version as text, as in references and answers. */
 export const versionOf = (manifest: Manifest): string => String(manifest.version);
@@ -25,14 +25,14 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
   const { kept, hashed } = await beginHashing(folder, [MANIFEST, LOCK]);
   const [lock, bytes] = [kept.get(LOCK), kept.get(MANIFEST)];
   // Large files are hashed on other threads meanwhile.
-  const read = await (bytes && readYamlValue(file, bytes.toString()));
+  const parsed = await (bytes && readModelYaml(file, bytes.toString()));
   const { sha256, files } = await hashed;
   if (lock !== undefined) checkLock(lock, files, folder);
-  if (read === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
-  const parsed = await checkManifest(file, bytes!.toString(), read);
+  if (parsed === undefined) throw new SluiceError('model_invalid', `${file} cannot be read`);
   if (!parsed.ok) throw new SluiceError('model_invalid', parsed.problems.map(formatProblem).join('\n'));
   const ref = `${parsed.value.id}:${versionOf(parsed.value)}`;
   assertCovered({ manifest: parsed.value, ref });
+  assertWithinLimits(parsed.value, files);
   const twice = parsed.value.columns.filter((c) => saidTwice(c)).map((c) => c.name);
   if (twice.length > 0)
     throw new SluiceError('model_invalid', `${file}: columns.${twice[0]}: its categories are said twice`);
@@ -46,17 +46,6 @@ export async function loadPackage(folder: string): Promise<ModelPackage> {
 /** Codes and values exclude each other, wherever they stand. */
 const saidTwice = (c: ColumnSpec): boolean =>
   [c.codes, c.values, c.codes_file, c.values_file].filter((said) => said !== undefined).length > 1;
-
-/** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
-async function checkManifest(file: string, text: string, read: Validated<unknown>): Promise<Validated<Manifest>> {
-  if (!read.ok) return read;
-  if (isManifest(read.value)) return { ok: true, value: read.value };
-  const [{ parseYaml }, { ManifestSchema }] = await Promise.all([
-    import('../../config/yaml-document.ts'),
-    import('./manifest.ts'),
-  ]);
-  return parseYaml(file, text, ManifestSchema);
-}
 
 /** What the schema cannot express: names that refer to each other, kinds that fit their inputs. */
 function inconsistencies(m: Manifest): string[] {

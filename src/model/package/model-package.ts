@@ -1,7 +1,7 @@
 // A loaded package and its model file. Apart from load-package.ts, so that workers do not load the YAML and schema libraries,
 // which cost 30 MB per thread.
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { SluiceError } from '../../core/errors.ts';
 import { isInnerPath } from '../../core/plain-name.ts';
@@ -43,13 +43,15 @@ export async function readPackageFile(
     throw new SluiceError('model_invalid', `${model.ref}: ${name} must lie inside the package`);
   }
   const listed = model.files.find((f) => f.name === path.posix.normalize(name));
-  let bytes: Buffer<ArrayBuffer>;
+  let bytes: Buffer<ArrayBuffer> | null = null;
   try {
-    bytes = await readFile(path.join(model.folder, name));
+    const file = path.join(model.folder, name);
+    // One of another size is not read: it may have any.
+    if ((await stat(file)).size === listed?.bytes) bytes = await readFile(file);
   } catch (cause) {
     throw new SluiceError('model_invalid', `${model.ref}: ${name} cannot be read`, { cause });
   }
-  if (listed && createHash('sha256').update(bytes).digest('hex') === listed.sha256) return bytes;
+  if (listed && bytes && createHash('sha256').update(bytes).digest('hex') === listed.sha256) return bytes;
   throw new SluiceError('model_hash_mismatch', `${model.ref}: ${name} was changed after the package was loaded`);
 }
 

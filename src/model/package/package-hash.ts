@@ -6,6 +6,7 @@ import { SluiceError } from '../../core/errors.ts';
 import { fileFault } from '../../core/file-errors.ts';
 import { categoryFilesOf } from './category-files.ts';
 import type { ModelPackage, PackageFile } from './model-package.ts';
+import { assertReadable, MOST_FILES, MOST_TEXT_BYTES } from './package-limits.ts';
 
 /** The list of the files of a package, and its signature: they say what the package is, and are no part of it. */
 export const LOCK = 'package.lock';
@@ -69,7 +70,8 @@ async function inPieces(name: string, at: string): Promise<PackageFile> {
 
 async function beginFile(folder: string, name: string, keep: boolean): Promise<Hashing> {
   const at = path.join(folder, name);
-  if (!keep && (await stat(at)).size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
+  const size = await assertReadable(at, keep ? MOST_TEXT_BYTES : Infinity);
+  if (!keep && size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
   const bytes = await readFile(at);
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   return { name, bytes, file: Promise.resolve({ name, bytes: bytes.length, sha256 }) };
@@ -90,6 +92,8 @@ export async function namesOf(folder: string, prefix = ''): Promise<string[]> {
     const isFolder = entry.isSymbolicLink() ? (await stat(path.join(folder, name))).isDirectory() : entry.isDirectory();
     if (isFolder) names.push(...(await namesOf(folder, `${name}/`)));
     else names.push(name);
+    if (names.length > MOST_FILES)
+      throw new SluiceError('model_invalid', `${folder} has more than ${MOST_FILES.toLocaleString('en')} files`);
   }
   return names.sort();
 }
@@ -134,6 +138,7 @@ export async function beginHashing(
 }
 
 const unreadable = (folder: string) => (cause: unknown) => {
+  if (cause instanceof SluiceError) throw cause;
   throw new SluiceError('model_invalid', `${folder}: ${fileFault(cause)}`, { cause });
 };
 

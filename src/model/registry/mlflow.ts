@@ -2,14 +2,13 @@
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { parseYaml } from '../../config/yaml-document.ts';
 import { didYouMean } from '../../core/did-you-mean.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { unavailable } from '../../storage/http-client.ts';
-import { ManifestSchema } from '../package/manifest.ts';
 import type { PackageFile } from '../package/model-package.ts';
 import { LOCK, packageHash, SIGNATURE } from '../package/package-hash.ts';
 import { lockText } from '../package/package-lock.ts';
+import { readModelYaml } from '../package/read-model-yaml.ts';
 import { withoutSlashes } from './address.ts';
 import { entriesFor, journalEntry, type PlannedMove } from './alias-journal.ts';
 import { isPackagePath } from './cache.ts';
@@ -181,7 +180,7 @@ export class MlflowStore implements Store {
         refuseTaken(id, wanted, others);
       }
       const text = await readFile(path.join(folder, MANIFEST), 'utf8');
-      const manifest = Buffer.from(version === wanted ? text : withVersion(text, version));
+      const manifest = Buffer.from(version === wanted ? text : await withVersion(text, version));
       if (version !== wanted && files.some((f) => f.name === SIGNATURE)) {
         throw new SluiceError('usage', `${this.name} gave the number ${version}, and ${wanted} is what was signed`);
       }
@@ -292,9 +291,9 @@ function movesOf(model: MlflowModel): AliasMove[] {
 }
 
 /** model.yaml with another version and no other byte changed. @throws SluiceError model_invalid */
-function withVersion(text: string, version: string): string {
+async function withVersion(text: string, version: string): Promise<string> {
   const changed = text.replace(/^version:[ \t]{0,8}(?:"[^"\n]*"|'[^'\n]*'|[^\s#'"][^\s#]*)/m, `version: ${version}`);
-  const parsed = parseYaml(MANIFEST, changed, ManifestSchema);
+  const parsed = await readModelYaml(MANIFEST, changed);
   if (parsed.ok && String(parsed.value.version) === version) return changed;
   throw new SluiceError(
     'model_invalid',

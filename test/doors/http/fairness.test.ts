@@ -13,7 +13,10 @@ import type { Job } from '../../../src/doors/http/jobs/job-store.ts';
 import { serve } from '../../../src/doors/http/service.ts';
 import { Admission, type Admitted } from '../../../src/doors/http/wire/admission.ts';
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
+import { type JobBlock, JobQueue, type JobStream } from '../../../src/engine/job-queue.ts';
+import type { StreamSpec } from '../../../src/engine/protocol.ts';
 import { scratch, sluice } from '../../support/cli.ts';
+import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, openUpload, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest, TIER } from '../../support/tiers.ts';
 
@@ -195,6 +198,53 @@ checkTest('a quota is that of one key, and a result counts while it grows', asyn
   );
   expect(failed).toMatchObject({ state: 'failed', error: { code: 'limit_exceeded' } });
   expect(readdirSync(path.join(folder, 'jobs')).filter((f) => f.includes(failed.id))).toEqual([]);
+});
+
+test('a short job of one key is done while most rows of a long job of another are left', async () => {
+  const { port, tokens } = await withKeys();
+  const [one, two] = tokens as [string, string];
+  const ROWS = 3000;
+  const submit = async (token: string, rows: number) => {
+    const url = `/api/v1/scoring/predict/interpretation.csv?modelId=credit-default&interactions=20`;
+    const job = await call(port, token, 'POST', url, { body: portfolio(rows), headers: { prefer: 'respond-async' } });
+    expect(job.status).toBe(201);
+    return async () => (await call(port, token, 'GET', String(job.headers.location))).json;
+  };
+  const long = await submit(one, ROWS);
+  await expect.poll(async () => (await long()).state).toBe('running');
+  // Of the same key: it waits until the long one is done.
+  const behind = await submit(one, 3);
+  const short = await submit(two, 3);
+  await expect.poll(async () => (await short()).state, { timeout: PATIENCE_MS }).toBe('done');
+  const meanwhile = await long();
+  expect(meanwhile.state).toBe('running');
+  expect(meanwhile.summary.rows).toBeLessThan(ROWS / 2);
+  expect((await behind()).state).toBe('queued');
+});
+
+test('at the workers owners take turns, however many streams each has', () => {
+  const queue = new JobQueue();
+  const stream = (owner?: string): JobStream => ({
+    kind: { id: 1, spec: { output: { interpretation: null } } as StreamSpec, users: 1, rowMs: null },
+    ...{ queue: [], poisonRows: 0, closed: false, owner },
+  });
+  const named = (firstRow: number): JobBlock => ({
+    ...{
+      slab: new SharedArrayBuffer(0),
+      spans: new Int32Array(0),
+      faults: new Uint8Array(1),
+      lines: new Int32Array(1),
+    },
+    ...{ firstRow, firstByte: 0 },
+  });
+  const streams = [stream('a'), stream('a'), stream('a'), stream('b'), stream()];
+  for (const [i, s] of streams.entries()) for (const k of [0, 1]) void queue.add(s, named(10 * i + k));
+  const order: number[] = [];
+  while (!queue.empty) {
+    const job = queue.take();
+    order.push(job.block.firstRow);
+  }
+  expect(order).toEqual([0, 30, 40, 10, 31, 41, 20, 1, 11, 21]);
 });
 
 test('jobs of several keys take turns', () => {

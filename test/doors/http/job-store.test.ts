@@ -51,6 +51,15 @@ function contract(open: () => Promise<JobStore>): void {
     return store;
   };
 
+  test('jobs of busy owners are left alone, those of others are claimed', async () => {
+    const store = await opened();
+    const first = await queue(store);
+    const second = await queue(store, { owner: 'day' });
+    expect((await store.claim([], true, ['night']))?.job.id).toBe(second);
+    expect(await store.claim([], true, ['night', 'day'])).toBeNull();
+    expect((await store.claim([], true, ['day']))?.job.id).toBe(first);
+  });
+
   test('what was queued comes back as it was, and is claimed once', async () => {
     const store = await opened();
     const before = Date.now();

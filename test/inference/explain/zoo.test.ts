@@ -4,6 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import type { Effects } from '../../../src/inference/explain/explainer.ts';
 import { type Explained, explainZoo } from '../../support/explain.ts';
+import { assertBounded, extremesOf } from '../../support/extreme-values.ts';
 import { describeEach } from '../../support/tiers.ts';
 import { type Row, readRows, ZOO, type ZooModel, zooModels } from '../../support/zoo.ts';
 
@@ -53,8 +54,14 @@ const EXPECTED: Record<string, string> = {
 };
 
 describeEach(models, { quick: 6, check: 4 }, (name, m) => {
+  let opened: Promise<Explained> | null = null;
+  const explained = (): Promise<Explained> => {
+    opened ??= explainZoo(m);
+    return opened;
+  };
+
   test('interventional effects', async () => {
-    const x = await explainZoo(m);
+    const x = await explained();
     const linear = /logistic|linear|scorecard/.test(name);
     const wanted = EXPECTED[name] ?? (linear ? 'linear' : 'tree_interventional');
     expect([x.explainer.method, x.explainer.space]).toEqual([wanted, m.effects!.space]);
@@ -73,7 +80,7 @@ describeEach(models, { quick: 6, check: 4 }, (name, m) => {
 
   if (has(m, 'brute'))
     test('all subsets of the columns, asked of the library', async () => {
-      const x = await explainZoo(m);
+      const x = await explained();
       const picked = [0, 1, 2, 40, 41].slice(0, x.explainer.method === 'exact' ? 2 : 5);
       if (x.explainer.method === 'sampling') return;
       const encoded = x.encode(rows);
@@ -82,9 +89,15 @@ describeEach(models, { quick: 6, check: 4 }, (name, m) => {
       expect(worst(m, x, got, reference, picked.length)).toBeLessThanOrEqual(1);
     });
 
+  test('the largest, smallest and missing values take no more work than ordinary ones, and have exact effects', async () => {
+    const x = await explained();
+    await assertBounded(x, extremesOf(rows[0]!, x.manifest));
+  });
+
   if (has(m, 'path'))
     test('path-dependent effects, with the covers of the package', async () => {
       const x = await explainZoo(m, 'tree_path_dependent');
+      await assertBounded(x, extremesOf(rows[0]!, x.manifest));
       expect(x.explainer.method).toBe('tree_path_dependent');
       const encoded = x.encode(rows);
       const got = await x.explainer.explain(

@@ -7,7 +7,7 @@ import { parquetWriteBuffer } from 'hyparquet-writer';
 import { expect, test } from 'vitest';
 import { type ColumnBatch, newBatch } from '../../../src/core/batch.ts';
 import type { Scores } from '../../../src/inference/evaluate/evaluator.ts';
-import { type Explainer, INEXACT, NOT_ASKED } from '../../../src/inference/explain/explainer.ts';
+import { type Explainer, FAILED, INEXACT, NOT_ASKED } from '../../../src/inference/explain/explainer.ts';
 import type { BatchInterpretation, InterpretationSpec } from '../../../src/inference/explain/interpretation.ts';
 import type { StrongestPairs } from '../../../src/inference/explain/strongest-pairs.ts';
 import { ByteWriter } from '../../../src/io/format/byte-writer.ts';
@@ -92,7 +92,7 @@ const cases = fc
     };
     const row: fc.Arbitrary<Row> = fc.record({
       rejected: fc.boolean(),
-      at: fc.constantFrom(NOT_ASKED, INEXACT, 0, 0),
+      at: fc.constantFrom(NOT_ASKED, INEXACT, FAILED, 0, 0),
       scores: fc.array(score, { minLength: model.width, maxLength: model.width }),
       echoed: fc.array(fc.option(json ? token : text), { minLength: 2, maxLength: 2 }),
       effects: fc.array(effect, { minLength: 3 * model.width, maxLength: 3 * model.width }),
@@ -118,7 +118,7 @@ function interpreted(rows: readonly Row[], spec: InterpretationSpec, width: numb
     reasons: rows.map((_, i) => [{ code: 'ä1', column: 'a', text: 't' }, { code: 'b', column: 'a', text: 't' }].slice(i % 3)), // biome-ignore format: one line
     pairs: spec.interactions === undefined || rows.every(({ rejected, at }) => rejected || at < 0) ? null : pairsOf(rows, spec.interactions, outputs), // biome-ignore format: one line
     explained: 0,
-    inexact: 0,
+    inexact: rows.filter(({ rejected, at }) => !rejected && (at === INEXACT || at === FAILED)).length,
     evaluations: 0,
   };
 }

@@ -9,7 +9,7 @@ import { type ModelPackage, readModelBytes, readPackageFile } from '../../../src
 import { LOCK } from '../../../src/model/package/package-hash.ts';
 import { lockText, sealPackage } from '../../../src/model/package/package-lock.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
-import { tryPackage } from '../../../src/onboarding/verify.ts';
+import { tryPackage } from '../../../src/onboarding/trial.ts';
 import { scratch } from '../../support/cli.ts';
 import { codeOf, copyUnlocked, makePackage } from '../../support/registries/packages.ts';
 import { testNeeding } from '../../support/tools.ts';

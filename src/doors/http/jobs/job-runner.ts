@@ -12,6 +12,8 @@ import type { JobQuota } from './job-quota.ts';
 import { areUnavailable, type ClaimedJob, type HeldJob, type Job, type JobEnd, type JobStore } from './job-store.ts';
 import { type JobDone, scoreJob, scoreUpload, type UploadPipeline } from './score-job.ts';
 
+/** Keys that have a job scored beside `jobs.concurrent` others, so that a short one does not wait for all of a long one. */
+const MOST_OTHER_KEYS = 16;
 const PROGRESS_MS = 500;
 /** How often a server that could run another job looks whether others queued one. */
 const LOOK_MS = 500;
@@ -38,6 +40,7 @@ export interface JobParts {
 
 /** Something whose lease is renewed. */
 interface Lease extends HeldJob {
+  owner: string;
   /** A server ended while it ran this: nothing else runs beside it. */
   suspect: boolean;
   controller: AbortController;
@@ -96,7 +99,7 @@ export class JobRunner {
 
   /** Renews the lease of an upload that comes in until `release`. The signal is aborted where it is lost. */
   reserve(id: string): { signal: AbortSignal; release: () => void } {
-    const lease = this.#lease({ id, epoch: 0, crashes: 0 });
+    const lease = this.#lease({ id, owner: '', epoch: 0, crashes: 0 });
     this.#reserved.set(id, lease);
     return { signal: lease.controller.signal, release: () => this.#reserved.delete(id) };
   }
@@ -121,10 +124,11 @@ export class JobRunner {
     this.#timers.push(timer);
   }
 
-  #lease({ id, epoch, crashes }: Pick<Job, 'id' | 'epoch' | 'crashes'>): Lease {
+  #lease({ id, owner, epoch, crashes }: Pick<Job, 'id' | 'owner' | 'epoch' | 'crashes'>): Lease {
     const { leaseMs } = this.#parts.store;
     return {
       id,
+      owner,
       epoch,
       suspect: crashes > 0,
       controller: new AbortController(),
@@ -134,10 +138,13 @@ export class JobRunner {
 
   async #fill(): Promise<void> {
     const { services, store, pipelines } = this.#parts;
-    while (!this.#stopped && this.#running.size < services.config.jobs.concurrent) {
+    const { concurrent } = services.config.jobs;
+    while (!this.#stopped && this.#running.size < concurrent + MOST_OTHER_KEYS) {
       if (this.#running.values().some((lease) => lease.suspect)) return;
       const asked = performance.now();
-      const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0);
+      // Beyond that many jobs a key has one of its own: the workers take turns between keys, row by row.
+      const busy = this.#running.size < concurrent ? [] : [...this.#running.values()].map(({ owner }) => owner);
+      const claimed = await store.claim([...pipelines.keys()], this.#running.size === 0, busy);
       if (!claimed) return;
       const { id } = claimed.job;
       const lease = this.#lease(claimed.job);

@@ -123,9 +123,10 @@ export interface JobStore {
   remove(id: string): Promise<void>;
   /**
    * Takes the job whose turn it is, keys in turns. `pipelines`: jobs of others are left alone. `alone`: nothing else runs here; a job
-   * whose server ended is not claimed otherwise, so that a crash says which job it was. null: there is none, or it is not for this server.
+   * whose server ended is not claimed otherwise, so that a crash says which job it was. `busy`: jobs of these owners are left alone.
+   * null: there is none, or it is not for this server.
    */
-  claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null>;
+  claim(pipelines: readonly string[], alone: boolean, busy?: readonly string[]): Promise<ClaimedJob | null>;
   /** Renews the leases of what is held; those that are missing in the answer are lost. */
   renew(held: readonly HeldJob[]): Promise<ReadonlyMap<string, 'held' | 'cancel'>>;
   progress(held: HeldJob, so: JobProgress): Promise<boolean>;

@@ -153,8 +153,8 @@ export class PostgresJobs implements JobStore {
     await this.#ask((t) => `DELETE FROM ${t} WHERE id = $1 AND state IN ('done', 'failed', 'cancelled')`, [id]);
   }
 
-  async claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null> {
-    const mine = '(pipeline IS NULL OR pipeline = ANY($2))';
+  async claim(pipelines: readonly string[], alone: boolean, busy: readonly string[] = []): Promise<ClaimedJob | null> {
+    const mine = '(pipeline IS NULL OR pipeline = ANY($2)) AND owner <> ALL($5::text[])';
     const { rows } = await this.#ask(
       (t) => `WITH waiting AS (SELECT id, owner FROM ${t} WHERE ${CLAIMABLE} AND ${mine}),
         turns AS (SELECT owner,
@@ -168,7 +168,7 @@ export class PostgresJobs implements JobStore {
           started = clock_timestamp(), rows = 0, scored = 0, rejected = 0, bytes_read = 0, result_bytes = 0, package_sha256 = NULL,
           error_code = NULL, error_message = NULL
         FROM next WHERE job.id = next.id AND ($4 OR next.state = 'queued' AND job.crashes = 0) RETURNING job.*, next.state AS was`,
-      [this.#holder, pipelines, this.leaseMs, alone],
+      [this.#holder, pipelines, this.leaseMs, alone, busy],
     );
     const row = rows[0];
     return row ? { job: toJob(row), takenOver: row.was === 'running', cancelled: row.cancel === true } : null;

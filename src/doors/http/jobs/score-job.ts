@@ -67,6 +67,7 @@ export async function scoreJob(
         scoring,
         sink: withOutput(quotedSink(result, grow), output),
         account: unit,
+        owner: job.owner,
         signal,
         onPart: (part) => watch(part, source.bytesRead()),
         beforeCommit: (counts) => {
@@ -113,6 +114,7 @@ export async function scoreUpload(
     const counts = await runUpload({
       ...pipeline,
       id: job.id,
+      owner: job.owner,
       file: upload,
       sha256: job.bodySha256,
       trace: job.trace,

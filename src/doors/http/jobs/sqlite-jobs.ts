@@ -186,11 +186,12 @@ export class SqliteJobs implements JobStore {
     this.#run("DELETE FROM jobs WHERE id = ? AND state NOT IN ('queued', 'running')", id);
   }
 
-  async claim(pipelines: readonly string[], alone: boolean): Promise<ClaimedJob | null> {
+  async claim(pipelines: readonly string[], alone: boolean, busy: readonly string[] = []): Promise<ClaimedJob | null> {
     const now = Date.now();
     const queued = this.#rows("SELECT * FROM jobs WHERE state = 'queued' ORDER BY created, id")
       .map(toJob)
       .filter((j) => j.pipeline === null || pipelines.includes(j.pipeline))
+      .filter((j) => !busy.includes(j.owner))
       .filter((j) => (this.#waiting.get(j.id) ?? 0) <= now);
     const running = this.#rows("SELECT owner FROM jobs WHERE state = 'running'").map((r) => r.owner as string);
     const next = nextOf(queued, running, this.#started);

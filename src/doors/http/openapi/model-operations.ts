@@ -18,9 +18,22 @@ const modelOperation = (summary: string, schema: string, refusals: Json, paramet
   ...(parameters ? { parameters } : {}),
 });
 
+/** Of the registration of a version. */
+export const REGISTER_QUERY = {
+  type: 'object',
+  additionalProperties: false,
+  properties: {
+    modelId: {
+      type: 'string',
+      description: 'Id of the model that the package must be of; required for a key that is for some models only',
+    },
+  },
+} as const;
+
 const register: Json = {
   summary: 'Registers a version: the files of a package, model.yaml and model.onnx among them (scope models:write)',
   tags: ['models'],
+  parameters: [{ name: 'modelId', in: 'query', schema: REGISTER_QUERY.properties.modelId }],
   requestBody: {
     required: true,
     content: {

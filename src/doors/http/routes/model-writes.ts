@@ -1,55 +1,73 @@
 // Packages uploaded and aliases moved over HTTP, for keys with the scope models:write.
 
-import { createWriteStream } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import { availableParallelism, tmpdir } from 'node:os';
 import path from 'node:path';
-import { pipeline } from 'node:stream/promises';
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
 import { named } from '../../../core/log.ts';
-import { loadPackage, versionOf } from '../../../model/package/load-package.ts';
+import { tooMany } from '../../../engine/score-chunks.ts';
+import { versionOf } from '../../../model/package/load-package.ts';
+import { MOST_TEXT_BYTES } from '../../../model/package/package-limits.ts';
 import type { Registry } from '../../../model/registry/registry.ts';
-import { describeModel } from '../../../onboarding/describe.ts';
-import { tryPackage } from '../../../onboarding/verify.ts';
+import { describeModel, withEntry } from '../../../onboarding/describe.ts';
+import { tryFolder, tryPackage } from '../../../onboarding/trial.ts';
 import { assertMayUse } from '../access/permissions.ts';
-import { REMOVAL_QUERY } from '../openapi/model-operations.ts';
-import { DigestCheck } from '../wire/content-digest.ts';
+import { REGISTER_QUERY, REMOVAL_QUERY } from '../openapi/model-operations.ts';
+import type { Admitted } from '../wire/admission.ts';
+import { KeyTurns } from '../wire/key-turns.ts';
 import { systemFault } from '../wire/problem.ts';
-import { openBody, refuseReset } from '../wire/request-body.ts';
+import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
+import { withRetryAfter } from '../wire/retry-after.ts';
+import { bodyOptions, type PredictServices } from './predict.ts';
 
 const MAX_FILES = 20;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 const SMALL_BODY = 16 * 1024;
+const MANIFEST = 'model.yaml';
 
 interface AliasPath {
   Params: { ref: string; alias: string };
 }
 
-export function addModelWrites(app: FastifyInstance, config: ServerConfig, registry: Registry): void {
-  app.post('/api/v1/models', { config: { scope: 'models:write' } }, async (request, reply) => {
-    const folder = await mkdtemp(path.join(config.spill.folder ?? tmpdir(), 'sluice-upload-'));
-    try {
-      await receive(request, folder, config.limits.model_bytes);
-      const model = await loadPackage(folder);
-      assertMayUse(request, model.manifest.id);
-      tellModel(request, model);
-      await tryPackage(model);
-      const version = await registry.add(model.manifest.id, versionOf(model.manifest), folder, request.identity!.name);
-      const entry = (await registry.list()).find((m) => m.id === model.manifest.id);
-      reply.code(201).header('location', `/api/v1/models/${model.manifest.id}:${version}`);
-      // A registry that numbers versions itself writes its own into model.yaml.
-      const own = version === versionOf(model.manifest);
-      const registered = own ? model : await registry.resolve(`${model.manifest.id}:${version}`);
-      return describeModel(registered, entry);
-    } catch (error) {
-      throw withoutFolder(error, folder);
-    } finally {
-      await rm(folder, { recursive: true, force: true });
-    }
-  });
+export function addModelWrites(app: FastifyInstance, services: PredictServices, registry: Registry): void {
+  const { config } = services;
+  const trials = new Trials(services);
+  app.post<{ Querystring: { modelId?: string } }>(
+    '/api/v1/models',
+    { config: { scope: 'models:write' }, schema: { querystring: REGISTER_QUERY } },
+    async (request, reply) => {
+      const { modelId } = request.query;
+      // Before a byte of the body is read: what a package is of is known only once it is read.
+      if (modelId !== undefined) assertMayUse(request, modelId);
+      else assertMayUseAll(request);
+      const { description, entry } = await trials.admit(request, reply, async (place, signal, inTurn) => {
+        const folder = await mkdtemp(path.join(config.spill.folder ?? tmpdir(), 'sluice-upload-'));
+        try {
+          await receive(request, folder, services, place);
+          const tried = await inTurn(() => tryFolder(folder, modelId ?? null, signal));
+          const { id } = tried.model.manifest;
+          assertMayUse(request, id);
+          tellModel(request, tried.model);
+          const own = versionOf(tried.model.manifest);
+          const version = await registry.add(id, own, folder, request.identity!.name);
+          const found = (await registry.list()).find((m) => m.id === id);
+          reply.code(201).header('location', `/api/v1/models/${id}:${version}`);
+          // A registry that numbers versions itself writes its own into model.yaml.
+          if (version === own) return { description: tried.description, entry: found };
+          const registered = await registry.resolve(`${id}:${version}`);
+          return { description: describeModel(registered, undefined), entry: found };
+        } catch (error) {
+          throw withoutFolder(error, folder);
+        } finally {
+          await rm(folder, { recursive: true, force: true });
+        }
+      });
+      return withEntry(description, entry);
+    },
+  );
   app.get<AliasPath>('/api/v1/models/:ref/aliases', { config: { scope: 'models:read' } }, async (request) => {
     const id = request.params.ref;
     assertMayUse(request, id);
@@ -60,13 +78,16 @@ export function addModelWrites(app: FastifyInstance, config: ServerConfig, regis
   app.put<AliasPath>(
     '/api/v1/models/:ref/aliases/:alias',
     { config: { scope: 'models:write' } },
-    async (request): Promise<unknown> => {
+    async (request, reply): Promise<unknown> => {
       const { ref: id, alias } = request.params;
       assertMayUse(request, id);
-      const { version, reason } = await readMove(request, config);
-      const model = await registry.resolve(`${id}:${version}`);
-      tellModel(request, model);
-      await tryPackage(model);
+      const { version, reason } = await trials.admit(request, reply, async (_place, signal, inTurn) => {
+        const move = await readMove(request, config);
+        const model = await registry.resolve(`${id}:${move.version}`);
+        tellModel(request, model);
+        await inTurn(() => tryPackage(model, signal));
+        return move;
+      });
       const moved = await registry.moveAlias(id, alias, version, mover(request, reason));
       request.story.alias = named(alias);
       return moved;
@@ -91,50 +112,127 @@ const mover = ({ identity }: FastifyRequest, reason: string | undefined) => ({
   ...(reason === undefined ? {} : { why: reason }),
 });
 
-/** Writes the file parts of a multipart body into the folder, under their file names. */
-async function receive(request: FastifyRequest, folder: string, maxBytes: number): Promise<void> {
+/** Refuses a key that is for some models only. @throws SluiceError bad_request */
+function assertMayUseAll({ identity }: FastifyRequest): void {
+  if (identity!.grants.some(({ scopes, models }) => scopes.includes('models:write') && models === undefined)) return;
+  throw new SluiceError('bad_request', 'modelId is missing: a key for some models names the one it registers');
+}
+
+/** Runs the trial of a package when it is the turn of its key. */
+type InTurn = <T>(trial: () => Promise<T>) => Promise<T>;
+
+/** Admits what ends with the trial of a package: within the shares of its key, one trial of each key at a time. */
+class Trials {
+  readonly #services: PredictServices;
+  readonly #turns = new KeyTurns(availableParallelism());
+  /** Requests under way, by key. */
+  readonly #underWay = new Map<string, number>();
+
+  constructor(services: PredictServices) {
+    this.#services = services;
+  }
+
+  async admit<T>(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    use: (place: Admitted, signal: AbortSignal, inTurn: InTurn) => Promise<T>,
+  ): Promise<T> {
+    const { admission, config } = this.#services;
+    const key = request.identity!.name;
+    const limit = 'concurrent_model_uploads_per_key';
+    const underWay = this.#underWay.get(key) ?? 0;
+    if (underWay >= config.limits[limit])
+      throw withRetryAfter(tooMany(limit, config.limits[limit], 'packages at once'), limit);
+    const gone = new AbortController();
+    const onClose = () => {
+      if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
+    };
+    const place = admission.enter(key);
+    this.#underWay.set(key, underWay + 1);
+    reply.raw.on('close', onClose);
+    try {
+      await place.begin(gone.signal);
+      return await use(place, gone.signal, (trial) => this.#inTurn(key, { place, signal: gone.signal }, trial));
+    } finally {
+      reply.raw.off('close', onClose);
+      const left = this.#underWay.get(key)! - 1;
+      if (left === 0) this.#underWay.delete(key);
+      else this.#underWay.set(key, left);
+      place.leave();
+    }
+  }
+
+  /** While a package waits for the one before, its slot is anybody's. */
+  async #inTurn<T>(
+    key: string,
+    { place, signal }: { place: Admitted; signal: AbortSignal },
+    trial: () => Promise<T>,
+  ): Promise<T> {
+    const turn = Promise.withResolvers<void>();
+    const tried = this.#turns.run(key, signal, () => {
+      turn.resolve();
+      return trial();
+    });
+    tried.catch(turn.reject);
+    await place.idle(() => turn.promise);
+    return tried;
+  }
+}
+
+/** Writes the files of a form into the folder, under their own names. */
+async function receive(
+  request: FastifyRequest,
+  folder: string,
+  services: PredictServices,
+  { idle }: Admitted,
+): Promise<void> {
   if (!request.isMultipart()) {
     throw new SluiceError('invalid_content', 'send the files of the package as multipart/form-data');
   }
+  const { model_bytes: most } = services.config.limits;
   const names = new Set<string>();
-  let left = maxBytes;
-  const check = DigestCheck.of(request.headers);
-  try {
-    const parts = request.files({ limits: { fileSize: maxBytes, files: MAX_FILES } });
-    const first = parts.next();
-    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
-    if (check) request.raw.on('data', (bytes: Buffer) => check.update(bytes));
-    for (let next = await first; !next.done; next = await parts.next()) {
-      const part = next.value;
-      const name = part.filename;
-      if (!FILE_NAME.test(name) || names.has(name)) {
-        part.file.resume();
-        throw new SluiceError('invalid_content', 'a file of the package has no usable name, or is there twice');
-      }
-      names.add(name);
-      await pipeline(part.file, createWriteStream(path.join(folder, name), { flags: 'wx' }));
-      left -= part.file.bytesRead;
-      if (part.file.truncated || left < 0) {
-        throw new SluiceError('limit_exceeded', `a package has at most ${maxBytes} bytes`, {
-          extra: { limit: { name: 'model_bytes', value: maxBytes, unit: 'bytes' } },
-        });
-      }
+  let total = 0;
+  for await (const { name, chunks } of formFiles(
+    request,
+    { ...bodyOptions(services, request), whileIdle: idle },
+    MAX_FILES,
+  )) {
+    if (!FILE_NAME.test(name) || names.has(name)) {
+      throw new SluiceError('invalid_content', 'a file of the package has no usable name, or is there twice');
     }
-  } catch (cause) {
-    if (cause instanceof SluiceError) throw cause;
-    const fault = systemFault(cause);
-    if (fault instanceof SluiceError) throw fault;
-    throw new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
+    names.add(name);
+    const mostOfFile = name === MANIFEST ? MOST_TEXT_BYTES : most;
+    let bytes = 0;
+    const handle = await open(path.join(folder, name), 'wx').catch(refuseFault);
+    try {
+      for await (const chunk of chunks()) {
+        bytes += chunk.length;
+        total += chunk.length;
+        if (bytes > mostOfFile)
+          throw tooMany(name === MANIFEST ? 'model_yaml_bytes' : 'model_bytes', mostOfFile, 'bytes');
+        if (total > most) throw tooMany('model_bytes', most, 'bytes');
+        await handle.appendFile(chunk).catch(refuseFault);
+      }
+    } finally {
+      await handle.close();
+    }
   }
-  refuseReset(request.raw);
-  check?.verify();
-  if (!names.has('model.yaml')) throw new SluiceError('invalid_content', 'the package has no model.yaml');
+  if (!names.has(MANIFEST)) throw new SluiceError('invalid_content', 'the package has no model.yaml');
+}
+
+function refuseFault(cause: unknown): never {
+  throw systemFault(cause);
 }
 
 /** Messages name files by their place in the package, not on this machine. */
 function withoutFolder(error: unknown, folder: string): unknown {
   if (!(error instanceof SluiceError)) return error;
-  return new SluiceError(error.code, error.message.replaceAll(`${folder}${path.sep}`, ''), { cause: error });
+  const { details, extra } = error;
+  return new SluiceError(error.code, error.message.replaceAll(`${folder}${path.sep}`, ''), {
+    details,
+    extra,
+    cause: error,
+  });
 }
 
 async function readMove(request: FastifyRequest, config: ServerConfig): Promise<{ version: string; reason?: string }> {

@@ -107,15 +107,11 @@ function wholeBody(
 }
 
 /** The file of a multipart body, as a stream; handlers are attached before anything is awaited. */
-async function filePart(
-  request: FastifyRequest,
-  { idleMs }: BodyOptions,
-  check: DigestCheck | null,
-): Promise<BodySource> {
+async function filePart(request: FastifyRequest, options: BodyOptions, check: DigestCheck | null): Promise<BodySource> {
   const { raw } = request;
   const parts = request.parts({ limits: FORM_LIMITS });
   const next = async () => {
-    const part = await withinIdle(parts.next(), raw, idleMs);
+    const part = await withinIdle(parts.next(), raw, options);
     return part.done ? null : part.value;
   };
   try {
@@ -152,14 +148,75 @@ const formError = (cause: unknown): SluiceError =>
     ? cause
     : new SluiceError('invalid_content', 'the multipart body is malformed', { cause });
 
-/** Waits as long as bytes keep coming. @throws SluiceError client_gone */
-async function withinIdle<T>(work: Promise<T>, raw: IncomingMessage, idleMs: number): Promise<T> {
+/** A file of a form; its name is that of the client. */
+export interface FormFile {
+  name: string;
+  /** Call once, and read to the end before the next file is asked for. */
+  chunks(): AsyncIterable<Uint8Array>;
+}
+
+/**
+ * The files of a form, one after the other, with the time limits of a body. Its other fields are not read.
+ * @throws SluiceError invalid_content | client_gone | digest_mismatch
+ */
+export async function* formFiles(
+  request: FastifyRequest,
+  options: Omit<BodyOptions, 'maxBytes' | 'maxExpandedBytes'>,
+  mostFiles: number,
+): AsyncGenerator<FormFile> {
+  const { raw } = request;
+  const { onBytes, whileIdle = (wait) => wait() } = options;
+  const check = DigestCheck.of(request.headers);
+  const onData = (bytes: Buffer): void => {
+    check?.update(bytes);
+    onBytes?.(bytes.length);
+  };
+  try {
+    const parts = request.parts({ limits: { ...FORM_LIMITS, files: mostFiles } });
+    const first = parts.next();
+    first.catch(() => {});
+    // The form is read by a pipe, which has begun to listen in the same turn: both see every byte.
+    raw.on('data', onData);
+    for (let pending = first; ; pending = parts.next()) {
+      let part: Awaited<typeof first> | undefined;
+      await whileIdle(async () => {
+        part = await withinIdle(pending, raw, options);
+      });
+      if (part!.done) break;
+      if (part!.value.type !== 'file') continue;
+      const { filename, file } = part!.value;
+      file.on('error', () => {});
+      const chunks = () => chunksOf({ stream: file, raw, check: null, finish: async () => {} }, options);
+      yield { name: filename, chunks };
+    }
+  } catch (error) {
+    throw formError(error);
+  } finally {
+    raw.off('data', onData);
+  }
+  refuseReset(raw);
+  check?.verify();
+}
+
+/** Waits as long as bytes keep coming, and fast enough. @throws SluiceError client_gone */
+async function withinIdle<T>(
+  work: Promise<T>,
+  raw: IncomingMessage,
+  { idleMs, minBytesPerSecond }: Pick<BodyOptions, 'idleMs' | 'minBytesPerSecond'>,
+): Promise<T> {
   const late = Promise.withResolvers<never>();
   const onLate = () => late.reject(new SluiceError('client_gone', `no part of the body came within ${idleMs} ms`));
   let stopTimer = clientTimer(idleMs, onLate);
-  const onData = () => {
+  const since = performance.now();
+  const stalls = loopStalls();
+  let bytes = 0;
+  const onData = (more: Buffer) => {
     stopTimer();
     stopTimer = clientTimer(idleMs, onLate);
+    bytes += more.length;
+    const ms = performance.now() - since;
+    if (ms <= idleMs || bytes / (ms / 1000) >= minBytesPerSecond || loopStalls() !== stalls) return;
+    late.reject(new SluiceError('client_gone', `the body came slower than ${minBytesPerSecond} bytes a second`));
   };
   raw.on('data', onData);
   try {
@@ -175,7 +232,11 @@ async function withinIdle<T>(work: Promise<T>, raw: IncomingMessage, idleMs: num
  */
 async function* chunksOf(
   { stream, raw, check, finish }: BodySource,
-  { idleMs, minBytesPerSecond, whileIdle = (wait) => wait() }: BodyOptions,
+  {
+    idleMs,
+    minBytesPerSecond,
+    whileIdle = (wait) => wait(),
+  }: Pick<BodyOptions, 'idleMs' | 'minBytesPerSecond' | 'whileIdle'>,
 ): AsyncGenerator<Uint8Array> {
   // Only time spent waiting for the client counts, not that of a busy server.
   let waitedMs = 0;

@@ -2,7 +2,11 @@
 import { SluiceError } from '../../../core/errors.ts';
 
 /** By the limit of a key that was reached: the rate has room again after a second, a request that runs takes longer. */
-const LIMIT_SECONDS = { requests_per_second_per_key: 1, concurrent_requests_per_key: 2 };
+const LIMIT_SECONDS = {
+  requests_per_second_per_key: 1,
+  concurrent_requests_per_key: 2,
+  concurrent_model_uploads_per_key: 2,
+};
 /** Status 503: overloaded, starting or stopping, or a dependency is unavailable. */
 const UNAVAILABLE_SECONDS = 2;
 /** Status 423: whoever holds it has lost it by then if nothing comes any more. */

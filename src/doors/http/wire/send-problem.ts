@@ -137,5 +137,7 @@ function linger({ raw }: FastifyRequest, onEnd: () => void): void {
     if (socket.bytesRead > limit) socket.destroy();
   });
   for (const name of ['end', 'close', 'error']) raw.once(name, ended);
+  // The file of a form that is refused is not read: its pipe would hold up what is discarded here.
+  raw.unpipe();
   raw.resume();
 }

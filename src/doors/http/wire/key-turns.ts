@@ -1,0 +1,71 @@
+// Turns at expensive work: one piece of each key at a time, so many in all, and keys one after the other.
+
+interface Waiter {
+  start(): void;
+}
+
+export class KeyTurns {
+  readonly #most: number;
+  /** Waiters by key; the key whose turn is next stands first. */
+  readonly #queues = new Map<string, Waiter[]>();
+  /** Keys at work. */
+  readonly #busy = new Set<string>();
+
+  /** `most`: pieces of work at once, of all keys together. */
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  /** Waits for a turn of the key and works. @throws the reason of `signal` while waiting, and what `work` throws */
+  async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    await this.#turn(key, signal);
+    try {
+      return await work();
+    } finally {
+      this.#busy.delete(key);
+      this.#putLast(key);
+      this.#startNext();
+    }
+  }
+
+  #putLast(key: string): void {
+    const queue = this.#queues.get(key);
+    if (!queue) return;
+    this.#queues.delete(key);
+    this.#queues.set(key, queue);
+  }
+
+  async #turn(key: string, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const came = Promise.withResolvers<void>();
+    const waiter: Waiter = { start: came.resolve };
+    const queue = this.#queues.get(key) ?? [];
+    queue.push(waiter);
+    this.#queues.set(key, queue);
+    const onAbort = () => {
+      const at = queue.indexOf(waiter);
+      if (at < 0) return;
+      queue.splice(at, 1);
+      if (queue.length === 0) this.#queues.delete(key);
+      came.reject(signal.reason);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.#startNext();
+    try {
+      await came.promise;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  #startNext(): void {
+    for (const [key, queue] of this.#queues) {
+      if (this.#busy.size >= this.#most) return;
+      if (this.#busy.has(key)) continue;
+      this.#busy.add(key);
+      const next = queue.shift()!;
+      if (queue.length === 0) this.#queues.delete(key);
+      next.start();
+    }
+  }
+}

@@ -1,0 +1,51 @@
+// Reads model.yaml against its schema. A long one is read on a thread of its own, so that it delays nothing else of a service.
+import { Worker } from 'node:worker_threads';
+import type { Validated } from '../../config/yaml-problem.ts';
+import { keptYamlValue, readYamlValue } from '../../config/yaml-value.ts';
+import { SluiceError } from '../../core/errors.ts';
+import type { Manifest } from './manifest.ts';
+import { isManifest } from './manifest-check.ts';
+
+/** Up to this length reading takes about as long as the start of a thread. */
+const SHORT = 64 * 1024;
+/** Of the thread: 1 MiB of YAML that is nothing but faults takes less. */
+const HEAP_MB = 2048;
+
+/** What the thread is started with. */
+export interface ModelYamlText {
+  file: string;
+  text: string;
+}
+
+/** `file` is what problems are reported in. @throws SluiceError model_invalid: reading it takes too much memory */
+export async function readModelYaml(file: string, text: string): Promise<Validated<Manifest>> {
+  if (text.length <= SHORT) return readModelYamlHere({ file, text });
+  const value = await keptYamlValue(text);
+  return isManifest(value) ? { ok: true, value } : readOnThread({ file, text });
+}
+
+/** The schema and its validator cost 30 MB and 100 ms: they are loaded only to explain what is invalid. */
+export async function readModelYamlHere({ file, text }: ModelYamlText): Promise<Validated<Manifest>> {
+  const read = await readYamlValue(file, text);
+  if (!read.ok) return read;
+  if (isManifest(read.value)) return { ok: true, value: read.value };
+  const [{ parseYaml }, { ManifestSchema }] = await Promise.all([
+    import('../../config/yaml-document.ts'),
+    import('./manifest.ts'),
+  ]);
+  return parseYaml(file, text, ManifestSchema);
+}
+
+async function readOnThread(workerData: ModelYamlText): Promise<Validated<Manifest>> {
+  const own = import.meta.url.endsWith('.ts') ? './model-yaml-entry.ts' : './model-yaml-entry.js';
+  const { promise, resolve, reject } = Promise.withResolvers<Validated<Manifest>>();
+  const failed = (cause: unknown) =>
+    reject(new SluiceError('model_invalid', `${workerData.file} takes too much memory to read`, { cause }));
+  const worker = new Worker(new URL(own, import.meta.url), {
+    workerData,
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  });
+  worker.once('message', resolve).once('error', failed).once('exit', failed);
+  return promise.finally(() => worker.terminate());
+}

@@ -1,0 +1,52 @@
+// The process a package is tried in.
+import { asSluiceError, SluiceError } from '../core/errors.ts';
+import { openSession } from '../inference/evaluate/session.ts';
+import { servable } from '../inference/onnx/servable.ts';
+import { readChecked } from '../inference/trees/ensemble.ts';
+import { loadPackage } from '../model/package/load-package.ts';
+import { asMessage, fromMessage } from '../model/package/model-package.ts';
+import { describeModel } from './describe.ts';
+import type { TrialAnswer, TrialRequest } from './trial.ts';
+import { type OpenProbe, passSelfTest } from './verify.ts';
+
+/** The model runs in this process, which has the limits of a probe and ends after it. */
+const openHere: OpenProbe = async (bytes) => {
+  const session = await openSession(servable(readChecked(bytes)));
+  const { inputs, outputs } = session;
+  return {
+    opened: { inputs, outputs, loadMs: 0, memoryBytes: 0 },
+    run: async (rows, ranges, wanted) => {
+      const results = [];
+      for (const [from, to] of ranges) results.push(await session.run(rows, from, to, wanted));
+      return results;
+    },
+    close: () => {},
+  };
+};
+
+async function handle(request: TrialRequest): Promise<TrialAnswer> {
+  if (request.type === 'package') {
+    await passSelfTest(await fromMessage(request.model), openHere);
+    return { type: 'passed', tried: null };
+  }
+  const model = await loadPackage(request.folder);
+  const { id } = model.manifest;
+  if (request.id !== null && id !== request.id)
+    throw new SluiceError('bad_request', `modelId: the package is of another model than ${request.id}`);
+  await passSelfTest(model, openHere);
+  return { type: 'passed', tried: { model: asMessage(model), description: describeModel(model, undefined) } };
+}
+
+process.on('message', (request: TrialRequest) => {
+  handle(request).then(
+    (answer) => process.send!(answer),
+    (error: unknown) => {
+      const { code, message } = asSluiceError(error, 'model_invalid');
+      process.send!({ type: 'failed', code, message } satisfies TrialAnswer);
+    },
+  );
+});
+// A signal to all processes of a terminal or a service is for the one that started this: it ends this one.
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
+process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+process.send!({ type: 'ready' } satisfies TrialAnswer);

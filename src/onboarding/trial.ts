@@ -1,0 +1,96 @@
+// Tries a package before it is served: loaded, read and scored in a limited process, so that nothing in it delays or ends this one.
+import type { ChildProcess } from 'node:child_process';
+import { stat } from 'node:fs/promises';
+import path from 'node:path';
+import { type ErrorCode, SluiceError } from '../core/errors.ts';
+import { limitsFor, startLimited, type Watch, watchUsage } from '../inference/sandbox/limited-process.ts';
+import { asMessage, type ModelPackage } from '../model/package/model-package.ts';
+import { namesOf } from '../model/package/package-hash.ts';
+import type { ModelDescription } from './describe.ts';
+
+const MB = 2 ** 20;
+/** CPU seconds of starting Node, reading 1 MiB of YAML and scoring the rows of a self-test. */
+const CPU_SECONDS = 60;
+const CPU_SECONDS_A_MB = 8;
+/** Of the texts of a package, besides the model. */
+const TEXT_MEMORY = 1024 * MB;
+const HEAP_MB = 2048;
+const PREPARED_FOR_BYTES = 64 * MB;
+
+export type TrialRequest =
+  | { type: 'package'; model: ModelPackage }
+  /** `id`: the model that it must be of; null: any. */
+  | { type: 'folder'; folder: string; id: string | null };
+
+/** A package that passed, without the categories that stand in files of their own. */
+export interface Tried {
+  model: ModelPackage;
+  description: ModelDescription;
+}
+
+export type TrialAnswer =
+  | { type: 'ready' }
+  | { type: 'passed'; tried: Tried | null }
+  | { type: 'failed'; code: ErrorCode; message: string };
+
+/**
+ * Loads a package and scores its self-test, or an example application.
+ * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | cancelled
+ */
+export async function tryPackage(model: ModelPackage, signal?: AbortSignal): Promise<void> {
+  const bytes = model.files.reduce((sum, file) => sum + file.bytes, 0);
+  await runTrial({ type: 'package', model: asMessage(model) }, bytes, signal);
+}
+
+/**
+ * The same of a folder that nothing is known of.
+ * @param id the model that the package must be of; null: any
+ * @throws SluiceError model_invalid | model_hash_mismatch | self_test_failed | bad_request: another id | cancelled
+ */
+export async function tryFolder(folder: string, id: string | null, signal?: AbortSignal): Promise<Tried> {
+  const sizes = await Promise.all((await namesOf(folder)).map(async (n) => (await stat(path.join(folder, n))).size));
+  const bytes = sizes.reduce((sum, size) => sum + size, 0);
+  return (await runTrial({ type: 'folder', folder, id }, bytes, signal))!;
+}
+
+async function runTrial(request: TrialRequest, bytes: number, signal?: AbortSignal): Promise<Tried | null> {
+  const own = import.meta.url.endsWith('.ts') ? './trial-entry.ts' : './trial-entry.js';
+  const limits = {
+    cpuSeconds: CPU_SECONDS + (CPU_SECONDS_A_MB * bytes) / MB,
+    memoryBytes: limitsFor(Math.max(bytes, PREPARED_FOR_BYTES)).memoryBytes + TEXT_MEMORY,
+  };
+  const child = startLimited(new URL(own, import.meta.url), { ...limits, heapMb: HEAP_MB });
+  try {
+    return await answerOf(child, request, limits, signal);
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+function answerOf(
+  child: ChildProcess,
+  request: TrialRequest,
+  limits: { cpuSeconds: number; memoryBytes: number },
+  signal: AbortSignal | undefined,
+): Promise<Tried | null> {
+  const { promise, resolve, reject } = Promise.withResolvers<Tried | null>();
+  const refuse = (reason: string) => reject(new SluiceError('model_invalid', reason));
+  child.on('message', (answer: TrialAnswer) => {
+    if (answer.type === 'ready') child.send(request, (error) => error && setTimeout(() => child.kill('SIGKILL'), 100));
+    else if (answer.type === 'passed') resolve(answer.tried);
+    else reject(new SluiceError(answer.code, answer.message));
+  });
+  child.on('exit', (code, by) =>
+    refuse(`trying the package brought its process down (${by ?? `exit ${code}`}): its model or one of its files`),
+  );
+  child.on('error', (error) => refuse(`the process that tries packages does not start: ${error.message}`));
+  const onAbort = () =>
+    reject(new SluiceError('cancelled', 'the package is not tried to the end', { cause: signal?.reason }));
+  signal?.addEventListener('abort', onAbort, { once: true });
+  if (signal?.aborted) onAbort();
+  const watch: Watch | null = child.pid === undefined ? null : watchUsage(child, limits, refuse);
+  return promise.finally(() => {
+    watch?.stop();
+    signal?.removeEventListener('abort', onAbort);
+  });
+}
