@@ -8,6 +8,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { startOwnServer } from '../support/own-server.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { asNative, asObjects, predictUrl } from '../support/service.ts';
+import { checkTest } from '../support/tiers.ts';
 import { type Attack, attacksWith } from './attacks.ts';
 
 /** Times the CPU of good rows of the same (uncompressed) bytes. */
@@ -95,7 +96,7 @@ test('attacks are many, and each is another one', () => {
   expect(attacks.length).toBeGreaterThanOrEqual(60);
 });
 
-test('no attack costs more than good rows of its bytes, or what the limits say', async () => {
+checkTest('no attack costs more than good rows of its bytes, or what the limits say', async () => {
   // Ours only: a test machine has no limit of its own.
   const { server, token } = await startOwnServer(['limits.expanded_bytes=268435456']);
   const { pid, port } = server;
