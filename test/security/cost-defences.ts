@@ -1,16 +1,5 @@
-// Defences that bound the cost of what a client sends, as replacements that remove one: the test named must fail without it.
-
-export interface Defence {
-  /** What the defence does. */
-  name: string;
-  file: string;
-  /** Occurs once in the file. */
-  find: string;
-  /** The code without the defence. */
-  replace: string;
-  /** The test file that must fail. */
-  test: string;
-}
+// Defences that bound the cost of input. `mutations.test.ts` removes each of them: the test named must fail then.
+import type { Defence } from './defence.ts';
 
 const EXTREMES = 'test/inference/explain/extreme-values.test.ts';
 const DEATHS = 'test/engine/worker-death.test.ts';

@@ -1,14 +1,5 @@
-// Defences of the threat model (docs/threat-model.md) as changes of the source that take each away, and the test that has to fail then.
-
-export interface Defence {
-  name: string;
-  file: string;
-  /** Occurs once in the file. */
-  find: string;
-  /** The same without the defence. */
-  replace: string;
-  test: string;
-}
+// Defences of the threat model that decide who may do what. `mutations.test.ts` removes each of them: the test named must fail then.
+import type { Defence } from './defence.ts';
 
 const TENANTS = 'test/doors/http/tenants.test.ts';
 const KEYS = 'test/doors/http/keys.test.ts';
