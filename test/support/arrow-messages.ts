@@ -1,6 +1,6 @@
 // Arrow streams of any shape: messages whose lengths, dictionaries and compressed buffers are what a test says.
 import { zstdCompressSync } from 'node:zlib';
-import { columnFromArray, type DataType, tableFromColumns, tableToIPC } from '@uwdata/flechette';
+import { columnFromArray, type DataType, tableFromColumns, tableToIPC, utf8 } from '@uwdata/flechette';
 
 /** A buffer of a column: as it is, or compressed with zstd, saying that it has `claims` bytes. */
 export type ColumnBuffer = Uint8Array | { zstd: Uint8Array; claims?: number };
@@ -10,6 +10,10 @@ export interface Columns {
   /** Per column: rows, and values that are null. */
   nodes: readonly (readonly [rows: number, nulls: number])[];
   buffers: readonly ColumnBuffer[];
+  /** Where the message claims its buffers are. Default: where they are. */
+  regions?: readonly (readonly [offset: number, length: number])[];
+  /** Per column of views, how many buffers of texts it claims. */
+  variadic?: readonly number[];
 }
 
 /** The schema message of these columns. */
@@ -17,6 +21,22 @@ export function schemaMessage(types: Readonly<Record<string, DataType>>): Buffer
   const columns = Object.entries(types).map(([name, type]) => [name, columnFromArray([], type)] as const);
   const bytes = Buffer.from(tableToIPC(tableFromColumns(columns as never), { format: 'stream' })!);
   return bytes.subarray(0, 8 + bytes.readInt32LE(4));
+}
+
+const TEXT = 5;
+const TEXT_VIEW = 24;
+
+/** The schema message of a column of views of texts, which the library reads and does not write. */
+export function viewSchema(name: string): Buffer {
+  const bytes = schemaMessage({ [name]: utf8() });
+  const follow = (at: number): number => at + bytes.readInt32LE(at);
+  const field = (table: number, number: number): number =>
+    table + bytes.readUInt16LE(table - bytes.readInt32LE(table) + 4 + 2 * number);
+  const columns = follow(field(follow(field(follow(8), 2)), 1));
+  const typeAt = field(follow(columns + 4), 2);
+  if (bytes.readUInt8(typeAt) !== TEXT) throw new Error('the schema has another layout');
+  bytes.writeUInt8(TEXT_VIEW, typeAt);
+  return bytes;
 }
 
 export const recordMessage = (columns: Columns): Buffer => message(3, columns, null);
@@ -40,14 +60,18 @@ function message(type: number, columns: Columns, dictionary: { id: number; isDel
   }
   const flat = new FlatBuilder();
   const nodes = flat.structs(columns.nodes.map(([rows, nulls]) => [BigInt(rows), BigInt(nulls)]));
-  const buffers = flat.structs(regions.map(([offset, length]) => [BigInt(offset), BigInt(length)]));
+  const buffers = flat.structs(
+    (columns.regions ?? regions).map(([offset, length]) => [BigInt(offset), BigInt(length)]),
+  );
   // Codec 1 is zstd, method 0 each buffer by itself.
   const compression = compressed ? flat.table([{ u8: 1 }, { u8: 0 }]) : null;
+  const variadic = columns.variadic ? flat.longs(columns.variadic) : null;
   const batch = flat.table([
     { i64: BigInt(columns.rows) },
     { to: nodes },
     { to: buffers },
-    ...(compression === null ? [] : [{ to: compression }]),
+    compression === null ? null : { to: compression },
+    variadic === null ? null : { to: variadic },
   ]);
   const content = dictionary
     ? flat.table([{ i64: BigInt(dictionary.id) }, { to: batch }, { u8: dictionary.isDelta ? 1 : 0 }])
@@ -72,7 +96,8 @@ function compressedBuffer(buffer: ColumnBuffer): Buffer {
   return Buffer.concat([length, zstdCompressSync(buffer.zstd)]);
 }
 
-type Field = { u8: number } | { u16: number } | { i64: bigint } | { to: number };
+/** null: the field is absent. */
+type Field = { u8: number } | { u16: number } | { i64: bigint } | { to: number } | null;
 
 /** Writes a flatbuffer from its front: offsets of what a table refers to are negative there, so they are moved at the end. */
 class FlatBuilder {
@@ -97,6 +122,14 @@ class FlatBuilder {
     return this.#add(bytes);
   }
 
+  /** A list of numbers of 64 bits. */
+  longs(values: readonly number[]): number {
+    const bytes = Buffer.alloc(8 + values.length * 8);
+    bytes.writeUInt32LE(values.length, 4);
+    for (const [i, value] of values.entries()) bytes.writeBigInt64LE(BigInt(value), 8 + i * 8);
+    return this.#add(bytes);
+  }
+
   table(fields: readonly Field[]): number {
     // Fields of 8 bytes each behind the offset of the table of fields, which is in front.
     const tableOf = align(4 + 2 * fields.length);
@@ -106,6 +139,7 @@ class FlatBuilder {
     bytes.writeInt32LE(tableOf, tableOf);
     const offsets: { at: number; to: number }[] = [];
     fields.forEach((field, i) => {
+      if (field === null) return;
       const at = tableOf + 8 + i * 8;
       bytes.writeUInt16LE(8 + i * 8, 4 + 2 * i);
       if ('u8' in field) bytes.writeUInt8(field.u8, at);

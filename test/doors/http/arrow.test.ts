@@ -2,7 +2,9 @@
 import {
   type Column,
   columnFromArray,
+  type DataType,
   dictionary,
+  nullType,
   tableFromColumns,
   tableFromIPC,
   tableToIPC,
@@ -10,6 +12,7 @@ import {
 } from '@uwdata/flechette';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
+import { type Columns, END, recordMessage, schemaMessage } from '../../support/arrow-messages.ts';
 import {
   asNative,
   asObjects,
@@ -21,6 +24,7 @@ import {
 } from '../../support/service.ts';
 
 type Row = Record<string, unknown>;
+const NO_BYTES = new Uint8Array(0);
 
 const portfolio = (rows: number, faults = 0): Row[] =>
   asNative(asObjects(Buffer.concat([...generatePortfolio({ rows, seed: 17, faults, dirty: false })]).toString()));
@@ -131,6 +135,41 @@ describe('refused with a code', () => {
     expect([status, codes]).toEqual([expect.any(Number), expect.arrayContaining([code])]);
     expect(status).toBeGreaterThanOrEqual(400);
     expect(status).toBeLessThan(500);
+  });
+
+  test('other columns, and more rows, columns and bytes than a request may have, before its rows', async () => {
+    const s = await startService(['limits.rows=100', 'limits.columns=30', 'limits.expanded_bytes=2000']);
+    const names = Object.keys(portfolio(1)[0]!);
+    const table = (of: DataType, columns: readonly string[], records: Columns) =>
+      Buffer.concat([
+        schemaMessage(Object.fromEntries(columns.map((name) => [name, of]))),
+        recordMessage(records),
+        END,
+      ]);
+    const nulls = (rows: number) =>
+      table(nullType(), names, { rows, nodes: names.map(() => [rows, rows]), buffers: [] });
+    const limitOf = async (body: Uint8Array) => {
+      const { json } = await predict(s, body);
+      return [json.code, json.limit, json.detail];
+    };
+    expect((await predict(s, frame([{ x: 1 }]))).json.code).toBe('header_mismatch');
+    const limited = (limit: string) => ['limit_exceeded', limit, expect.any(String)];
+    expect(await limitOf(nulls(1_000_000_000))).toEqual(limited('rows'));
+    expect(await limitOf(nulls(100))).toEqual(limited('expanded_bytes'));
+    const many = Array.from({ length: 31 }, (_, i) => `c${i}`);
+    expect(await limitOf(table(nullType(), many, { rows: 0, nodes: [], buffers: [] }))).toEqual(limited('columns'));
+    const MOST = 64 * 1024 * 1024;
+    const claims = { zstd: new Uint8Array(8), claims: MOST + 64 };
+    const large = {
+      rows: 1,
+      nodes: names.map(() => [1, 0] as const),
+      buffers: names.flatMap(() => [NO_BYTES, NO_BYTES, claims]),
+    };
+    expect(await limitOf(table(utf8(), names, large))).toEqual([
+      'limit_exceeded',
+      undefined,
+      expect.stringContaining(`a record batch takes more than ${MOST} bytes`),
+    ]);
   });
 
   test('another content type', async () => {
