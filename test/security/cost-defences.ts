@@ -394,13 +394,6 @@ export const COST_DEFENCES: Defence[] = [
     test: COLUMNS,
   },
   {
-    name: 'a text of Thrift is inside its bytes',
-    file: 'src/io/columns/thrift-check.ts',
-    find: "if (this.#at > this.#bytes.length) throw new Error('a struct ends before it is whole');",
-    replace: '',
-    test: COLUMNS,
-  },
-  {
     name: 'a Parquet page has a largest size',
     file: 'src/io/columns/parquet-pages.ts',
     find: 'if (Math.max(size, stored) > MOST_PAGE_BYTES) throw tooLargePage();',

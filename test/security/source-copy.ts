@@ -20,7 +20,6 @@ export interface TestRun {
 
 /** What is read of a report of Vitest. */
 interface Report {
-  numPassedTests: number;
   testResults: { assertionResults: { status: string; fullName: string }[] }[];
 }
 
@@ -57,25 +56,24 @@ export class SourceCopy {
   async run(test: string): Promise<TestRun> {
     const file = path.join(this.#folder, 'report.json');
     await rm(file, { force: true });
-    const ended = await this.#vitest(['run', test, '--mode', 'check', '--bail', '1', '--reporter', 'json', '--outputFile', file]); // biome-ignore format: one line
-    if (!ended) return { outcome: 'no end', failure: null };
+    const code = await this.#vitest(['run', test, '--mode', 'check', '--bail', '1', '--reporter', 'json', '--outputFile', file]); // biome-ignore format: one line
+    if (code === 'no end') return { outcome: 'no end', failure: null };
     const report = await readFile(file, 'utf8').then(
       (text) => JSON.parse(text) as Report,
       () => null,
     );
-    if (report === null) return { outcome: 'load error', failure: null };
-    const results = report.testResults.flatMap(({ assertionResults }) => assertionResults);
+    const results = report?.testResults.flatMap(({ assertionResults }) => assertionResults) ?? [];
     const failed = results.find(({ status }) => status === 'failed');
     if (failed) return { outcome: 'failed', failure: failed.fullName };
-    return { outcome: report.numPassedTests > 0 && this.#exitCode === 0 ? 'passed' : 'load error', failure: null };
+    const passed = code === 0 && results.some(({ status }) => status === 'passed');
+    return { outcome: passed ? 'passed' : 'load error', failure: null };
   }
 
-  #exitCode: number | null = null;
-
-  /** false: it did not end in time. */
-  #vitest(args: readonly string[]): Promise<boolean> {
-    const { npm_lifecycle_event: _, SLUICE_TIER: __, ...rest } = process.env;
-    const env = Object.fromEntries(Object.entries(rest).filter(([name]) => !name.startsWith('VITEST')));
+  /** The exit code, null after a signal. */
+  #vitest(args: readonly string[]): Promise<number | null | 'no end'> {
+    // What this run of Vitest has set is not meant for another one.
+    const own = /^(?:VITEST|SLUICE_TIER$|SLUICE_CACHE$|npm_lifecycle_event$)/;
+    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)));
     const child = spawn(process.execPath, [path.join('node_modules', 'vitest', 'vitest.mjs'), ...args], {
       cwd: this.#folder,
       env,
@@ -92,8 +90,7 @@ export class SourceCopy {
       child.on('error', reject);
       child.on('exit', (code) => {
         clearTimeout(timer);
-        this.#exitCode = code;
-        resolve(ended);
+        resolve(ended ? code : 'no end');
       });
     });
   }

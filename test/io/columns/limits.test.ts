@@ -248,6 +248,10 @@ describe('Arrow', () => {
       const large = Array.from({ length: 120 }, () => 'y'.repeat(40_000));
       const parts = [CODED, dictionaryMessage(0, words([...large, 'z'.repeat(60_000)])), codes(0, 120, 1)];
       expect(await marksIn(await open(parts, { recordBytes: 50_000 }))).toEqual({ rows: 3, marked: [1] });
+      const table = await open(parts, { recordBytes: 50_000 });
+      const batch = new LineBatch(table.names);
+      await table.next(batch);
+      expect([batch.columns[0]!.kind, batch.columns[0]!.fragments]).toEqual(['tokens', null]);
     });
 
     test('in a column of texts', async () => {
