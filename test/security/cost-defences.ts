@@ -10,6 +10,7 @@ const COLUMNS = 'test/io/columns/limits.test.ts';
 const AVRO_BOUNDS = 'test/kafka/avro-bounds.test.ts';
 const TENSORS = 'test/doors/http/tensors.test.ts';
 const HELD_BODIES = 'test/doors/http/held-bodies.test.ts';
+const OPEN_INFERENCE = 'test/doors/http/open-inference.test.ts';
 const ARROW = 'test/doors/http/arrow.test.ts';
 const FORMS = 'test/doors/http/forms.test.ts';
 const FAIRNESS = 'test/doors/http/fairness.test.ts';
@@ -672,5 +673,26 @@ export const COST_DEFENCES: Defence[] = [
     find: '    raw.unpipe();\n',
     replace: '',
     test: FORMS,
+  },
+  {
+    name: 'tensors of a request have the limits of the service',
+    file: 'src/doors/http/routes/open-inference.ts',
+    find: 'readInferRequest(Buffer.concat(chunks), { rows, columns, jsonLength })',
+    replace: 'readInferRequest(Buffer.concat(chunks), { rows, columns: rows + columns, jsonLength })',
+    test: OPEN_INFERENCE,
+  },
+  {
+    name: 'inputs of a request are compared with the columns of the model before it is scored',
+    file: 'src/doors/http/routes/open-inference.ts',
+    find: 'refuseUnknownInputs(asked.columns, model.manifest);',
+    replace: '',
+    test: OPEN_INFERENCE,
+  },
+  {
+    name: 'bodies of Open Inference requests are counted while they arrive',
+    file: 'src/doors/http/routes/open-inference.ts',
+    find: 'held.add(chunk.length);',
+    replace: '',
+    test: OPEN_INFERENCE,
   },
 ];

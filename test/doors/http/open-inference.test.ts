@@ -1,5 +1,6 @@
 // The Open Inference Protocol over real TLS sockets: the predictions of the predict operations, and refusals its clients understand.
 import { mkdtempSync, rmSync } from 'node:fs';
+import https from 'node:https';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -118,5 +119,42 @@ describe('what is refused is told in words, where these clients look for them', 
     const large = await s.call('POST', INFER, { body: Buffer.alloc(17 * 1024 * 1024, 32) });
     expect([large.status, large.json.code]).toEqual([400, 'limit_exceeded']);
     expect((await s.call('GET', INFER)).status).toBe(405);
+  });
+
+  test('more inputs than a request may have, and one that is no column of the model', async () => {
+    const inputs = Array.from({ length: 2001 }, (_, i) => ({ ...first, name: `c${i}` }));
+    expect((await infer({ inputs })).json).toMatchObject({ code: 'limit_exceeded', limit: 'columns' });
+    const strange = await infer({ inputs: [...good, { ...first, name: 'x' }] });
+    expect(strange.json).toMatchObject({ code: 'header_mismatch', detail: expect.stringContaining('inputs[') });
+  });
+
+  test('bodies of a key that are held take bounded memory together', async () => {
+    const bytesRead = async () => {
+      const { text } = await s.call('GET', '/metrics');
+      return Number(/^sluice_http_request_body_bytes_total(?:\{.*\})? (\S+)$/m.exec(text)![1]);
+    };
+    const before = await bytesRead();
+    const large = Buffer.alloc(15 * 1024 * 1024, 32);
+    const to = {
+      host: '127.0.0.1',
+      port: s.port,
+      method: 'POST',
+      path: INFER,
+      rejectUnauthorized: false,
+      agent: false,
+    };
+    const held = [1, 2].map(() => {
+      const request = https.request({ ...to, headers: { authorization: `API-Key ${s.token}` } });
+      request.on('error', () => {});
+      request.write(large);
+      return request;
+    });
+    await expect.poll(bytesRead).toBe(before + 2 * large.length);
+    const refused = await s.call('POST', INFER, { body: large });
+    expect([refused.status, refused.json.code]).toEqual([503, 'overloaded']);
+    for (const request of held) request.destroy();
+    await expect
+      .poll(async () => (await s.call('POST', INFER, { body: large })).json.code, { interval: 200 })
+      .toBe('bad_request');
   });
 });
