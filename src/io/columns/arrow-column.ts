@@ -326,11 +326,18 @@ export class ArrowColumn implements SizedColumn {
     // Views share their texts.
     out.repeats = this.#type.typeId === Type.Utf8View || this.#type.typeId === Type.BinaryView;
     const type = this.#type;
-    fillTokens(out, rows, (tokens, i) => {
-      const row = from + i;
-      if (isValid(batch, row) && marks.admits(i, rangeBytes(batch, type, row, 1))) this.#token(tokens, row);
-      else tokens.ascii('null');
-    });
+    const validity = validityOf(batch);
+    const views = out.repeats ? viewsOf(batch) : null;
+    const { tokens, ends } = out;
+    tokens.length = 0;
+    for (let i = 0, row = from; i < rows; i++, row++) {
+      const isNull = validity !== null && (validity[row >> 3]! & (1 << (row & 7))) === 0;
+      const bytes = isNull ? 0 : views === null ? rangeBytes(batch, type, row, 1) : views[row * VIEW_INTS]!;
+      if (isNull || !marks.admits(i, bytes)) tokens.ascii('null');
+      else this.#token(tokens, row);
+      ends[i] = tokens.length;
+    }
+    out.kind = 'tokens';
   }
 }
 
@@ -365,8 +372,15 @@ function runAt(ends: ArrayLike<number | bigint>, row: number): number {
 const hasCodes = (type: DataType): boolean =>
   type.typeId === Type.Dictionary || (type.typeId === Type.RunEndEncoded && hasCodes(type.children[1]!.type));
 
-/** Bytes that a view of a text has in its column: its length, and the text or where it is. */
-const VIEW_BYTES = 16;
+/** Numbers of a view of a text: its length, and the text itself or its beginning, its buffer and its place there. */
+const VIEW_INTS = 4;
+/** Texts up to here are in their view. */
+const INLINE_BYTES = 12;
+
+const viewsOf = ({ values }: Batch<unknown>): Int32Array => {
+  const { buffer, byteOffset, length } = values as Uint8Array;
+  return new Int32Array(buffer, byteOffset, length >> 2);
+};
 
 /** Bytes of the texts of some rows; 0 of values that are not texts. */
 function rangeBytes(batch: Batch<unknown>, type: DataType, from: number, rows: number): number {
@@ -382,9 +396,9 @@ function rangeBytes(batch: Batch<unknown>, type: DataType, from: number, rows: n
     }
     case Type.Utf8View:
     case Type.BinaryView: {
-      const views = dataViewOf(batch.values as Uint8Array);
+      const views = viewsOf(batch);
       let bytes = 0;
-      for (let row = from; row < from + rows; row++) bytes += Math.max(0, views.getInt32(row * VIEW_BYTES, true));
+      for (let row = from; row < from + rows; row++) bytes += Math.max(0, views[row * VIEW_INTS] ?? 0);
       return bytes;
     }
     case Type.FixedSizeBinary:
@@ -413,10 +427,14 @@ function tokenWriter(batch: Batch<unknown>, type: DataType, forModel: boolean): 
     }
     case Type.Utf8View: {
       // Its bytes: as a string, a text that is not UTF-8 would be another one.
-      const view = batch as unknown as { view(row: number): Uint8Array };
+      const inline = batch.values as Uint8Array;
+      const views = viewsOf(batch);
+      const { data } = batch as unknown as { data: readonly Uint8Array[] };
       return (to, row) => {
-        const bytes = view.view(row);
-        writeText(to, bytes, 0, bytes.length);
+        const at = row * VIEW_INTS;
+        const length = views[at]!;
+        if (length <= INLINE_BYTES) writeText(to, inline, at * 4 + 4, at * 4 + 4 + length);
+        else writeText(to, data[views[at + 2]!]!, views[at + 3]!, views[at + 3]! + length);
       };
     }
     case Type.Date: {
