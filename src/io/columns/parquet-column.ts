@@ -112,8 +112,10 @@ export class ParquetColumn implements SizedColumn {
       stored += page.stored;
       this.#budget.addBytes(page.bytes.length);
       const { data_page_header: v1, data_page_header_v2: v2, dictionary_page_header: words, type } = page.header;
-      if (type === 'DICTIONARY_PAGE' && words) this.#takeDictionary(page.bytes, words.num_values);
-      else if (v2) this.#takePage2(page, v2);
+      if (type === 'DICTIONARY_PAGE' && words) {
+        this.#takeDictionary(page.bytes, words.num_values);
+        this.#pages.keepDictionary();
+      } else if (v2) this.#takePage2(page, v2);
       else if (v1) this.#takePage1(page, v1);
     }
     return stored;
@@ -343,7 +345,7 @@ export class ParquetColumn implements SizedColumn {
     } else {
       this.#values = 'plain';
       const layout = { encoding, type: this.#element.type ?? '', width: this.#width };
-      const other = plainValues(bytes, at, present, layout);
+      const other = plainValues(bytes, at, present, layout, (more) => this.#pages.reserve(more));
       this.#plain = other ?? bytes;
       this.#at = other ? 0 : at;
       this.#view = new DataView(this.#plain.buffer, this.#plain.byteOffset, this.#plain.byteLength);

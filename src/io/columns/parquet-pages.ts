@@ -89,6 +89,8 @@ export class PageReader {
   #unpacked = new Uint8Array(0);
   readonly #held: HeldPages;
   #page = NO_PAGE;
+  /** The dictionary that is held beside it. */
+  #dictionary = NO_PAGE;
 
   /** `windowBytes`: read at once. `held`: of all columns of the table. */
   constructor(file: RandomAccess, decompressors: Decompressors, windowBytes: number, held: HeldPages) {
@@ -104,6 +106,23 @@ export class PageReader {
     this.#at = from;
     this.#end = to;
     this.#from = this.#to = from;
+    this.#held.replace(this.#dictionary, NO_PAGE);
+    this.#dictionary = NO_PAGE;
+  }
+
+  /** The page at hand is a dictionary: it is held until the next chunk begins. */
+  keepDictionary(): void {
+    this.#held.replace(this.#dictionary, NO_PAGE);
+    this.#dictionary = this.#page;
+    this.#page = NO_PAGE;
+  }
+
+  /** The values of the page at hand take so many bytes more than the page. @throws SluiceError limit_exceeded */
+  reserve(bytes: number): void {
+    if (bytes > MOST_PAGE_BYTES) throw tooLargePage();
+    const page = { ...this.#page, bytes: this.#page.bytes + bytes };
+    this.#held.replace(this.#page, page);
+    this.#page = page;
   }
 
   /** Bytes of the chunk read so far, of a page whole. @throws Error: no page is left, or it is no page */
@@ -201,20 +220,26 @@ export class PageReader {
  * each says its own length.
  * @throws Error: an encoding that is not known for the type
  */
-export function plainValues(page: Uint8Array, at: number, count: number, of: ValueLayout): Uint8Array | null {
+export function plainValues(
+  page: Uint8Array,
+  at: number,
+  count: number,
+  of: ValueLayout,
+  reserve: (bytes: number) => void,
+): Uint8Array | null {
   const reader = { view: new DataView(page.buffer, page.byteOffset, page.byteLength), offset: at };
   switch (of.encoding) {
     case 'PLAIN':
       return null;
     case 'DELTA_BINARY_PACKED':
-      return bytesOf(deltas(reader, count, of.type === 'INT64'));
+      return bytesOf(deltas(reader, count, of.type === 'INT64', reserve));
     case 'BYTE_STREAM_SPLIT':
       return joinedStreams(page, at, count, of.width);
     case 'DELTA_LENGTH_BYTE_ARRAY':
-      return withLengths(page, reader, deltas(reader, count, false), null);
+      return withLengths(page, reader, { own: deltas(reader, count, false, reserve), prefixes: null, reserve });
     case 'DELTA_BYTE_ARRAY': {
-      const prefixes = deltas(reader, count, false) as Int32Array;
-      const plain = withLengths(page, reader, deltas(reader, count, false), prefixes);
+      const prefixes = deltas(reader, count, false, reserve) as Int32Array;
+      const plain = withLengths(page, reader, { own: deltas(reader, count, false, reserve), prefixes, reserve });
       return of.width > 0 ? withoutLengths(plain, count, of.width) : plain;
     }
     default:
@@ -237,9 +262,14 @@ interface Reader {
   offset: number;
 }
 
-function deltas(reader: Reader, count: number, wide: boolean): Int32Array | BigInt64Array {
+function deltas(
+  reader: Reader,
+  count: number,
+  wide: boolean,
+  reserve: (bytes: number) => void,
+): Int32Array | BigInt64Array {
   // Equal steps take no bytes in the page.
-  if (count * (wide ? 8 : 4) > MOST_PAGE_BYTES) throw tooLargePage();
+  reserve(count * (wide ? 8 : 4));
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
   if (count > 0) checkDeltaHead(reader);
   if (count > 0) deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
@@ -274,17 +304,19 @@ function joinedStreams(page: Uint8Array, at: number, count: number, width: numbe
   return out;
 }
 
-/** Texts behind each other, their lengths in front of all; `prefixes`: bytes that each has in common with the one before. */
-function withLengths(
-  page: Uint8Array,
-  reader: Reader,
-  lengths: Int32Array | BigInt64Array,
-  prefixes: Int32Array | null,
-): Uint8Array {
-  const own = lengths as Int32Array;
+interface Lengths {
+  own: Int32Array | BigInt64Array;
+  /** Bytes that each text has in common with the one before. */
+  prefixes: Int32Array | null;
+  reserve: (bytes: number) => void;
+}
+
+/** Texts behind each other, their lengths in front of all. */
+function withLengths(page: Uint8Array, reader: Reader, { own, prefixes, reserve }: Lengths): Uint8Array {
   let size = 4 * own.length;
-  for (let i = 0; i < own.length; i++) size += own[i]! + (prefixes?.[i] ?? 0);
-  if (!(size <= MOST_PAGE_BYTES)) throw tooLargePage();
+  for (let i = 0; i < own.length; i++) size += Number(own[i]!) + (prefixes?.[i] ?? 0);
+  if (!(size >= 0)) throw new Error('a text is cut');
+  reserve(size);
   const out = Buffer.allocUnsafeSlow(size);
   let from = reader.offset;
   let o = 0;
@@ -292,7 +324,7 @@ function withLengths(
   let [before, length] = [0, 0];
   for (let i = 0; i < own.length; i++) {
     const prefix = prefixes?.[i] ?? 0;
-    const suffix = own[i]!;
+    const suffix = Number(own[i]!);
     if (prefix < 0 || suffix < 0 || prefix > length || from + suffix > page.length) throw new Error('a text is cut');
     length = prefix + suffix;
     o = out.writeInt32LE(length, o);

@@ -439,9 +439,13 @@ describe('Parquet', () => {
     const layout = { encoding: 'DELTA_BINARY_PACKED', type: 'INT32', width: 4 };
     const page = (...head: number[]) => Uint8Array.from([...head, ...Array(64).fill(0)]);
     const tooLargePage = expect.objectContaining({ code: 'limit_exceeded' });
+    const valuesOf = (bytes: Uint8Array, count: number, of: typeof layout, held = new HeldPages()) => {
+      const reader = new PageReader(fileOf(bytes), {}, 1024, held);
+      return plainValues(bytes, 0, count, of, (more) => reader.reserve(more));
+    };
 
     test('blocks have a size that their parts divide', () => {
-      expect(plainValues(page(128, 1, 4, 1, 2), 0, 1, layout)).toHaveLength(4);
+      expect(valuesOf(page(128, 1, 4, 1, 2), 1, layout)).toHaveLength(4);
       // Values of a block, its parts, values and the first one. Blocks of no size would be read without end.
       for (const [values, parts] of [
         [127, 4],
@@ -451,21 +455,29 @@ describe('Parquet', () => {
         [0, 0],
       ] as const) {
         const bytes = page(...varint(values), parts, 1, 2);
-        expect(() => plainValues(bytes, 0, 1, layout), `${values}`).toThrow('a block of values has no size');
+        expect(() => valuesOf(bytes, 1, layout), `${values}`).toThrow('a block of values has no size');
       }
-      expect(() => plainValues(page(...Array(20).fill(0xff)), 0, 1, layout)).toThrow('a block of values has no size');
+      expect(() => valuesOf(page(...Array(20).fill(0xff)), 1, layout)).toThrow('a block of values has no size');
     });
 
     test('values that take no bytes in the page have a largest number', () => {
-      expect(() => plainValues(page(128, 1, 4, 1, 2), 0, 2 ** 24 + 1, layout)).toThrow(tooLargePage);
+      expect(() => valuesOf(page(128, 1, 4, 1, 2), 2 ** 24 + 1, layout)).toThrow(tooLargePage);
       const wide = { ...layout, type: 'INT64', width: 8 };
-      expect(() => plainValues(page(128, 1, 4, 1, 2), 0, 2 ** 23 + 1, wide)).toThrow(tooLargePage);
+      expect(() => valuesOf(page(128, 1, 4, 1, 2), 2 ** 23 + 1, wide)).toThrow(tooLargePage);
     });
 
     test('texts with lengths of their own have a page at most', () => {
       const bytes = page(128, 1, 4, 1, ...varint(2 * (MOST_PAGE_BYTES + 1)));
       const texts = { encoding: 'DELTA_LENGTH_BYTE_ARRAY', type: 'BYTE_ARRAY', width: 0 };
-      expect(() => plainValues(bytes, 0, 1, texts)).toThrow(tooLargePage);
+      expect(() => valuesOf(bytes, 1, texts)).toThrow(tooLargePage);
+    });
+
+    test('of all columns they are counted together, with dictionaries', async () => {
+      const held = new HeldPages();
+      const values = 2 ** 23;
+      for (let i = 0; i < 4; i++)
+        expect(valuesOf(page(...varint(2 ** 20), 4, 1, 2), values, layout, held)).toHaveLength(values * 4);
+      expect(() => valuesOf(page(...varint(2 ** 20), 4, 1, 2), values, layout, held)).toThrow(tooLargePage);
     });
   });
 });
