@@ -113,7 +113,7 @@ class BatchRows implements TableRows {
 
   get text(): RowsAsText {
     const { batch, from, to, recordBytes, onText } = this.#parts;
-    this.#lines ??= new LineWriter(batch, recordBytes, from, to);
+    this.#lines ??= new LineWriter(batch, { recordBytes, from, to });
     const lines = this.#lines;
     return {
       longest: lines.longest,

@@ -8,6 +8,7 @@ const OPEN = 123;
 const CLOSE = 125;
 const NEWLINE = 10;
 const SPACE = 32;
+const NULL_LINE = Buffer.from('null\n');
 /** Bytes that copying words of eight may write behind a line. */
 const SLACK = 8;
 /** Bytes of a line beside its cells: two braces and a line break. */
@@ -47,9 +48,17 @@ function lineBytes({ columns }: LineBatch, row: number): number {
   return bytes;
 }
 
+export interface LineWriterOptions {
+  /** Longest text of a row. */
+  recordBytes: number;
+  asSpaces?: boolean;
+  from?: number;
+  to?: number;
+}
+
 /**
  * Writes the lines of rows `from`..`to - 1` of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is
- * written as so many spaces that every reader finds it too long.
+ * written as `null`; `asSpaces`: as so many spaces that every reader finds it too long.
  */
 export class LineWriter implements RowsAsText {
   readonly longest: number;
@@ -57,7 +66,8 @@ export class LineWriter implements RowsAsText {
   readonly #tooLong: ReadonlySet<number> | null;
   #row: number;
   readonly #to: number;
-  readonly #recordBytes: number;
+  /** Spaces of a row that is too long; 0: it is written as `null`. */
+  readonly #omitted: number;
   readonly #batch: LineBatch;
   readonly #texts: Uint8Array;
   readonly #codes: readonly Int32Array[];
@@ -65,16 +75,16 @@ export class LineWriter implements RowsAsText {
   /** Of columns without words: their keys, as those have them. */
   readonly #keys: readonly Float64Array[];
 
-  constructor(batch: LineBatch, recordBytes: number, from = 0, to = batch.rows) {
+  constructor(batch: LineBatch, { recordBytes, asSpaces = false, from = 0, to = batch.rows }: LineWriterOptions) {
     const { columns } = batch;
     this.#batch = batch;
-    this.#recordBytes = recordBytes;
+    this.#omitted = asSpaces ? recordBytes + 1 : 0;
     this.#row = from;
     this.#to = to;
     const longest = longestLine(batch);
     const tooLong = longest - 1 > recordBytes || batch.marks.any ? longRows(batch, recordBytes, from, to) : null;
     this.#tooLong = tooLong;
-    const most = recordBytes + 2;
+    const most = Math.max(recordBytes, NULL_LINE.length) + 2;
     this.longest = SLACK + (tooLong ? (tooLong.size > 0 ? most : Math.min(longest, most)) : longest);
     this.#texts = Uint8Array.from(columns, textOf);
     this.#codes = columns.map((column) => column.codes);
@@ -92,13 +102,14 @@ export class LineWriter implements RowsAsText {
     let at = 0;
     while (this.#row < this.#to && at <= most) {
       const row = this.#row++;
-      at = this.#tooLong?.has(row) ? this.#blank(to, at) : this.#line(row, to, view, at);
+      at = this.#tooLong?.has(row) ? this.#omit(to, at) : this.#line(row, to, view, at);
     }
     return at;
   }
 
-  #blank(to: Buffer, start: number): number {
-    const end = start + this.#recordBytes + 1;
+  #omit(to: Buffer, start: number): number {
+    if (this.#omitted === 0) return start + NULL_LINE.copy(to, start);
+    const end = start + this.#omitted;
     to.fill(SPACE, start, end);
     to[end] = NEWLINE;
     return end + 1;

@@ -14,6 +14,8 @@ import { type CutOptions, firstOf, IDLE, type Leased, viewOf } from './block-cut
 
 /** Text is written and seen a piece at a time, while it is in the cache. */
 const TEXT_BYTES = 128 * 1024;
+/** Most pieces of a table in a block: each holds memory for as many rows as a piece may have, however few it has. */
+const MOST_RUNS = 64;
 /** Most bytes of text of a block, unless a single row has more: some readers of a block write its text. */
 const MOST_TEXT_BYTES = 32 * 1024 * 1024;
 
@@ -71,8 +73,8 @@ class TableBlocks {
   }
 
   fits({ run, textBytes }: TableRows): boolean {
-    const fitsText = this.#textBytes + textBytes <= MOST_TEXT_BYTES;
-    return fitsText && this.#bytes + bytesOfRuns([run]) <= this.#options.slabs.slabBytes;
+    const isShort = this.#held.length < MOST_RUNS && this.#textBytes + textBytes <= MOST_TEXT_BYTES;
+    return isShort && this.#bytes + bytesOfRuns([run]) <= this.#options.slabs.slabBytes;
   }
 
   add(rows: TableRows): void {
