@@ -22,7 +22,7 @@ const CAMPAIGNS = [
   'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
   'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
   'test/proof/{one-byte,replay-outputs}.test.ts',
-  'test/security/{fuzz,mutations}.test.ts',
+  'test/security/{amplification,fuzz,mutations}.test.ts',
 ];
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
