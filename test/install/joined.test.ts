@@ -51,6 +51,8 @@ checkTest('what is left of the single modules are their declarations', () => {
     'inference/evaluate/reference-entry.js',
     'inference/sandbox/probe-entry.js',
     'main.js',
+    'model/package/model-yaml-entry.js',
+    'onboarding/trial-entry.js',
     'wasm/print-wat.js',
   ]);
   expect(existsSync(path.join(DIST, 'runs', 'file-run.d.ts'))).toBe(true);
