@@ -3,6 +3,7 @@
 import { flushCompileCache } from 'node:module';
 import { setImmediate as turn } from 'node:timers/promises';
 import { parentPort } from 'node:worker_threads';
+import { endWithParent } from '../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import type { Explained } from '../core/explained-work.ts';
 import { faultOf } from '../core/log.ts';
@@ -32,9 +33,7 @@ function threadPort(): Port {
 /** A process keeps the buffer of an answer, which was copied, for the next one. */
 function processPort(): Port {
   let recycled: ArrayBuffer | null = null;
-  // A signal to all processes of a terminal or a service is for the one that asked: it ends this one.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-  process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+  endWithParent();
   return {
     post: (message) => {
       let answer: PackedAnswer;

@@ -1,4 +1,5 @@
 // The process a package is tried in.
+import { endWithParent } from '../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../core/errors.ts';
 import { openSession } from '../inference/evaluate/session.ts';
 import { servable } from '../inference/onnx/servable.ts';
@@ -46,7 +47,5 @@ process.on('message', (request: TrialRequest) => {
     },
   );
 });
-// A signal to all processes of a terminal or a service is for the one that started this: it ends this one.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+endWithParent();
 process.send!({ type: 'ready' } satisfies TrialAnswer);

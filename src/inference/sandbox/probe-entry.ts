@@ -1,4 +1,5 @@
 // The process a probe runs in: whatever a damaged model does to it, the process that asked stays alive.
+import { endWithParent } from '../../core/end-with-parent.ts';
 import { asSluiceError, SluiceError } from '../../core/errors.ts';
 import { fromMessage, readModelBytes } from '../../model/package/model-package.ts';
 import { judgeModel } from '../evaluate/choose-evaluator.ts';
@@ -70,9 +71,7 @@ process.on('message', (request: ProbeRequest) => {
     return answer({ type: 'failed', code: e.code, message: e.message });
   });
 });
-// A signal to all processes of a terminal or a service is for the one that asked: it ends this one.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {});
-process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'));
+endWithParent();
 await answer({ type: 'ready' });
 // Every request needs it, and the parent is often still preparing the first one. A failure shows when it is used.
 await import('../evaluate/session.ts').then((session) => session.warmUp()).catch(() => {});
