@@ -114,16 +114,22 @@ testNeeding(['openssl'], 'who shows a certificate is whom the file of keys names
   await expect.poll(() => ask(port, cn, { agent })).toBe('401 unauthorized');
 });
 
+/** A service that reads a revocation list, two clients of it, and an agent that keeps one connection open. */
+async function startWithRevocable() {
+  const ca = new Authority('clients');
+  const [good, bad] = [ca.issue('good'), ca.issue('bad')];
+  const names = ['good', 'bad'].map((n) => ({ name: n, subject_cn: n, scopes: SCOPES }));
+  const { port } = await startWithCertificates(ca, names, [`tls.client_crl=${ca.crlFile}`]);
+  const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
+  onTestFinished(() => agent.destroy());
+  return { ca, good, bad, port, agent };
+}
+
 testNeeding(
   ['openssl'],
   'a certificate that is revoked ends, on open connections and in resumed sessions, too',
   async () => {
-    const ca = new Authority('clients');
-    const [good, bad] = [ca.issue('good'), ca.issue('bad')];
-    const names = ['good', 'bad'].map((n) => ({ name: n, subject_cn: n, scopes: SCOPES }));
-    const { port } = await startWithCertificates(ca, names, [`tls.client_crl=${ca.crlFile}`]);
-    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
-    onTestFinished(() => agent.destroy());
+    const { ca, good, bad, port, agent } = await startWithRevocable();
     for (const client of [good, bad]) expect(await ask(port, client)).toBe('200 ok');
     expect(await ask(port, bad, { agent })).toBe('200 ok');
     let session: Buffer | undefined;
@@ -150,12 +156,7 @@ testNeeding(
   ['openssl'],
   'a connection that is busy while a certificate is revoked takes no request after that',
   async () => {
-    const ca = new Authority('clients');
-    const [good, bad] = [ca.issue('good'), ca.issue('bad')];
-    const names = ['good', 'bad'].map((n) => ({ name: n, subject_cn: n, scopes: SCOPES }));
-    const { port } = await startWithCertificates(ca, names, [`tls.client_crl=${ca.crlFile}`]);
-    const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
-    onTestFinished(() => agent.destroy());
+    const { ca, good, bad, port, agent } = await startWithRevocable();
     const { cert, key } = bad;
     const to = { host: '127.0.0.1', port, rejectUnauthorized: false, agent, cert, key };
     const path = '/api/v1/scoring/predict.json?modelId=credit-default';
