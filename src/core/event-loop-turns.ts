@@ -1,9 +1,8 @@
 // Long work in the main thread, in steps: between them the event loop handles what has arrived meanwhile.
+import { setImmediate as nextTurn } from 'node:timers/promises';
 
 /** Work of a step, milliseconds. */
 const STEP_MS = 10;
-
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 export class EventLoopTurns {
   #began = performance.now();

@@ -1,12 +1,14 @@
 // One input through a worker pool into one answer: how every door (file, pipe, upload) runs the engine.
 import { type Block, RECORD_OK, RECORD_TOO_LONG } from '../core/block.ts';
 import { SluiceError } from '../core/errors.ts';
+import { tooMany } from '../core/exceeded-limit.ts';
 import type { Explained } from '../core/explained-work.ts';
 import type { InputDeclaration } from '../core/input-declaration.ts';
 import { SlabPool } from '../core/slabs.ts';
 import { leastEvaluations, overBudget, tighter } from '../inference/explain/budget.ts';
 import { pairsRefused } from '../inference/explain/interactions-asked.ts';
 import type { InterpretationSpec } from '../inference/explain/interpretation.ts';
+import { DEFAULT_RECORD_BYTES } from '../io/columns/table-limits.ts';
 import { columnsBeside, fitTable } from '../io/decode/column-types.ts';
 import { checkDeclaration, declaredParts } from '../io/decode/declared-parts.ts';
 import { decoderOverride } from '../io/decode/decoder-override.ts';
@@ -31,7 +33,6 @@ import type { WorkerPool } from './worker-pool.ts';
 export const DEFAULT_BLOCK_BYTES = 512 * 1024;
 /** Of a file; tables of columns become lines that are three times as long as those of CSV. */
 export const blockBytesOf = (isTable: boolean): number => (isTable ? 2 : 1) * DEFAULT_BLOCK_BYTES;
-export const DEFAULT_MAX_RECORD_BYTES = 1024 * 1024;
 /** A stream whose first block has at least so many bytes counts as large. */
 const LARGE_BYTES = 128 * 1024;
 const DEFAULT_MAX_COLUMNS = 2000;
@@ -289,7 +290,7 @@ class HeaderTaker {
     const { input, limits } = this.#options;
     if (input.format !== 'delimited') return;
     if (fault === RECORD_TOO_LONG) {
-      throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES, 'bytes');
+      throw tooMany('row_bytes', limits?.maxRecordBytes ?? DEFAULT_RECORD_BYTES, 'bytes');
     }
     if (fault !== RECORD_OK) throw new SluiceError('header_mismatch', 'the header row is malformed');
     this.fitted = fitHeader(bytes, this.#fit(input.delimiter));
@@ -329,11 +330,7 @@ export function assertExplainable({ ref, manifest }: ModelPackage, spec?: Interp
   if (isAsked && limit !== null && limit < least) throw overBudget(limit, least);
 }
 
-/** The error for an exceeded limit, the same in every answer. */
-export const tooMany = (limit: string, value: number, unit = limit): SluiceError =>
-  new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });
-
-const maxRecordBytes = (limits: StreamLimits | undefined): number => limits?.maxRecordBytes ?? DEFAULT_MAX_RECORD_BYTES;
+const maxRecordBytes = (limits: StreamLimits | undefined): number => limits?.maxRecordBytes ?? DEFAULT_RECORD_BYTES;
 
 /** What finds the ends of records in an input of this format. */
 export function scannerFor({ input, limits }: Pick<ScoreChunksOptions, 'input' | 'limits'>): RecordScanner {

@@ -152,14 +152,14 @@ export const COST_DEFENCES: Defence[] = [
   {
     name: 'a table has a largest number of columns',
     file: 'src/io/columns/table-limits.ts',
-    find: "if (count > this.columns) throw beyond('columns', this.columns);",
+    find: "if (count > this.#columns) throw tooMany('columns', this.#columns);",
     replace: '',
     test: COLUMNS,
   },
   {
     name: 'a table has a largest number of rows',
     file: 'src/io/columns/table-limits.ts',
-    find: "if (this.#rowsUsed > this.#rows) throw beyond('rows', this.#rows);",
+    find: "if (this.#rowsUsed > this.#rows) throw tooMany('rows', this.#rows);",
     replace: '',
     test: COLUMNS,
   },
@@ -446,7 +446,7 @@ export const COST_DEFENCES: Defence[] = [
   {
     name: 'blocks of Parquet differences have a size',
     file: 'src/io/columns/parquet-pages.ts',
-    find: 'if (count > 0) checkDeltaHead(reader);',
+    find: 'checkDeltaHead(reader);',
     replace: '',
     test: COLUMNS,
   },
@@ -607,14 +607,14 @@ export const COST_DEFENCES: Defence[] = [
   {
     name: 'large bodies are worked on one after another',
     file: 'src/doors/http/wire/held-bodies.ts',
-    find: 'if (!this.#busy) {',
-    replace: 'if (signal) {',
+    find: 'new KeyTurns(1)',
+    replace: 'new KeyTurns(100)',
     test: HELD_BODIES,
   },
   {
     name: 'a body whose client is gone does not take its turn',
-    file: 'src/doors/http/wire/held-bodies.ts',
-    find: 'this.#waiting.splice(this.#waiting.indexOf(start), 1);',
+    file: 'src/doors/http/wire/key-turns.ts',
+    find: 'queue.splice(at, 1);',
     replace: '',
     test: HELD_BODIES,
   },
@@ -628,7 +628,7 @@ export const COST_DEFENCES: Defence[] = [
   {
     name: 'a body that is released gives its turn to the next',
     file: 'src/doors/http/wire/held-bodies.ts',
-    find: 'if (atWork) this.#next();',
+    find: 'endTurn();\n        endTurn = () => {};',
     replace: '',
     test: HELD_BODIES,
   },

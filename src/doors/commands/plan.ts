@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
-import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
+import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
 import { clock, count } from '../../monitor/progress.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
 import { type Endpoint, inputsOf, STDIO } from '../../runs/endpoints.ts';
@@ -75,7 +75,7 @@ function specOfPlan(file: string, flags: PlanFlags) {
 
 async function planned({ inputs, flags, signal }: Planning, shards: number): Promise<Planned> {
   const began = performance.now();
-  const recordBytes = flags.maxRowBytes ?? DEFAULT_MAX_RECORD_BYTES;
+  const recordBytes = flags.maxRowBytes ?? DEFAULT_RECORD_BYTES;
   const blockBytes = flags.blockBytes === undefined ? {} : { blockBytes: flags.blockBytes };
   const made = await planShards({ inputs, shards, recordBytes, ...blockBytes, signal });
   return { plan: made, seconds: (performance.now() - began) / 1000 };

@@ -5,7 +5,7 @@ import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
 import { isColumnar, namedFormat } from '../../core/file-format.ts';
 import { saysOf } from '../../core/log.ts';
-import { DEFAULT_MAX_RECORD_BYTES } from '../../engine/score-chunks.ts';
+import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
 import { inputsOf, STDIO } from '../../runs/endpoints.ts';
 import { planShards } from '../../runs/plan-shards.ts';
 import { planText, readPlan } from '../../runs/shard-plan.ts';
@@ -85,7 +85,7 @@ async function decided(work: SharedWork, file: string, flags: ShardsFlags, index
     const now = { shards: flags.shards, asked: model, inputs: await seenInputs(inputs) };
     if (index === 0 && (await work.run()) === null) {
       const { ref } = await (await openRegistry(flags.registry)).resolve(model);
-      const { maxRowBytes: recordBytes = DEFAULT_MAX_RECORD_BYTES, blockBytes } = flags;
+      const { maxRowBytes: recordBytes = DEFAULT_RECORD_BYTES, blockBytes } = flags;
       const plan = await planShards({ inputs, shards: flags.shards, recordBytes, ...given({ blockBytes }), signal });
       await putStored(work.plan, planText(plan));
       await work.decide({ plan: plan.sha256, model: ref, ...now });

@@ -49,7 +49,7 @@ const UNCOMPRESSED = -1n;
 const aligned = (bytes: number): number => (bytes + 63) & ~63;
 /** Larger buffers are decompressed by another thread. */
 const LARGE = 64 * 1024;
-/** A message of a file may decompress to so many bytes, or to so many times its size. */
+/** Most bytes that a message of a file may decompress to, unless that is at most so many times its size. */
 const MOST_EXPANDED = 256 * 1024 * 1024;
 const MOST_RATIO = 16;
 
@@ -127,11 +127,8 @@ export class ArrowBatches {
     const sizes = regions.map((region) => uncompressedBytes(body, region));
     const total = sizes.reduce((sum, size) => sum + aligned(size), 0);
     this.#checkTotal(total, body.length);
-    if (total > this.#memory.length || !reuse) {
-      const memory = new Uint8Array(total);
-      if (reuse) this.#memory = memory;
-      return this.#into(memory, columns, sizes);
-    }
+    if (!reuse) return this.#into(new Uint8Array(total), columns, sizes);
+    if (total > this.#memory.length) this.#memory = new Uint8Array(total);
     return this.#into(this.#memory.subarray(0, total), columns, sizes);
   }
 

@@ -131,7 +131,7 @@ export class ArrowColumn implements SizedColumn {
     if (this.#dictionary === null) this.#token = this.#writerOf(batch, this.#type);
   }
 
-  /** Whether `list` is to be called before rows are taken from a batch of so many. */
+  /** Whether `list` must be called before rows of a batch are taken; `rows`: of the batch. */
   mustList(rows: number): boolean {
     const dictionary = this.#dictionary;
     if (dictionary === null || dictionary.bytes > MOST_LISTED_BYTES || dictionary.count > MOST_LISTED_WORDS)
@@ -292,12 +292,16 @@ export class ArrowColumn implements SizedColumn {
   }
 
   #takeCodedTokens(out: BatchColumn, from: number, rows: number, marks: RowMarks): void {
+    const { tokens, ends } = out;
+    out.kind = 'tokens';
     out.repeats = true;
-    fillTokens(out, rows, (tokens, i) => {
+    tokens.length = 0;
+    for (let i = 0; i < rows; i++) {
       const code = this.#codeAt(from + i);
       if (code >= 0 && marks.admits(i, this.#wordBytes(code))) this.#writeWord(tokens, code);
       else tokens.ascii('null');
-    });
+      ends[i] = tokens.length;
+    }
   }
 
   #takeBooleans(out: BatchColumn, batch: Batch<unknown>, from: number, rows: number): void {
@@ -339,16 +343,6 @@ export class ArrowColumn implements SizedColumn {
     }
     out.kind = 'tokens';
   }
-}
-
-function fillTokens(out: BatchColumn, rows: number, write: (to: TokenArena, i: number) => void): void {
-  const { tokens, ends } = out;
-  tokens.length = 0;
-  for (let i = 0; i < rows; i++) {
-    write(tokens, i);
-    ends[i] = tokens.length;
-  }
-  out.kind = 'tokens';
 }
 
 /** The run ends and the values of a column with runs. */

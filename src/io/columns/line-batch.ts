@@ -27,7 +27,7 @@ export class BatchColumn {
   readonly tokens = new TokenArena();
   /** One past each token. */
   readonly ends: Int32Array;
-  /** Rows refer to the tokens' texts again and again, so that they are longer together than what was read. */
+  /** Rows share texts, so that the tokens are longer together than the bytes that were read. */
   repeats = false;
 
   constructor(key: Uint8Array, rows: number) {
@@ -64,7 +64,7 @@ export class RowMarks {
     this.#left = rows === 1 ? recordBytes : Infinity;
   }
 
-  /** Whether a text of so many bytes may be copied; marks the row if not. */
+  /** Whether a text of this length may be copied; marks the row if not. */
   admits(row: number, bytes: number): boolean {
     if (bytes <= this.#recordBytes && bytes <= this.#left) {
       this.#left -= bytes;

@@ -58,7 +58,7 @@ export interface LineWriterOptions {
 
 /**
  * Writes the lines of rows `from`..`to - 1` of a batch. A row whose text is longer than `recordBytes`, or was too long to be copied, is
- * written as `null`; `asSpaces`: as so many spaces that every reader finds it too long.
+ * written as `null`; `asSpaces`: as more spaces than `recordBytes`, so that every reader finds it too long.
  */
 export class LineWriter implements RowsAsText {
   readonly longest: number;
@@ -141,7 +141,7 @@ export class LineWriter implements RowsAsText {
   }
 }
 
-/** Rows of a batch whose text, without its line break, is longer than so many bytes, or was too long to be copied. */
+/** Rows of a batch whose text, without its line break, is longer than `bytes`, or was too long to be copied. */
 export function longRows(batch: LineBatch, bytes: number, from: number, to: number): Set<number> {
   const isLong = (row: number) => batch.marks.has(row) || lineBytes(batch, row) - 1 > bytes;
   const rows = new Set<number>();
@@ -149,7 +149,7 @@ export function longRows(batch: LineBatch, bytes: number, from: number, to: numb
   return rows;
 }
 
-/** Whether a row of a batch may be longer than so many bytes. */
+/** Whether a row of a batch may be longer than `bytes`. */
 export const mayBeLong = (batch: LineBatch, bytes: number): boolean =>
   batch.marks.any || longestLine(batch) - 1 > bytes;
 

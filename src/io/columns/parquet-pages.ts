@@ -28,7 +28,7 @@ const MOST_HEADER_BYTES = 1024 * 1024;
 const SLACK = 8;
 /** Larger pages are refused, because they are held as a whole: writers make pages of a megabyte. */
 export const MOST_PAGE_BYTES = 64 * 1024 * 1024;
-/** What the pages at hand of all columns may have together: so many bytes, or so many times what they have in the file. */
+/** Most bytes of the pages at hand of all columns together, unless that is at most this many times their bytes in the file. */
 const MOST_HELD_BYTES = 128 * 1024 * 1024;
 const MOST_RATIO = 16;
 
@@ -117,7 +117,7 @@ export class PageReader {
     this.#page = NO_PAGE;
   }
 
-  /** The values of the page at hand take so many bytes more than the page. @throws SluiceError limit_exceeded */
+  /** Decoding the page at hand takes `bytes` beside the page itself. @throws SluiceError limit_exceeded */
   reserve(bytes: number): void {
     if (bytes > MOST_PAGE_BYTES) throw tooLargePage();
     const page = { ...this.#page, bytes: this.#page.bytes + bytes };
@@ -271,8 +271,9 @@ function deltas(
   // Equal steps take no bytes in the page.
   reserve(count * (wide ? 8 : 4));
   const out = wide ? new BigInt64Array(count) : new Int32Array(count);
-  if (count > 0) checkDeltaHead(reader);
-  if (count > 0) deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
+  if (count === 0) return out;
+  checkDeltaHead(reader);
+  deltaBinaryUnpack(reader as Parameters<typeof deltaBinaryUnpack>[0], count, out);
   return out;
 }
 

@@ -1,5 +1,5 @@
 // Limits of a table of columns, and what has been used of them.
-import { SluiceError } from '../../core/errors.ts';
+import { tooMany } from '../../core/exceeded-limit.ts';
 
 export interface TableLimits {
   /** Most rows of the table. Default: no limit. */
@@ -10,16 +10,15 @@ export interface TableLimits {
   recordBytes?: number;
   /** Most bytes of the whole table after decompression; a long word of a dictionary counts as often as rows refer to it. Default: no limit. */
   expandedBytes?: number;
-  /** Most bytes of an Arrow record batch, compressed or not, and of all dictionaries together. Default: 2 GiB. */
-  batchBytes?: number;
 }
 
+/** Of one record, in every format. */
 export const DEFAULT_RECORD_BYTES = 1024 * 1024;
 
 /** Counts the rows and bytes of a table, and ends it at its limits. */
 export class TableBudget {
   readonly recordBytes: number;
-  readonly columns: number;
+  readonly #columns: number;
   readonly #rows: number;
   readonly #expandedBytes: number;
   #rowsUsed = 0;
@@ -27,29 +26,25 @@ export class TableBudget {
 
   constructor({ rows, columns, recordBytes, expandedBytes }: TableLimits = {}) {
     this.recordBytes = recordBytes ?? DEFAULT_RECORD_BYTES;
-    this.columns = columns ?? Infinity;
+    this.#columns = columns ?? Infinity;
     this.#rows = rows ?? Infinity;
     this.#expandedBytes = expandedBytes ?? Infinity;
   }
 
   /** @throws SluiceError limit_exceeded */
   checkColumns(count: number): void {
-    if (count > this.columns) throw beyond('columns', this.columns);
+    if (count > this.#columns) throw tooMany('columns', this.#columns);
   }
 
   /** @throws SluiceError limit_exceeded */
   addRows(count: number): void {
     this.#rowsUsed += count;
-    if (this.#rowsUsed > this.#rows) throw beyond('rows', this.#rows);
+    if (this.#rowsUsed > this.#rows) throw tooMany('rows', this.#rows);
   }
 
   /** @throws SluiceError limit_exceeded */
   addBytes(count: number): void {
     this.#bytesUsed += count;
-    if (this.#bytesUsed > this.#expandedBytes) throw beyond('expanded_bytes', this.#expandedBytes, 'bytes');
+    if (this.#bytesUsed > this.#expandedBytes) throw tooMany('expanded_bytes', this.#expandedBytes, 'bytes');
   }
 }
-
-/** The same error as for text formats. */
-const beyond = (limit: string, value: number, unit = limit): SluiceError =>
-  new SluiceError('limit_exceeded', `more than ${value} ${unit} (limit ${limit})`, { extra: { limit, value, unit } });

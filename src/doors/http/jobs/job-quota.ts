@@ -1,7 +1,7 @@
 // What the jobs of one key may hold: a key that fills its share stops nobody else.
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-chunks.ts';
+import { tooMany } from '../../../core/exceeded-limit.ts';
 import type { HeldJob, JobStore } from './job-store.ts';
 
 /** Room is taken in steps of so many bytes, or of a hundredth of the quota where that is less. */

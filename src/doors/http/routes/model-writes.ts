@@ -6,8 +6,8 @@ import path from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { SluiceError } from '../../../core/errors.ts';
+import { tooMany } from '../../../core/exceeded-limit.ts';
 import { named } from '../../../core/log.ts';
-import { tooMany } from '../../../engine/score-chunks.ts';
 import { versionOf } from '../../../model/package/load-package.ts';
 import { MOST_TEXT_BYTES } from '../../../model/package/package-limits.ts';
 import type { Registry } from '../../../model/registry/registry.ts';
@@ -21,7 +21,7 @@ import { systemFault } from '../wire/problem.ts';
 import { formFiles, openBody } from '../wire/request-body.ts';
 import { tellModel } from '../wire/request-log.ts';
 import { withRetryAfter } from '../wire/retry-after.ts';
-import { bodyOptions, type PredictServices } from './predict.ts';
+import { admitted, bodyOptions, type PredictServices } from './predict.ts';
 
 const MAX_FILES = 20;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -137,29 +137,23 @@ class Trials {
     reply: FastifyReply,
     use: (place: Admitted, signal: AbortSignal, inTurn: InTurn) => Promise<T>,
   ): Promise<T> {
-    const { admission, config } = this.#services;
+    const { config } = this.#services;
     const key = request.identity!.name;
     const limit = 'concurrent_model_uploads_per_key';
     const underWay = this.#underWay.get(key) ?? 0;
     if (underWay >= config.limits[limit])
       throw withRetryAfter(tooMany(limit, config.limits[limit], 'packages at once'), limit);
-    const gone = new AbortController();
-    const onClose = () => {
-      if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
-    };
-    const place = admission.enter(key);
-    this.#underWay.set(key, underWay + 1);
-    reply.raw.on('close', onClose);
-    try {
-      await place.begin(gone.signal);
-      return await use(place, gone.signal, (trial) => this.#inTurn(key, { place, signal: gone.signal }, trial));
-    } finally {
-      reply.raw.off('close', onClose);
-      const left = this.#underWay.get(key)! - 1;
-      if (left === 0) this.#underWay.delete(key);
-      else this.#underWay.set(key, left);
-      place.leave();
-    }
+    return admitted(this.#services, request, reply, async (place, signal) => {
+      this.#underWay.set(key, underWay + 1);
+      try {
+        await place.begin(signal);
+        return await use(place, signal, (trial) => this.#inTurn(key, { place, signal }, trial));
+      } finally {
+        const left = this.#underWay.get(key)! - 1;
+        if (left === 0) this.#underWay.delete(key);
+        else this.#underWay.set(key, left);
+      }
+    });
   }
 
   /** While a package waits for the one before, its slot is anybody's. */

@@ -1,5 +1,6 @@
 // The predict operations: a body is scored while it arrives and answered while it is scored.
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { ServerConfig } from '../../../config/server-config.ts';
 import { asSluiceError, SluiceError } from '../../../core/errors.ts';
@@ -75,7 +76,6 @@ export interface PredictServices {
   tracer: Tracer | null;
 }
 
-const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 const NO_CHUNKS: Chunks = (async function* () {})();
 /** A record batch of Arrow is held whole. */
 const MOST_BATCH_BYTES = 64 * 1024 * 1024;
@@ -181,31 +181,42 @@ export interface Turn {
   signal: AbortSignal;
 }
 
-/** Opens the body of a request and waits until it is its turn. @throws SluiceError what `use` throws as well */
-export async function inTurn<T>(
-  { admission, metrics }: PredictServices,
+/** Counts a request in until `use` ends; the signal is aborted when the client is gone. @throws SluiceError what `use` throws as well */
+export async function admitted<T>(
+  { admission }: PredictServices,
   request: FastifyRequest,
   reply: FastifyReply,
-  options: BodyOptions,
-  use: (turn: Turn) => Promise<T>,
+  use: (place: Admitted, signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
   const gone = new AbortController();
   const onClose = () => {
     if (!reply.raw.writableFinished) gone.abort(new SluiceError('client_gone', 'the client closed the connection'));
   };
-  reply.raw.on('close', onClose);
   const place = admission.enter(request.identity!.name);
+  reply.raw.on('close', onClose);
   try {
-    const body = await openBody(request, { ...options, whileIdle: place.idle });
-    const waitingSince = performance.now();
-    await place.begin(gone.signal);
-    metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
-    return await use({ body, place, signal: gone.signal });
+    return await use(place, gone.signal);
   } finally {
     reply.raw.off('close', onClose);
     place.leave();
   }
 }
+
+/** Opens the body of a request and waits until it is its turn. @throws SluiceError what `use` throws as well */
+export const inTurn = <T>(
+  services: PredictServices,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: BodyOptions,
+  use: (turn: Turn) => Promise<T>,
+): Promise<T> =>
+  admitted(services, request, reply, async (place, signal) => {
+    const body = await openBody(request, { ...options, whileIdle: place.idle });
+    const waitingSince = performance.now();
+    await place.begin(signal);
+    services.metrics.queueWait.observe((performance.now() - waitingSince) / 1000);
+    return use({ body, place, signal });
+  });
 
 /**
  * Answers one predict request on the raw socket. Errors before the head are thrown; after it the connection is cut.

@@ -1,6 +1,6 @@
 // Admission control: a limit of requests at work, a bounded queue with fair turns between keys, and a share for each key.
 import { SluiceError } from '../../../core/errors.ts';
-import { tooMany } from '../../../engine/score-chunks.ts';
+import { tooMany } from '../../../core/exceeded-limit.ts';
 import { withRetryAfter } from './retry-after.ts';
 
 export interface AdmissionLimits {

@@ -1,5 +1,6 @@
 // Bodies that are held in memory as a whole: how many bytes they have together, and which of the large ones is worked on.
 import { SluiceError } from '../../../core/errors.ts';
+import { KeyTurns } from './key-turns.ts';
 
 export interface HeldBodiesLimits {
   /** Of all bodies together, and of those of one key. */
@@ -22,10 +23,9 @@ export interface HeldBody {
 export class HeldBodies {
   readonly #limits: HeldBodiesLimits;
   readonly #byKey = new Map<string, number>();
-  readonly #waiting: (() => void)[] = [];
+  /** Of large bodies. */
+  readonly #turns = new KeyTurns(1);
   #bytes = 0;
-  /** A large body is worked on. */
-  #busy = false;
 
   constructor(limits: HeldBodiesLimits) {
     this.#limits = limits;
@@ -38,22 +38,20 @@ export class HeldBodies {
 
   hold(key: string): HeldBody {
     let own = 0;
-    let atWork = false;
+    let endTurn = () => {};
     return {
       add: (bytes) => {
         this.#count(key, bytes);
         own += bytes;
       },
       turn: async (signal) => {
-        if (own <= this.#limits.small) return;
-        await this.#turn(signal);
-        atWork = true;
+        if (own > this.#limits.small) endTurn = await this.#turns.take(key, signal);
       },
       release: () => {
         this.#count(key, -own);
         own = 0;
-        if (atWork) this.#next();
-        atWork = false;
+        endTurn();
+        endTurn = () => {};
       },
     };
   }
@@ -67,31 +65,5 @@ export class HeldBodies {
     this.#bytes += bytes;
     if (ofKey > 0) this.#byKey.set(key, ofKey);
     else this.#byKey.delete(key);
-  }
-
-  async #turn(signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (!this.#busy) {
-      this.#busy = true;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const start = () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      const onAbort = () => {
-        this.#waiting.splice(this.#waiting.indexOf(start), 1);
-        reject(signal.reason);
-      };
-      this.#waiting.push(start);
-      signal.addEventListener('abort', onAbort, { once: true });
-    });
-  }
-
-  #next(): void {
-    const next = this.#waiting.shift();
-    if (next) next();
-    else this.#busy = false;
   }
 }

@@ -1,4 +1,4 @@
-// Turns at expensive work: one piece of each key at a time, so many in all, and keys one after the other.
+// Turns at expensive work: one piece of each key at a time, a bounded number in all, and keys one after the other.
 
 interface Waiter {
   start(): void;
@@ -6,7 +6,7 @@ interface Waiter {
 
 export class KeyTurns {
   readonly #most: number;
-  /** Waiters by key; the key whose turn is next stands first. */
+  /** Waiters by key; the key whose turn is next is first. */
   readonly #queues = new Map<string, Waiter[]>();
   /** Keys at work. */
   readonly #busy = new Set<string>();
@@ -16,15 +16,23 @@ export class KeyTurns {
     this.#most = most;
   }
 
-  /** Waits for a turn of the key and works. @throws the reason of `signal` while waiting, and what `work` throws */
-  async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+  /** Waits for a turn of the key; call what it resolves with, once, when the work is done. @throws the reason of `signal` while waiting */
+  async take(key: string, signal: AbortSignal): Promise<() => void> {
     await this.#turn(key, signal);
-    try {
-      return await work();
-    } finally {
+    return () => {
       this.#busy.delete(key);
       this.#putLast(key);
       this.#startNext();
+    };
+  }
+
+  /** Waits for a turn of the key and works. @throws the reason of `signal` while waiting, and what `work` throws */
+  async run<T>(key: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const endTurn = await this.take(key, signal);
+    try {
+      return await work();
+    } finally {
+      endTurn();
     }
   }
 

@@ -2,7 +2,7 @@
 import { type FileHandle, open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { tooMany } from '../../../engine/score-chunks.ts';
+import { tooMany } from '../../../core/exceeded-limit.ts';
 import { writeAll } from '../../../io/sink/write-all.ts';
 
 export interface SpillOptions {
