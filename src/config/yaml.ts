@@ -1,4 +1,4 @@
-// YAML files as values, with the places of what stands in them. The work is linear in the length of the text, whatever stands in it.
+// YAML files as values, with the places of these in the file. The work is linear in the length of the text, whatever the text is.
 import {
   Composer,
   type CST,

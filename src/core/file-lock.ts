@@ -29,7 +29,7 @@ export async function tryFileLock(file: string, { isPrivate = false } = {}): Pro
 }
 
 /**
- * The same, after at most `waitMs`; null: whoever has it did not let go. `onWait`: somebody has it. `isPrivate`: the file is for its owner only.
+ * The same, after at most `waitMs`; null: it is still held then. `onWait`: called once if it is held. `isPrivate`: the file is for its owner only.
  * @throws Error of SQLite, or of the file system
  */
 export async function takeFileLock(

@@ -28,7 +28,7 @@ function restrictFile(file: string): void {
   try {
     chmodSync(file, PRIVATE_FILE);
   } catch (error) {
-    // Of somebody else: whoever may not change its mode may still be let in by it.
+    // The file belongs to another user, whose mode may still let this process in.
     if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error;
   }
 }

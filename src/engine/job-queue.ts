@@ -41,11 +41,11 @@ export interface JobStream {
 export const streamClosed = (): SluiceError => new SluiceError('cancelled', 'the stream is closed');
 
 /**
- * Owners of streams are served in turn, and of each owner its streams: whoever has many streams, or long ones, gets no more than others
- * while those have something to be done.
+ * Owners of streams are served in turn, and of each owner its streams: an owner with many streams, or long ones, gets no larger share than
+ * others that have work waiting.
  */
 export class JobQueue {
-  /** By owner, its streams with queued jobs; the owner, and of it the stream, to be served next stands first. */
+  /** By owner, its streams with queued jobs; the owner, and of it the stream, to be served next is first. */
   #turns = new Map<unknown, JobStream[]>();
   #nextId = 1;
 

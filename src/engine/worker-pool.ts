@@ -215,7 +215,7 @@ export class WorkerPool {
     return this.#queue.length;
   }
 
-  /** `onExplained`: told as effects are done. `owner`: streams of one share its turns at the workers; absent: the stream has its own. */
+  /** `onExplained`: called as effects are computed. `owner`: streams of one share its turns at the workers; absent: the stream has its own. */
   open(spec: StreamSpec, onExplained?: (more: Explained) => void, owner?: string): StreamHandle {
     const kind = this.#kinds.of(spec);
     kind.users++;

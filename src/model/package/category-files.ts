@@ -10,7 +10,7 @@ const LINES_A_TURN = 10_000;
 const PIECE = 64 * 1024;
 /** Of a line, in quotes: characters. */
 const MOST_LINE = 1024 * 1024;
-/** A category, its code, and what is too much. */
+/** A category, its code, and a field that must not exist. */
 const MOST_FIELDS = 3;
 const CODE = /^-?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?$/i;
 

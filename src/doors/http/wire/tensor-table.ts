@@ -39,7 +39,7 @@ export class TensorTable implements ColumnSource {
   }
 
   readForModel(): void {
-    // Numbers of tensors are doubles, or whole numbers with all their digits, whoever reads them.
+    // Numbers of tensors are doubles, or whole numbers with all their digits, for every reader.
   }
 
   async next(batch: LineBatch): Promise<boolean> {
