@@ -1,7 +1,7 @@
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
-import { SkippedReporter } from './test/support/skipped-reporter.ts';
+import { SummaryReporter } from './test/support/summary-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
@@ -50,6 +50,7 @@ export default defineConfig(({ mode }) => {
     // What is found out about a model is kept for all tests of one run, and by none for the next run.
     env: { SLUICE_TIER: tier, SLUICE_CACHE: KEPT_FOLDER },
     globalSetup: 'test/support/kept-folder.ts',
+    setupFiles: 'test/support/file-cpu.ts',
   };
   const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
@@ -57,7 +58,10 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       maxWorkers: 2,
-      reporters: ['default', new SkippedReporter()],
+      reporters: [
+        process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/')) ? 'default' : 'minimal',
+        new SummaryReporter(tier),
+      ],
       projects: [
         {
           test: {

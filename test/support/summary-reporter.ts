@@ -1,0 +1,94 @@
+// The last lines of a test run: what ran, what was skipped and why, and which files took longest.
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
+import { KEPT_FOLDER } from './kept-folder.ts';
+import { SKIPPED } from './tiers.ts';
+
+const FILES_SHOWN = 10;
+const REASONS_SHOWN = 12;
+
+/** The reason in the name of a test or of a suite around it; null: skipped without a reason, as by `-t`. */
+function reasonOf(test: TestCase): string | null {
+  for (let at: TestCase | TestSuite | TestModule = test; at.type !== 'module'; at = at.parent) {
+    const reason = at.name.split(SKIPPED)[1];
+    if (reason !== undefined) return reason;
+  }
+  return null;
+}
+
+/** CPU seconds by absolute path of the test file, child processes included; empty where they cannot be read. */
+function cpuSeconds(): Map<string, number> {
+  const seconds = new Map<string, number>();
+  try {
+    for (const line of readFileSync(path.join(KEPT_FOLDER, 'cpu-seconds.txt'), 'utf8').trim().split('\n')) {
+      const space = line.indexOf(' ');
+      const file = line.slice(space + 1);
+      seconds.set(file, (seconds.get(file) ?? 0) + Number(line.slice(0, space)));
+    }
+  } catch {
+    // Not on Linux, or no file ran.
+  }
+  return seconds;
+}
+
+const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
+
+function skipLines(modules: readonly TestModule[]): string[] {
+  const skipped = new Map<string, number>();
+  for (const module of modules) {
+    for (const test of module.children.allTests('skipped')) {
+      const reason = reasonOf(test);
+      if (reason !== null) skipped.set(reason, (skipped.get(reason) ?? 0) + 1);
+    }
+  }
+  const byNumber = [...skipped].sort((a, b) => b[1] - a[1]);
+  const lines = byNumber.slice(0, REASONS_SHOWN).map(([reason, count]) => `  ${plural(count, 'test')}: ${reason}`);
+  const others = byNumber.slice(REASONS_SHOWN);
+  if (others.length > 0) {
+    lines.push(
+      `  ${plural(
+        others.reduce((sum, [, count]) => sum + count, 0),
+        'test',
+      )}: ${others.length} other reasons`,
+    );
+  }
+  return lines;
+}
+
+export class SummaryReporter implements Reporter {
+  readonly #tier: string;
+  readonly #began = performance.now();
+
+  constructor(tier: string) {
+    this.#tier = tier;
+  }
+
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const count = { passed: 0, failed: 0, skipped: 0, pending: 0 };
+    for (const module of modules) {
+      for (const test of module.children.allTests()) count[test.result().state]++;
+    }
+    const cpu = cpuSeconds();
+    const total = [...cpu.values()].reduce((sum, seconds) => sum + seconds, 0);
+    const minutes = (performance.now() - this.#began) / 60_000;
+    const cost = cpu.size === 0 ? '' : `, ${(total / 60).toFixed(1)} CPU minutes`;
+    const lines = [
+      `Tier ${this.#tier}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped in ${plural(modules.length, 'file')}; ${minutes.toFixed(1)} minutes${cost}`,
+    ];
+    const skips = skipLines(modules);
+    if (skips.length > 0) lines.push('Skipped:', ...skips);
+    if (modules.length > FILES_SHOWN) {
+      const slowest = [...modules].sort((a, b) => b.diagnostic().duration - a.diagnostic().duration);
+      lines.push('Slowest files:');
+      for (const module of slowest.slice(0, FILES_SHOWN)) {
+        const seconds = (module.diagnostic().duration / 1000).toFixed(1);
+        const used = cpu.get(module.moduleId);
+        lines.push(
+          `  ${seconds.padStart(6)} s${used === undefined ? '' : ` ${used.toFixed(1).padStart(6)} CPU s`}  ${module.relativeModuleId}`,
+        );
+      }
+    }
+    process.stdout.write(`${lines.join('\n')}\n`);
+  }
+}
