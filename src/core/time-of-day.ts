@@ -1,23 +1,46 @@
-// A moment that people write: a time of the day, or a date with one.
+// A time that users write: a time of day, or a date with a time; and how messages print one.
 
-const HALF_A_DAY_MS = 12 * 3_600_000;
+const HOUR_MS = 3_600_000;
 const TIME = /^([01]\d|2[0-3]):([0-5]\d)$/;
-const DATE_AND_TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?$/;
+const DATE_AND_TIME = /^(\d{4})-(\d\d)-(\d\d)[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:\d\d)?$/;
+
+/** Whether the calendar has that day: `Date.parse` reads 31 February as 3 March. */
+function isDay(year: number, month: number, day: number): boolean {
+  return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
+}
+
+/** The moments, ms since 1970, at which local clocks show that time, `days` days after `now`: two where clocks are set back. */
+function onDay(now: number, days: number, hours: number, minutes: number): number[] {
+  const at = new Date(now);
+  // By days of the calendar: one on which the clocks change does not have 24 hours.
+  at.setDate(at.getDate() + days);
+  at.setHours(hours, minutes, 0, 0);
+  const again = new Date(at.getTime() + HOUR_MS);
+  const isTwice = again.getHours() === at.getHours() && again.getMinutes() === at.getMinutes();
+  return isTwice ? [at.getTime(), again.getTime()] : [at.getTime()];
+}
 
 /**
- * `06:00`, in the local time zone: the one nearest to `now`, so that a run which begins at 23:00 means tomorrow's and one which begins
- * at 06:10 is late. Or `2026-11-23T06:00`, local too where no zone is said. In ms since 1970; null for anything else.
+ * `06:00` in the local time zone: its next occurrence after `now`. A time that clocks skip is one hour later by the clock.
+ * Or `2026-11-23T06:00`, local where no zone is given. In ms since 1970; null for anything else.
  */
 export function momentOf(text: string, now: number): number | null {
   const [, hours, minutes] = TIME.exec(text) ?? [];
   if (hours === undefined) {
-    const at = DATE_AND_TIME.test(text) ? Date.parse(text.replace(' ', 'T')) : Number.NaN;
+    const [, year, month, day] = DATE_AND_TIME.exec(text) ?? [];
+    const at = isDay(Number(year), Number(month), Number(day)) ? Date.parse(text.replace(' ', 'T')) : Number.NaN;
     return Number.isNaN(at) ? null : at;
   }
-  const nearest = new Date(now);
-  nearest.setHours(Number(hours), Number(minutes), 0, 0);
-  // By days of the calendar: one on which the clocks are changed has not 24 hours.
-  if (nearest.getTime() <= now - HALF_A_DAY_MS) nearest.setDate(nearest.getDate() + 1);
-  else if (nearest.getTime() > now + HALF_A_DAY_MS) nearest.setDate(nearest.getDate() - 1);
-  return nearest.getTime();
+  const moments = [0, 1].flatMap((days) => onDay(now, days, Number(hours), Number(minutes)));
+  return moments.find((at) => at > now)!;
+}
+
+const two = (n: number): string => String(Math.abs(n)).padStart(2, '0');
+
+/** `2026-11-23 06:00 +01:00`: local date and time with the distance of the zone from UTC. */
+export function localTime(ms: number): string {
+  const at = new Date(ms);
+  const east = -at.getTimezoneOffset();
+  const zone = `${east < 0 ? '-' : '+'}${two(Math.trunc(east / 60))}:${two(east % 60)}`;
+  return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())} ${zone}`;
 }

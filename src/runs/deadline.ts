@@ -1,7 +1,7 @@
 // Whether a run ends before its deadline, told while something can still be done about it.
 import { SluiceError } from '../core/errors.ts';
 import { type Log, named, words } from '../core/log.ts';
-import { momentOf } from '../core/time-of-day.ts';
+import { localTime, momentOf } from '../core/time-of-day.ts';
 import { clock } from '../monitor/progress.ts';
 import type { RunContext, RunProgress } from './context.ts';
 import type { RunSpec } from './spec.ts';
@@ -41,11 +41,22 @@ export class DeadlineWatch {
     const left = part === 0 || spent < EARLIEST_MS ? 0 : (spent / part) * (1 - part);
     const slack = (deadline - now - left) / 1000;
     const by = named(clock(Math.abs(slack)));
+    const at = named(localTime(deadline));
     const fields = { slack_seconds: Math.round(slack) };
     if (slack < 0 && !this.#late)
-      log('warn', 'deadline_at_risk', words`the run will be late: it ends about ${by} after its deadline`, fields);
+      log(
+        'warn',
+        'deadline_at_risk',
+        words`the run will be late: it ends about ${by} after its deadline, ${at}`,
+        fields,
+      );
     else if (slack >= 0 && this.#late)
-      log('info', 'deadline_safe', words`the run is in time again: it ends about ${by} before its deadline`, fields);
+      log(
+        'info',
+        'deadline_safe',
+        words`the run is in time again: it ends about ${by} before its deadline, ${at}`,
+        fields,
+      );
     this.#late = slack < 0;
     return slack;
   }
@@ -54,7 +65,7 @@ export class DeadlineWatch {
   end(now = Date.now()): number {
     const { deadline, log } = this.#options;
     const slack = (deadline - now) / 1000;
-    const says = words`the run was late: it ended ${named(clock(Math.abs(slack)))} after its deadline`;
+    const says = words`the run was late: it ended ${named(clock(Math.abs(slack)))} after its deadline, ${named(localTime(deadline))}`;
     if (slack < 0) log('warn', 'deadline_missed', says, { slack_seconds: Math.round(slack) });
     return slack;
   }

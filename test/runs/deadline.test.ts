@@ -1,5 +1,6 @@
 // A run that will be late says so in time, and only when what is foreseen changes.
 import { expect, test } from 'vitest';
+import { localTime } from '../../src/core/time-of-day.ts';
 import { DeadlineWatch } from '../../src/runs/deadline.ts';
 
 const MINUTE = 60_000;
@@ -14,13 +15,13 @@ test('the end is foreseen from the bytes that are read', () => {
   expect(at(10, 0.25)).toBe(20);
   expect(at(20, 0.25)).toBe(-20);
   expect(at(30, 0.4)).toBeCloseTo(-15);
-  expect(told).toEqual(['the run will be late: it ends about 20:00 after its deadline']);
+  expect(told).toEqual([`the run will be late: it ends about 20:00 after its deadline, ${localTime(60 * MINUTE)}`]);
   expect(at(36, 0.9)).toBeCloseTo(20);
-  expect(told[1]).toBe('the run is in time again: it ends about 20:00 before its deadline');
+  expect(told[1]).toBe(`the run is in time again: it ends about 20:00 before its deadline, ${localTime(60 * MINUTE)}`);
   expect(watch.end(59 * MINUTE)).toBe(60);
   expect(told).toHaveLength(2);
   expect(watch.end(61 * MINUTE)).toBe(-60);
-  expect(told[2]).toBe('the run was late: it ended 1:00 after its deadline');
+  expect(told[2]).toBe(`the run was late: it ended 1:00 after its deadline, ${localTime(60 * MINUTE)}`);
 });
 
 test('of an input without an end that is known, it is late when the deadline is over', () => {

@@ -45,7 +45,7 @@ checkTest('plan --by measures on samples, plans as many shards as it needs, and 
   expect({ shards, rows, foreseen }).toMatchObject({
     shards: 1,
     rows: 3000,
-    foreseen: { machines: 1, margin: MARGIN, by: far },
+    foreseen: { machines: 1, margin: MARGIN, by: far, deadline: Date.parse(far) },
   });
   expect(foreseen.rowsPerSecond).toBeGreaterThan(0);
   expect(foreseen.seconds).toBeGreaterThan(0);

@@ -43,8 +43,7 @@ export const SCORING = {
   max_columns: (door: Door<number> = {}) => whole('columns of a header row, or keys of an object', [1, 100_000], door),
   on_invalid: (door: Door<'report' | 'fail'> = {}) =>
     choice('invalid applications: report lists them and goes on, fail ends the run', ['report', 'fail'], door),
-  deadline: () =>
-    text('when the run has to be over: 06:00 (the one nearest to the start, local time) or 2026-11-23T06:00'),
+  deadline: () => text('when the run has to be over: 06:00 (its next occurrence, local time) or 2026-11-23T06:00'),
   checkpoint_every: (door: Door<number> = {}) =>
     Type.Number({
       minimum: 0,

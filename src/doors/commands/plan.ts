@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import type { FileSource } from '../../config/pipeline-schema.ts';
 import { SluiceError } from '../../core/errors.ts';
+import { localTime } from '../../core/time-of-day.ts';
 import { DEFAULT_RECORD_BYTES } from '../../io/columns/table-limits.ts';
 import { clock, count } from '../../monitor/progress.ts';
 import { deadlineOf } from '../../runs/deadline.ts';
@@ -83,6 +84,8 @@ async function planned({ inputs, flags, signal }: Planning, shards: number): Pro
 
 interface Night extends Measured, Foreseen {
   by: string;
+  /** ms since 1970. */
+  deadline: number;
   leftSeconds: number;
 }
 
@@ -103,9 +106,9 @@ async function foreseen(
   const found = foresee(measured, bytes, leftSeconds, bytes / Math.max(seconds, 1e-3));
   if (found.machines === null) {
     const alone = `one machine would take ${clock(found.seconds)}, ${clock(Math.max(0, leftSeconds))} are left`;
-    throw new SluiceError('deadline_unreachable', `no number of shards ends by ${by}: ${alone}`);
+    throw new SluiceError('deadline_unreachable', `no number of shards ends by ${localTime(deadline)}: ${alone}`);
   }
-  return { by, leftSeconds, ...measured, ...found };
+  return { by, deadline, leftSeconds, ...measured, ...found };
 }
 
 function tell({ plan: made, seconds }: Planned, night: Night | null, { output, json, quiet }: PlanFlags): void {
@@ -127,9 +130,9 @@ function tell({ plan: made, seconds }: Planned, night: Night | null, { output, j
   }
 }
 
-function nightText({ rowsPerSecond, seconds, by, leftSeconds, machines, inShardsSeconds }: Night): string {
+function nightText({ rowsPerSecond, seconds, deadline, leftSeconds, machines, inShardsSeconds }: Night): string {
   const rate = `measured here: ${count(Math.round(rowsPerSecond))} rows/s`;
-  const alone = `one machine takes ${clock(seconds)}, ${clock(Math.max(0, leftSeconds))} are left until ${by}`;
+  const alone = `one machine takes ${clock(seconds)}, ${clock(Math.max(0, leftSeconds))} are left until ${localTime(deadline)}`;
   const needs = machines === 1 ? 'one is enough' : `${machines} machines like this one take ${clock(inShardsSeconds)}`;
   return `${rate}; with ${Math.round((MARGIN - 1) * 100)} % to spare ${alone}: ${needs}\n`;
 }
