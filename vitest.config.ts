@@ -39,6 +39,7 @@ export default defineConfig(({ mode }) => {
   const byNpmTest = process.env.npm_lifecycle_event === 'test';
   const tier = mode === 'test' ? (byNpmTest ? 'quick' : 'check') : mode;
   if (!['quick', 'check', 'campaigns'].includes(tier)) throw new Error('--mode takes quick, check or campaigns');
+  const seed = process.env.SLUICE_SEED ?? String(tier === 'campaigns' ? Date.now() % 2 ** 31 : 1);
   const common = {
     testTimeout: tier === 'campaigns' ? 12 * 3_600_000 : TEST_TIMEOUT_MS,
     hookTimeout: TEST_TIMEOUT_MS,
@@ -48,7 +49,7 @@ export default defineConfig(({ mode }) => {
     // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
     execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
     // What is found out about a model is kept for all tests of one run, and by none for the next run.
-    env: { SLUICE_TIER: tier, SLUICE_CACHE: KEPT_FOLDER },
+    env: { SLUICE_TIER: tier, SLUICE_SEED: seed, SLUICE_CACHE: KEPT_FOLDER },
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/file-cpu.ts',
   };
@@ -60,7 +61,7 @@ export default defineConfig(({ mode }) => {
       maxWorkers: 2,
       reporters: [
         process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/')) ? 'default' : 'minimal',
-        new SummaryReporter(tier),
+        new SummaryReporter(tier, seed),
       ],
       projects: [
         {

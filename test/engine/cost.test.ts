@@ -10,10 +10,9 @@ import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
 import { BODY_FORMATS, type BodyFormat, goodBody, oddBody } from '../support/odd-bodies.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, TIER, times } from '../support/tiers.ts';
 
-const BODIES = times('SLUICE_BODIES', { quick: 0, check: 250, campaigns: 10_000 });
-const SEED = Number(process.env.SLUICE_SEED ?? 1);
+const BODIES = times('bodies', { quick: 0, check: 250, campaigns: 10_000 });
 const BYTES = 96 * 1024;
 /** CPU time a byte, at most so many times that of good rows of the format. */
 const MOST = 20;
@@ -86,7 +85,7 @@ checkTest(`${BODIES} odd bodies`, async () => {
     worst.set(kind, Math.max(worst.get(kind) ?? 0, ratio));
     if (tooMuch(cost)) over.push(`${i}: ${format} ${name}: ${ratio.toFixed(0)} times`);
   }
-  if (process.env.SLUICE_BODIES) {
+  if (TIER === 'campaigns') {
     const list = [...worst].sort((a, b) => b[1] - a[1]).slice(0, 25);
     console.log(list.map(([kind, ratio]) => `${ratio.toFixed(1)} ${kind}`).join('\n'));
   }

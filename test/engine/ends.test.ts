@@ -11,14 +11,13 @@ import { loadPackage } from '../../src/model/package/load-package.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { inChunks } from '../support/blocks.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
 
-const ENDS = times('SLUICE_ENDS', { quick: 4, check: 6, campaigns: 1000 });
-const SEED = process.env.SLUICE_SEED ?? '1';
+const ENDS = times('ends', { quick: 4, check: 6, campaigns: 1000 });
 
 describe.each(['auto', 'onnxruntime'])('evaluator %s', (engine) => {
   checkTest(`${ENDS} ends of a busy worker abort nothing`, async () => {
-    const child = spawn(process.execPath, [path.resolve('test/support/end-busy.ts'), CREDIT_DEFAULT, engine, String(ENDS), SEED]); // biome-ignore format: one line
+    const child = spawn(process.execPath, [path.resolve('test/support/end-busy.ts'), CREDIT_DEFAULT, engine, String(ENDS), String(SEED)]); // biome-ignore format: one line
     const said: string[] = [];
     for (const stream of [child.stdout, child.stderr]) stream.setEncoding('utf8').on('data', (text) => said.push(text));
     const [code, signal] = await new Promise<[number | null, string | null]>((resolve) =>

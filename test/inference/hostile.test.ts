@@ -8,7 +8,7 @@ import { costOf, type ProcessCost } from '../support/cost-of.ts';
 import { HOSTILE } from '../support/hostile-graphs.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
-const GRAPHS = times('SLUICE_HOSTILE', { quick: 0, check: 1, campaigns: 100 });
+const GRAPHS = times('hostile', { quick: 0, check: 1, campaigns: 100 });
 const MOST_CPU_SECONDS = 10;
 const MOST_MB = 640;
 
@@ -59,7 +59,6 @@ for (const [name, build] of Object.entries(HOSTILE).filter((_, i, all) => i % Ma
     for (const [door, args] of DOORS) {
       const cost = await costOf([process.execPath, MAIN, ...args(at)]);
       costs.push(told(name, door, cost));
-      if (process.env.SLUICE_HOSTILE) console.log(costs.at(-1));
       expect.soft(cost.cpuSeconds, costs.at(-1)).toBeLessThan(MOST_CPU_SECONDS);
       expect.soft(cost.memoryMb, costs.at(-1)).toBeLessThan(MOST_MB);
       if (!HARMLESS.includes(name)) expect.soft(cost.code, costs.at(-1)).toBe(1);

@@ -16,7 +16,7 @@ const HEARD_MS = 15_000;
 
 requireKafka('endurance', () => {
   // Of the default alone: kafkajs cannot end what a restarted broker forgets, and one partition in some twenty outages stands still for good.
-  const outages = times('SLUICE_OUTAGES', { quick: 0, check: 2, campaigns: 100 });
+  const outages = times('outages', { quick: 0, check: 2, campaigns: 100 });
   test(`the only broker is gone ${outages} times under load, and every partition goes on`, async () => {
     await using cluster = await KafkaCluster.start();
     const report = await runChaos(cluster, { client: 'platformatic', outages, records: 400 * outages, seed: 11 });
@@ -24,7 +24,7 @@ requireKafka('endurance', () => {
   });
 
   for (const client of CLIENTS) {
-    const restarts = times('SLUICE_RESTARTS', { quick: 0, check: 0, campaigns: 20 });
+    const restarts = times('restarts', { quick: 0, check: 0, campaigns: 20 });
     // static-membership.test.ts tries one of them in CI.
     campaignTest(
       `${client}: a static member that is killed and restarted ${restarts} times is not heard elsewhere`,
@@ -37,7 +37,7 @@ requireKafka('endurance', () => {
     );
   }
 
-  const endings = times('SLUICE_ENDINGS', { quick: 0, check: 0, campaigns: 100 });
+  const endings = times('endings', { quick: 0, check: 0, campaigns: 100 });
   // failures.test.ts tries some of them in CI.
   campaignTest(
     `over TLS with a login ${endings} of ${endings} runs end by themselves after SIGTERM under load`,
@@ -54,7 +54,7 @@ requireKafka('endurance', () => {
     },
   );
 
-  const rolls = times('SLUICE_ROLLS', { quick: 0, check: 0, campaigns: 60 });
+  const rolls = times('rolls', { quick: 0, check: 0, campaigns: 60 });
   // client/mixed.test.ts rolls in CI, without load.
   campaignTest(`a group rolls ${rolls} times between the clients, with members killed meanwhile`, async () => {
     await using cluster = await KafkaCluster.start();

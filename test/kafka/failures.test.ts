@@ -1,4 +1,5 @@
 // What goes wrong with brokers, logins and offsets ends in words of the catalogue, or is survived.
+
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -13,8 +14,8 @@ import type { ProcessorOptions } from '../../src/kafka/processor-options.ts';
 import { TopicWriter } from '../../src/kafka/topic-writer.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
-import { freePorts } from '../support/kafka/settings.ts';
 import { numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
+import { freePorts } from '../support/ports.ts';
 import { times } from '../support/tiers.ts';
 
 // The broker takes no broken batches, so it is this side that cannot unpack them.
@@ -107,7 +108,7 @@ requireKafka('failures of Kafka', () => {
   });
 
   test('members over TLS with a login end by themselves after SIGTERM, every time', async () => {
-    const rounds = times('SLUICE_SIGTERM_ROUNDS', { quick: 2, check: 4, campaigns: 100 });
+    const rounds = times('sigterm rounds', { quick: 2, check: 4, campaigns: 100 });
     const topic = await cluster.createTopic('ending', 2);
     const settings = {
       ...options(topic, { connection: secured('scram', 'scram-sha-512'), sessionTimeoutMs: 6_000 }),

@@ -1,4 +1,5 @@
 // Logins with tokens against a broker that checks their signatures: taken, refused in words, and renewed under load without a trace.
+
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';
@@ -13,9 +14,9 @@ import { platformaticClient } from '../../src/kafka/platformatic/platformatic-cl
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { CLIENT_SECRET, Issuer } from '../support/kafka/issuer.ts';
 import { requireKafka } from '../support/kafka/require.ts';
-import { freePorts } from '../support/kafka/settings.ts';
 import { committed, numbered, produce, readTopic, until } from '../support/kafka/topics.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
+import { freePorts } from '../support/ports.ts';
 import { campaignTest, times } from '../support/tiers.ts';
 import type { WorkerSettings } from './chaos/worker.ts';
 
@@ -108,7 +109,7 @@ requireKafka('logins with tokens', () => {
     campaignTest(
       `${client.name}: under load sessions and tokens end and the issuer is away, and nobody notices; a new key loses nothing`,
       async () => {
-        const seconds = times('SLUICE_TOKEN_SECONDS', { quick: 12, check: 15, campaigns: 120 });
+        const seconds = times('token seconds', { quick: 12, check: 15, campaigns: 120 });
         const name = `load-${client.name}`;
         const [input, output] = await Promise.all([
           cluster.createTopic(`${name}-in`, 4),

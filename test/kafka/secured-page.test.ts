@@ -1,4 +1,5 @@
 // The pipeline of docs/pipelines.md with TLS, SCRAM and a schema registry, run as it stands there, with the permissions of its table.
+
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import avro from 'avsc';
@@ -12,8 +13,8 @@ import { scratch, sluice, start } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
-import { freePorts } from '../support/kafka/settings.ts';
 import { committed, eachRecord, produce, until } from '../support/kafka/topics.ts';
+import { freePorts } from '../support/ports.ts';
 import { Gate } from '../support/registries/gate.ts';
 import { installApicurio } from '../support/registries/install.ts';
 import { requireServer } from '../support/registries/require.ts';

@@ -32,7 +32,7 @@ class Worker {
 requireKafka('static membership', () => {
   test('kill -9 and a restart rebalance nothing; without a name the same does', async () => {
     await using cluster = await KafkaCluster.start();
-    const rounds = times('SLUICE_STATIC_RESTARTS', { quick: 1, check: 1, campaigns: 20 });
+    const rounds = times('static restarts', { quick: 1, check: 1, campaigns: 20 });
     for (const named of [true, false]) {
       const [input, output] = [
         await cluster.createTopic(`in-${named}`, 4),

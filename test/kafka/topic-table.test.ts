@@ -13,9 +13,9 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { produce, until } from '../support/kafka/topics.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 
-const KILLS = times('SLUICE_TABLE_KILLS', { quick: 1, check: 2, campaigns: 50 });
+const KILLS = times('table kills', { quick: 1, check: 2, campaigns: 50 });
 const PARTITIONS = 3;
 /** Applications of one round, and of them those without a value in any column of the model, which are rejected. */
 const ROUND = 900;
@@ -165,7 +165,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       await cluster.createTopic('chaos', PARTITIONS);
       const file = pipeline(folder, 'chaos');
       // Members that sleep past their transaction and wake up are the ones that could write twice.
-      let seed = Number(process.env.SLUICE_SEED ?? 11);
+      let seed = SEED;
       const random = () => {
         seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
         return seed / 2 ** 32;

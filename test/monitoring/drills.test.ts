@@ -338,7 +338,7 @@ describe.concurrent('drills', () => {
   }
 
   checkTestNeeding(['Prometheus', 'Alertmanager'], 'under healthy load nothing is told', async () => {
-    const seconds = times('SLUICE_HEALTHY_SECONDS', { quick: 0, check: 20, campaigns: 600 });
+    const seconds = times('healthy seconds', { quick: 0, check: 20, campaigns: 600 });
     await using service = await WatchedService.start();
     await using watch = await Watch.start({ targets: service.targets, divisor: DRILL_DIVISOR });
     await using load = new Load((round) => service.predict(healthy(round)));

@@ -20,13 +20,12 @@ import { proposePackage } from '../../src/onboarding/register.ts';
 import { writePackage } from '../../src/onboarding/write.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
 import { startService } from '../support/service.ts';
-import { checkTest, testOfMany, times } from '../support/tiers.ts';
+import { checkTest, SEED, testOfMany, times } from '../support/tiers.ts';
 import { type Landed, type Landing, runTrials, type TrialCase } from '../support/trials.ts';
 import { registerOptions, ZOO, zooModels } from '../support/zoo.ts';
 
-const MUTATIONS = times('SLUICE_MUTATIONS', { quick: 20, check: 40, campaigns: 1000 });
+const MUTATIONS = times('mutations', { quick: 20, check: 40, campaigns: 1000 });
 const AT_ONCE = 3;
-const SEED = Number(process.env.SLUICE_SEED ?? 7);
 const BASES = [
   'lightgbm-native-categories',
   'skl-forest-string-booleans',

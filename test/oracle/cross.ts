@@ -1,17 +1,16 @@
 // Random combinations through some entry points, each judged by the oracle; a difference is shrunk to its smallest case.
 //
-// SLUICE_CROSSINGS=N runs N combinations in all, SLUICE_CROSSINGS_SEED=S those of a seed, which every failure prints.
+// `npm run test:campaigns -- --effort E --seed S test/oracle` runs 200,000 × E combinations of one seed, which every failure prints.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect } from 'vitest';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, type Reach } from './combinations.ts';
 import { Judge } from './judge.ts';
 
-const COUNT = times('SLUICE_CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
 /** Every entry point gets so many, however small its share is. */
 const LEAST = Math.min(60, Math.ceil(COUNT / 12));
 

@@ -13,15 +13,14 @@ import { requireKafka } from '../support/kafka/require.ts';
 import { eachRecord, produce } from '../support/kafka/topics.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, type ModelName } from './combinations.ts';
 import { MEMBERS, namesOf, textOfPassed } from './compare.ts';
 import { PACKAGES } from './entries.ts';
 import { type Answer, answer, OracleModel, type Passed, type Verdict } from './oracle.ts';
 import { storedInput } from './stored-input.ts';
 
-const COUNT = times('SLUICE_SERVER_CROSSINGS', { quick: 0, check: 14, campaigns: 1_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+const COUNT = times('server crossings', { quick: 0, check: 14, campaigns: 1_000 });
 const NATIVE = ['trees', 'classes', 'value'] as const;
 
 const models = new Map<ModelName, OracleModel>();

@@ -10,13 +10,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FileFormat } from '../../src/core/file-format.ts';
 import { score } from '../../src/doors/commands/score.ts';
 import { scoreStream } from '../../src/index.ts';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 import { PACKAGES, World } from './entries.ts';
 import { answerCsv, InterpretationOracle } from './interpretation-oracle.ts';
 import { OracleModel } from './oracle.ts';
 
-const COUNT = times('SLUICE_CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
 const RUNS = Math.max(20, Math.min(2_000, Math.round(COUNT * 0.05)));
 const FOLDER = path.join(PACKAGES[0]!, 'trees', '1');
 /** A probability has 24 bits: its log-odds are as exact as this. */

@@ -4,14 +4,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
 import { combinations, ENTRIES } from './combinations.ts';
 import { Judge } from './judge.ts';
 import { covering, pairsOf } from './pairwise.ts';
 
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
 /** Covering sets of so many seeds. */
-const SETS = times('SLUICE_PAIRWISE_SETS', { quick: 1, check: 1, campaigns: 200 });
+const SETS = times('pairwise sets', { quick: 1, check: 1, campaigns: 200 });
 
 const all = combinations({ entries: ENTRIES, models: ['trees', 'classes', 'value'] });
 let judge: Judge;

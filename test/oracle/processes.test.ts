@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { afterAll, beforeAll, expect } from 'vitest';
 import { score } from '../../src/doors/commands/score.ts';
 import { MAIN, start } from '../support/cli.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
 import { type Case, combinations, MODELS } from './combinations.ts';
 import { differences } from './compare.ts';
 import { ENDINGS, type Outcome, PACKAGES, scoreFlags, unpacked } from './entries.ts';
@@ -15,8 +15,7 @@ import { questionOf } from './judge.ts';
 import { answer, OracleModel, type Verdict } from './oracle.ts';
 import { type StoredInput, storedInput } from './stored-input.ts';
 
-const COUNT = times('SLUICE_CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
 const RUNS = Math.max(3, Math.min(600, Math.round(COUNT * 0.012)));
 /** Rows of a run that is interrupted. */
 const MANY = 4_000;

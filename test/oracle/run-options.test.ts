@@ -1,20 +1,18 @@
 // Options of a file run that change no prediction, crossed with everything that does, and runs of several inputs.
 //
-// SLUICE_CROSSINGS and SLUICE_CROSSINGS_SEED as in cross.ts.
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { scoreStream } from '../../src/index.ts';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
 import { combinations, MODELS, type ModelName } from './combinations.ts';
 import { folderOf, World } from './entries.ts';
 import { OracleModel } from './oracle.ts';
 import { allowed, runOptionDifferences, runOptions } from './run-options.ts';
 
-const COUNT = times('SLUICE_CROSSINGS', { quick: 300, check: 1_000, campaigns: 200_000 });
-const SEED = Number(process.env.SLUICE_CROSSINGS_SEED ?? Date.now() % 2 ** 31);
+const COUNT = times('crossings', { quick: 300, check: 1_000, campaigns: 200_000 });
 const RUNS = Math.max(15, Math.round(COUNT * 0.08));
 
 const models = new Map<string, OracleModel>();

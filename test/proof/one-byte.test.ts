@@ -10,7 +10,7 @@ import { scratch, sluice } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { times } from '../support/tiers.ts';
 
-const CHANGES = times('SLUICE_PROOF_CHANGES', { quick: 12, check: 60, campaigns: 1000 });
+const CHANGES = times('proof changes', { quick: 12, check: 60, campaigns: 1000 });
 const FILES = ['in.csv', 'out.csv', 'out.csv.rejects.csv', 'out.csv.manifest.json', 'm/model.yaml', 'm/model.onnx'];
 
 /** A scored file of a few blocks, some rows of which are rejected. */

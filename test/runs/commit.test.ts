@@ -6,13 +6,13 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { MAIN, scratch } from '../support/cli.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, stride, times } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
 const COMMITTER = path.resolve('test/support/commit-process.ts');
-const KILLS = times('SLUICE_COMMIT_KILLS', { quick: 10, check: 10, campaigns: 300 });
+const KILLS = times('commit kills', { quick: 10, check: 10, campaigns: 300 });
 /** Every so many operations one is tried. */
-const STEP = times('SLUICE_COMMIT_STEP', { quick: 9, check: 18, campaigns: 1 });
+const STEP = stride('commit step', { quick: 9, check: 18 });
 
 let commits = 0;
 
@@ -155,7 +155,7 @@ describe('of one run, or absent', () => {
 test('commits into one output at the same time follow each other', async () => {
   const folder = setUp();
   const versions = ['a', 'b', 'c', 'd'];
-  for (let round = 0; round < times('SLUICE_COMMIT_ROUNDS', { quick: 1, check: 1, campaigns: 50 }); round++) {
+  for (let round = 0; round < times('commit rounds', { quick: 1, check: 1, campaigns: 50 }); round++) {
     const ended = await Promise.all(versions.map((v) => commit(folder, v)));
     expect(ended.map((e) => [e.code, e.stderr])).toEqual(versions.map(() => [0, '']));
     const now = visible(folder);

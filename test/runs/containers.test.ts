@@ -12,15 +12,15 @@ import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { type Container, containersOf } from '../support/containers.ts';
 import { predictUrl, type Service, startService } from '../support/service.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
 
-const CUTS = times('SLUICE_CUTS', { quick: 25, check: 60, campaigns: 1000 });
+const CUTS = times('cuts', { quick: 25, check: 60, campaigns: 1000 });
 const PLAIN = Buffer.concat([...generatePortfolio({ rows: 40, seed: 12, delimiter: '\t', dirty: false })]);
 const CONTAINERS = containersOf(PLAIN);
 
 /** Numbers below `limit`, the same in every run. */
 function numbers(seed: number): (limit: number) => number {
-  let state = Number(process.env.SLUICE_SEED ?? 0) * 7919 + seed;
+  let state = SEED * 7919 + seed;
   return (limit) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((state / 2 ** 32) * limit);

@@ -14,11 +14,11 @@ import { gateFaults, judgeGate, refuseStopped } from '../../src/runs/gate.ts';
 import { scratch, sluice } from '../support/cli.ts';
 import { COLUMN_FAULTS, faultyPortfolio } from '../support/column-faults.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
-import { checkTest, times } from '../support/tiers.ts';
+import { checkTest, SEED, times } from '../support/tiers.ts';
 
 /** What docs/gate.md recommends to start with. */
 const RECOMMENDED = ['--max-rejects', '0.01', '--max-missing', '0.2', '--max-unseen', '0.01', '--max-out-of-range', '0.01', '--max-psi', '0.1', '--max-score-psi', '0.1', '--min-rows', '1000']; // biome-ignore format: one line
-const ROUNDS = times('SLUICE_GATE_ROUNDS', { quick: 1, check: 1, campaigns: 10 });
+const ROUNDS = times('gate rounds', { quick: 1, check: 1, campaigns: 10 });
 
 test('the page recommends the limits that are tried here', () => {
   const yaml = readFileSync('docs/gate.md', 'utf8').match(/^gate:\n((?: {2}.*\n)+)/m)![1]!;
@@ -36,7 +36,7 @@ checkTest('every planted fault of a column is stopped by the limits recommended,
   const folder = scratch();
   const [input, output] = [path.join(folder, 'in'), path.join(folder, 'out')];
   for (const made of [input, output]) mkdirSync(made);
-  const seed = Number(process.env.SLUICE_SEED ?? 100);
+  const seed = SEED;
   const named = (name: string, round: number) => `${name.replaceAll(' ', '-')}-${round}`;
   const cleans = Array.from({ length: 20 * ROUNDS }, (_, i) => named('clean', i));
   for (let round = 0; round < ROUNDS; round++) {

@@ -19,11 +19,11 @@ import {
   scoreJob,
   unchained,
 } from '../support/interrupted.ts';
-import { checkTest, TIER, times } from '../support/tiers.ts';
+import { checkTest, stride, TIER } from '../support/tiers.ts';
 
 const PRELOAD = path.resolve('test/support/fault-preload.mjs');
 /** Every so many operations one is tried. */
-const STEP = times('SLUICE_RESUME_STEP', { quick: 40, check: 40, campaigns: 1 });
+const STEP = stride('resume step', { quick: 40, check: 40 });
 const HOWS = ['kill', 'EIO', 'ENOSPC'];
 
 /** Goes on with a fault below the folder; gives its exit code and the operations that there were. */

@@ -24,10 +24,9 @@ import {
   unchained,
 } from '../support/interrupted.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
-import { campaignTest, checkTest, TIER, times } from '../support/tiers.ts';
+import { campaignTest, checkTest, SEED, TIER, times } from '../support/tiers.ts';
 
-const KILLS = times('SLUICE_RESUME_KILLS', { quick: 0, check: 3, campaigns: 60 });
-const SEED = Number(process.env.SLUICE_SEED ?? 1);
+const KILLS = times('resume kills', { quick: 0, check: 3, campaigns: 60 });
 
 /** What an unbroken run makes; the folder is then as it was. */
 async function unbroken(job: Job): Promise<Made> {

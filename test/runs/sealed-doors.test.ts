@@ -15,8 +15,8 @@ import { CREDIT_DEFAULT } from '../support/score.ts';
 import { PREDICT, type Service, startService } from '../support/service.ts';
 import { times } from '../support/tiers.ts';
 
-const CHANGES = times('SLUICE_PACKAGE_CHANGES', { quick: 12, check: 60, campaigns: 1000 });
-const PROCESSES = times('SLUICE_PACKAGE_PROCESSES', { quick: 1, check: 2, campaigns: 24 });
+const CHANGES = times('package changes', { quick: 12, check: 60, campaigns: 1000 });
+const PROCESSES = times('package processes', { quick: 1, check: 2, campaigns: 24 });
 const ROWS = path.join(CREDIT_DEFAULT, 'selftest.csv');
 
 interface Change {

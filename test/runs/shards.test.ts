@@ -121,7 +121,7 @@ describe('any cut of any file', () => {
     return plan.pieces.length;
   }
 
-  const files = times('SLUICE_SHARDED_FILES', { quick: 4, check: 20, campaigns: 1500 });
+  const files = times('sharded files', { quick: 4, check: 20, campaigns: 1500 });
   test(`${files} nasty files of text, cut into up to 40 shards`, async () => {
     const run = await scorer();
     let pieces = 0;
@@ -273,7 +273,7 @@ describe('sluice plan, score --plan, merge', () => {
 });
 
 describe('a night', () => {
-  const rows = times('SLUICE_SHARDED_ROWS', { quick: 0, check: 0, campaigns: 1_000_000 });
+  const rows = times('sharded rows', { quick: 0, check: 0, campaigns: 1_000_000 });
   campaignTest(`${rows} rows in 16 shards are what one run writes`, async () => {
     const folder = scratch();
     writeFileSync(path.join(folder, 'in.csv'), portfolio(rows, 7, 500));
@@ -288,7 +288,7 @@ describe('a night', () => {
 });
 
 describe('the manifest of what is merged', () => {
-  const rounds = times('SLUICE_MERGED_MANIFESTS', { quick: 0, check: 2, campaigns: 200 });
+  const rounds = times('merged manifests', { quick: 0, check: 2, campaigns: 200 });
   checkTest(
     `${rounds} files of many blocks: it is that of one run, byte for byte, and a row that is changed is named`,
     async () => {

@@ -8,7 +8,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { startOwnServer } from '../support/own-server.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { asNative, asObjects, predictUrl } from '../support/service.ts';
-import { checkTest, TIER } from '../support/tiers.ts';
+import { checkTest, ONLY, TIER } from '../support/tiers.ts';
 import { type Attack, attacksWith } from './attacks.ts';
 
 /** Times the CPU of good rows of the same (uncompressed) bytes. */
@@ -57,7 +57,7 @@ function send(port: number, token: string, { method = 'POST', path, headers = {}
     });
     request.on('error', () => resolve({ status: 0, bytes: 0, cut: true }));
     // An answer that takes so long is one that does not end.
-    setTimeout(() => request.destroy(), Number(process.env.SLUICE_ATTACK_MS ?? PATIENCE_MS)).unref();
+    setTimeout(() => request.destroy(), PATIENCE_MS).unref();
     request.end(body);
   });
 }
@@ -110,14 +110,13 @@ checkTest('no attack costs more than good rows of its bytes, or what the limits 
   const table: object[] = [];
   const wrong: string[] = [];
   const live: number[] = [];
-  const only = new RegExp(process.env.SLUICE_ATTACKS ?? '');
   /** Until nothing of the request before is worked on any more. */
   const settled = async () => {
     for (let last = -1; last !== cpuOf(pid); await sleep(60)) last = cpuOf(pid);
   };
   // A sample, unless the campaigns run.
-  const step = TIER === 'campaigns' || process.env.SLUICE_ATTACKS !== undefined ? 1 : 3;
-  for (const attack of attacks.filter(({ name }, i) => only.test(name) && i % step === 0)) {
+  const step = TIER === 'campaigns' ? 1 : 3;
+  for (const attack of attacks.filter(({ name }, i) => (ONLY?.test(name) ?? true) && i % step === 0)) {
     await settled();
     const rss = statusOf(pid, 'VmRSS');
     // Resets the peak.
@@ -128,7 +127,6 @@ checkTest('no attack costs more than good rows of its bytes, or what the limits 
     const times = await probing.stop();
     await settled();
     live.push(...times);
-    if (process.env.SLUICE_SHOW) console.log(attack.name, status);
     const seconds = cpuOf(pid) - cpu;
     const grown = statusOf(pid, 'VmHWM') - rss;
     const most = Math.max(
@@ -154,7 +152,7 @@ checkTest('no attack costs more than good rows of its bytes, or what the limits 
     if (grown > room) wrong.push(`${attack.name}: ${grown} bytes, at most ${room}`);
     if (status >= 500 || status === 0) wrong.push(`${attack.name}: status ${status}`);
   }
-  if (process.env.SLUICE_SHOW) console.table(table);
+  if (TIER === 'campaigns') console.table(table);
   live.sort((a, b) => a - b);
   const slow = live[Math.floor(live.length * 0.99)]!;
   console.log(

@@ -3,11 +3,12 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
-import { times } from '../support/tiers.ts';
+import { SEED, times } from '../support/tiers.ts';
+import { Dice } from './mutate.ts';
+import { READERS } from './readers.ts';
 
 /** Files of each reader; a campaign reads a million. */
-const FILES = times('SLUICE_FUZZ', { quick: 200, check: 1000, campaigns: 1_000_000 });
-const SEED = Number(process.env.SLUICE_FUZZ_SEED ?? (FILES > 1000 ? Date.now() % 1_000_000 : 1));
+const FILES = times('fuzz', { quick: 200, check: 1000, campaigns: 1_000_000 });
 /** No process may report nothing for so long: it reports every 64 files. */
 const HANG_MS = 120_000;
 const MOST_BYTES = 512 * 1024 * 1024;
@@ -70,3 +71,11 @@ test.each(['arrow', 'parquet', 'avro', 'protobuf', 'onnx', 'yaml'])('%s', async 
   expect(failures).toEqual([]);
   expect(done).toBe(FILES);
 });
+
+// Files that campaigns found: seed and number.
+test.each([['parquet', 20_261_125, 38_972, 'an annotation that the type of its column cannot have']])(
+  '%s %i/%i: %s',
+  async (reader, seed, index) => {
+    await READERS[reader]!()(new Dice(seed, index));
+  },
+);

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { expect, test } from 'vitest';
-import { campaignTest } from '../support/tiers.ts';
+import { campaignTest, ONLY } from '../support/tiers.ts';
 import { COST_DEFENCES } from './cost-defences.ts';
 import type { Defence } from './defence.ts';
 import { DEFENCES } from './defences.ts';
@@ -40,10 +40,9 @@ async function inCopies<T>(items: readonly T[], work: (item: T, copy: SourceCopy
   );
 }
 
-/** `SLUICE_DEFENCES`: a regular expression; only defences whose name, source or test file matches are removed. */
+/** With `--only REGEX`, only defences whose name, source or test file matches are removed. */
 campaignTest('no defence can be removed without its test failing', async () => {
-  const chosen = new RegExp(process.env.SLUICE_DEFENCES ?? '');
-  const defences = ALL.filter(({ name, file, test: testFile }) => chosen.test(`${name}\n${file}\n${testFile}`));
+  const defences = ALL.filter(({ name, file, test: testFile }) => ONLY?.test(`${name}\n${file}\n${testFile}`) ?? true);
   const show = (label: string, began: number, { outcome, failure }: TestRun) =>
     console.log(`${outcome} (${Math.round((Date.now() - began) / 1000)} s): ${label}${failure ? ` — ${failure}` : ''}`);
 

@@ -1,9 +1,10 @@
 // A server with a folder of its own for jobs, which a test may kill and start again at the same port.
+
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { scratch } from './cli.ts';
-import { freePort } from './proxies.ts';
+import { freePort } from './ports.ts';
 import { Replica } from './replicas.ts';
 
 export interface OwnServer {

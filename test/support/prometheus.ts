@@ -1,4 +1,5 @@
 // A real Prometheus, and a real Alertmanager in front of a webhook, each in a folder of its own and gone with the process that started it.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -9,8 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { alertmanagerFile, rulesFile } from '../../tools/alerts/rules-file.ts';
 import { Times } from '../../tools/alerts/times.ts';
-import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
+import { freePorts } from './ports.ts';
 
 /** Ends the program when standard input closes, which the kernel does for us whatever happens here. */
 const GUARD = `exec 3<&0; "$@" >>"$LOG" 2>&1 </dev/null 3<&- & program=$!

@@ -1,4 +1,5 @@
 // Real proxies in front of a service, with the settings people find them with.
+
 import { spawn } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
@@ -11,6 +12,7 @@ import { createKey } from '../../src/doors/commands/keys.ts';
 import { serve } from '../../src/doors/http/service.ts';
 import { scratch } from './cli.ts';
 import { PATIENCE_MS } from './patience.ts';
+import { freePort } from './ports.ts';
 import { REGISTRY } from './service.ts';
 
 /** A service that speaks plain HTTP to proxies on this machine. */
@@ -141,15 +143,6 @@ const listens = (port: number): Promise<boolean> =>
     });
     socket.on('error', () => resolve(false));
   });
-
-/** A port that nobody listens on. */
-export async function freePort(): Promise<number> {
-  const server = net.createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as net.AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 export interface Outcome {
   /** null: the client was told that the answer is not whole, or none came. */

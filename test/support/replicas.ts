@@ -1,4 +1,5 @@
 // Several real servers with one table of jobs in a real PostgreSQL and one bucket of a real object storage.
+
 import { once } from 'node:events';
 import http from 'node:http';
 import path from 'node:path';
@@ -10,8 +11,8 @@ import { bucketClient } from '../../src/storage/buckets.ts';
 import type { S3Client } from '../../src/storage/s3-client.ts';
 import { type Run, type Started, scratch, start } from './cli.ts';
 import { PATIENCE_MS } from './patience.ts';
+import { freePort } from './ports.ts';
 import { type PostgresServer, startPostgres } from './postgres/server.ts';
-import { freePort } from './proxies.ts';
 import { Gate } from './registries/gate.ts';
 import { installS3 } from './registries/install.ts';
 import { S3_KEYS, Server } from './registries/servers.ts';

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 import { KEPT_FOLDER } from './kept-folder.ts';
-import { SKIPPED } from './tiers.ts';
+import { SIZES_FILE, SKIPPED } from './tiers.ts';
 
 const FILES_SHOWN = 10;
 const REASONS_SHOWN = 12;
@@ -30,6 +30,19 @@ function cpuSeconds(): Map<string, number> {
     // Not on Linux, or no file ran.
   }
   return seconds;
+}
+
+/** What campaigns repeated, and how often: a line each. */
+function sizes(): string[] {
+  try {
+    const lines = readFileSync(path.join(KEPT_FOLDER, SIZES_FILE), 'utf8').trim().split('\n');
+    return [...new Set(lines)].sort().map((line) => {
+      const [file, what, size] = line.split('\t');
+      return `  ${size!.padStart(9)} ${what} (${file})`;
+    });
+  } catch {
+    return [];
+  }
 }
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
@@ -60,8 +73,11 @@ export class SummaryReporter implements Reporter {
   readonly #tier: string;
   readonly #began = performance.now();
 
-  constructor(tier: string) {
+  readonly #seed: string;
+
+  constructor(tier: string, seed: string) {
     this.#tier = tier;
+    this.#seed = seed;
   }
 
   onTestRunEnd(modules: readonly TestModule[]): void {
@@ -74,10 +90,12 @@ export class SummaryReporter implements Reporter {
     const minutes = (performance.now() - this.#began) / 60_000;
     const cost = cpu.size === 0 ? '' : `, ${(total / 60).toFixed(1)} CPU minutes`;
     const lines = [
-      `Tier ${this.#tier}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped in ${plural(modules.length, 'file')}; ${minutes.toFixed(1)} minutes${cost}`,
+      `Tier ${this.#tier}, seed ${this.#seed}: ${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped in ${plural(modules.length, 'file')}; ${minutes.toFixed(1)} minutes${cost}`,
     ];
     const skips = skipLines(modules);
     if (skips.length > 0) lines.push('Skipped:', ...skips);
+    const campaigns = sizes();
+    if (campaigns.length > 0) lines.push('Sizes of the campaigns:', ...campaigns);
     if (modules.length > FILES_SHOWN) {
       const slowest = [...modules].sort((a, b) => b.diagnostic().duration - a.diagnostic().duration);
       lines.push('Slowest files:');

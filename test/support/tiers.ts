@@ -1,5 +1,7 @@
 // How much of the test suite runs: what a bare machine can in minutes, all of it, or its campaigns whole.
-import { describe, type TestFunction, test } from 'vitest';
+import { appendFileSync, mkdirSync } from 'node:fs';
+import path from 'node:path';
+import { describe, expect, type TestFunction, test } from 'vitest';
 
 /**
  * `quick`: `npm test`. `check`: `npm run check`, and vitest called by hand: real servers of others too, and a sample of the
@@ -13,9 +15,34 @@ export const SKIPPED = ' — skipped: ';
 export const IN_CHECK = '`npm run check` runs it';
 const IN_CAMPAIGNS = '`npm run test:campaigns` runs it';
 
-/** How many times a campaign does what it does; the variable says otherwise for one run. */
-export function times(variable: string, of: Record<Tier, number>): number {
-  return Number(process.env[variable] ?? of[TIER]);
+/** Of every random choice of a run: fixed in `npm test` and `npm run check`, new in each campaign, printed at its end. */
+export const SEED = Number(process.env.SLUICE_SEED ?? 1);
+/** `npm run test:campaigns -- --effort N`: 1 is a whole campaign, 0.1 a tenth of it. */
+const EFFORT = Number(process.env.SLUICE_EFFORT ?? 1);
+/** `npm run test:campaigns -- --only REGEX`: the cases of a campaign whose names match. */
+export const ONLY = process.env.SLUICE_ONLY === undefined ? null : new RegExp(process.env.SLUICE_ONLY);
+/** Where the sizes of campaigns are collected, a line each: tab-separated file, what it repeats, how often. */
+export const SIZES_FILE = 'sizes.tsv';
+
+/** For the summary at the end of a campaign. */
+function record(what: string, size: number): number {
+  const folder = process.env.SLUICE_CACHE;
+  const file = expect.getState().testPath;
+  if (TIER === 'campaigns' && folder !== undefined && file !== undefined) {
+    mkdirSync(folder, { recursive: true });
+    appendFileSync(path.join(folder, SIZES_FILE), `${path.relative(process.cwd(), file)}\t${what}\t${size}\n`);
+  }
+  return size;
+}
+
+/** How often the tests of a tier repeat something; `what` names it in the summary of a campaign. */
+export function times(what: string, of: Record<Tier, number>): number {
+  return record(what, TIER === 'campaigns' ? Math.max(of.check, Math.round(of.campaigns * EFFORT)) : of[TIER]);
+}
+
+/** The same for loops that try every nth case: a campaign tries all. */
+export function stride(what: string, of: Record<'quick' | 'check', number>): number {
+  return record(what, TIER === 'campaigns' ? Math.max(1, Math.round(1 / EFFORT)) : of[TIER]);
 }
 
 /** `test` for what takes long and is left out of `npm test`. */

@@ -111,7 +111,7 @@ export function missingTools(...names: ToolName[]): string | null {
   return gone.length === 0 ? null : gone.map((name) => `${name} (${TOOLS[name].install})`).join(' and ');
 }
 
-/** Programs of monitoring: SLUICE_REQUIRE_PROMETHEUS=1 turns a missing one into an error. */
+/** Programs of monitoring: SLUICE_REQUIRE=prometheus turns a missing one into an error. */
 const OF_MONITORING: readonly ToolName[] = [
   'promtool',
   'Prometheus',
@@ -120,10 +120,14 @@ const OF_MONITORING: readonly ToolName[] = [
   'Prometheus node exporter',
 ];
 
+/** Whether `SLUICE_REQUIRE`, a comma-separated list, names the component: tests that need it fail where it is missing. */
+export const isRequired = (component: 'kafka' | 'postgres' | 'prometheus' | 'registries'): boolean =>
+  (process.env.SLUICE_REQUIRE ?? '').split(',').includes(component);
+
 /** `test` for what needs these programs. */
 export function testNeeding(names: readonly ToolName[], name: string, run: TestFunction): void {
   const missing = missingTools(...names);
-  if (missing !== null && process.env.SLUICE_REQUIRE_PROMETHEUS && names.some((n) => OF_MONITORING.includes(n))) {
+  if (missing !== null && isRequired('prometheus') && names.some((n) => OF_MONITORING.includes(n))) {
     throw new Error(`${name}: needs ${missing}`);
   }
   if (missing === null) test(name, run);

@@ -1,10 +1,11 @@
 // `sluice run` from standard input as a process of its own, with its port for metrics.
+
 import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type Run, type Started, start } from './cli.ts';
-import { freePorts } from './kafka/settings.ts';
+import { freePorts } from './ports.ts';
 import type { ScrapeTarget } from './prometheus.ts';
 
 /** `await using` kills it. */

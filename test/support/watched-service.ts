@@ -1,4 +1,5 @@
 // `sluice serve` as a process of its own, as it is deployed: with a certificate, a keys file and a registry that can go wrong.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import https from 'node:https';
@@ -9,8 +10,8 @@ import { generate } from 'selfsigned';
 import { SCOPES } from '../../src/config/scopes.ts';
 import { changeKeys, hashToken, newToken } from '../../src/doors/http/access/keys-file.ts';
 import { MAIN } from './cli.ts';
-import { freePorts } from './kafka/settings.ts';
 import { PATIENCE_MS } from './patience.ts';
+import { freePorts } from './ports.ts';
 import type { ScrapeTarget } from './prometheus.ts';
 
 const DAY_MS = 86_400_000;

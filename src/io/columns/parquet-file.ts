@@ -131,7 +131,13 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
   const decompressors = codecs.every((codec) => USUAL_CODECS.has(codec))
     ? {}
     : ((await import('hyparquet-compressors')).compressors as Decompressors);
-  return new ParquetTable(file, { ...options, tree: schemaOf(file, metadata), groups, decompressors, far });
+  const parts = { ...options, tree: schemaOf(file, metadata), groups, decompressors, far };
+  try {
+    return new ParquetTable(file, parts);
+  } catch (cause) {
+    // An annotation does not fit the type of its column.
+    throw cause instanceof SluiceError ? cause : broken(file.name, cause);
+  }
 }
 
 function schemaOf({ name }: RandomAccess, metadata: FileMetaData): SchemaTree {

@@ -1,7 +1,7 @@
 // What a run leaves behind: the end of every run, the last one that succeeded, and nothing that a collector of several pipelines refuses.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import path from 'node:path';
 import { expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -9,6 +9,7 @@ import type { DriftDigest } from '../../../src/drift/drift-report.ts';
 import { scratch, sluice } from '../../support/cli.ts';
 import { sampleOf, samplesOf } from '../../support/exposition.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
+import { freePort } from '../../support/ports.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
@@ -28,14 +29,6 @@ ${more}`;
   writeFileSync(file, yaml);
   return { folder, file, input, left: path.join(folder, `${name}.prom`) };
 }
-
-const freePort = async (): Promise<number> => {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-};
 
 function spawned(command: string, ...args: string[]): ChildProcess {
   const child = spawn(command, args, { stdio: 'ignore' });

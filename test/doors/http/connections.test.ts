@@ -9,7 +9,7 @@ import { clientTimer } from '../../../src/doors/http/wire/client-timer.ts';
 import { predictUrl, startProcess } from '../../support/service.ts';
 import { checkTest, SKIPPED, times } from '../../support/tiers.ts';
 
-const RESETS = times('SLUICE_RESETS', { quick: 40, check: 300, campaigns: 100_000 });
+const RESETS = times('resets', { quick: 40, check: 300, campaigns: 100_000 });
 const AT_ONCE = 20;
 const REGISTRY = 'src/bundled';
 const PROC = existsSync('/proc/self/fd');

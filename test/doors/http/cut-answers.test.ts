@@ -14,7 +14,7 @@ import { times } from '../../support/tiers.ts';
 import { checkTestNeeding, missingTools, type ToolName } from '../../support/tools.ts';
 
 /** Answers that are cut, of all clients and both ways of cutting together. */
-const CUTS = times('SLUICE_CUTS', { quick: 0, check: 24, campaigns: 1000 });
+const CUTS = times('cuts', { quick: 0, check: 24, campaigns: 1000 });
 const CLIENTS = path.resolve('test/support/cut-clients');
 
 /** A client: the program it needs, how it is started, and whether nginx stands between. */

@@ -9,7 +9,7 @@ import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, predictUrl, type Reply } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
 
-const FAULTS = times('SLUICE_FAULTS', { quick: 0, check: 40, campaigns: 200 });
+const FAULTS = times('faults', { quick: 0, check: 40, campaigns: 200 });
 const ERRNOS = ['ENOENT', 'EACCES', 'EIO', 'ENOSPC', 'EMFILE'] as const;
 
 /** What a client may be told of a fault of the disk of the server; ENOENT of a file of a model means that it is not there. */
@@ -107,8 +107,6 @@ checkTest(
       const fired = s.fired();
       s.plant(0, '');
       if (fired !== '') faults++;
-      if (process.env.SLUICE_SHOW)
-        process.stderr.write(`${round} ${errno} ${action} ${fired} ${reply.status} ${reply.json?.code ?? ''}\n`);
       const place = { round, errno, action, fired, status: reply.status };
       const of = () => s.lines().filter((l) => l.request_id === id);
       await expect.poll(() => of().some((l) => l.event === 'request'), { message: JSON.stringify(place) }).toBe(true);
@@ -136,7 +134,6 @@ checkTest(
       if (unread && reply.json?.code !== 'registry_unavailable') wrong.push({ ...place, unread });
       expect([place, s.alive()]).toEqual([place, true]);
     }
-    if (process.env.SLUICE_SHOW) process.stderr.write(`${[...seen].sort().map((e) => e.join(' × ')).join('\n')}\n`); // biome-ignore format: one line
     expect(wrong).toEqual([]);
     expect((await call(s.port, s.token, 'POST', predictUrl('json'), { body: '[]' })).status).toBe(200);
     const metrics = (await call(s.port, s.token, 'GET', '/metrics')).text;

@@ -1,11 +1,12 @@
 // A job that ends whatever server runs it: it fails after so many, and what ran beside it does not fail with it.
+
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { scratch } from '../../support/cli.ts';
+import { freePort } from '../../support/ports.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
-import { freePort } from '../../support/proxies.ts';
 import { ask, openShared, Replica, type SharedPlace, startReplicas } from '../../support/replicas.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';

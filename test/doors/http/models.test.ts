@@ -11,7 +11,7 @@ import { CREDIT_COLUMNS, CREDIT_DEFAULT } from '../../support/score.ts';
 import { call, type Service, startProcess, startService } from '../../support/service.ts';
 import { checkTest, times } from '../../support/tiers.ts';
 
-const SWAPS = times('SLUICE_SWAPS', { quick: 8, check: 8, campaigns: 200 });
+const SWAPS = times('swaps', { quick: 8, check: 8, campaigns: 200 });
 const WARM_UP = 30;
 
 /** A registry with two versions of one id: version 1 is the boosted model, version 2 the logistic one. */

@@ -9,9 +9,9 @@ import { predictUrl } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
-const JOBS = times('SLUICE_REPLICA_JOBS', { quick: 40, check: 60, campaigns: 1000 });
-const KILLS = times('SLUICE_REPLICA_KILLS', { quick: 2, check: 2, campaigns: 20 });
-const ROLLS = times('SLUICE_REPLICA_ROLLS', { quick: 1, check: 1, campaigns: 5 });
+const JOBS = times('replica jobs', { quick: 40, check: 60, campaigns: 1000 });
+const KILLS = times('replica kills', { quick: 2, check: 2, campaigns: 20 });
+const ROLLS = times('replica rolls', { quick: 1, check: 1, campaigns: 5 });
 const CLIENTS = 6;
 const LIST = '/api/v1/scoring/jobs';
 /** What a client tries again: no answer, or one that says so. */

@@ -14,7 +14,7 @@ import { startTenants } from '../../support/tenants.ts';
 import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
-const FAILING_CALLS = times('SLUICE_FAILING_CALLS', { quick: 0, check: 4, campaigns: 20 });
+const FAILING_CALLS = times('failing calls', { quick: 0, check: 4, campaigns: 20 });
 const LIST = '/api/v1/scoring/jobs';
 const portfolio = (rows: number): string =>
   Buffer.concat([...generatePortfolio({ rows, seed: 19, faults: 0, delimiter: '\t' })]).toString();

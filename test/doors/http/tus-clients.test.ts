@@ -181,7 +181,7 @@ function sendPart(
   });
 }
 
-const BODIES = times('SLUICE_TUS_BODIES', { quick: 0, check: 2, campaigns: 60 });
+const BODIES = times('tus bodies', { quick: 0, check: 2, campaigns: 60 });
 
 /**
  * Sends a body in parts of random lengths, some cut, some while a server is killed, each to any of the servers; what was told stands, and the

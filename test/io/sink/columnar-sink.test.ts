@@ -253,7 +253,7 @@ test('frames and lines give the same bytes, and other readers the values of the 
         expect(Object.entries(read)).toEqual(expected);
       }
     }),
-    { numRuns: times('COLUMNAR_RUNS', { quick: 60, check: 200, campaigns: 5_000 }) },
+    { numRuns: times('columnar runs', { quick: 60, check: 200, campaigns: 5_000 }) },
   );
 });
 
@@ -275,7 +275,7 @@ test('schema and statistics of Parquet are those that hyparquet-writer makes of 
         }
       },
     ),
-    { numRuns: times('COLUMNAR_STATISTICS_RUNS', { quick: 30, check: 100, campaigns: 2_000 }) },
+    { numRuns: times('columnar statistics runs', { quick: 30, check: 100, campaigns: 2_000 }) },
   );
 });
 

@@ -4,11 +4,10 @@ import fc from 'fast-check';
 import { expect } from 'vitest';
 import { SluiceError } from '../../../src/core/errors.ts';
 import { readTopic, until } from '../../support/kafka/topics.ts';
-import { times } from '../../support/tiers.ts';
+import { SEED, times } from '../../support/tiers.ts';
 import { type Behaves, type Bench, counted, failureOf, valuesOf, type WatchedMember } from './harness.ts';
 
-const RUNS = times('SLUICE_CONFORMANCE_RUNS', { quick: 1, check: 3, campaigns: 100 });
-const SEED = Number(process.env.SLUICE_SEED ?? 1);
+const RUNS = times('conformance runs', { quick: 1, check: 3, campaigns: 100 });
 /** What has to end soon ends in a second or two; a machine that is busy gets ten times as long. */
 const SOON_MS = 20_000;
 

@@ -18,11 +18,10 @@ import type { DeskOrder } from '../../support/kafka/desk-process.ts';
 import { type MadeLetter, writeLetters } from '../../support/kafka/letters.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
 import { addPartitions, readTopic } from '../../support/kafka/topics.ts';
-import { times } from '../../support/tiers.ts';
+import { SEED, times } from '../../support/tiers.ts';
 
-const ROUNDS = times('SLUICE_DESKS', { quick: 0, check: 1, campaigns: 20 });
-const LETTERS = times('SLUICE_LETTERS', { quick: 0, check: 50, campaigns: 1000 });
-const SEED = Number(process.env.SLUICE_SEED ?? 1);
+const ROUNDS = times('desks', { quick: 0, check: 1, campaigns: 20 });
+const LETTERS = times('letters', { quick: 0, check: 50, campaigns: 1000 });
 const CODES = ['unseen', 'number', 'missing', 'range', 'type', 'large', 'empty', 'column'];
 const COLUMNS = ['income', 'purpose', 'age'];
 /** Two days ago. */

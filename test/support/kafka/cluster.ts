@@ -1,4 +1,5 @@
 // A real Kafka of one or three nodes for as long as a test lasts: it dies with the process that started it.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,8 +9,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Admin, Kafka } from 'kafkajs';
 import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
+import { freePorts } from '../ports.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
-import { type ExtraSettings, freePorts, type NodePorts, serverProperties } from './settings.ts';
+import { type ExtraSettings, type NodePorts, serverProperties } from './settings.ts';
 
 /**
  * Ends the broker when its standard input closes, which the kernel does for us whatever happens here; the data goes too,

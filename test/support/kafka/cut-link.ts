@@ -1,6 +1,8 @@
 // A way to the broker on which answers get lost: the request arrives, its effect is there, and who asked hears of a broken connection.
+
 import { connect, createServer, type Server, type Socket } from 'node:net';
-import { type ExtraSettings, freePorts } from './settings.ts';
+import { freePorts } from '../ports.ts';
+import type { ExtraSettings } from './settings.ts';
 
 const LENGTH_BYTES = 4;
 

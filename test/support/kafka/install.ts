@@ -1,4 +1,5 @@
 // Gets the broker of the tests ready once: jars by Maven, formatted storage, a class archive that halves the start.
+
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
@@ -13,8 +14,9 @@ import {
 } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { freePorts } from '../ports.ts';
 import { missingTools } from '../tools.ts';
-import { freePorts, serverProperties } from './settings.ts';
+import { serverProperties } from './settings.ts';
 
 const run = promisify(execFile);
 const POM = path.join(import.meta.dirname, 'pom.xml');

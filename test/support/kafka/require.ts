@@ -1,10 +1,12 @@
 // Tests that need a real broker: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
+
 import { describe } from 'vitest';
 import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
+import { isRequired } from '../tools.ts';
 import { whatIsMissing } from './install.ts';
 
-/** SLUICE_REQUIRE_KAFKA=1: they run whatever the tier, and what is missing is an error. */
-const required = Boolean(process.env.SLUICE_REQUIRE_KAFKA);
+/** SLUICE_REQUIRE=kafka: they run whatever the tier, and what is missing is an error. */
+const required = isRequired('kafka');
 const left = TIER === 'quick' && !required;
 const missing = left ? null : whatIsMissing();
 

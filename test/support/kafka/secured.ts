@@ -1,10 +1,12 @@
 // A listener of a test broker with TLS and a login by SCRAM, as a bank would have it.
+
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generate } from 'selfsigned';
 import type { KafkaConnection, PasswordLogin } from '../../../src/kafka/client/connection.ts';
+import { freePorts } from '../ports.ts';
 import type { KafkaCluster } from './cluster.ts';
-import { type ExtraSettings, freePorts } from './settings.ts';
+import type { ExtraSettings } from './settings.ts';
 
 export const PASSWORD = 'pass-word-of-the-test';
 

@@ -1,6 +1,3 @@
-// server.properties of a test broker: KRaft, small, and quick to notice members that are gone.
-import { createServer } from 'node:net';
-
 export interface NodePorts {
   broker: number;
   controller: number;
@@ -57,21 +54,4 @@ export function serverProperties({ node, ports, dataFolder, extra }: ServerSetti
   return Object.entries({ ...settings, ...extra?.(settings) })
     .map(([key, value]) => `${key}=${value}\n`)
     .join('');
-}
-
-/** Ports nobody listens on. They are all held before the first is given back, so they differ. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve, reject) => {
-          const server = createServer().once('error', reject);
-          server.listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((s) => (s.address() as { port: number }).port);
-  await Promise.all(servers.map((s) => new Promise((resolve) => s.close(resolve))));
-  return ports;
 }

@@ -1,7 +1,9 @@
 // A link to a broker that holds requests back: what was sent arrives, but later, also when its sender has given up.
+
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ExtraSettings, freePorts } from './settings.ts';
+import { freePorts } from '../ports.ts';
+import type { ExtraSettings } from './settings.ts';
 
 /** Number of the request that ends a transaction. */
 const END_TXN = 26;

@@ -1,14 +1,15 @@
 // `sluice run` of a topic as a process of its own, with its port for metrics: what drills of alerts watch.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Message } from 'kafkajs';
 import { MAIN } from '../cli.ts';
+import { freePorts } from '../ports.ts';
 import type { ScrapeTarget } from '../prometheus.ts';
 import { someApplications } from './applications.ts';
 import type { KafkaCluster } from './cluster.ts';
-import { freePorts } from './settings.ts';
 
 export interface WatchedPipelineOptions {
   /** Changes the pipeline file. */

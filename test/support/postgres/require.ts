@@ -1,8 +1,10 @@
 // Tests that need a real PostgreSQL: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
+
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe } from 'vitest';
 import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
+import { isRequired } from '../tools.ts';
 
 const DEBIAN = '/usr/lib/postgresql';
 
@@ -17,8 +19,8 @@ export function postgresPrograms(): string | null {
 }
 
 const MISSING = 'PostgreSQL (apt-get install postgresql)';
-/** SLUICE_REQUIRE_POSTGRES=1: they run whatever the tier, and what is missing is an error. */
-const required = Boolean(process.env.SLUICE_REQUIRE_POSTGRES);
+/** SLUICE_REQUIRE=postgres: they run whatever the tier, and what is missing is an error. */
+const required = isRequired('postgres');
 const left = TIER === 'quick' && !required;
 
 /** `describe` for suites with a real PostgreSQL. */

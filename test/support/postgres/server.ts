@@ -1,12 +1,13 @@
 // A real PostgreSQL of the test's own: made by initdb, listening on a port and a socket of its own, gone with the test.
+
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
+import { freePort } from '../ports.ts';
 import { postgresPrograms } from './require.ts';
 
 /** It refuses to run as root: then it runs as nobody. */
@@ -27,15 +28,6 @@ export interface PostgresServer {
   /** Ends it until `resume`. */
   pause(): Promise<{ resume(): Promise<void> }>;
   stop(): Promise<void>;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
 }
 
 /** `settings`: lines of postgresql.conf. */

