@@ -10,7 +10,7 @@ const CAMPAIGNS = [
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
   'test/image/image.test.ts',
-  'test/inference/{hostile,explain/leaf-groups,explain/zoo}.test.ts',
+  'test/inference/{hostile,explain/answers,explain/leaf-groups,explain/zoo}.test.ts',
   'test/install/tarballs.test.ts',
   'test/io/columns/writers.test.ts',
   'test/io/decode/*.test.ts',
@@ -40,6 +40,9 @@ export default defineConfig(({ mode }) => {
   const tier = mode === 'test' ? (byNpmTest ? 'quick' : 'check') : mode;
   if (!['quick', 'check', 'campaigns'].includes(tier)) throw new Error('--mode takes quick, check or campaigns');
   const seed = process.env.SLUICE_SEED ?? String(tier === 'campaigns' ? Date.now() % 2 ** 31 : 1);
+  // Who names files wants to see each test of them.
+  const isWhole = !process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/'));
+  const quiet = isWhole && tier !== 'campaigns' ? { SLUICE_HOLD_OUTPUT: '1' } : {};
   const common = {
     testTimeout: tier === 'campaigns' ? 12 * 3_600_000 : TEST_TIMEOUT_MS,
     hookTimeout: TEST_TIMEOUT_MS,
@@ -48,10 +51,16 @@ export default defineConfig(({ mode }) => {
     // Node strips types in WebAssembly that calls JavaScript. Where several threads do, V8 13.6 may crash when it compiles those calls anew
     // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
     execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
-    // What is found out about a model is kept for all tests of one run, and by none for the next run.
-    env: { SLUICE_TIER: tier, SLUICE_SEED: seed, SLUICE_CACHE: KEPT_FOLDER },
+    // Processes that tests start compile the program once. What is found out about a model is kept for all tests of one run, and by none for the next run.
+    env: {
+      ...quiet,
+      SLUICE_TIER: tier,
+      SLUICE_SEED: seed,
+      SLUICE_CACHE: KEPT_FOLDER,
+      NODE_COMPILE_CACHE: `${KEPT_FOLDER}/compiled`,
+    },
     globalSetup: 'test/support/kept-folder.ts',
-    setupFiles: 'test/support/file-cpu.ts',
+    setupFiles: 'test/support/setup.ts',
   };
   const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
@@ -59,10 +68,7 @@ export default defineConfig(({ mode }) => {
   return {
     test: {
       maxWorkers: 2,
-      reporters: [
-        process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/')) ? 'default' : 'minimal',
-        new SummaryReporter(tier, seed),
-      ],
+      reporters: [isWhole ? 'minimal' : 'default', new SummaryReporter(tier, seed)],
       projects: [
         {
           test: {

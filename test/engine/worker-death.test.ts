@@ -84,7 +84,7 @@ checkTest('rows that kill or hang a worker process become rejected rows, too', a
   const { result, deaths } = await run(ids, {
     engine: 'onnxruntime',
     pool: { entry: ENTRY, jobTimeoutMs: 4000 },
-    blockBytes: 4096,
+    blockBytes: 1000,
   });
   expect(result).toMatchObject({ rows: 600, scored: 598, rejectedByCode: { row_crashed_worker: 2 } });
   expect(deaths.some((d) => d.includes('code 7'))).toBe(true);

@@ -80,8 +80,8 @@ async function scored(folder: string, input: string, output: string, more: Parti
 
 for (const [i, input] of Object.keys(INPUTS).entries()) {
   for (const [j, output] of OUTPUTS.entries()) {
-    // Each input and each output once, twice, with all others.
-    const either = (i + j) % 6 === 0 ? test : (i + j) % 3 === 0 ? checkTest : campaignTest;
+    // Each input and each output once; in campaigns with all others.
+    const either = (i + j) % 6 === 0 ? (i === 0 ? test : checkTest) : campaignTest;
     either(`${input} → ${output}`, async () => {
       const replay = await scored(scratch(), input, output, i === j ? { interpretation: true } : {});
       for (const row of [2, REJECTED, ROWS]) {
@@ -95,13 +95,14 @@ for (const [i, input] of Object.keys(INPUTS).entries()) {
   }
 }
 
-test.each(OUTPUTS)('a row of another run is not the same: %s', async (output) => {
-  const folder = scratch();
-  const replay = await scored(folder, 'in.csv', output);
-  const other = scratch();
-  const swapped = await scored(other, 'in.ndjson', output, { interpretation: true });
-  expect(await swapped(3)).toMatchObject({ same: true });
-  renameSync(path.join(other, output), path.join(folder, output));
-  const { same, written, again } = await replay(3);
-  expect([same, written === again]).toEqual([false, false]);
-});
+for (const [i, output] of OUTPUTS.entries())
+  (i % 3 === 0 ? checkTest : campaignTest)(`a row of another run is not the same: ${output}`, async () => {
+    const folder = scratch();
+    const replay = await scored(folder, 'in.csv', output);
+    const other = scratch();
+    const swapped = await scored(other, 'in.ndjson', output, { interpretation: true });
+    expect(await swapped(3)).toMatchObject({ same: true });
+    renameSync(path.join(other, output), path.join(folder, output));
+    const { same, written, again } = await replay(3);
+    expect([same, written === again]).toEqual([false, false]);
+  });

@@ -12,9 +12,10 @@ import { explainZoo } from '../../support/explain.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
 import { asObjects, startService } from '../../support/service.ts';
-import { checkTest } from '../../support/tiers.ts';
+import { checkTest, times } from '../../support/tiers.ts';
 import { readRows, zooModels } from '../../support/zoo.ts';
 
+const ROWS = times('rows whose effects add up', { quick: 0, check: 2_000, campaigns: 100_000 });
 const ALL: InterpretationSpec = { effects: true, reasons: true, top: null, below: null };
 const NDJSON = { output: { format: 'ndjson', delimiter: ',' } } as const;
 const portfolio = (rows: number, seed = 31) =>
@@ -42,14 +43,14 @@ describe.each([
   ['trees', CREDIT_DEFAULT],
   ['linear', CREDIT_COLUMNS],
 ])('%s', (_name, folder) => {
-  checkTest('base + effects = the prediction, on every row of 10,000', async () => {
-    const { output, result } = await scoreText(portfolio(10_000), {
+  checkTest('base + effects = the prediction, on every row', async () => {
+    const { output, result } = await scoreText(portfolio(ROWS), {
       folder,
       ...NDJSON,
       interpretation: ALL,
       workers: 2,
     });
-    expect(result.scored).toBe(10_000);
+    expect(result.scored).toBe(ROWS);
     let worst = 0;
     for (const a of parse(output)) worst = Math.max(worst, Math.abs(1 / (1 + Math.exp(-sum(a))) - a.probability));
     expect(worst).toBeLessThan(1e-6);
@@ -57,13 +58,13 @@ describe.each([
 
   checkTest('the same bytes alone, in any batch and with any number of workers', async () => {
     // Without line breaks inside of fields: a line is a row.
-    const text = Buffer.concat([...generatePortfolio({ rows: 300, seed: 5, dirty: false })]).toString();
+    const text = Buffer.concat([...generatePortfolio({ rows: 90, seed: 5, dirty: false })]).toString();
     const reference = (await scoreText(text, { folder, ...NDJSON, interpretation: ALL })).output;
-    for (const setup of [{ batchRows: 1 }, { batchRows: 7, blockBytes: 4000 }, { workers: 2, blockBytes: 9000 }]) {
+    for (const setup of [{ batchRows: 1 }, { batchRows: 7, blockBytes: 1500 }, { workers: 2, blockBytes: 3000 }]) {
       expect((await scoreText(text, { folder, ...NDJSON, interpretation: ALL, ...setup })).output).toBe(reference);
     }
     const lines = text.trimEnd().split('\n');
-    for (const i of [1, 77, 300]) {
+    for (const i of [1, 77, 90]) {
       const alone = await scoreText(`${lines[0]}\n${lines[i]}\n`, { folder, ...NDJSON, interpretation: ALL });
       const [want] = [reference.split('\n')[i - 1]!];
       expect(alone.output.trimEnd()).toBe(want.replace(`"row":${i},`, '"row":1,'));
