@@ -18,7 +18,7 @@ import { checkTest, testOfMany, times } from '../support/tiers.ts';
 
 const REFERENCE = new URL('../support/reference-worker.ts', import.meta.url);
 const RANKS = Array.from({ length: 41 }, (_, i) => i / 40);
-const ROWS = times('drift rows', { quick: 3000, check: 10_000, campaigns: 20_000 });
+const ROWS = times('drift rows', { quick: 2000, check: 4_000, campaigns: 20_000 });
 
 type Row = Record<string, string>;
 

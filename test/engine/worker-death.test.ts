@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { scratch } from '../support/cli.ts';
 import { type ScoreSetup, scoreText } from '../support/score.ts';
-import { checkTest } from '../support/tiers.ts';
+import { campaignTest, checkTest } from '../support/tiers.ts';
 
 const ENTRY = new URL('../support/poison-worker.ts', import.meta.url);
 const rowsOf = (text: string) => parse(text, { columns: true }) as Record<string, string>[];
@@ -91,7 +91,7 @@ checkTest('rows that kill or hang a worker process become rejected rows, too', a
   expect(deaths.some((d) => d.includes('did not come on'))).toBe(true);
 });
 
-checkTest('memory that runs out in a worker process is a death like any other', async () => {
+campaignTest('memory that runs out in a worker process is a death like any other', async () => {
   const { result } = await run(
     { 9: 'OUT_OF_MEMORY' },
     {

@@ -56,7 +56,8 @@ for (const [name, build] of Object.entries(HOSTILE).filter((_, i, all) => i % Ma
   checkTest(`${name} is refused within bounds`, async () => {
     const at = registryWith(build());
     const costs: string[] = [];
-    for (const [door, args] of DOORS) {
+    // One command is enough for a graph; campaigns try all.
+    for (const [door, args] of TIER === 'campaigns' ? DOORS : DOORS.slice(0, 1)) {
       const cost = await costOf([process.execPath, MAIN, ...args(at)]);
       costs.push(told(name, door, cost));
       expect.soft(cost.cpuSeconds, costs.at(-1)).toBeLessThan(MOST_CPU_SECONDS);

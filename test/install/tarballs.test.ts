@@ -9,7 +9,7 @@ import { OLDEST_NODE } from '../../src/core/version.ts';
 import { packOffline } from '../../tools/pack/offline.ts';
 import { platformOf } from '../../tools/pack/slim-modules.ts';
 import { scratch } from '../support/cli.ts';
-import { campaignTest, checkTest, TIER } from '../support/tiers.ts';
+import { campaignTest, TIER } from '../support/tiers.ts';
 import { builtCheckout, installWithoutNetwork, pathWith, runInstalled, scoreAndServe, visitor } from './packed.ts';
 
 const run = promisify(execFile);
@@ -17,7 +17,7 @@ const MB = 1e6;
 
 let root = '';
 beforeAll(async () => {
-  if (TIER !== 'quick') root = await builtCheckout();
+  if (TIER === 'campaigns') root = await builtCheckout();
 });
 afterAll(() => root !== '' && rmSync(root, { recursive: true, force: true }));
 
@@ -40,7 +40,7 @@ function packagesBelow(folder: string): string[] {
 }
 
 describe('the tarball for those who have a registry', () => {
-  checkTest('holds the program, its types and its licence, in less than 2 MB', async () => {
+  campaignTest('holds the program, its types and its licence, in less than 2 MB', async () => {
     const into = scratch();
     const before = manifestOf(root);
     await run('npm', ['pack', '--pack-destination', into], {
@@ -89,13 +89,13 @@ describe('the tarball for those who have none', () => {
   let folder = '';
   const home = mkdtempSync(path.join(tmpdir(), 'sluice-installed-'));
   beforeAll(async () => {
-    if (TIER === 'quick') return;
+    if (TIER !== 'campaigns') return;
     tarball = packOffline(root, platformOf(), path.join(home, 'packed'));
     folder = await installWithoutNetwork(tarball, path.join(home, 'user'));
   });
   afterAll(() => rmSync(home, { recursive: true, force: true }));
 
-  checkTest(
+  campaignTest(
     'is installed without a network: 120 MB at most, no install script, nothing of other platforms',
     async () => {
       expect(bytesOnDisk(folder)).toBeLessThan(120 * MB);
@@ -114,14 +114,14 @@ describe('the tarball for those who have none', () => {
     },
   );
 
-  checkTest('has every package that the program imports, each of which loads', async () => {
+  campaignTest('has every package that the program imports, each of which loads', async () => {
     const names = Object.keys(manifestOf('.').dependencies);
     expect(manifestOf(folder).bundleDependencies).toEqual(names);
     const imports = names.map((name) => `await import(${JSON.stringify(name)});`).join('\n');
     await run(process.execPath, ['--input-type=module', '--eval', imports], { cwd: folder });
   });
 
-  checkTest('scores a file, serves, predicts the same and keeps a job', async () => {
+  campaignTest('scores a file, serves, predicts the same and keeps a job', async () => {
     await scoreAndServe(process.execPath, folder, scratch());
     const cwd = scratch();
     const doctor = await runInstalled(process.execPath, folder, ['doctor'], cwd);

@@ -12,7 +12,7 @@ import { scratch, sluice } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
 const FIXTURES = path.resolve('test/fixtures/asked');
-const ROWS = times('explained rows', { quick: 0, check: 100, campaigns: 5000 });
+const ROWS = times('explained rows', { quick: 0, check: 30, campaigns: 5000 });
 const LIMIT = 2000;
 
 const tableOf = (text: string): string[][] =>

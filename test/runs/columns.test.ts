@@ -11,7 +11,7 @@ import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
 type Row = Record<string, unknown>;
-const ROWS = 700;
+const ROWS = 200;
 
 /** Applications of which some have no value or one that no column takes, with an id that is passed through. */
 function applications(): Row[] {
@@ -53,7 +53,7 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
     'b.ndjson': Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join('')),
     'c.parquet': parquet(rows, ROWS),
     'd.parquet': parquet(rows, 1),
-    'e.parquet': parquet(rows, 300),
+    'e.parquet': parquet(rows, 80),
     'f.arrow': arrow(rows, false, 'file'),
     'g.arrows': arrow(rows, true, 'stream'),
   };

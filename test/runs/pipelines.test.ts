@@ -202,7 +202,7 @@ describe('files', () => {
 
   checkTest('Parquet on both sides says the same as CSV', async () => {
     const folder = scratch();
-    const text = portfolio(1200, 8);
+    const text = portfolio(150, 8);
     writeFileSync(path.join(folder, 'p.csv'), text);
     const [header, ...rows] = text
       .toString()
@@ -212,7 +212,7 @@ describe('files', () => {
     const numbers = new Set(['amount', 'term', 'income', 'monthly_payment', 'pt_income']);
     parquetWriteFile({
       filename: path.join(folder, 'p.parquet'),
-      rowGroupSize: 500,
+      rowGroupSize: 60,
       columnData: header!.map((name, i) => ({
         name,
         type: numbers.has(name) ? 'DOUBLE' : 'STRING',
@@ -237,7 +237,7 @@ describe('files', () => {
       .trimEnd()
       .split('\n')
       .map((l) => JSON.parse(l));
-    expect(out).toHaveLength(1200);
+    expect(out).toHaveLength(150);
     out.forEach((o, i) => {
       const { row, prediction, probability, points, decision, interpretation } = want[i];
       expect(o).toMatchObject({ row, prediction, probability, points, decision, base: interpretation.base });

@@ -58,13 +58,13 @@ describe.each([
 
   checkTest('the same bytes alone, in any batch and with any number of workers', async () => {
     // Without line breaks inside of fields: a line is a row.
-    const text = Buffer.concat([...generatePortfolio({ rows: 90, seed: 5, dirty: false })]).toString();
+    const text = Buffer.concat([...generatePortfolio({ rows: 40, seed: 5, dirty: false })]).toString();
     const reference = (await scoreText(text, { folder, ...NDJSON, interpretation: ALL })).output;
     for (const setup of [{ batchRows: 1 }, { batchRows: 7, blockBytes: 1500 }, { workers: 2, blockBytes: 3000 }]) {
       expect((await scoreText(text, { folder, ...NDJSON, interpretation: ALL, ...setup })).output).toBe(reference);
     }
     const lines = text.trimEnd().split('\n');
-    for (const i of [1, 77, 90]) {
+    for (const i of [1, 40]) {
       const alone = await scoreText(`${lines[0]}\n${lines[i]}\n`, { folder, ...NDJSON, interpretation: ALL });
       const [want] = [reference.split('\n')[i - 1]!];
       expect(alone.output.trimEnd()).toBe(want.replace(`"row":${i},`, '"row":1,'));
