@@ -5,7 +5,7 @@ import { SummaryReporter } from './test/support/summary-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
-  'test/doors/commands/wrong-words.test.ts',
+  'test/doors/commands/{at-once,wrong-words}.test.ts',
   'test/doors/http/{connections,cut-answers,models,open-inference-client,replicas,sigterm}.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
