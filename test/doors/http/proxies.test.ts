@@ -2,10 +2,10 @@
 import net from 'node:net';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { type Outcome, post, startBehindProxy, startHaproxy, startNginx } from '../../support/proxies.ts';
-import { predictUrl, startService } from '../../support/service.ts';
+import { predictUrl } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
@@ -18,6 +18,12 @@ const packed = zlib.gzipSync(body, { level: 1 });
 const broken = packed.subarray(0, Math.floor(packed.length * 0.9));
 const GZIP = { 'content-encoding': 'gzip' };
 const URL = predictUrl('csv');
+
+let behind: Awaited<ReturnType<typeof startBehindProxy>>;
+beforeAll(async () => {
+  behind = await startBehindProxy([], { keep: true });
+});
+afterAll(() => behind?.stop());
 
 const rowsOf = ({ text }: Pick<Outcome, 'text'>): number => text.trimEnd().split('\n').length - 1;
 
@@ -33,7 +39,7 @@ async function wholeOrRefused(port: number, token: string, late: (number | null)
 }
 
 checkTestNeeding(['nginx'], 'nginx as it comes, which speaks HTTP/1.0', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`), token);
 });
 
@@ -44,20 +50,20 @@ checkTestNeeding(['nginx'], 'nginx as it comes in front of a service that does i
 });
 
 checkTestNeeding(['nginx'], 'nginx with HTTP/1.1, which stops sending when the answer begins', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, 'proxy_http_version 1.1;'), token);
   const s = await sharedService();
   await wholeOrRefused(await startNginx(`https://127.0.0.1:${s.port}`, 'proxy_http_version 1.1;'), s.token);
 });
 
 checkTestNeeding(['nginx'], 'nginx that passes the body on as it comes', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   const lines = 'proxy_http_version 1.1; proxy_request_buffering off; proxy_buffering off;';
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, lines), token);
 });
 
 checkTestNeeding(['HAProxy'], 'HAProxy, which streams', async () => {
-  const careful = await startBehindProxy();
+  const careful = behind;
   await wholeOrRefused(await startHaproxy(careful.port), careful.token);
   const streaming = await startBehindProxy(['proxy_streams=true']);
   await wholeOrRefused(await startHaproxy(streaming.port), streaming.token, [null]);
@@ -103,7 +109,7 @@ async function oldClient(port: number, token: string, bytes: Uint8Array, more = 
 }
 
 test.each([['behind a proxy', true], ['with TLS', false]])('HTTP/1.0 %s: an answer has its length, or is an error', async (_, plain) => {
-  const { port, token } = plain ? await startBehindProxy() : await sharedService();
+  const { port, token } = plain ? behind : await sharedService();
   const good = await oldClient(port, token, some, '', plain);
   const [head, text] = [good.slice(0, good.indexOf('\r\n\r\n')), good.slice(good.indexOf('\r\n\r\n') + 4)];
   expect(head).toMatch(/^HTTP\/1\.1 200 /);
