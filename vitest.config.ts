@@ -5,8 +5,9 @@ import { SummaryReporter } from './test/support/summary-reporter.ts';
 
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
-  'test/doors/commands/{at-once,wrong-words}.test.ts',
+  'test/doors/commands/{at-once,standard-streams,wrong-words}.test.ts',
   'test/doors/http/{connections,cut-answers,fairness,job-crashes,many-models,models,open-inference-client,replicas,shared-jobs,sigterm,tus-clients}.test.ts',
+  'test/docs/library.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
   'test/image/image.test.ts',
@@ -22,7 +23,7 @@ const CAMPAIGNS = [
   'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
   'test/runs/{asked-models,containers,commit,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
   'test/proof/{one-byte,replay-outputs}.test.ts',
-  'test/security/{amplification,fuzz,mutations}.test.ts',
+  'test/security/{amplification,fuzz,hostile-files,mutations}.test.ts',
 ];
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { costOf } from '../support/cost-of.ts';
+import { campaignTest, testOfMany } from '../support/tiers.ts';
 import {
   type ColumnPages,
   codePage,
@@ -75,19 +76,34 @@ function withFooter(footer: Buffer): Buffer {
   return Buffer.concat([Buffer.from('PAR1'), footer, length, Buffer.from('PAR1')]);
 }
 
-test.each(FILES)(
-  '%s',
-  async (name, bytes, code) => {
+const score = (input: string, output: string) =>
+  costOf([process.execPath, path.join(ROOT, 'src/main.ts'), 'score', input, '-m', 'credit-default', '-o', output]);
+
+const isParquet = ([name]: (typeof FILES)[number]): boolean => name.endsWith('.parquet');
+for (const [i, one] of FILES.entries()) {
+  const [name, bytes, code] = one;
+  (isParquet(one) ? campaignTest : testOfMany(i, 3))(name, async () => {
     const file = path.join(folder, name);
     writeFileSync(file, bytes());
-    const score = [process.execPath, path.join(ROOT, 'src/main.ts'), 'score', file, '--model', 'credit-default'];
-    const cost = await costOf([...score, '-o', path.join(folder, `${name}.out.ndjson`)]);
+    const cost = await score(file, path.join(folder, `${name}.out.ndjson`));
     expect(cost.code, cost.stderr).toBe(1);
     expect(cost.stderr).toContain(`[${code}]`);
     expect(cost.memoryMb).toBeLessThan(MOST_MEMORY_MB);
-  },
-  60_000,
-);
+  });
+}
+
+test('tables in one process: each is refused for its own reason, and none leaves its memory to the next', async () => {
+  const all = path.join(folder, 'tables');
+  mkdirSync(all);
+  const tables = FILES.filter(isParquet);
+  for (const [name, bytes] of tables) writeFileSync(path.join(all, name), bytes());
+  const cost = await score(path.join(all, '*.parquet'), path.join(all, '{name}.ndjson'));
+  expect(cost.code, cost.stderr).toBe(1);
+  const told = cost.stderr.split('\n');
+  const codes = tables.map(([name]) => /\[(\w+)\]$/.exec(told.find((line) => line.includes(`/${name}: `)) ?? '')?.[1]);
+  expect(codes, cost.stderr).toEqual(tables.map(([, , code]) => code));
+  expect(cost.memoryMb).toBeLessThan(MOST_MEMORY_MB);
+});
 
 test('of several inputs only the hostile one fails', async () => {
   const several = path.join(folder, 'several');

@@ -15,7 +15,7 @@ import { Admission, type Admitted } from '../../../src/doors/http/wire/admission
 import { devCertificate } from '../../../src/doors/http/wire/listener.ts';
 import { type JobBlock, JobQueue, type JobStream } from '../../../src/engine/job-queue.ts';
 import type { StreamSpec } from '../../../src/engine/protocol.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, openUpload, predictUrl, REGISTRY, startService } from '../../support/service.ts';
 import { checkTest, TIER } from '../../support/tiers.ts';
@@ -286,7 +286,7 @@ test('folders of the settings are made and tried at the start', async () => {
       expect(error).toMatchObject({ code: 'folder_unusable', message: expect.stringContaining(setting) });
     }
   }
-  const started = await sluice(['serve', '--dev', '--port', '0', '--set', `jobs.folder=${folder}/file/below`]);
+  const started = await sluiceHere(['serve', '--dev', '--port', '0', '--set', `jobs.folder=${folder}/file/below`]);
   expect([started.code, started.stderr]).toEqual([2, expect.stringMatching(/jobs\.folder: .* \[folder_unusable\]/)]);
   const s = await startService([`spill.folder=${folder}/new/spill`, `jobs.folder=${folder}/new/jobs`]);
   const body = portfolio(15_000);
