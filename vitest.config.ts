@@ -1,32 +1,17 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
 import { SummaryReporter } from './test/support/summary-reporter.ts';
 
-/** Where `npm run test:campaigns` finds tests that do more of what they do. */
-const CAMPAIGNS = [
-  'test/doors/commands/wrong-words.test.ts',
-  'test/doors/http/{connections,cut-answers,models,open-inference-client,replicas,sigterm}.test.ts',
-  'test/drift/counting.test.ts',
-  'test/engine/{cost,declared-input,ends,worker-death}.test.ts',
-  'test/examples/*.test.ts',
-  'test/image/image.test.ts',
-  'test/inference/{hostile,explain/answers,explain/leaf-groups,explain/zoo}.test.ts',
-  'test/install/tarballs.test.ts',
-  'test/io/columns/writers.test.ts',
-  'test/io/decode/*.test.ts',
-  'test/io/source/delimited-grammar.test.ts',
-  'test/model/registry/s3.test.ts',
-  'test/io/sink/columnar-sink.test.ts',
-  'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',
-  'test/kafka/client/{kafkajs,platformatic}.test.ts',
-  'test/kafka/desk/selections.test.ts',
-  'test/oracle/*.test.ts',
-  'test/onboarding/{mutations,sneaky,witness,zoo}.test.ts',
-  'test/runs/{asked-models,containers,commit,interactions,objects,resume,resume-faults,sealed-doors,shards,gate,table-readers}.test.ts',
-  'test/proof/{one-byte,replay-outputs}.test.ts',
-  'test/security/{amplification,fuzz,mutations}.test.ts',
-];
+/** Marks of tests that do more in a campaign; those of `test/oracle` and `test/io/decode` repeat what files beside them say. */
+const REPEATS = /\b(?:campaignTest|times|stride|describeEach|testOfMany)\(|TIER === 'campaigns'/;
+/** What `npm run test:campaigns` runs. */
+const campaigns = (): string[] =>
+  readdirSync('test', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.test.ts'))
+    .map((file) => `test/${file}`)
+    .filter((file) => /^test\/(?:oracle|io\/decode)\//.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
 const ALONE = [
@@ -65,7 +50,7 @@ export default defineConfig(({ mode }) => {
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',
   };
-  const files = tier === 'campaigns' ? CAMPAIGNS : ['test/**/*.test.ts'];
+  const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.
   const kafka = tier === 'campaigns' ? files.filter((f) => f.startsWith('test/kafka/')) : BROKERS;
   return {

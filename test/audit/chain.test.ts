@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { AuditLog, type AuditLogOptions } from '../../src/audit/audit-log.ts';
 import { CHAIN_START, readRecord, sealRecord } from '../../src/audit/audit-record.ts';
 import { verifyChain } from '../../src/audit/verify-chain.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { testNeeding } from '../support/tools.ts';
 
 const openLog = (file: string, more: Partial<AuditLogOptions> = {}) =>
@@ -199,20 +199,20 @@ test('what waits for the disk is bounded, and the log says how many records it l
 
 test('`audit verify` names the first line that is not as it was', async () => {
   const { file, files } = await written(9, { maxBytes: 1500 });
-  const run = await sluice(['audit', 'verify', ...files]);
+  const run = await sluiceHere(['audit', 'verify', ...files]);
   expect([run.code, run.stderr]).toEqual([0, '']);
   expect(run.stdout).toMatch(
     /records are whole and in their places, 1 to \d+\nthe server was stopped in order\nlast sum/,
   );
-  const json = JSON.parse((await sluice(['audit', 'verify', '--json', ...files])).stdout);
+  const json = JSON.parse((await sluiceHere(['audit', 'verify', '--json', ...files])).stdout);
   expect(json).toMatchObject({ whole: true, broken: null });
   const lines = linesIn(file);
   writeFileSync(file, `${lines.with(1, lines[1]!.replace('"rows":', '"rowz":')).join('\n')}\n`);
-  const broken = await sluice(['audit', 'verify', ...files]);
+  const broken = await sluiceHere(['audit', 'verify', ...files]);
   expect(broken.code).toBe(1);
   expect(broken.stderr).toContain(`${file}:2 what is here was changed or cut off`);
-  expect((await sluice(['audit', 'verify', 'nowhere.ndjson'])).stderr).toContain('[input_not_found]');
-  expect((await sluice(['audit', 'verify', '--head', 'ab', ...files.slice(0, 1)])).code).toBe(1);
+  expect((await sluiceHere(['audit', 'verify', 'nowhere.ndjson'])).stderr).toContain('[input_not_found]');
+  expect((await sluiceHere(['audit', 'verify', '--head', 'ab', ...files.slice(0, 1)])).code).toBe(1);
 });
 
 test('a record is one line, whatever is in it', () => {

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { parse } from 'csv-parse/sync';
 import { expect, test } from 'vitest';
 import { COLUMNS, type GenerateOptions, generatePortfolio, type PlantedFault } from '../../src/demo/portfolio.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 
 const bytes = (options: GenerateOptions, onFault?: (f: PlantedFault) => void): Buffer =>
   Buffer.concat([...generatePortfolio(options, onFault)]);
@@ -121,13 +121,13 @@ test('each kind of fault is what its code says', () => {
 
 test('the command writes portfolio.csv unless told otherwise, and lists the planted faults', async () => {
   const cwd = scratch();
-  const run = await sluice(
+  const run = await sluiceHere(
     ['generate', '--rows', '50', '--seed', '6', '--faults', '2', '--faults-json', 'faults.json'],
     { cwd },
   );
   expect([run.code, run.stdout]).toEqual([0, '']);
   expect(readFileSync(path.join(cwd, 'portfolio.csv')).equals(bytes({ rows: 50, seed: 6, faults: 2 }))).toBe(true);
   expect(JSON.parse(readFileSync(path.join(cwd, 'faults.json'), 'utf8'))).toHaveLength(2);
-  const piped = await sluice(['generate', '--rows', '3', '--seed', '6', '-o', '-', '--delimiter', 'tab'], { cwd });
+  const piped = await sluiceHere(['generate', '--rows', '3', '--seed', '6', '-o', '-', '--delimiter', 'tab'], { cwd });
   expect(piped.stdout.split('\n')[0]!.split('\t')).toEqual(COLUMNS);
 });

@@ -9,7 +9,7 @@ import { openModel, type ScoredStream, type ScoreStreamOptions, scoreStream } fr
 import { inChunks } from '../support/blocks.ts';
 import { scratch } from '../support/cli.ts';
 import { scoreText } from '../support/score.ts';
-import { checkTest } from '../support/tiers.ts';
+import { campaignTest, checkTest } from '../support/tiers.ts';
 
 const run = promisify(execFile);
 const portfolio = (rows: number, faults = 0): Buffer =>
@@ -30,19 +30,32 @@ async function project(): Promise<string> {
   return folder;
 }
 
-checkTest('the example compiles against the declarations and does what it says', async () => {
-  const folder = await project();
-  const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--lib', 'es2024,esnext.disposable', '--types', 'node', 'example.ts']; // biome-ignore format: one line
-  const tsc = path.resolve('node_modules/typescript/bin/tsc');
-  await run(process.execPath, [tsc, ...options], { cwd: folder }).catch((e: { stdout: string }) =>
-    expect.fail(e.stdout),
-  );
+/** Runs the example in a folder that has what it imports; compares what it says and writes. */
+async function runExample(folder: string): Promise<void> {
   const text = portfolio(3000, 4);
   writeFileSync(path.join(folder, 'portfolio.csv'), text);
   const { stdout } = await run(process.execPath, ['example.ts'], { cwd: folder });
   expect(stdout).toBe('credit-default:1: 3000 rows = 2996 scored + 4 rejected\n');
   const { output } = await scoreText(text, { output: { format: 'ndjson', delimiter: ',' }, passthrough: ['application_id'] }); // biome-ignore format: one line
   expect(readFileSync(path.join(folder, 'scored.ndjson'), 'utf8')).toBe(output);
+}
+
+checkTest('the example does what it says', async () => {
+  const folder = scratch();
+  expect(EXAMPLE).toContain("from 'sluice'");
+  writeFileSync(path.join(folder, 'example.ts'), EXAMPLE.replace("'sluice'", `'${path.resolve('src/index.ts')}'`));
+  writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }');
+  await runExample(folder);
+});
+
+campaignTest('the example compiles against the declarations of a built package and does what it says', async () => {
+  const folder = await project();
+  const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--lib', 'es2024,esnext.disposable', '--types', 'node', 'example.ts']; // biome-ignore format: one line
+  const tsc = path.resolve('node_modules/typescript/bin/tsc');
+  await run(process.execPath, [tsc, ...options], { cwd: folder }).catch((e: { stdout: string }) =>
+    expect.fail(e.stdout),
+  );
+  await runExample(folder);
 });
 
 let model: Awaited<ReturnType<typeof openModel>>;

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
 import { CANARY, clean, delimitedInputs, jsonInputs, SUNG } from '../support/canaries.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { type CallOptions, PREDICT, predictUrl, startService } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -81,7 +81,7 @@ checkTest('on the command line: words, summary, list of rejected rows and metric
     writeFileSync(input, text);
     const files = ['-o', path.join(folder, 'out.ndjson'), '--rejects', path.join(folder, `list-${i}.csv`)];
     const measured = ['--metrics-file', path.join(folder, 'sluice.prom')];
-    const run = await sluice(['score', input, '-m', 'credit-default', ...files, ...measured, '--json']);
+    const run = await sluiceHere(['score', input, '-m', 'credit-default', ...files, ...measured, '--json']);
     expect([what, run.code]).not.toEqual([what, 0]);
     told.push(`${what}: ${run.stdout}${run.stderr}`);
     for (const file of readdirSync(folder)) if (!file.startsWith('in-')) told.push(`${what}: ${file}: ${readFileSync(path.join(folder, file), 'utf8')}`); // biome-ignore format: one line

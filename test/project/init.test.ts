@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSy
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { scratch, sluice, start } from '../support/cli.ts';
+import { scratch, sluiceHere, start } from '../support/cli.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { call } from '../support/service.ts';
 import { testNeeding } from '../support/tools.ts';
@@ -15,7 +15,7 @@ const AWKWARD = 'a "bank"\'s $pro%ject';
 
 async function project(): Promise<string> {
   const cwd = scratch();
-  const made = await sluice(['init', AWKWARD], { cwd });
+  const made = await sluiceHere(['init', AWKWARD], { cwd });
   expect(made).toMatchObject({ code: 0, stderr: `a project in ${AWKWARD}: its README.md says how to go on\n` });
   const folder = path.join(cwd, AWKWARD);
   const names = made.stdout.trimEnd().split('\n');
@@ -26,13 +26,13 @@ async function project(): Promise<string> {
 
 test('a new project passes lint and test, and its pipeline scores what is put in', async () => {
   const cwd = await project();
-  expect(await sluice(['lint', 'pipelines/nightly.yaml'], { cwd })).toMatchObject({ code: 0, stderr: '' });
-  const tested = await sluice(['test', 'pipelines/nightly.yaml'], { cwd });
+  expect(await sluiceHere(['lint', 'pipelines/nightly.yaml'], { cwd })).toMatchObject({ code: 0, stderr: '' });
+  const tested = await sluiceHere(['test', 'pipelines/nightly.yaml'], { cwd });
   expect(tested).toMatchObject({ code: 0, stdout: expect.stringContaining('2 passed, 0 failed') });
-  await sluice(['generate', '--rows', '100', '--ids', '--clean', '-o', 'incoming/today.csv'], { cwd });
+  await sluiceHere(['generate', '--rows', '100', '--ids', '--clean', '-o', 'incoming/today.csv'], { cwd });
   const service = readFileSync(path.join(cwd, 'systemd/sluice-nightly.service'), 'utf8');
   const words = /^ExecStart="[^"]+" "[^"]+" (.+)$/m.exec(service)![1]!.split(' ');
-  expect(await sluice(words, { cwd })).toMatchObject({ code: 0 });
+  expect(await sluiceHere(words, { cwd })).toMatchObject({ code: 0 });
   expect(readdirSync(path.join(cwd, 'scored')).sort()).toEqual([
     'today.csv',
     'today.csv.manifest.json',
@@ -45,8 +45,8 @@ test('a new project passes lint and test, and its pipeline scores what is put in
 test('its service starts with the settings as they are, but for the port, and predicts for a key that was made', async () => {
   const cwd = await project();
   expect(statSync(path.join(cwd, 'tls/server.key')).mode & 0o077).toBe(0);
-  const token = (await sluice(['keys', 'create', 'me'], { cwd })).stdout.trim();
-  const doctor = await sluice(['doctor', '--config', 'sluice.yaml'], { cwd });
+  const token = (await sluiceHere(['keys', 'create', 'me'], { cwd })).stdout.trim();
+  const doctor = await sluiceHere(['doctor', '--config', 'sluice.yaml'], { cwd });
   expect(doctor).toMatchObject({ code: 0, stderr: '' });
   const serving = start(['serve', '--config', 'sluice.yaml', '--port', '0'], { cwd });
   onTestFinished(() => void serving.child.kill('SIGKILL'));
@@ -64,7 +64,7 @@ test('its service starts with the settings as they are, but for the port, and pr
 
 test('nothing is overwritten: not a project, not a single file, and then nothing else is written either', async () => {
   const cwd = await project();
-  const again = await sluice(['init'], { cwd });
+  const again = await sluiceHere(['init'], { cwd });
   expect(again).toMatchObject({
     code: 2,
     stdout: '',
@@ -72,12 +72,12 @@ test('nothing is overwritten: not a project, not a single file, and then nothing
   });
   const other = scratch();
   writeFileSync(path.join(other, 'sluice.yaml'), 'mine\n');
-  expect((await sluice(['init', other])).stderr).toMatch(/^sluice: sluice\.yaml already there in/);
+  expect((await sluiceHere(['init', other])).stderr).toMatch(/^sluice: sluice\.yaml already there in/);
   expect(readdirSync(other)).toEqual(['sluice.yaml']);
   expect(readFileSync(path.join(other, 'sluice.yaml'), 'utf8')).toBe('mine\n');
   const file = path.join(scratch(), 'file');
   writeFileSync(file, '');
-  expect(await sluice(['init', path.join(file, 'below')])).toMatchObject({
+  expect(await sluiceHere(['init', path.join(file, 'below')])).toMatchObject({
     code: 1,
     stderr: expect.stringContaining('ENOTDIR'),
   });
@@ -87,7 +87,7 @@ test('other files of the folder stay', async () => {
   const cwd = scratch();
   mkdirSync(path.join(cwd, 'pipelines'));
   writeFileSync(path.join(cwd, 'pipelines', 'mine.yaml'), 'mine\n');
-  expect(await sluice(['init'], { cwd })).toMatchObject({ code: 0 });
+  expect(await sluiceHere(['init'], { cwd })).toMatchObject({ code: 0 });
   expect(readdirSync(path.join(cwd, 'pipelines')).sort()).toEqual(['mine.yaml', 'nightly.test.yaml', 'nightly.yaml']);
 });
 

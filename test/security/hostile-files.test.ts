@@ -5,6 +5,7 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { costOf } from '../support/cost-of.ts';
+import { campaignTest, testOfMany } from '../support/tiers.ts';
 import {
   type ColumnPages,
   codePage,
@@ -75,19 +76,26 @@ function withFooter(footer: Buffer): Buffer {
   return Buffer.concat([Buffer.from('PAR1'), footer, length, Buffer.from('PAR1')]);
 }
 
-test.each(FILES)(
-  '%s',
-  async (name, bytes, code) => {
+const score = (input: string, output: string) =>
+  costOf([process.execPath, path.join(ROOT, 'src/main.ts'), 'score', input, '-m', 'credit-default', '-o', output]);
+
+/** One of each kind: text, pages, dictionaries, numbers of rows, footers. */
+const IN_CHECK = ['zeros.csv.gz', 'long-header.csv', 'page-claims-2-gib.parquet', 'word-of-60-mib.parquet', 'page-of-2-billion-rows.parquet', 'footer-list.parquet', 'footer-depth.parquet']; // biome-ignore format: one line
+for (const [name, bytes, code] of FILES) {
+  const at = IN_CHECK.indexOf(name);
+  (at >= 0 ? testOfMany(at, 3) : campaignTest)(name, async () => {
     const file = path.join(folder, name);
     writeFileSync(file, bytes());
-    const score = [process.execPath, path.join(ROOT, 'src/main.ts'), 'score', file, '--model', 'credit-default'];
-    const cost = await costOf([...score, '-o', path.join(folder, `${name}.out.ndjson`)]);
+    const cost = await score(file, path.join(folder, `${name}.out.ndjson`));
     expect(cost.code, cost.stderr).toBe(1);
     expect(cost.stderr).toContain(`[${code}]`);
     expect(cost.memoryMb).toBeLessThan(MOST_MEMORY_MB);
-  },
-  60_000,
-);
+  });
+}
+
+test('names of files that are tried in the check are those of the table', () => {
+  expect(IN_CHECK.filter((name) => !FILES.some(([of]) => of === name))).toEqual([]);
+});
 
 test('of several inputs only the hostile one fails', async () => {
   const several = path.join(folder, 'several');

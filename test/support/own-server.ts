@@ -1,5 +1,7 @@
 // A server with a folder of its own for jobs, which a test may kill and start again at the same port.
 
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
@@ -15,9 +17,9 @@ export interface OwnServer {
   jobs: string;
 }
 
-/** It speaks plain HTTP, as behind a proxy; it ends with the test. */
-export async function startOwnServer(settings: string[] = []): Promise<OwnServer> {
-  const folder = scratch();
+/** It speaks plain HTTP, as behind a proxy; it ends with the test, or its caller closes it (`keep`). */
+export async function startOwnServer(settings: string[] = [], { keep = false } = {}): Promise<OwnServer> {
+  const folder = keep ? mkdtempSync(path.join(tmpdir(), 'sluice-own-')) : scratch();
   const keys = path.join(folder, 'keys.yaml');
   const options = { file: keys, scopes: 'predict,interpret,jobs,metrics' };
   const token = await createKey('night', options);
@@ -32,7 +34,7 @@ export async function startOwnServer(settings: string[] = []): Promise<OwnServer
   ];
   const args = ['--registry', path.resolve('src/bundled'), '--set', ...own, ...settings];
   const server = new Replica(await freePort(), args, {});
-  onTestFinished(() => server.close());
+  if (!keep) onTestFinished(() => server.close());
   await server.start();
   return { server, token, other, jobs };
 }

@@ -1,9 +1,10 @@
 // Real proxies in front of a service, with the settings people find them with.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
@@ -15,9 +16,12 @@ import { PATIENCE_MS } from './patience.ts';
 import { freePort } from './ports.ts';
 import { REGISTRY } from './service.ts';
 
-/** A service that speaks plain HTTP to proxies on this machine. */
-export async function startBehindProxy(settings: string[] = []): Promise<{ port: number; token: string }> {
-  const folder = scratch();
+/** A service that speaks plain HTTP to proxies on this machine, stopped when the test ends unless `keep`. */
+export async function startBehindProxy(
+  settings: string[] = [],
+  { keep = false } = {},
+): Promise<{ port: number; token: string; stop: () => Promise<void> }> {
+  const folder = keep ? mkdtempSync(path.join(tmpdir(), 'sluice-proxied-')) : scratch();
   const file = path.join(folder, 'keys.yaml');
   const token = await createKey('all', { file, scopes: 'predict,interpret,jobs,models:read,metrics' });
   const config = await loadConfig(ServerConfigSchema, {
@@ -33,8 +37,12 @@ export async function startBehindProxy(settings: string[] = []): Promise<{ port:
     ],
   });
   const running = await serve({ config, registry: REGISTRY });
-  onTestFinished(() => running.stop());
-  return { port: Number(new URL(running.url).port), token };
+  const stop = async () => {
+    await running.stop();
+    if (keep) rmSync(folder, { recursive: true, force: true });
+  };
+  if (!keep) onTestFinished(stop);
+  return { port: Number(new URL(running.url).port), token, stop };
 }
 
 /** nginx as it comes, but for the size of bodies; `location`: further lines of its location. Gives its port. */

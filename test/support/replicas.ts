@@ -1,7 +1,9 @@
 // Several real servers with one table of jobs in a real PostgreSQL and one bucket of a real object storage.
 
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AwsClient } from 'aws4fetch';
@@ -73,6 +75,8 @@ export interface SharedSettings {
   table: string;
   leaseMs: number;
   settings?: string[];
+  /** Its caller closes them; else they end with the test. */
+  keep?: boolean;
 }
 
 /** One server, which may end and begin again at its port. */
@@ -81,6 +85,8 @@ export class Replica {
   readonly #args: string[];
   readonly #env: Record<string, string>;
   #process: Started | null = null;
+  /** One for each of its processes. */
+  readonly #folders: string[] = [];
   /** Log of all its processes so far. */
   log = '';
 
@@ -96,7 +102,8 @@ export class Replica {
 
   /** Resolves when it is ready. */
   async start(): Promise<void> {
-    const cwd = scratch();
+    const cwd = mkdtempSync(path.join(tmpdir(), 'sluice-replica-'));
+    this.#folders.push(cwd);
     const started = start(['serve', ...this.#args, '--set', `listen.port=${this.port}`, `spill.folder=${cwd}`], {
       cwd,
       env: this.#env,
@@ -128,9 +135,11 @@ export class Replica {
 
   async close(): Promise<void> {
     const child = this.#process?.child;
-    if (!child || child.exitCode !== null || child.signalCode !== null) return;
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    if (child && child.exitCode === null && child.signalCode === null) {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+    }
+    for (const folder of this.#folders) rmSync(folder, { recursive: true, force: true });
   }
 }
 
@@ -138,9 +147,9 @@ export class Replica {
 export async function startReplicas(
   count: number,
   place: SharedPlace,
-  { table, leaseMs, settings = [] }: SharedSettings,
+  { table, leaseMs, settings = [], keep = false }: SharedSettings,
 ): Promise<{ replicas: Replica[]; token: string }> {
-  const keys = path.join(scratch(), 'keys.yaml');
+  const keys = path.join(keep ? mkdtempSync(path.join(tmpdir(), 'sluice-keys-')) : scratch(), 'keys.yaml');
   const token = await createKey('night', { file: keys, scopes: 'predict,interpret,jobs,metrics' });
   const args = [
     '--registry',
@@ -159,9 +168,11 @@ export async function startReplicas(
   ];
   const replicas: Replica[] = [];
   for (let i = 0; i < count; i++) replicas.push(new Replica(await freePort(), args, place.env));
-  onTestFinished(async () => {
-    for (const replica of replicas) await replica.close();
-  });
+  if (!keep) {
+    onTestFinished(async () => {
+      for (const replica of replicas) await replica.close();
+    });
+  }
   for (const replica of replicas) await replica.start();
   return { replicas, token };
 }

@@ -5,14 +5,17 @@ import { expect } from 'vitest';
 import { createKey } from '../../../src/doors/commands/keys.ts';
 import { readKeys } from '../../../src/doors/http/access/keys-file.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
-import { scratch, sluice } from '../../support/cli.ts';
-import { checkTest } from '../../support/tiers.ts';
+import { scratch, sluice, sluiceHere } from '../../support/cli.ts';
+import { checkTest, times } from '../../support/tiers.ts';
 
 const names = (prefix: string, count: number): string[] => Array.from({ length: count }, (_, i) => `${prefix}${i}`);
 
-checkTest('20 changes of one file of keys: none is lost', async () => {
+/** Of each kind. */
+const CHANGES = times('changes at once', { quick: 2, check: 2, campaigns: 8 });
+
+checkTest('changes of one file of keys at once: none is lost', async () => {
   const file = path.join(scratch(), 'keys.yaml');
-  const [made, turned, gone] = [names('made', 8), names('turned', 6), names('gone', 6)];
+  const [made, turned, gone] = [names('made', CHANGES), names('turned', CHANGES), names('gone', CHANGES)];
   for (const name of [...turned, ...gone]) await createKey(name, { file, scopes: 'predict' });
   const before = new Map((await readKeys(file)).map((k) => [k.name, k.sha256]));
   const runs = await Promise.all([
@@ -30,10 +33,10 @@ checkTest('20 changes of one file of keys: none is lost', async () => {
   }
 });
 
-checkTest('20 changes of one model of a registry: none is lost, and their history is one chain', async () => {
+checkTest('changes of one model of a registry at once: none is lost, and their history is one chain', async () => {
   const folder = scratch();
   cpSync(path.resolve('src/bundled/credit-default/1'), path.join(folder, 'credit-default', '1'), { recursive: true });
-  const aliases = names('a', 20);
+  const aliases = names('a', 3 * CHANGES);
   const runs = await Promise.all(
     aliases.map((alias) => sluice(['model', 'alias', `credit-default@${alias}`, '1', '--registry', folder])),
   );
@@ -44,6 +47,6 @@ checkTest('20 changes of one model of a registry: none is lost, and their histor
     .trim()
     .split('\n');
   expect(history.map((line) => JSON.parse(line).alias).sort()).toEqual(aliases);
-  const told = await sluice(['model', 'history', 'credit-default', '--registry', folder]);
+  const told = await sluiceHere(['model', 'history', 'credit-default', '--registry', folder]);
   expect([told.code, told.stderr]).toEqual([0, expect.not.stringContaining('changed')]);
 });

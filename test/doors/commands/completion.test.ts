@@ -4,12 +4,12 @@ import { chmodSync, cpSync, mkdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
-import { MAIN, scratch, sluice } from '../../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../../support/cli.ts';
 import { testNeeding } from '../../support/tools.ts';
 
 const scripts: Record<string, string> = {};
 beforeAll(async () => {
-  for (const shell of ['bash', 'zsh', 'fish']) scripts[shell] = (await sluice(['completion', shell])).stdout;
+  for (const shell of ['bash', 'zsh', 'fish']) scripts[shell] = (await sluiceHere(['completion', shell])).stdout;
 });
 
 /** A folder with a `sluice` on the path, some files, and a registry of two models. */

@@ -2,18 +2,18 @@
 import { cpSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 
 test('a machine that can score says so; a damaged model, a missing certificate and keys are named', async () => {
-  const fine = await sluice(['doctor']);
+  const fine = await sluiceHere(['doctor']);
   expect([fine.code, fine.stdout]).toEqual([0, expect.stringContaining('ok      evaluator: ONNX Runtime loads')]);
   const folder = scratch();
   const models = path.join(folder, 'models');
   cpSync(CREDIT_DEFAULT, path.join(models, 'credit-default', '1'), { recursive: true });
   writeFileSync(path.join(models, 'credit-default', '1', 'model.onnx'), 'no model');
   writeFileSync(path.join(folder, 'sluice.yaml'), 'tls: { certificate: none.crt, key: none.key }\n');
-  const { code, stdout } = await sluice(['doctor', '-c', 'sluice.yaml', '--registry', models, '--json'], {
+  const { code, stdout } = await sluiceHere(['doctor', '-c', 'sluice.yaml', '--registry', models, '--json'], {
     cwd: folder,
   });
   const wrong = (

@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS } from '../../support/score.ts';
 
@@ -33,15 +33,13 @@ test('two columns that differ from the background: together they make what they 
     amount: '4000',
     income: '9000',
     monthly_payment: '2900',
-    occupation_type: 'STUDENT',
-    term: '12',
   };
   const pairs = Object.keys(other).flatMap((a, i, all) => all.slice(i + 1).map((b) => [a, b] as const));
   const changed = (...columns: string[]) =>
     row.map((cell, i) => (columns.includes(names[i]!) ? other[names[i]!]! : cell)).join(',');
   const lines = pairs.flatMap(([a, b]) => [changed(), changed(a), changed(b), changed(a, b)]);
   writeFileSync(path.join(cwd, 'in.csv'), `${[header, ...lines].join('\n')}\n`);
-  const scored = await sluice(['score', 'in.csv', '-m', 'one', '--registry', registry, '-o', 'out.ndjson'], { cwd });
+  const scored = await sluiceHere(['score', 'in.csv', '-m', 'one', '--registry', registry, '-o', 'out.ndjson'], { cwd });
   expect(scored.code, scored.stderr).toBe(0);
   const margins = readFileSync(path.join(cwd, 'out.ndjson'), 'utf8')
     .trimEnd()
@@ -54,7 +52,7 @@ test('two columns that differ from the background: together they make what they 
   for (const [k, pair] of pairs.entries()) {
     const [none, one, two, both] = margins.slice(4 * k, 4 * k + 4) as [number, number, number, number];
     const args = ['explain', 'in.csv', '--row', String(4 * k + 4), '-m', 'one', '--registry', registry];
-    const { code, stdout, stderr } = await sluice([...args, '--json', '--interactions', '500'], { cwd });
+    const { code, stdout, stderr } = await sluiceHere([...args, '--json', '--interactions', '500'], { cwd });
     expect(code, stderr).toBe(0);
     const { interactions, space } = (JSON.parse(stdout) as Told).interpretation;
     expect(space).toBe('log_odds');
@@ -70,9 +68,9 @@ test('two columns that differ from the background: together they make what they 
 
 test('the strongest first, in words as well; a model that has none is told by a code', async () => {
   const cwd = scratch();
-  const made = await sluice(['generate', '--rows', '5', '-o', 'in.csv'], { cwd });
+  const made = await sluiceHere(['generate', '--rows', '5', '-o', 'in.csv'], { cwd });
   expect(made.code, made.stderr).toBe(0);
-  const explain = (...more: string[]) => sluice(['explain', 'in.csv', '--row', '3', ...more], { cwd });
+  const explain = (...more: string[]) => sluiceHere(['explain', 'in.csv', '--row', '3', ...more], { cwd });
   const { stdout } = await explain('-m', 'credit-default', '--json', '--interactions', '500');
   const { interactions } = (JSON.parse(stdout) as Told).interpretation;
   const sizes = interactions.map(({ effect }) => Math.abs(effect));

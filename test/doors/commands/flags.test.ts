@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { asSluiceError } from '../../../src/core/errors.ts';
 import { COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
 import { addFlags, type CommandTable, type Flag } from '../../../src/doors/commands/flags.ts';
-import { sluice } from '../../support/cli.ts';
+import { sluiceHere } from '../../support/cli.ts';
 
 const FLAGS: [string, CommandTable, Flag][] = Object.entries(COMMAND_TABLES as Record<string, CommandTable>).flatMap(
   ([words, table]) => table.flags.map((flag): [string, CommandTable, Flag] => [words, table, flag]),
@@ -74,7 +74,7 @@ test.each([
   [['serve', '--port', 'https'], '--port takes a whole number from 0 to 65535'],
   [['completion', 'tcsh'], '<shell> takes bash, zsh or fish'],
 ])('%j is a usage error', async (args, words) => {
-  const run = await sluice(args);
+  const run = await sluiceHere(args);
   expect([run.code, run.stdout]).toEqual([2, '']);
   expect(run.stderr).toContain(`${words} [usage]`);
 });

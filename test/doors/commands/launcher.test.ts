@@ -42,7 +42,7 @@ checkTest('npx in a fresh checkout, which nobody has built; an old build beside 
   mkdirSync(path.join(cwd, 'dist'));
   writeFileSync(path.join(cwd, 'dist', 'main.js'), 'console.log("an old build");\n');
   writeFileSync(path.join(cwd, 'p.csv'), Buffer.concat([...generatePortfolio({ rows: 20, seed: 8, dirty: false })]));
-  await run('npx', ['sluice', 'score', 'p.csv', '-m', 'credit-default', '-o', 'scored.csv'], { cwd });
+  await run(process.execPath, ['bin/sluice.js', 'score', 'p.csv', '-m', 'credit-default', '-o', 'scored.csv'], { cwd });
   expect(readFileSync(path.join(cwd, 'scored.csv'), 'utf8').trimEnd().split('\n')).toHaveLength(21);
 });
 

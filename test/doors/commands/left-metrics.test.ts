@@ -6,7 +6,7 @@ import path from 'node:path';
 import { expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import type { DriftDigest } from '../../../src/drift/drift-report.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { sampleOf, samplesOf } from '../../support/exposition.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { freePort } from '../../support/ports.ts';
@@ -50,7 +50,7 @@ checkTest(
     const { file, input, left } = nightly('nightly "one"', 'deadline: "2020-01-01T06:00"');
     const pipeline = 'nightly \\"one\\"';
     const began = Date.now() / 1000;
-    const good = await sluice(['run', file, '--metrics-file', left]);
+    const good = await sluiceHere(['run', file, '--metrics-file', left]);
     expect([good.code, good.stderr]).toEqual([0, expect.stringContaining('the run was late: it ended')]);
     const first = readFileSync(left, 'utf8');
     const of = (text: string, name: string, labels = {}) => sampleOf(text, name, { pipeline, ...labels });
@@ -62,7 +62,7 @@ checkTest(
     expect(first).not.toMatch(/^(process_|nodejs_|sluice_ready|sluice_workers|sluice_in_flight)/m);
 
     writeFileSync(input, 'amount\n1\n');
-    expect((await sluice(['run', file, '--metrics-file', left])).code).toBe(1);
+    expect((await sluiceHere(['run', file, '--metrics-file', left])).code).toBe(1);
     const second = readFileSync(left, 'utf8');
     expect(of(second, SUCCESS)).toBe(of(first, SUCCESS));
     expect(of(second, END)).toBeGreaterThan(of(first, END)!);
@@ -71,10 +71,10 @@ checkTest(
     // A run that is refused has an end, too; but it writes over nothing that it does not know.
     const refused = ['run', file.replace('.yaml', '.yml'), '--metrics-file', left];
     writeFileSync(file.replace('.yaml', '.yml'), readFileSync(file, 'utf8').replace('credit-default', 'no-such-model'));
-    expect((await sluice(refused)).code).toBe(1);
+    expect((await sluiceHere(refused)).code).toBe(1);
     const third = readFileSync(left, 'utf8');
     expect([of(third, SUCCESS), of(third, 'sluice_run_last_exit_code')]).toEqual([of(first, SUCCESS), 1]);
-    expect((await sluice(['run', file, '--metrics-file', input])).code).not.toBe(0);
+    expect((await sluiceHere(['run', file, '--metrics-file', input])).code).not.toBe(0);
     expect(readFileSync(input, 'utf8')).toBe('amount\n1\n');
   },
 );
@@ -84,7 +84,7 @@ checkTest('the drift of the whole run is written, and none of a run with too few
   const portfolio = (drift: boolean) => Buffer.concat([...generatePortfolio({ rows: 2000, seed: 4, drift })]);
   const figures = async (rows: Buffer) => {
     writeFileSync(input, rows);
-    const { stdout, code, stderr } = await sluice(['run', file, '--metrics-file', left, '--json']);
+    const { stdout, code, stderr } = await sluiceHere(['run', file, '--metrics-file', left, '--json']);
     expect([0, 3], stderr).toContain(code);
     const text = readFileSync(left, 'utf8');
     const worst = samplesOf(text).find((m) => m.name === 'sluice_run_column_psi_max');
@@ -121,13 +121,13 @@ checkTest('where metrics cannot be left, the run is what it was', async () => {
     '--push-gateway',
     `http://u:secret@127.0.0.1:${port}`,
   ];
-  const { code, stderr } = await sluice(['run', file, ...places]);
+  const { code, stderr } = await sluiceHere(['run', file, ...places]);
   expect(code).toBe(0);
   expect(stderr).toContain('the metrics are not left in');
   expect(stderr).toContain('the metrics are not left at the push gateway');
   expect(stderr).not.toContain('secret');
   expect(existsSync(`${folder}/out.csv`)).toBe(true);
-  const wrong = await sluice(['run', file, '--push-gateway', 'ftp://x']);
+  const wrong = await sluiceHere(['run', file, '--push-gateway', 'ftp://x']);
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('one of http or https')]);
 });
 
@@ -142,12 +142,12 @@ checkTestNeeding(
     const gateway = `http://127.0.0.1:${port}`;
     await answers(`${gateway}/-/ready`);
     for (const pipeline of [file, other.file]) {
-      const { code, stderr } = await sluice(['run', pipeline, '--push-gateway', gateway]);
+      const { code, stderr } = await sluiceHere(['run', pipeline, '--push-gateway', gateway]);
       expect([code, stderr]).toEqual([0, expect.not.stringContaining('not left')]);
     }
     const first = await get(`${gateway}/metrics`);
     writeFileSync(input, 'amount\n1\n');
-    expect((await sluice(['run', file, '--push-gateway', gateway])).code).toBe(1);
+    expect((await sluiceHere(['run', file, '--push-gateway', gateway])).code).toBe(1);
     const second = await get(`${gateway}/metrics`);
     const of = (text: string, name: string, pipeline: string) => sampleOf(text, name, { pipeline, job: 'sluice' });
     expect(of(second, SUCCESS, 'nightly')).toBe(of(first, SUCCESS, 'nightly'));
@@ -163,7 +163,7 @@ checkTestNeeding(['Prometheus node exporter'], 'a node exporter takes the files 
   mkdirSync(texts);
   for (const name of ['nightly', 'other']) {
     const { file } = nightly(name);
-    expect((await sluice(['run', file, '--metrics-file', path.join(texts, `${name}.prom`)])).code).toBe(0);
+    expect((await sluiceHere(['run', file, '--metrics-file', path.join(texts, `${name}.prom`)])).code).toBe(0);
   }
   const port = await freePort();
   const address = `http://127.0.0.1:${port}`;

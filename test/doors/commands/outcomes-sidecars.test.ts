@@ -3,7 +3,7 @@ import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 
 const LABELS = ['--labels', 'labels.csv', '--key', 'application_id', '--model', 'credit-default:1'];
@@ -23,7 +23,7 @@ beforeAll(async () => {
   );
   for (const name of ['s1.csv', 's2.ndjson']) {
     const beside = ['--report', `${name}.html`, '--metrics-file', `${name}.prom`];
-    const scored = await sluice(['score', 'in.csv', '--model', 'credit-default', '--passthrough', 'application_id', '-o', name, ...beside], { cwd }); // biome-ignore format: one line
+    const scored = await sluiceHere(['score', 'in.csv', '--model', 'credit-default', '--passthrough', 'application_id', '-o', name, ...beside], { cwd }); // biome-ignore format: one line
     expect([scored.code, scored.stderr.includes('rejected: bad_number 1')]).toEqual([3, true]);
   }
 });
@@ -31,7 +31,7 @@ beforeAll(async () => {
 const counted = (stderr: string) => /predictions: .*/.exec(stderr)?.[0];
 
 test('a pattern reads predictions only, and the sidecar files it skips are listed', async () => {
-  const one = await sluice(['outcomes', 's1*', ...LABELS], { cwd });
+  const one = await sluiceHere(['outcomes', 's1*', ...LABELS], { cwd });
   expect([one.code, counted(one.stderr)]).toEqual([
     0,
     'predictions: 40 rows of one input = 39 matched + 0 repeated + 0 taken back + 0 without a label + 1 rejected + 0 without a key',
@@ -39,7 +39,7 @@ test('a pattern reads predictions only, and the sidecar files it skips are liste
   expect(one.stderr).toContain(
     'skipped 4 sidecar files of s1*: s1.csv.html (report), s1.csv.manifest.json (manifest), s1.csv.prom (metrics), s1.csv.rejects.csv (rejects file)',
   );
-  const both = await sluice(['outcomes', 's*', ...LABELS, '--on-duplicate', 'last'], { cwd });
+  const both = await sluiceHere(['outcomes', 's*', ...LABELS, '--on-duplicate', 'last'], { cwd });
   expect([both.code, counted(both.stderr)]).toEqual([
     0,
     'predictions: 80 rows of 2 inputs = 39 matched + 39 repeated + 0 taken back + 0 without a label + 2 rejected + 0 without a key',
@@ -47,12 +47,12 @@ test('a pattern reads predictions only, and the sidecar files it skips are liste
 });
 
 test('sidecar files are refused by name where nothing else is meant', async () => {
-  const named = await sluice(['outcomes', 's1.csv', 's2.ndjson.manifest.json', ...LABELS], { cwd });
+  const named = await sluiceHere(['outcomes', 's1.csv', 's2.ndjson.manifest.json', ...LABELS], { cwd });
   expect([named.code, named.stderr]).toEqual([
     2,
     expect.stringContaining('s2.ndjson.manifest.json holds no predictions: it is named like a sidecar file (manifest)'),
   ]);
-  const pattern = await sluice(['outcomes', '*.rejects.csv', ...LABELS], { cwd });
+  const pattern = await sluiceHere(['outcomes', '*.rejects.csv', ...LABELS], { cwd });
   expect([pattern.code, pattern.stderr]).toEqual([
     2,
     expect.stringContaining('s1.csv.rejects.csv (rejects file), s2.ndjson.rejects.csv (rejects file)'),
@@ -61,7 +61,7 @@ test('sidecar files are refused by name where nothing else is meant', async () =
 
 test('a JSON file of another kind under a name of its own is refused, not counted as rejected rows', async () => {
   copyFileSync(path.join(cwd, 's2.ndjson.manifest.json'), path.join(cwd, 'other.json'));
-  const run = await sluice(['outcomes', 's1.csv', 'other.json', ...LABELS], { cwd });
+  const run = await sluiceHere(['outcomes', 's1.csv', 'other.json', ...LABELS], { cwd });
   expect([run.code, run.stdout]).toEqual([1, '']);
   expect(run.stderr).toMatch(/other\.json: one row cannot be used[\s\S]*row 1, probability: .*no prediction/);
 });
@@ -78,10 +78,10 @@ on_invalid: report
 `;
   writeFileSync(path.join(folder, 'nightly.yaml'), yaml);
   mkdirSync(path.join(folder, 'out'));
-  const run = await sluice(['run', 'nightly.yaml', '--json'], { cwd: folder });
+  const run = await sluiceHere(['run', 'nightly.yaml', '--json'], { cwd: folder });
   expect(JSON.parse(run.stdout)).toMatchObject({ rows: 40, scored: 39, rejected: 1 });
   // Without its output beside it a file of such a name is an input like any other.
   rmSync(path.join(folder, 'a.csv'));
-  const alone = await sluice(['run', 'nightly.yaml'], { cwd: folder });
+  const alone = await sluiceHere(['run', 'nightly.yaml'], { cwd: folder });
   expect([alone.code, alone.stderr]).toEqual([1, expect.stringContaining('header_mismatch')]);
 });

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { outcomeTables } from '../../../src/doors/commands/outcome-words.ts';
 import type { OutcomeReport } from '../../../src/outcomes/outcome-report.ts';
 import { measure, textSource } from '../../outcomes/sources.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { checkTest, testOfMany } from '../../support/tiers.ts';
 
 const LABELS = 'id,ok,month\nA,1,2026-01\nB,0,2026-01\nC,1,2026-02\nD,,2026-02\n';
@@ -34,7 +34,7 @@ const CALL = [
 
 test('tables on standard output, counts on standard error, the report and its metrics in files', async () => {
   const cwd = folder();
-  const run = await sluice([...CALL, '-o', 'report.json', '--metrics-file', 'outcomes.prom'], { cwd });
+  const run = await sluiceHere([...CALL, '-o', 'report.json', '--metrics-file', 'outcomes.prom'], { cwd });
   expect([run.code, run.stderr]).toEqual([
     0,
     'labels: 4 rows, 4 keys, 1 of them without an outcome yet; 3 were predicted\n' +
@@ -62,7 +62,7 @@ test('tables on standard output, counts on standard error, the report and its me
 test('rows at fault are told, and nothing is written', async () => {
   const cwd = folder();
   writeFileSync(path.join(cwd, 'labels.csv'), 'id,ok\nA,1\nB,Jane.Doe-77\n');
-  const run = await sluice([...CALL.slice(0, -2), '-o', 'report.json', '--metrics-file', 'm.prom', '--json'], { cwd });
+  const run = await sluiceHere([...CALL.slice(0, -2), '-o', 'report.json', '--metrics-file', 'm.prom', '--json'], { cwd });
   expect(run).toMatchObject({
     code: 1,
     stdout: '',
@@ -93,7 +93,7 @@ const MISTAKES: [words: RegExp, args: string[]][] = [
 for (const [i, [words, args]] of MISTAKES.entries()) {
   testOfMany(i, 6)(`usage: ${args.slice(1).join(' ')}`, async () => {
     const cwd = folder();
-    const run = await sluice(args, { cwd });
+    const run = await sluiceHere(args, { cwd });
     expect([run.code, run.stdout]).toEqual([2, '']);
     expect(run.stderr).toMatch(words);
     expect(run.stderr).toMatch(/\[usage\]\n {2}run `sluice outcomes --help`\n$/);
@@ -112,15 +112,15 @@ test('tables keep their columns where there is no decision', async () => {
 
 checkTest('what the sinks write is read: every format and compression says the same', async () => {
   const cwd = scratch();
-  const generate = (name: string, ...more: string[]) => sluice(['generate', '--rows', '3000', '--ids', '-o', name, ...more], { cwd }); // biome-ignore format: one line
+  const generate = (name: string, ...more: string[]) => sluiceHere(['generate', '--rows', '3000', '--ids', '-o', name, ...more], { cwd }); // biome-ignore format: one line
   await Promise.all([generate('p.csv'), generate('l.csv', '--outcome')]);
   const reports: unknown[] = [];
   for (const name of ['csv', 'tsv', 'ndjson', 'json', 'parquet', 'csv.gz', 'ndjson.zst', 'json.zst']) {
     const file = `scored.${name}`;
-    await sluice(['score', 'p.csv', '-m', 'credit-default', '--passthrough', 'application_id', '-o', file], { cwd });
+    await sluiceHere(['score', 'p.csv', '-m', 'credit-default', '--passthrough', 'application_id', '-o', file], { cwd });
     const model = name.startsWith('json') ? [] : ['--model', 'credit-default:1'];
     const call = ['outcomes', file, '--labels', 'l.csv', '--key', 'application_id', ...model, '--json'];
-    const run = await sluice(call, { cwd });
+    const run = await sluiceHere(call, { cwd });
     expect([name, run.code]).toEqual([name, 0]);
     reports.push(JSON.parse(run.stdout));
   }

@@ -18,19 +18,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parse } from 'csv-parse/sync';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
-import { MAIN, type Run, scratch, sluice, start } from '../../support/cli.ts';
+import { MAIN, type Run, scratch, sluice, sluiceHere, start } from '../../support/cli.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { testNeeding } from '../../support/tools.ts';
+
+const portfolios = new Map<string, Buffer>();
 
 function portfolioFile(folder: string, rows: number, faults = 0, name = 'portfolio.csv'): string {
   const file = path.join(folder, name);
   const delimiter = name.endsWith('.tsv') ? '\t' : ',';
-  writeFileSync(file, Buffer.concat([...generatePortfolio({ rows, seed: 8, faults, delimiter })]));
+  const key = `${rows} ${faults} ${delimiter}`;
+  const bytes = portfolios.get(key) ?? Buffer.concat([...generatePortfolio({ rows, seed: 8, faults, delimiter })]);
+  portfolios.set(key, bytes);
+  writeFileSync(file, bytes);
   return file;
 }
 
 const score = (file: string, ...args: string[]): Promise<Run> =>
-  sluice(['score', file, '-m', 'credit-default', ...args]);
+  sluiceHere(['score', file, '-m', 'credit-default', ...args]);
 
 /** Everything in the folder, so that nothing half done can hide. */
 const left = (folder: string): string[] => readdirSync(folder).sort();
@@ -92,7 +97,7 @@ describe('exit codes', () => {
     [['score', 'x.csv', '-m', 'credit-default', '-o', 'x.csv'], /the output is the input/],
     [['socre'], /unknown command/],
   ])('2 for %j', async (args, words) => {
-    const run = await sluice(args);
+    const run = await sluiceHere(args);
     expect(run.code).toBe(2);
     expect(run.stderr).toMatch(words);
     expect(run.stdout).toBe('');
@@ -113,7 +118,7 @@ describe('exit codes', () => {
       expect(run.stderr).toMatch(words);
       expect(run.code).toBe(1);
     }
-    const wrong = await sluice(['score', file, '-m', 'credit-defautl']);
+    const wrong = await sluiceHere(['score', file, '-m', 'credit-defautl']);
     expect(wrong.stderr).toMatch(/did you mean credit-default\?\) \[model_not_found\]/);
     expect(wrong.code).toBe(1);
     expect(left(folder)).toEqual(['portfolio.csv']);
@@ -131,6 +136,7 @@ describe('exit codes', () => {
     const bytes = readFileSync(path.join(bundled, 'model.onnx'));
     bytes[bytes.length >> 1]! ^= 1;
     writeFileSync(path.join(version, 'model.onnx'), bytes);
+    // In this process a model is known by the hash that its package names.
     const run = await sluice([
       'score',
       portfolioFile(folder, 5),

@@ -1,6 +1,6 @@
 // A mistake on the command line: told on one line, and the next says where the help is.
 import { expect, test } from 'vitest';
-import { sluice } from '../../support/cli.ts';
+import { sluiceHere } from '../../support/cli.ts';
 
 test.each([
   [['socre'], "unknown command 'socre' (did you mean score?)", 'sluice'],
@@ -15,13 +15,13 @@ test.each([
   [['keys', 'create'], "missing required argument 'name'", 'sluice keys create'],
   [['model', 'alias', 'x'], 'model alias takes id@alias and a version, or id@alias --remove', 'sluice model alias'],
 ])('%j', async (args, mistake, command) => {
-  const run = await sluice(args);
+  const run = await sluiceHere(args);
   expect(run.stderr).toBe(`sluice: ${mistake} [usage]\n  run \`${command} --help\`\n`);
   expect([run.code, run.stdout]).toEqual([2, '']);
 });
 
 test('a command that is only the beginning of one shows its help', async () => {
-  const run = await sluice(['model']);
+  const run = await sluiceHere(['model']);
   expect([run.code, run.stdout]).toEqual([2, '']);
   expect(run.stderr).toMatch(/^Usage: sluice model/);
 });

@@ -22,6 +22,7 @@ import {
   type Service,
   startService,
 } from '../../support/service.ts';
+import { sharedService } from '../../support/shared-service.ts';
 
 type Row = Record<string, unknown>;
 const NO_BYTES = new Uint8Array(0);
@@ -51,7 +52,7 @@ const flat = ({ error, interpretation: _, ...prediction }: Row): Row => {
 };
 
 test('a frame gives the predictions of JSON, rejected rows in their places', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const good = portfolio(1_000);
   for (const [given, batch] of [
     [good, 1_000],
@@ -80,7 +81,7 @@ test('a frame gives the predictions of JSON, rejected rows in their places', asy
 });
 
 test('an interpretation is that of JSON', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const given = portfolio(20);
   const path = (format: string) => `${PREDICT}/interpretation.${format}?modelId=credit-default`;
   const want = (await s.call('POST', path('json'), { body: JSON.stringify(given) })).json;
@@ -93,7 +94,7 @@ test('an interpretation is that of JSON', async () => {
 });
 
 test('predictions come back while the frame is still being sent', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const rows = Array.from({ length: 14 }, () => portfolio(1_000)).flat();
   const bytes = frame(rows, 1_000);
   const authorization = { authorization: `API-Key ${s.token}` };
@@ -129,7 +130,7 @@ describe('refused with a code', () => {
     ['all columns passed through', sound, '&passthrough=*', 'bad_request'],
     ['columns that are not the model’s', frame([{ x: 1 }]), '', 'unexpected_column'],
   ])('%s', async (_, body, query, code) => {
-    const s = await startService();
+    const s = await sharedService();
     const { status, json } = await predict(s, body, predictUrl('arrow', query));
     const codes = [json?.code, ...(json?.errors ?? []).map((e: Row) => e.code)];
     expect([status, codes]).toEqual([expect.any(Number), expect.arrayContaining([code])]);
@@ -173,7 +174,7 @@ describe('refused with a code', () => {
   });
 
   test('another content type', async () => {
-    const s = await startService();
+    const s = await sharedService();
     const headers = { 'content-type': 'text/csv' };
     expect((await s.call('POST', predictUrl('arrow'), { body: sound, headers })).json.code).toBe('invalid_content');
   });

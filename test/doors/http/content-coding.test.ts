@@ -17,8 +17,8 @@ import {
   PREDICT,
   predictUrl,
   type Reply,
-  startService,
 } from '../../support/service.ts';
+import { sharedService } from '../../support/shared-service.ts';
 import { testNeeding } from '../../support/tools.ts';
 
 const ON = ['compression.level=1'];
@@ -79,7 +79,7 @@ test.each<[string | undefined, ContentCoding | null, number?]>([
 });
 
 test('each format, with and without reasons, short and streamed, is the plain answer encoded', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   for (const [rows, query] of [
     [60, '&delimiter=comma'],
     [12_000, '&delimiter=comma'],
@@ -112,7 +112,7 @@ test('each format, with and without reasons, short and streamed, is the plain an
 });
 
 test('short answers stay plain unless that is refused; without the setting nothing is encoded', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const ask = (encoding: string) =>
     s.call('POST', predictUrl('json'), { body: bodies(1).json, headers: { 'accept-encoding': encoding } });
   const plain = await ask('gzip');
@@ -120,14 +120,14 @@ test('short answers stay plain unless that is refused; without the setting nothi
   const forced = await ask('identity;q=0, gzip');
   expect(forced.headers['content-encoding']).toBe('gzip');
   expect(decoded(forced).equals(plain.bytes)).toBe(true);
-  const off = await startService();
+  const off = await sharedService();
   const headers = { 'accept-encoding': 'gzip, zstd' };
   const never = await off.call('POST', predictUrl('ndjson'), { body: bodies(100).ndjson, headers });
   expect([never.headers['content-encoding'], never.headers.vary]).toEqual([undefined, undefined]);
 });
 
 test('an answer that must be whole is encoded with its length, also through the file', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const body = bodies(12_000).ndjson;
   const plain = await s.call('POST', predictUrl('ndjson', '&passthrough=*'), { body });
   for (const coding of ['gzip', 'zstd']) {
@@ -143,7 +143,7 @@ test('an answer that must be whole is encoded with its length, also through the 
 });
 
 test('results of jobs: whole ones encoded with a tag of their own, ranges plain; HEAD alike; models, too', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const body = bodies(500).ndjson;
   const made = await s.call('POST', predictUrl('ndjson'), { body, headers: { prefer: 'respond-async' } });
   expect(made.status).toBe(201);
@@ -177,7 +177,7 @@ test('results of jobs: whole ones encoded with a tag of their own, ranges plain;
 });
 
 test.each(['gzip', 'zstd'] as const)('%s: predictions arrive while the client still sends; a cut answer does not decode as a whole', async (coding) => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const headers = { authorization: `API-Key ${s.token}`, 'accept-encoding': coding };
   const upload = openUpload(s.port, headers, undefined, 'ndjson');
   upload.on('error', () => {});
@@ -206,7 +206,7 @@ test.each(['gzip', 'zstd'] as const)('%s: predictions arrive while the client st
 }); // biome-ignore format: a long name
 
 test('a client that reads slowly gets all of it, and the digest of what was sent behind it', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const body = bodies(12_000).ndjson;
   const url = predictUrl('ndjson', '&passthrough=*');
   const plain = await s.call('POST', url, { body });
@@ -239,7 +239,7 @@ test('an encoder that is closed lets nobody wait', async () => {
 });
 
 testNeeding(['curl'], 'curl --compressed gives the plain answer', async () => {
-  const s = await startService(ON);
+  const s = await sharedService(ON);
   const args = [
     '-sSk',
     '-H',

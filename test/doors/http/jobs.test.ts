@@ -7,6 +7,7 @@ import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { parseRange } from '../../../src/doors/http/jobs/job-routes.ts';
 import { scratch } from '../../support/cli.ts';
 import { call, predictUrl, type Reply, type Service, startService } from '../../support/service.ts';
+import { sharedService } from '../../support/shared-service.ts';
 
 const portfolio = (rows: number, faults = 0): string =>
   Buffer.concat([...generatePortfolio({ rows, seed: 19, faults, delimiter: '\t' })]).toString();
@@ -22,11 +23,14 @@ async function settled(s: Service, location: string): Promise<Reply> {
   }
 }
 
-const filesOf = (s: Service): string[] =>
-  readdirSync(path.join(s.folder, 'jobs')).filter((f) => !f.startsWith('jobs.sqlite'));
+/** Of all jobs, or of these. */
+const filesOf = (s: Service, ...made: Reply[]): string[] =>
+  readdirSync(path.join(s.folder, 'jobs'))
+    .filter((f) => !f.startsWith('jobs.sqlite'))
+    .filter((f) => made.length === 0 || made.some(({ json }) => f.includes(json.id)));
 
 test('201 with a place to look, then counts, then the very bytes a direct answer has', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(5000, 3);
   const made = await submit(s, body);
   expect(made.status).toBe(201);
@@ -54,21 +58,21 @@ test('201 with a place to look, then counts, then the very bytes a direct answer
   expect((await s.call('GET', `${location}/result`, { headers: { range: 'bytes=99999999-' } })).status).toBe(416);
   expect((await s.call('DELETE', location)).status).toBe(204);
   expect((await s.call('GET', location)).json.code).toBe('job_not_found');
-  expect(filesOf(s)).toEqual([]);
+  expect(filesOf(s, made)).toEqual([]);
 });
 
 test('a job that fails says why', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const bad = await submit(s, 'a\tb\n1\t2\n');
   const failed = await settled(s, bad.headers.location as string);
   expect(failed.json).toMatchObject({ state: 'failed', error: { code: 'header_mismatch' } });
   const result = await s.call('GET', `${bad.headers.location}/result`);
   expect([result.status, result.json.code]).toEqual([409, 'job_not_finished']);
-  expect(filesOf(s)).toEqual([]);
+  expect(filesOf(s, bad)).toEqual([]);
 });
 
 test('the same Idempotency-Key gives the same job, another request with it is refused', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(10);
   const key = { 'idempotency-key': 'night-2026-11-20' };
   const [a, b] = [await submit(s, body, key), await submit(s, body, key)];
@@ -78,14 +82,14 @@ test('the same Idempotency-Key gives the same job, another request with it is re
 });
 
 test('a running job is cancelled, a queued one too, and their files go', async () => {
-  const s = await startService();
-  const [first, second] = [await submit(s, portfolio(60_000)), await submit(s, portfolio(100))];
+  const s = await sharedService();
+  const [first, second] = [await submit(s, portfolio(20_000)), await submit(s, portfolio(100))];
   expect((await s.call('DELETE', second.headers.location as string)).status).toBe(204);
   expect((await s.call('DELETE', first.headers.location as string)).status).toBe(204);
   for (const reply of [first, second]) {
     expect((await settled(s, reply.headers.location as string)).json.state).toBe('cancelled');
   }
-  await expect.poll(() => filesOf(s)).toEqual([]);
+  await expect.poll(() => filesOf(s, first, second)).toEqual([]);
 });
 
 test('jobs survive a restart: what was running is run again, results are still there', async () => {
@@ -93,13 +97,14 @@ test('jobs survive a restart: what was running is run again, results are still t
   const before = await startService([], folder);
   const small = await submit(before, portfolio(50));
   const done = await settled(before, small.headers.location as string);
-  const large = await submit(before, portfolio(60_000));
-  await sleep(100);
+  const large = await submit(before, portfolio(20_000));
+  const { location } = large.headers;
+  await expect.poll(async () => (await before.call('GET', location as string)).json.state, { interval: 1 }).not.toBe('queued');
   await before.running.stop();
   const after = await startService([], folder);
   expect((await after.call('GET', small.headers.location as string)).json).toEqual(done.json);
   const again = await settled(after, large.headers.location as string);
-  expect(again.json).toMatchObject({ state: 'done', summary: { rows: 60_000 } });
+  expect(again.json).toMatchObject({ state: 'done', summary: { rows: 20_000 } });
 });
 
 test('bounded in number and bytes', async () => {
@@ -117,15 +122,16 @@ test('finished jobs go when their time is up', async () => {
   const before = await startService(['jobs.keep_ms=1'], folder);
   const made = await submit(before, portfolio(5));
   await settled(before, made.headers.location as string);
+  const ended = Date.now();
   await before.running.stop();
-  await sleep(10);
+  await expect.poll(() => Date.now()).toBeGreaterThan(ended + 1);
   const after = await startService(['jobs.keep_ms=1'], folder);
   expect((await after.call('GET', made.headers.location as string)).status).toBe(404);
   expect(filesOf(after)).toEqual([]);
 });
 
 test('an id that is none, and no key', async () => {
-  const s = await startService();
+  const s = await sharedService();
   for (const id of ['x', '..%2f..%2fetc', '00000000-0000-0000-0000-000000000000']) {
     expect((await s.call('GET', `/api/v1/scoring/jobs/${id}`)).json.code).toBe('job_not_found');
   }

@@ -10,7 +10,7 @@ import { KeyRing } from '../../../src/doors/http/access/api-keys.ts';
 import { FailedLogins, neighbourhoodOf } from '../../../src/doors/http/access/failed-logins.ts';
 import { changeKeys, hashToken, readKeys, rotated } from '../../../src/doors/http/access/keys-file.ts';
 import { serve } from '../../../src/doors/http/service.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { predictUrl, REGISTRY, startService } from '../../support/service.ts';
 
@@ -34,20 +34,20 @@ test('a rotated key takes both tokens until the grace is over, and then the new 
 test('`keys rotate` prints the token once, tells when the old one ends, and keeps neither', async () => {
   const file = path.join(scratch(), 'keys.yaml');
   const first = await createKey('batch', { file, scopes: 'predict' });
-  const run = await sluice(['keys', 'rotate', 'batch', '--file', file, '--grace', '30m']);
+  const run = await sluiceHere(['keys', 'rotate', 'batch', '--file', file, '--grace', '30m']);
   expect([run.code, run.stdout]).toEqual([0, expect.stringMatching(/^sluice_[\w-]{43}\n$/)]);
   expect(run.stderr).toMatch(/only time the token is shown\. The one before it ends 20/);
   const stored = JSON.stringify(await readKeys(file));
   for (const token of [first, run.stdout.trim()]) expect(stored).not.toContain(token);
-  expect((await sluice(['keys', 'list', '--file', file])).stdout).toMatch(/no expiry, a token before it until 20/);
+  expect((await sluiceHere(['keys', 'list', '--file', file])).stdout).toMatch(/no expiry, a token before it until 20/);
 
-  const leaked = await sluice(['keys', 'rotate', 'batch', '--file', file, '--grace', '0']);
+  const leaked = await sluiceHere(['keys', 'rotate', 'batch', '--file', file, '--grace', '0']);
   expect(leaked.stderr).toContain('refused from now on');
   const ring = new KeyRing(await readKeys(file));
   for (const token of [first, run.stdout.trim()]) expect(ring.find(token)).toBeNull();
   expect(ring.find(leaked.stdout.trim())?.name).toBe('batch');
   for (const wrong of [['nobody'], ['batch', '--grace', 'soon'], ['batch', '--days', '0']]) {
-    expect((await sluice(['keys', 'rotate', ...wrong, '--file', file])).code).toBe(2);
+    expect((await sluiceHere(['keys', 'rotate', ...wrong, '--file', file])).code).toBe(2);
   }
 });
 

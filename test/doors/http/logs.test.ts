@@ -1,7 +1,7 @@
 // Lines of the log as an operator finds them: by the id the client holds, by the trace it named, with what happened.
 import path from 'node:path';
 import { expect, test, vi } from 'vitest';
-import { scratch, start } from '../../support/cli.ts';
+import { scratch, sluiceHere, start } from '../../support/cli.ts';
 import { collectedLog, type LogLine } from '../../support/collected-log.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
 import { call, PREDICT, predictUrl, startService } from '../../support/service.ts';
@@ -157,14 +157,14 @@ checkTest(
       [['serve'], 2],
       [['run', 'there-is-none.yaml'], 2],
     ] as const) {
-      const run = await start([...args], { cwd: folder, env: { SLUICE_LOG_FORMAT: 'json' } }).done;
+      const run = await sluiceHere([...args], { cwd: folder, env: { SLUICE_LOG_FORMAT: 'json' } });
       expect([args, run.code]).toEqual([args, code]);
       const lines = run.stderr.trimEnd().split('\n').map((line) => JSON.parse(line)); // biome-ignore format: one line
       expect(lines).toEqual([
         expect.objectContaining({ level: 'fatal', event: 'command_failed', code: 'usage', exit_code: 2 }),
       ]);
     }
-    const wrong = await start(['serve', '--dev'], { cwd: folder, env: { SLUICE_LOG_LEVEL: 'loud' } }).done;
+    const wrong = await sluiceHere(['serve', '--dev'], { cwd: folder, env: { SLUICE_LOG_LEVEL: 'loud' } });
     expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringContaining('$SLUICE_LOG_LEVEL must be one of')]);
   },
 );

@@ -1,4 +1,4 @@
-// What a scrape costs with fifty models under load: few series a model, and an event loop that hardly notices.
+// What a scrape costs with many models under load: few series a model, and an event loop that hardly notices.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, onTestFinished } from 'vitest';
@@ -20,9 +20,9 @@ import { samplesOf } from '../../support/exposition.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { PREDICT } from '../../support/service.ts';
-import { checkTest } from '../../support/tiers.ts';
+import { checkTest, TIER, times } from '../../support/tiers.ts';
 
-const MODELS = 50;
+const MODELS = times('models of one service', { quick: 0, check: 10, campaigns: 50 });
 const SERIES = 30;
 /** What is aimed at is 50; a busy machine takes some times as long, even of CPU time. */
 const MAX_SCRAPE_CPU_MS = 250;
@@ -49,8 +49,8 @@ function faultyRows(clean: string): string {
 const FAULTY_JSON =
   '[{"amount":{}},{"amount":1},{},7,{"amount":1,"amount":2},{"ok":true,"amount":1},{"amount":{"a":{"b":1}}}]';
 
-/** A service with fifty models that is told of no proxy and no TLS, and has tried none of them before. */
-async function fifty() {
+/** A service with many models that is told of no proxy and no TLS, and has tried none of them before. */
+async function startMany() {
   const folder = scratch();
   for (let i = 0; i < MODELS; i++) {
     const to = path.join(folder, 'models', `model-${i}`, '1');
@@ -92,9 +92,9 @@ async function fifty() {
 }
 
 checkTest(
-  'fifty models under load: at most thirty series each, and a scrape that takes the event loop for less than 50 ms',
+  'many models under load: at most thirty series each, and a scrape that takes the event loop for a moment',
   async () => {
-    const { metrics, call } = await fifty();
+    const { metrics, call } = await startMany();
     const clean = Buffer.concat([
       ...generatePortfolio({ rows: 1100, seed: 5, delimiter: '\t', dirty: false }),
     ]).toString();
@@ -139,6 +139,6 @@ checkTest(
     process.stdout.write(
       `${most} series a model, ${text.split('\n').length} lines, ${median.toFixed(1)} ms of CPU a scrape\n`,
     );
-    expect(median).toBeLessThan(MAX_SCRAPE_CPU_MS);
+    if (TIER === 'campaigns') expect(median).toBeLessThan(MAX_SCRAPE_CPU_MS);
   },
 );

@@ -2,25 +2,32 @@
 import net from 'node:net';
 import tls from 'node:tls';
 import zlib from 'node:zlib';
-import { expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { type Outcome, post, startBehindProxy, startHaproxy, startNginx } from '../../support/proxies.ts';
-import { predictUrl, startService } from '../../support/service.ts';
+import { predictUrl } from '../../support/service.ts';
+import { sharedService } from '../../support/shared-service.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
-const ROWS = 60_000;
+const ROWS = 30_000;
 const portfolio = (rows: number): Buffer =>
   Buffer.concat([...generatePortfolio({ rows, seed: 29, delimiter: '\t', dirty: false })]);
 const body = portfolio(ROWS);
-/** Fails behind some 50,000 rows. */
+/** Fails behind some 25,000 rows. */
 const packed = zlib.gzipSync(body, { level: 1 });
 const broken = packed.subarray(0, Math.floor(packed.length * 0.9));
 const GZIP = { 'content-encoding': 'gzip' };
 const URL = predictUrl('csv');
 
+let behind: Awaited<ReturnType<typeof startBehindProxy>>;
+beforeAll(async () => {
+  behind = await startBehindProxy([], { keep: true });
+});
+afterAll(() => behind?.stop());
+
 const rowsOf = ({ text }: Pick<Outcome, 'text'>): number => text.trimEnd().split('\n').length - 1;
 
-/** 60,000 rows come back whole; what fails late is a proper error, or none is received. */
+/** All rows come back whole; what fails late is a proper error, or none is received. */
 async function wholeOrRefused(port: number, token: string, late: (number | null)[] = [400]): Promise<void> {
   const good = await post(port, URL, { token, body });
   expect([good.status, rowsOf(good)]).toEqual([200, ROWS]);
@@ -32,31 +39,31 @@ async function wholeOrRefused(port: number, token: string, late: (number | null)
 }
 
 checkTestNeeding(['nginx'], 'nginx as it comes, which speaks HTTP/1.0', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`), token);
 });
 
 checkTestNeeding(['nginx'], 'nginx as it comes in front of a service that does its own TLS', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const nginx = await startNginx(`https://127.0.0.1:${s.port}`, 'proxy_set_header X-Forwarded-Proto "";');
   await wholeOrRefused(nginx, s.token);
 });
 
 checkTestNeeding(['nginx'], 'nginx with HTTP/1.1, which stops sending when the answer begins', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, 'proxy_http_version 1.1;'), token);
-  const s = await startService();
+  const s = await sharedService();
   await wholeOrRefused(await startNginx(`https://127.0.0.1:${s.port}`, 'proxy_http_version 1.1;'), s.token);
 });
 
 checkTestNeeding(['nginx'], 'nginx that passes the body on as it comes', async () => {
-  const { port, token } = await startBehindProxy();
+  const { port, token } = behind;
   const lines = 'proxy_http_version 1.1; proxy_request_buffering off; proxy_buffering off;';
   await wholeOrRefused(await startNginx(`http://127.0.0.1:${port}`, lines), token);
 });
 
 checkTestNeeding(['HAProxy'], 'HAProxy, which streams', async () => {
-  const careful = await startBehindProxy();
+  const careful = behind;
   await wholeOrRefused(await startHaproxy(careful.port), careful.token);
   const streaming = await startBehindProxy(['proxy_streams=true']);
   await wholeOrRefused(await startHaproxy(streaming.port), streaming.token, [null]);
@@ -102,7 +109,7 @@ async function oldClient(port: number, token: string, bytes: Uint8Array, more = 
 }
 
 test.each([['behind a proxy', true], ['with TLS', false]])('HTTP/1.0 %s: an answer has its length, or is an error', async (_, plain) => {
-  const { port, token } = plain ? await startBehindProxy() : await startService();
+  const { port, token } = plain ? behind : await sharedService();
   const good = await oldClient(port, token, some, '', plain);
   const [head, text] = [good.slice(0, good.indexOf('\r\n\r\n')), good.slice(good.indexOf('\r\n\r\n') + 4)];
   expect(head).toMatch(/^HTTP\/1\.1 200 /);
@@ -113,11 +120,11 @@ test.each([['behind a proxy', true], ['with TLS', false]])('HTTP/1.0 %s: an answ
 }); // biome-ignore format: one case
 
 test('a whole answer that is larger than the spill may be is refused, and its file is gone', async () => {
-  const { port, token } = await startBehindProxy(['spill.max_bytes=1100000']);
+  const { port, token } = await startBehindProxy(['spill.max_bytes=550000']);
   const headers = { 'x-forwarded-proto': 'https' };
   const reply = await post(port, URL, { token, body, headers });
   expect([reply.status, JSON.parse(reply.text)]).toEqual([
     400,
-    expect.objectContaining({ code: 'limit_exceeded', limit: 'spill.max_bytes', value: 1_100_000, unit: 'bytes' }),
+    expect.objectContaining({ code: 'limit_exceeded', limit: 'spill.max_bytes', value: 550_000, unit: 'bytes' }),
   ]);
 });

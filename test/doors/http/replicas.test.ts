@@ -9,10 +9,11 @@ import { predictUrl } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
-const JOBS = times('replica jobs', { quick: 40, check: 60, campaigns: 1000 });
-const KILLS = times('replica kills', { quick: 2, check: 2, campaigns: 20 });
+const JOBS = times('replica jobs', { quick: 20, check: 20, campaigns: 1000 });
+const KILLS = times('replica kills', { quick: 1, check: 1, campaigns: 20 });
 const ROLLS = times('replica rolls', { quick: 1, check: 1, campaigns: 5 });
-const CLIENTS = 6;
+const REPLICAS = times('replicas', { quick: 2, check: 2, campaigns: 3 });
+const CLIENTS = times('clients of replicas', { quick: 3, check: 3, campaigns: 6 });
 const LIST = '/api/v1/scoring/jobs';
 /** What a client tries again: no answer, or one that says so. */
 const AGAIN = new Set([null, 502, 503, 504]);
@@ -22,7 +23,7 @@ const portfolio = (rows: number, seed: number): Buffer =>
 
 /** Rows of most jobs; one in so many takes longer than a beat. */
 const SIZES = [20, 300, 1500, 4000];
-const LARGE = 40_000;
+const LARGE = times('rows of a large job of replicas', { quick: 12_000, check: 12_000, campaigns: 40_000 });
 const LARGE_EVERY = 25;
 
 requirePostgres('replicas', () => {
@@ -34,10 +35,10 @@ requirePostgres('replicas', () => {
 
   checkTestNeeding(
     ['HAProxy', 'versitygw'],
-    `${JOBS} jobs of 3 replicas, ${KILLS} kills and ${ROLLS} rolling restarts: none lost, none doubled, no 404`,
+    `${JOBS} jobs of ${REPLICAS} replicas, ${KILLS} kills, ${ROLLS} rolling restarts and a pause: none lost, none doubled, no 404`,
     async () => {
       const table = 'campaign';
-      const { replicas, token } = await startReplicas(3, place, { table, leaseMs: 2000 });
+      const { replicas, token } = await startReplicas(REPLICAS, place, { table, leaseMs: 2000 });
       const port = await startBalancer(replicas.map((r) => r.port));
       const bodies = [...SIZES, LARGE].map((rows, i) => portfolio(rows, 100 + i));
       const seen: Record<string, number> = {};
@@ -103,7 +104,8 @@ requirePostgres('replicas', () => {
           const got = await ask(port, 'POST', predictUrl('csv'), { token, body: bodies[which]! });
           if (got.status === 200) count(got.bytes.equals(expected[which]!) ? 'whole' : 'cut unseen');
           else count(got.status === null ? 'cut seen' : `refused ${got.status}`);
-          await sleep(20);
+          // Leaves room for the jobs.
+          await sleep(200);
         }
       };
       const harm = async (): Promise<void> => {
@@ -144,6 +146,7 @@ requirePostgres('replicas', () => {
       ).toEqual([...ids].map(([n, id]) => [id, 'done', `job-${n}`]).sort());
       await everyJobListed(insist, ids);
       await onlyResultsStay(place, table);
+      await pausedBeyondItsLease(table, replicas.slice(0, 2), token);
     },
   );
 
@@ -189,55 +192,52 @@ requirePostgres('replicas', () => {
     await expect.poll(async () => (await reserved()).rows, { interval: 500 }).toEqual([]);
   }
 
-  checkTestNeeding(
-    ['versitygw'],
-    'who was paused beyond its lease finishes nothing: the job is done once, by another, and it goes on in order',
-    async () => {
-      const table = 'paused';
-      const { replicas, token } = await startReplicas(2, place, { table, leaseMs: 1500 });
-      const body = portfolio(60_000, 7);
-      const rowOf = async (id: string) =>
-        (await place.postgres.query(`SELECT state, epoch::int, holder FROM ${table} WHERE id = $1`, [id])).rows[0];
-      /** Stops a server while it runs a job; null: it was faster. */
-      const stopped = async (): Promise<{ holder: Replica; location: string; id: string } | null> => {
-        const headers = { prefer: 'respond-async' };
-        const made = await ask(replicas[0]!.port, 'POST', predictUrl('csv'), { token, body, headers });
-        expect(made.status).toBe(201);
-        const { id } = made.json;
-        await expect.poll(async () => (await rowOf(id)).state, { interval: 5 }).not.toBe('queued');
-        const { holder: said } = await rowOf(id);
-        const holder = replicas.find((r) => said.includes(` ${r.pid} `))!;
-        holder.signal('SIGSTOP');
-        if ((await rowOf(id)).state === 'running') return { holder, location: made.headers.location as string, id };
-        holder.signal('SIGCONT');
-        return null;
-      };
-      let caught = await stopped();
-      while (!caught) caught = await stopped();
-      const { holder, location, id } = caught;
-      const other = replicas.find((r) => r !== holder)!;
-      const before = await rowOf(id);
-      await expect
-        .poll(async () => (await ask(other.port, 'GET', location, { token })).json?.state, { interval: 50 })
-        .toBe('done');
-      const done = await rowOf(id);
-      expect(done.epoch).toBeGreaterThan(before.epoch);
-      const result = await ask(other.port, 'GET', `${location}/result`, { token });
+  /** Who was paused beyond its lease finishes nothing: the job is done once, by another, and it goes on in order. */
+  async function pausedBeyondItsLease(table: string, replicas: readonly Replica[], token: string): Promise<void> {
+    const body = portfolio(20_000, 7);
+    const rowOf = async (id: string) =>
+      (await place.postgres.query(`SELECT state, epoch::int, holder FROM ${table} WHERE id = $1`, [id])).rows[0];
+    /** Stops a server while it runs a job; null: it was faster. */
+    const stopped = async (): Promise<{ holder: Replica; location: string; id: string } | null> => {
+      const headers = { prefer: 'respond-async' };
+      const made = await ask(replicas[0]!.port, 'POST', predictUrl('csv'), { token, body, headers });
+      expect(made.status).toBe(201);
+      const { id } = made.json;
+      await expect.poll(async () => (await rowOf(id)).state, { interval: 5 }).not.toBe('queued');
+      const { holder: said } = await rowOf(id);
+      const holder = replicas.find((r) => said.includes(` ${r.pid} `))!;
+      holder.signal('SIGSTOP');
+      if ((await rowOf(id)).state === 'running') return { holder, location: made.headers.location as string, id };
       holder.signal('SIGCONT');
-      await expect.poll(() => holder.log, { interval: 50 }).toContain('given up');
-      expect(other.log).toContain('taken over');
-      // Both say the same, and the one that woke up takes the next job.
-      for (const { port } of replicas) {
-        expect((await ask(port, 'GET', location, { token })).json).toMatchObject({ state: 'done' });
-        const again = await ask(port, 'GET', `${location}/result`, { token });
-        expect([again.status, again.bytes.equals(result.bytes)]).toEqual([200, true]);
-      }
-      expect(await rowOf(id)).toMatchObject({ state: 'done', epoch: done.epoch, holder: done.holder });
-      await onlyResultsStay(place, table);
-      const metrics = await ask(other.port, 'GET', '/metrics', { token });
-      expect(metrics.bytes.toString()).toMatch(/^sluice_job_takeovers_total [1-9]/m);
-      const lost = await ask(holder.port, 'GET', '/metrics', { token });
-      expect(lost.bytes.toString()).toMatch(/^sluice_job_leases_lost_total [1-9]/m);
-    },
-  );
+      return null;
+    };
+    let caught = await stopped();
+    while (!caught) caught = await stopped();
+    const { holder, location, id } = caught;
+    const other = replicas.find((r) => r !== holder)!;
+    const times = (log: string, word: string) => log.split(word).length;
+    const [gaveUp, tookOver] = [times(holder.log, 'given up'), times(other.log, 'taken over')];
+    const before = await rowOf(id);
+    await expect
+      .poll(async () => (await ask(other.port, 'GET', location, { token })).json?.state, { interval: 50 })
+      .toBe('done');
+    const done = await rowOf(id);
+    expect(done.epoch).toBeGreaterThan(before.epoch);
+    const result = await ask(other.port, 'GET', `${location}/result`, { token });
+    holder.signal('SIGCONT');
+    await expect.poll(() => times(holder.log, 'given up'), { interval: 50 }).toBeGreaterThan(gaveUp);
+    expect(times(other.log, 'taken over')).toBeGreaterThan(tookOver);
+    // Both say the same, and the one that woke up takes the next job.
+    for (const { port } of replicas) {
+      expect((await ask(port, 'GET', location, { token })).json).toMatchObject({ state: 'done' });
+      const again = await ask(port, 'GET', `${location}/result`, { token });
+      expect([again.status, again.bytes.equals(result.bytes)]).toEqual([200, true]);
+    }
+    expect(await rowOf(id)).toMatchObject({ state: 'done', epoch: done.epoch, holder: done.holder });
+    await onlyResultsStay(place, table);
+    const metrics = await ask(other.port, 'GET', '/metrics', { token });
+    expect(metrics.bytes.toString()).toMatch(/^sluice_job_takeovers_total [1-9]/m);
+    const lost = await ask(holder.port, 'GET', '/metrics', { token });
+    expect(lost.bytes.toString()).toMatch(/^sluice_job_leases_lost_total [1-9]/m);
+  }
 });

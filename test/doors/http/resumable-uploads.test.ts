@@ -20,6 +20,7 @@ import {
   type Service,
   startService,
 } from '../../support/service.ts';
+import { sharedService } from '../../support/shared-service.ts';
 import { checkTest } from '../../support/tiers.ts';
 
 const portfolio = (rows: number, faults = 0): Buffer =>
@@ -68,7 +69,7 @@ function openPart(s: Service, at: string, offset: number) {
 }
 
 test('an upload in parts becomes a job with the very result of the direct call', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(3000, 5);
   const asked = await s.call('OPTIONS', predictUrl('csv'));
   expect([asked.status, asked.headers]).toMatchObject([
@@ -129,7 +130,7 @@ test('an upload in parts becomes a job with the very result of the direct call',
 test.each(['ndjson', 'interpretation'])(
   '%s: the first part comes with the creation, the rest by POST that says it is a PATCH',
   async (what) => {
-    const s = await startService();
+    const s = await sharedService();
     const rows = asObjects(Buffer.concat([...generatePortfolio({ rows: 40, seed: 3, faults: 0 })]).toString());
     const body = Buffer.from(
       asNative(rows)
@@ -299,7 +300,7 @@ test('what came of a part that was cut is kept, and another goes on from there',
 });
 
 test('whoever goes on while what came of a cut part is still being kept waits for that', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(100);
   const at = (await make(s, body.length)).headers.location as string;
   const [closing, disk] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
@@ -333,7 +334,7 @@ test('whoever goes on while what came of a cut part is still being kept waits fo
 });
 
 test('one at a time writes; whoever is silent lets go of it to the next one that asks', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(100);
   const at = (await make(s, body.length)).headers.location as string;
   const silent = openPart(s, at, 0);
@@ -363,7 +364,7 @@ test('it counts for the quota with all it will be, from the beginning', async ()
 });
 
 test('the same Idempotency-Key gives the same upload, another request with it is refused', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const body = portfolio(20);
   const key = { 'idempotency-key': 'night' };
   const made = await make(s, body.length, key);
@@ -421,7 +422,7 @@ test('a server that stops keeps what has come, and the next one goes on', async 
 });
 
 test('nothing at all is an upload, too', async () => {
-  const s = await startService();
+  const s = await sharedService();
   const made = await make(s, 0, {}, predictUrl('ndjson'));
   expect([made.status, made.headers['upload-offset']]).toEqual([201, '0']);
   expect((await resultOf(s, made.headers['sluice-job'] as string)).text).toBe('');

@@ -1,5 +1,6 @@
 // Jobs that two services share: either answers for any, limits are those of both, and what they need may be away for a while.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
@@ -14,6 +15,8 @@ import { startTenants } from '../../support/tenants.ts';
 import { times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
+/** Some 9 MB: a part in object storage has 8 MiB. */
+const ROWS = 65_000;
 const FAILING_CALLS = times('failing calls', { quick: 0, check: 4, campaigns: 20 });
 const LIST = '/api/v1/scoring/jobs';
 const portfolio = (rows: number): string =>
@@ -37,9 +40,10 @@ requirePostgres('jobs that services share', () => {
     gate = place.gate!;
   });
   afterAll(() => place?.close());
+  const newFolder = () => mkdtempSync(path.join(tmpdir(), 'sluice-shared-jobs-'));
 
   /** Two services on a table of their own. */
-  async function two(settings: string[] = [], leaseMs = 60_000) {
+  async function two(settings: string[] = [], leaseMs = 60_000, keep = false) {
     for (const [name, value] of Object.entries(place.env)) vi.stubEnv(name, value);
     onTestFinished(() => {
       gate.rule = () => 'pass';
@@ -55,13 +59,46 @@ requirePostgres('jobs that services share', () => {
       `jobs.shared.lease_ms=${leaseMs}`,
     ];
     const logs = [collectedLog(), collectedLog()];
-    const [a, b] = await Promise.all(logs.map(({ log }) => startService([...shared, ...settings], scratch(), { log })));
-    const events = () => logs.flatMap(({ lines }) => lines.map((line) => line.event as string));
-    return { a: a!, b: b!, table, events };
+    const [a, b] = await Promise.all(logs.map(({ log }) => startService([...shared, ...settings], keep ? newFolder() : scratch(), { log, keep })));
+    const events = (from = [0, 0]) =>
+      logs.flatMap(({ lines }, i) => lines.slice(from[i]).map((line) => line.event as string));
+    return { a: a!, b: b!, table, logs, events };
   }
 
+  let pair: ReturnType<typeof two> | undefined;
+  /** The same two for all tests that need no settings: without jobs and uploads, and with the events of this test. */
+  async function sameTwo() {
+    const before = pair;
+    pair ??= two([], 10_000, true);
+    const { a, b, table, logs, events } = await pair;
+    if (before) {
+      for (const [name, value] of Object.entries(place.env)) vi.stubEnv(name, value);
+      onTestFinished(() => {
+        gate.rule = () => 'pass';
+        vi.unstubAllEnvs();
+      });
+      // The first DELETE cancels what has not ended, the second removes it.
+      const listed = async () => {
+        const { jobs } = (await a.call('GET', LIST)).json as { jobs: { id: string }[] };
+        for (const { id } of jobs) await a.call('DELETE', `${LIST}/${id}`);
+        return jobs;
+      };
+      await expect.poll(listed, { interval: 30 }).toEqual([]);
+    }
+    const earlier = logs.map(({ lines }) => lines.length);
+    return { a, b, table, events: () => events(earlier) };
+  }
+  afterAll(async () => {
+    if (!pair) return;
+    const { a, b } = await pair;
+    for (const { running, folder } of [a, b]) {
+      await running.stop();
+      rmSync(folder, { recursive: true, force: true });
+    }
+  });
+
   checkTestNeeding(['versitygw'], 'either answers for any: state, result, ranges, list, end', async () => {
-    const { a, b, table } = await two();
+    const { a, b, table } = await sameTwo();
     const body = portfolio(3000);
     const made = await submit(a, body);
     expect(made.status).toBe(201);
@@ -122,7 +159,7 @@ requirePostgres('jobs that services share', () => {
   });
 
   checkTestNeeding(['versitygw'], 'one Idempotency-Key is one job, whoever is asked, also at once', async () => {
-    const { a, b } = await two();
+    const { a, b } = await sameTwo();
     const key = { 'idempotency-key': 'night' };
     const body = portfolio(50);
     const made = await Promise.all(Array.from({ length: 8 }, (_, i) => submit(i % 2 ? a : b, body, key)));
@@ -161,8 +198,8 @@ requirePostgres('jobs that services share', () => {
     ['versitygw'],
     'object storage fails at any call of an upload in parts: what was told stands, and the rest comes',
     async () => {
-      const { a, b, table } = await two();
-      const body = portfolio(70_000);
+      const { a, b, table } = await sameTwo();
+      const body = portfolio(ROWS);
       const direct = await a.call('POST', predictUrl('csv'), { body });
       const tus = { 'tus-resumable': '1.0.0' };
       const bytes = Buffer.from(body);
@@ -214,7 +251,7 @@ requirePostgres('jobs that services share', () => {
   );
 
   checkTestNeeding(['versitygw'], 'a job is cancelled wherever it runs', async () => {
-    const { a, b, events } = await two([], 10_000);
+    const { a, b, events } = await sameTwo();
     // What has ended is removed by another DELETE: each job is asked for once, and reads its upload until it is.
     for (const asked of [a, b]) {
       const pass = gate.hold(({ method, path: of }) => method === 'GET' && of.endsWith('/body'));
@@ -235,9 +272,12 @@ requirePostgres('jobs that services share', () => {
       const { a, b, events } = await two([], 5000);
       const small = await submit(a, portfolio(10));
       await untilState(b, small, 'done');
-      const made = await submit(a, portfolio(400_000));
+      // It reads its upload until the database is away.
+      const pass = gate.hold(({ method, path: of }) => method === 'GET' && of.endsWith('/body'));
+      const made = await submit(a, portfolio(3000));
       await untilState(b, made, 'running');
       const stopped = await place.postgres.pause();
+      pass();
       const location = small.headers.location as string;
       const asked = [
         () => submit(b, portfolio(5)),
@@ -257,7 +297,7 @@ requirePostgres('jobs that services share', () => {
       await expect.poll(() => events(), { interval: 50 }).toContain('job_lease_lost');
       await stopped.resume();
       await untilState(b, made, 'done');
-      expect((await a.call('GET', made.headers.location as string)).json.summary.scored).toBe(400_000);
+      expect((await a.call('GET', made.headers.location as string)).json.summary.scored).toBe(3000);
       await expect
         .poll(async () => (await a.call('GET', '/readyz')).json, { interval: 50 })
         .toEqual({ status: 'ready' });
@@ -272,7 +312,7 @@ requirePostgres('jobs that services share', () => {
     ['versitygw'],
     'object storage is away: uploads are 503, and what is queued is put off',
     async () => {
-      const { a, b, events } = await two();
+      const { a, b, events } = await sameTwo();
       const small = await submit(a, portfolio(10));
       await untilState(b, small, 'done');
       // Uploads are taken, and cannot be read again.
@@ -298,7 +338,7 @@ requirePostgres('jobs that services share', () => {
   );
 
   checkTestNeeding(['versitygw'], 'doctor says whether table and bucket are reached, and why not', async () => {
-    const { table } = await two();
+    const { table } = await sameTwo();
     const database = { url_env: 'JOBS_DATABASE', connect_timeout_ms: 60_000, statement_timeout_ms: 60_000 };
     const shared = { database, table, files: `s3://jobs/${table}`, lease_ms: 60_000 };
     expect(await reachShared(shared)).toContain('0 jobs are queued and 0 running');

@@ -6,7 +6,7 @@ import { scratch, start } from '../../support/cli.ts';
 import { openUpload } from '../../support/service.ts';
 import { times } from '../../support/tiers.ts';
 
-const ROUNDS = times('sigterm rounds', { quick: 1, check: 4, campaigns: 50 });
+const ROUNDS = times('sigterm rounds', { quick: 1, check: 2, campaigns: 50 });
 const ROWS = 15_000;
 
 test(`${ROUNDS} times`, async () => {

@@ -11,12 +11,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Random } from '../../../src/core/random.ts';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { scratch } from '../../support/cli.ts';
-import { startOwnServer } from '../../support/own-server.ts';
+import { type OwnServer, startOwnServer } from '../../support/own-server.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import { pythonWith } from '../../support/python-environment.ts';
 import { ask, openShared, type Replica, type SharedPlace, startReplicas } from '../../support/replicas.ts';
 import { predictUrl } from '../../support/service.ts';
-import { checkTest, times } from '../../support/tiers.ts';
+import { campaignTest, checkTest, times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
 /** Whom to ask, with which key. */
@@ -40,11 +40,17 @@ async function resultOf({ server, token }: Asked, job: string): Promise<Buffer> 
 const directly = async ({ server, token }: Asked, body: Buffer): Promise<Buffer> =>
   (await ask(server.port, 'POST', URL, { token, body })).bytes;
 
+/** Of all tests that need one. */
+let own: OwnServer;
+beforeAll(async () => {
+  own = await startOwnServer([], { keep: true });
+});
+afterAll(() => own?.server.close());
+
 /** As a batch that ends and begins again at the address it kept. */
 checkTest('tus-js-client: an upload is paused, its server killed and begun again, and all of it comes', async () => {
-  const own = await startOwnServer();
   const { server, token } = own;
-  const body = portfolio(30_000);
+  const body = portfolio(8000);
   const file = path.join(scratch(), 'portfolio.tsv');
   writeFileSync(file, body);
   const options: UploadOptions = {
@@ -72,7 +78,7 @@ checkTest('tus-js-client: an upload is paused, its server killed and begun again
       });
       upload.start();
     });
-  const { url } = await send({}, 1_000_000, (upload) => void upload.abort());
+  const { url } = await send({}, 250_000, (upload) => void upload.abort());
   const state = async () => ask(server.port, 'HEAD', new global.URL(url).pathname, { token, headers: TUS });
   await expect.poll(async () => Number((await state()).headers['upload-offset'])).toBeGreaterThan(0);
   let back: Promise<void> | null = null;
@@ -81,9 +87,9 @@ checkTest('tus-js-client: an upload is paused, its server killed and begun again
     ...options,
     uploadUrl: url,
     onError: whole.reject,
-    chunkSize: 1_000_000,
+    chunkSize: 250_000,
     onProgress: (sent) => {
-      if (sent > 2_500_000) back ??= server.end('SIGKILL').then(() => server.start());
+      if (sent > 700_000) back ??= server.end('SIGKILL').then(() => server.start());
     },
     onSuccess: ({ lastResponse }) => whole.resolve(lastResponse.getHeader('sluice-job') ?? undefined),
   });
@@ -115,13 +121,13 @@ print(json.dumps({"url": other.url, "job": other.request.response_headers["sluic
 `;
 
 for (const checksum of ['0', '1']) {
-  checkTest(
+  // Parts without a checksum come from tus-js-client, too.
+  (checksum === '1' ? checkTest : campaignTest)(
     `tuspy ${checksum === '1' ? 'with checksums' : 'without'}: goes on with a server that was killed`,
     async () => {
       const found = await pythonWith('test/support/tus-client/requirements.txt');
       if ('missing' in found) throw new Error(`needs ${found.missing}`);
-      const own = await startOwnServer();
-      const { server, token } = own;
+          const { server, token } = own;
       const body = portfolio(5000);
       const file = path.join(scratch(), 'portfolio.tsv');
       writeFileSync(file, body);
@@ -142,7 +148,7 @@ for (const checksum of ['0', '1']) {
 }
 
 test('an upload of another key is none', async () => {
-  const { server, token, other } = await startOwnServer();
+  const { server, token, other } = own;
   const made = await ask(server.port, 'POST', URL, { token, headers: { ...TUS, 'upload-length': '10' } });
   expect(made.status).toBe(201);
   const at = made.headers.location!;
@@ -181,7 +187,11 @@ function sendPart(
   });
 }
 
+/** Of each body, at most. */
+const KILLS = times('tus kills', { quick: 0, check: 1, campaigns: 2 });
 const BODIES = times('tus bodies', { quick: 0, check: 2, campaigns: 60 });
+/** Rows of some 10 MB: a part in object storage has 8 MiB. */
+const LARGE = 70_000;
 
 /**
  * Sends a body in parts of random lengths, some cut, some while a server is killed, each to any of the servers; what was told stands, and the
@@ -193,7 +203,7 @@ async function sendCut(servers: readonly Replica[], token: string, round: number
   const below = (n: number) => Math.floor(random.uniform() * n);
   const any = () => ({ server: servers[below(servers.length)]!, token });
   // Some are larger than a part in object storage.
-  const body = portfolio(round % 2 === 1 && servers.length > 1 ? 100_000 : 1 + below(4000), round);
+  const body = portfolio(round % 2 === 1 && servers.length > 1 ? LARGE : 1 + below(4000), round);
   const headers = { ...TUS, 'upload-length': `${body.length}` };
   const at = (await ask(any().server.port, 'POST', URL, { token, headers })).headers.location!;
   /** What was acknowledged, and what may have come. */
@@ -210,8 +220,8 @@ async function sendCut(servers: readonly Replica[], token: string, round: number
     const job = state.headers['sluice-job'] as string | undefined;
     if (job !== undefined) {
       expect(told).toBe(body.length);
-      const own = any();
-      expect((await resultOf(own, job)).equals(await directly(own, body)), `round ${round}`).toBe(true);
+      const one = any();
+      expect((await resultOf(one, job)).equals(await directly(one, body)), `round ${round}`).toBe(true);
       return { kills, cuts };
     }
     const to = Math.min(body.length, offset + 1 + below(body.length / 2));
@@ -228,12 +238,12 @@ async function sendCut(servers: readonly Replica[], token: string, round: number
       await sendPart(any(), at, { ...part, cutAfterMs: below(3) });
     } else {
       kills++;
-      const own = any();
-      const cut = sendPart(own, at, { ...part, cutAfterMs: below(2) === 0 ? null : 1000 });
+      const one = any();
+      const cut = sendPart(one, at, { ...part, cutAfterMs: below(2) === 0 ? null : 1000 });
       await sleep(below(8));
-      await own.server.end('SIGKILL');
+      await one.server.end('SIGKILL');
       if ((await cut) === 204) told = to;
-      await own.server.start();
+      await one.server.start();
     }
   }
 }
@@ -246,24 +256,32 @@ const sum = (all: readonly { kills: number; cuts: number }[]) => [
 checkTest(
   'a body cut anywhere, with kill -9 in between, gives byte for byte the result of the direct call',
   async () => {
-    const { server, token } = await startOwnServer();
+    const { server, token } = own;
     const done = [];
-    for (let round = 0; round < BODIES; round++) done.push(await sendCut([server], token, round, 2));
+    for (let round = 0; round < BODIES; round++) done.push(await sendCut([server], token, round, KILLS));
     expect(sum(done)).toEqual([true, true]);
   },
 );
 
 requirePostgres('uploads that servers share', () => {
   let place: SharedPlace;
+  let fleet: Awaited<ReturnType<typeof startReplicas>> | undefined;
   beforeAll(async () => {
     place = await openShared();
   });
-  afterAll(() => place?.close());
+  afterAll(async () => {
+    for (const replica of fleet?.replicas ?? []) await replica.close();
+    await place?.close();
+  });
+  const twoServers = async () => {
+    fleet ??= await startReplicas(2, place, { table: 'cut', leaseMs: 2000, keep: true });
+    return fleet;
+  };
 
   checkTestNeeding(['versitygw'], 'any of two goes on with what the other was killed at', async () => {
-    const { replicas, token } = await startReplicas(2, place, { table: 'cut', leaseMs: 2000 });
+    const { replicas, token } = await twoServers();
     const done = [];
-    for (let round = 0; round < BODIES; round++) done.push(await sendCut(replicas, token, round, 2));
+    for (let round = 0; round < BODIES; round++) done.push(await sendCut(replicas, token, round, KILLS));
     expect(sum(done)).toEqual([true, true]);
     const left = async () => (await place.bucket.list('cut/')).objects.filter((o) => /left|body/.test(o.key));
     await expect.poll(left, { interval: 200 }).toEqual([]);
@@ -273,10 +291,10 @@ requirePostgres('uploads that servers share', () => {
     ['versitygw'],
     'a replica that was paused in the middle of a part changes nothing that another went on with',
     async () => {
-      const { replicas, token } = await startReplicas(2, place, { table: 'paused', leaseMs: 2000 });
+      const { replicas, token } = await twoServers();
       const [a, b] = replicas.map((server) => ({ server, token })) as [Asked, Asked];
       // Several parts in object storage, and the paused one has sent some of them.
-      const body = portfolio(250_000);
+      const body = portfolio(2 * LARGE);
       const headers = { ...TUS, 'upload-length': `${body.length}` };
       const at = (await ask(a.server.port, 'POST', URL, { token, headers })).headers.location!;
       const first = 1_000_000;
@@ -298,7 +316,6 @@ requirePostgres('uploads that servers share', () => {
 });
 
 checkTest('what a large part has brought to the disk is told after kill -9 in the middle of it', async () => {
-  const own = await startOwnServer();
   const { server, token, jobs } = own;
   const body = Buffer.alloc(90 * 1024 * 1024);
   for (let i = 0; i < body.length; i += 4) body.writeInt32LE(i, i);
