@@ -51,6 +51,60 @@ export function start(
 export const sluice = (args: string[], options: Parameters<typeof start>[1] = {}): Promise<Run> =>
   start(args, options).done;
 
+/** The last run of `sluiceHere`, which the next one waits for: the streams and the exit code of a process are those of one command. */
+let turn: Promise<unknown> = Promise.resolve();
+let runs = 0;
+
+/**
+ * The same in this process, without the second that Node needs to load the program: for tests of what a command does. Those of the process
+ * itself (signals, standard input, pipes, settings of Node) start one. Runs follow one another.
+ */
+export function sluiceHere(
+  args: string[],
+  options: { cwd?: string; env?: Record<string, string> } = {},
+): Promise<Run> {
+  if (process.env.SLUICE_TEST_MAIN !== undefined) return sluice(args, options);
+  const run = turn.then(() => runHere(args, options));
+  turn = run.catch(() => {});
+  return run;
+}
+
+async function runHere(args: string[], options: { cwd?: string; env?: Record<string, string> }): Promise<Run> {
+  const streams = { stdout: process.stdout, stderr: process.stderr };
+  const before = { argv: process.argv, code: process.exitCode, cwd: process.cwd(), env: { ...process.env } };
+  const written = { stdout: '', stderr: '' };
+  const restores = Object.entries(streams).map(([name, stream]) => {
+    const [own, listeners] = [stream.write, stream.listeners('error')];
+    stream.write = ((chunk: string | Uint8Array, ...more: unknown[]) => {
+      written[name as 'stdout' | 'stderr'] += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
+      const called = more.find((one) => typeof one === 'function');
+      if (called) process.nextTick(called as () => void);
+      return true;
+    }) as typeof stream.write;
+    return () => {
+      stream.write = own;
+      for (const one of stream.listeners('error')) if (!listeners.includes(one)) stream.off('error', one as () => void);
+    };
+  });
+  try {
+    process.argv = [process.execPath, MAIN, ...args];
+    process.exitCode = undefined;
+    Object.assign(process.env, { SLUICE_LOG_FORMAT: 'text', ...options.env });
+    if (options.cwd !== undefined) process.chdir(options.cwd);
+    // The program runs when it is loaded: under another name it is loaded again, and what it imports is not.
+    const program = path.join(before.cwd, `src/cli.ts?run=${runs++}`);
+    await import(program);
+    return { code: Number(process.exitCode ?? 0), signal: null, ...written };
+  } finally {
+    for (const restore of restores) restore();
+    process.argv = before.argv;
+    process.exitCode = before.code;
+    process.chdir(before.cwd);
+    for (const name of Object.keys(process.env)) if (!(name in before.env)) delete process.env[name];
+    Object.assign(process.env, before.env);
+  }
+}
+
 /** A folder of its own, removed when the test ends. */
 export function scratch(): string {
   const folder = mkdtempSync(path.join(tmpdir(), 'sluice-test-'));

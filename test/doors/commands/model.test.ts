@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { readRows, toTsv, ZOO } from '../../support/zoo.ts';
 
@@ -12,7 +12,7 @@ const model = (name: string, file = 'model.onnx') => path.join(ZOO, 'models', na
 const IGNORE = ['--ignore', 'loss_rate,grade'];
 
 const add = (registry: string, name: string, ...more: string[]) =>
-  sluice([
+  sluiceHere([
     'model',
     'add',
     model(name),
@@ -68,7 +68,7 @@ describe('add', () => {
         readRows('data/clean.csv'),
       ),
     );
-    const scored = await sluice([
+    const scored = await sluiceHere([
       'score',
       input,
       '--model',
@@ -102,7 +102,7 @@ describe('add', () => {
     );
     const again = await add(registry, 'lightgbm-zipmap', ...codes, '--as-version', '2');
     expect([again.code, again.stderr]).toEqual([1, expect.stringContaining('[version_exists]')]);
-    const list = await sluice(['model', 'list', '--registry', registry]);
+    const list = await sluiceHere(['model', 'list', '--registry', registry]);
     expect(list.stdout).toContain('lightgbm-zipmap\t1,2\tchampion=2');
   });
 
@@ -162,7 +162,7 @@ describe('add', () => {
       return cells.join(',');
     });
     writeFileSync(table, changed.join('\n'));
-    const run = await sluice([
+    const run = await sluiceHere([
       'model',
       'add',
       onnx!,
@@ -184,8 +184,8 @@ describe('look and verify', () => {
   test('show gives columns, aliases with history and an application that can be scored', async () => {
     const registry = path.join(scratch(), 'models');
     await add(registry, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'));
-    await sluice(['model', 'alias', 'skl-logistic-zipmap@champion', '1', '--registry', registry, '--who', 'ana']);
-    const { stdout } = await sluice([
+    await sluiceHere(['model', 'alias', 'skl-logistic-zipmap@champion', '1', '--registry', registry, '--who', 'ana']);
+    const { stdout } = await sluiceHere([
       'model',
       'show',
       'skl-logistic-zipmap@champion',
@@ -200,9 +200,9 @@ describe('look and verify', () => {
       history: [{ who: 'ana', from: null, to: '1' }],
     });
     expect(Object.keys(shown.sample)).toEqual(shown.columns.map((c: { name: string }) => c.name));
-    const text = await sluice(['model', 'show', 'skl-logistic-zipmap', '--registry', registry]);
+    const text = await sluiceHere(['model', 'show', 'skl-logistic-zipmap', '--registry', registry]);
     expect(text.stdout).toContain('ana: champion (none) → 1');
-    const removed = await sluice([
+    const removed = await sluiceHere([
       'model',
       'alias',
       'skl-logistic-zipmap@champion',
@@ -216,7 +216,7 @@ describe('look and verify', () => {
   checkTest('verify repeats the checks; a package whose model was changed fails', async () => {
     const registry = path.join(scratch(), 'models');
     await add(registry, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'));
-    const good = await sluice(['model', 'verify', 'skl-logistic-zipmap', '--registry', registry, '--json']);
+    const good = await sluiceHere(['model', 'verify', 'skl-logistic-zipmap', '--registry', registry, '--json']);
     expect(good.code).toBe(0);
     expect(JSON.parse(good.stdout)).toMatchObject({
       selfTest: { passed: true, rows: 200 },
@@ -225,25 +225,25 @@ describe('look and verify', () => {
     const folder = path.join(registry, 'skl-logistic-zipmap', '1');
     const file = path.join(folder, 'selftest-expected.csv');
     writeFileSync(file, readFileSync(file, 'utf8').replace(/0\.\d+/, '0.5'));
-    const changed = await sluice(['model', 'verify', folder]);
+    const changed = await sluiceHere(['model', 'verify', folder]);
     expect(changed.stderr).toMatch(/selftest-expected\.csv was changed: .*\[model_hash_mismatch\]/);
-    expect((await sluice(['model', 'seal', folder])).stderr).toContain('[model_hash_mismatch]');
+    expect((await sluiceHere(['model', 'seal', folder])).stderr).toContain('[model_hash_mismatch]');
     rmSync(path.join(folder, 'package.lock'));
-    const bad = await sluice(['model', 'verify', folder]);
+    const bad = await sluiceHere(['model', 'verify', folder]);
     expect([bad.code, bad.stderr]).toEqual([1, expect.stringContaining('[self_test_failed]')]);
-    const sealed = await sluice(['model', 'seal', 'skl-logistic-zipmap:1', '--registry', registry]);
+    const sealed = await sluiceHere(['model', 'seal', 'skl-logistic-zipmap:1', '--registry', registry]);
     expect([sealed.code, sealed.stdout]).toEqual([0, expect.stringMatching(/^skl-logistic-zipmap:1 [0-9a-f]{64}\n$/)]);
-    const again = await sluice(['model', 'seal', folder]);
+    const again = await sluiceHere(['model', 'seal', folder]);
     expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('has its package.lock')]);
     rmSync(path.join(folder, 'package.lock'));
     const onnx = readFileSync(path.join(folder, 'model.onnx'));
     onnx[onnx.length - 20]! ^= 1;
     writeFileSync(path.join(folder, 'model.onnx'), onnx);
-    expect((await sluice(['model', 'verify', folder])).stderr).toContain('[model_hash_mismatch]');
+    expect((await sluiceHere(['model', 'verify', folder])).stderr).toContain('[model_hash_mismatch]');
   });
 
   test('aliases want a whole reference', async () => {
-    const run = await sluice(['model', 'alias', 'credit-default', '1']);
+    const run = await sluiceHere(['model', 'alias', 'credit-default', '1']);
     expect([run.code, run.stderr]).toEqual([2, expect.stringContaining('id@alias')]);
   });
 });

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { COMMAND_GROUPS_TABLE, COMMAND_TABLES } from '../../../src/doors/commands/flag-tables.ts';
 import type { CommandTable, Flag } from '../../../src/doors/commands/flags.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluice, sluiceHere } from '../../support/cli.ts';
 import { testOfMany, times } from '../../support/tiers.ts';
 
 interface Wrong {
@@ -74,7 +74,7 @@ const ALL: Wrong[] = [
 const STACK = /^\s+at .+(?::\d+|\))$|\bTypeError\b|\bReferenceError\b|internal_error|node:internal/m;
 
 async function faultsOf({ args, names }: Wrong, cwd: string): Promise<string[]> {
-  const { code, stdout, stderr } = await sluice(args, { cwd });
+  const { code, stdout, stderr } = await sluiceHere(args, { cwd });
   const said = JSON.stringify(args);
   const faults: string[] = [];
   if (code !== 2) faults.push(`${said} ends with ${code}: ${stderr}`);
@@ -98,13 +98,14 @@ test('wrong command lines end with 2 and say in a sentence what is wrong', async
   );
   const cwd = scratch();
   const faults: string[] = [];
-  const next = chosen.values();
-  const work = async () => {
-    for (const wrong of next) faults.push(...(await faultsOf(wrong, cwd)));
-  };
-  await Promise.all([work(), work(), work()]);
+  for (const wrong of chosen) faults.push(...(await faultsOf(wrong, cwd)));
   expect(faults).toEqual([]);
   expect(chosen.length).toBeGreaterThanOrEqual(Math.min(most, 30));
+});
+
+test('a process ends as its command does', async () => {
+  const { args } = ALL.at(-1)!;
+  expect(await sluice(args)).toEqual(await sluiceHere(args));
 });
 
 /** Files and folders that are not there: what else would be wrong is in order. */
@@ -132,7 +133,7 @@ const MISSING: string[][] = [
 
 for (const [i, args] of MISSING.entries()) {
   testOfMany(i, 6)(`what is not there is named: ${JSON.stringify(args)}`, async () => {
-    const { code, stdout, stderr } = await sluice(args, { cwd: scratch() });
+    const { code, stdout, stderr } = await sluiceHere(args, { cwd: scratch() });
     expect([1, 2], stderr).toContain(code);
     expect(stderr).not.toMatch(STACK);
     expect(`${stdout}${stderr}`).toMatch(/nowhere|nobody|no key of this name|x\.csv/);
