@@ -7,7 +7,7 @@ import { parse } from 'csv-parse/sync';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -51,10 +51,10 @@ beforeAll(async () => {
   expect(new Set(wanted.map((line) => line.split(' ')[3])).size).toBeGreaterThan(20);
 }, PATIENCE_MS);
 
-const score = (args: string[], stdin?: Buffer) =>
-  sluice(['score', ...args, '--model', MODEL, '--registry', PACKAGES, '--passthrough', 'id', '--quiet'], {
-    ...(stdin ? { stdin } : {}),
-  });
+const score = (args: string[], stdin?: Buffer) => {
+  const all = ['score', ...args, '--model', MODEL, '--registry', PACKAGES, '--passthrough', 'id', '--quiet'];
+  return stdin ? sluice(all, { stdin }) : sluiceHere(all);
+};
 
 test('there is a file of every kind of frame with each kind of column in its default type', () => {
   const arrows = KINDS.flatMap((kind) => COLUMNS.map((column) => `${kind}.${column}.arrows`));
@@ -119,8 +119,9 @@ test.each(['predict', 'predict/interpretation'])('%s.arrow: each frame is right 
   expect([right, refused].every((n) => n >= 20)).toBe(true);
 });
 
-test('standard input: a frame of each kind', async () => {
-  for (const kind of KINDS) {
+// Every kind is read from files above; a stream differs in its length, which is not known, and in the compression of its batches.
+test('standard input: frames with and without compression', async () => {
+  for (const kind of ['polars-zstd', 'pandas-3']) {
     const body = readFileSync(path.join(FIXTURES, `${kind}.none.arrows`));
     const { code, stdout, stderr } = await score(['-', '--input-format', 'arrow', '--format', 'ndjson'], body);
     expect(code, stderr).toBe(0);
@@ -203,7 +204,7 @@ describe.each(Object.keys(TOKENS))('%s: what is passed through is what pyarrow w
   const run = async (format: string, reference: boolean) => {
     const out = path.join(scratch(), `out.${format}`);
     const args = ['score', path.join(VALUES, file), '-o', out, '--passthrough', names.join(','), '--model', MODEL, '--registry', PACKAGES, '--quiet']; // biome-ignore format: one line
-    const { code, stderr } = await sluice(args, reference ? { env: { SLUICE_DECODER: 'reference' } } : {});
+    const { code, stderr } = await sluiceHere(args, reference ? { env: { SLUICE_DECODER: 'reference' } } : {});
     expect(code, stderr).toBe(0);
     return out;
   };
