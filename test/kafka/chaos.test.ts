@@ -9,7 +9,7 @@ const [KILLS, STOPS] = TIER === 'campaigns' ? [80, 40] : [2, 1];
 
 requireKafka('exactly once under chaos', () => {
   test(`${KILLS} kills and ${STOPS} stops beyond the session`, async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     const records = 1_500 * KILLS;
     const report = await runChaos(cluster, {
       seed: 1,
@@ -24,7 +24,7 @@ requireKafka('exactly once under chaos', () => {
 
   // The harness does see what it is there to see.
   campaignTest('without fencing the same doubles records', async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     const report = await runChaos(cluster, { seed: 3, records: 6_000, stops: 5, fencing: false });
     expect(report.doubled).toBeGreaterThan(0);
     expect(report.lost).toBe(0);

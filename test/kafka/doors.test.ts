@@ -15,7 +15,7 @@ requireKafka('every door counts alike', () => {
   let cluster: KafkaCluster;
   let data: Thousand;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
     data = await thousand();
   });
   afterAll(() => cluster?.stop());

@@ -12,7 +12,7 @@ const SECONDS = times('healthy seconds of a topic', { quick: 0, check: 10, campa
 
 requireKafka('a healthy topic run', () => {
   checkTestNeeding(['Prometheus', 'Alertmanager'], 'raises no alert', async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     await using pipeline = await WatchedPipeline.start(cluster, 'healthy');
     const ready = () =>
       fetch(`http://127.0.0.1:${pipeline.targets[0]!.port}/readyz`).then(

@@ -26,7 +26,7 @@ requirePostgres('pairs of columns', () => {
     let server: PostgresServer;
     let want: Map<string, Pair[]>;
     beforeAll(async () => {
-      [cluster, server] = await Promise.all([KafkaCluster.start(), startPostgres()]);
+      [cluster, server] = await Promise.all([KafkaCluster.shared(), startPostgres()]);
       const kernel = await kernelPairs(CREDIT_DEFAULT, objects);
       want = new Map(kernel.map((pairs, i) => [`k${i}`, pairs!.slice(0, MOST)]));
       await cluster.createTopic('in', 2);

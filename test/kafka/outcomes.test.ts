@@ -24,7 +24,7 @@ kafka: { brokers: ["${broker}"] }
 
 requireKafka('outcomes', () => {
   test('of topics are those of files', async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     const folder = scratch();
     for (const topic of ['in', 'out', 'approved', 'labels']) await cluster.createTopic(topic, 3);
     const text = Buffer.concat([...generatePortfolio({ rows: ROWS, seed: 5, dirty: false, outcome: true })]).toString();

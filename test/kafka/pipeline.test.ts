@@ -25,7 +25,7 @@ const LARGE = { 'max.message.bytes': String(8 * 1024 * 1024) };
 requireKafka('sluice run', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

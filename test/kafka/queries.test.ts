@@ -106,7 +106,7 @@ requireKafka('dashboards', () => {
       const text = await leftBehind(folder);
       const collector = await serveText(() => text);
       ends.defer(() => collector.close());
-      const cluster = ends.use(await KafkaCluster.start());
+      const cluster = ends.use(await KafkaCluster.shared());
       const pipeline = ends.use(await WatchedPipeline.start(cluster, 'queries'));
       const service = ends.use(await WatchedService.start());
       const targets = [...service.targets, ...pipeline.targets, { job: 'node', port: collector.port }];

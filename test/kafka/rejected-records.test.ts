@@ -15,7 +15,7 @@ const BINARY_KEY = Buffer.from([0, 0, 0, 0, 7, 255]);
 requireKafka('rejected records', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

@@ -22,7 +22,7 @@ const WRITTEN = Date.now() - 3_600_000;
 requireKafka('retries', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

@@ -15,7 +15,7 @@ requireKafka('several topics a pipeline', () => {
   let cluster: KafkaCluster;
   const applications = someApplications();
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

@@ -26,7 +26,7 @@ requirePostgres('a topic into a table', () => {
     let cluster: KafkaCluster;
     let server: PostgresServer;
     beforeAll(async () => {
-      [cluster, server] = await Promise.all([KafkaCluster.start(), startPostgres()]);
+      [cluster, server] = await Promise.all([KafkaCluster.shared(), startPostgres()]);
     });
     afterAll(async () => {
       await Promise.all([cluster?.stop(), server?.stop()]);

@@ -22,7 +22,7 @@ const CODES = ['unseen_category', 'bad_number', 'missing_value'];
 requireKafka('the desk for dead letters', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
