@@ -73,10 +73,8 @@ requireKafka('failures of Kafka', () => {
     await cluster.createTopic('there', 2);
     const who = ['--entity-type', 'users', '--entity-name', 'scram'];
     const server = ['--bootstrap-server', cluster.brokers[0]!];
-    for (const bits of ['256', '512']) {
-      const scram = `SCRAM-SHA-${bits}=[iterations=4096,password=${PASSWORD}]`;
-      await cluster.tool('kafka.admin.ConfigCommand', [...server, '--alter', '--add-config', scram, ...who]);
-    }
+    const scram = ['256', '512'].map((bits) => `SCRAM-SHA-${bits}=[iterations=4096,password=${PASSWORD}]`).join(',');
+    await cluster.tool('kafka.admin.ConfigCommand', [...server, '--alter', '--add-config', scram, ...who]);
   });
   afterAll(() => cluster?.stop());
 
@@ -108,7 +106,7 @@ requireKafka('failures of Kafka', () => {
   });
 
   test('members over TLS with a login end by themselves after SIGTERM, every time', async () => {
-    const rounds = times('sigterm rounds', { quick: 2, check: 4, campaigns: 100 });
+    const rounds = times('sigterm rounds', { quick: 2, check: 2, campaigns: 100 });
     const topic = await cluster.createTopic('ending', 2);
     const settings = {
       ...options(topic, { connection: secured('scram', 'scram-sha-512'), sessionTimeoutMs: 6_000 }),
