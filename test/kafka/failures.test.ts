@@ -71,10 +71,7 @@ requireKafka('failures of Kafka', () => {
     writeFileSync(pem, cert.cert);
     writeFileSync(path.join(cluster.folder, 'password'), `${PASSWORD}\n`);
     await cluster.createTopic('there', 2);
-    const who = ['--entity-type', 'users', '--entity-name', 'scram'];
-    const server = ['--bootstrap-server', cluster.brokers[0]!];
-    const scram = ['256', '512'].map((bits) => `SCRAM-SHA-${bits}=[iterations=4096,password=${PASSWORD}]`).join(',');
-    await cluster.tool('kafka.admin.ConfigCommand', [...server, '--alter', '--add-config', scram, ...who]);
+    for (const bits of [256, 512] as const) await cluster.addScramUser('scram', PASSWORD, bits);
   });
   afterAll(() => cluster?.stop());
 

@@ -6,7 +6,7 @@ import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { openQuery, type QueryOptions, type QuerySettings } from '../../src/postgres/query-source.ts';
-import { type Run, scratch, sluiceHere } from '../support/cli.ts';
+import { type Run, scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { hiddenIn, type Job, killedRun, madeBy, unchained } from '../support/interrupted.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
@@ -214,7 +214,7 @@ requirePostgres('a query as the source', () => {
     onTestFinished(() => void vi.unstubAllEnvs());
     writeFileSync(path.join(job.folder, job.input), `model: credit-default\nsource: { type: postgres, url_env: NIGHTLY, table: nightly, key: [application_id, nth] }\nsink: { type: file, path: out.csv }\nscore: { evaluator: native }\ncheckpoint_every: 0.001\n`); // biome-ignore format: one line
     const args = ['run', job.input, '--json'];
-    const run = () => sluiceHere(args, { cwd: job.folder });
+    const run = () => sluice(args, { cwd: job.folder });
     const first = await run();
     expect([0, 3], first.stderr).toContain(first.code);
     const made = unchained(madeBy(job, first));

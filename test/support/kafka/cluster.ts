@@ -1,11 +1,13 @@
 // A real Kafka of one or three nodes for as long as a test lasts: it dies with the process that started it.
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { alterUserScramCredentialsV0, Connection, describeUserScramCredentialsV0 } from '@platformatic/kafka';
 import type { Admin, Kafka } from 'kafkajs';
 import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
@@ -165,6 +167,26 @@ export class KafkaCluster implements AsyncDisposable {
         await admin.disconnect().catch(() => {});
       }
       await sleep(100);
+    }
+  }
+
+  /** Lets a user log in by SCRAM. Kafka's own tool would need a Java machine for it, and two CPU seconds. */
+  async addScramUser(name: string, password: string, bits: 256 | 512): Promise<void> {
+    const connection = new Connection('sluice-test');
+    const [host, port] = this.brokers[0]!.split(':');
+    await connection.connect(host!, Number(port));
+    try {
+      const [iterations, salt] = [4096, randomBytes(16)];
+      const saltedPassword = pbkdf2Sync(password, salt, iterations, bits / 8, `sha${bits}`);
+      const user = { name, mechanism: bits === 256 ? 1 : 2, iterations, salt, saltedPassword };
+      await alterUserScramCredentialsV0.api.async(connection, [], [user]);
+      // The controller has it before the broker.
+      const known = () => describeUserScramCredentialsV0.api.async(connection, [{ name }]);
+      for (const end = Date.now() + PATIENCE_MS; !(await known().catch(() => null)); await sleep(20)) {
+        if (Date.now() > end) throw new Error(`the broker does not know the user ${name}`);
+      }
+    } finally {
+      await connection.close();
     }
   }
 
