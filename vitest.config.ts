@@ -39,13 +39,12 @@ export default defineConfig(({ mode }) => {
     // Node strips types in WebAssembly that calls JavaScript. Where several threads do, V8 13.6 may crash when it compiles those calls anew
     // (ThreadIsolation::UnregisterWasmAllocation); what is built has no types.
     execArgv: ['--wasm-wrapper-tiering-budget=1000000000'],
-    // Processes that tests start compile the program once. What is found out about a model is kept for all tests of one run, and by none for the next run.
+    // What is found out about a model is kept for all tests of one run, and by none for the next run.
     env: {
       ...quiet,
       SLUICE_TIER: tier,
       SLUICE_SEED: seed,
       SLUICE_CACHE: KEPT_FOLDER,
-      NODE_COMPILE_CACHE: `${KEPT_FOLDER}/compiled`,
     },
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',

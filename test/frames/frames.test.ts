@@ -1,13 +1,14 @@
 // The same table as data frames of twelve kinds, a column kind at a time with the types its library gives by default: at every typed entry
 // point the scores are those of the CSV, bit for bit, or the column at fault is refused by name. Nothing in between.
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { tableFromIPC } from '@uwdata/flechette';
 import { parse } from 'csv-parse/sync';
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
-import { beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -51,10 +52,10 @@ beforeAll(async () => {
   expect(new Set(wanted.map((line) => line.split(' ')[3])).size).toBeGreaterThan(20);
 }, PATIENCE_MS);
 
-const score = (args: string[], stdin?: Buffer) =>
-  sluice(['score', ...args, '--model', MODEL, '--registry', PACKAGES, '--passthrough', 'id', '--quiet'], {
-    ...(stdin ? { stdin } : {}),
-  });
+const score = (args: string[], stdin?: Buffer) => {
+  const all = ['score', ...args, '--model', MODEL, '--registry', PACKAGES, '--passthrough', 'id', '--quiet'];
+  return stdin ? sluice(all, { stdin }) : sluiceHere(all);
+};
 
 test('there is a file of every kind of frame with each kind of column in its default type', () => {
   const arrows = KINDS.flatMap((kind) => COLUMNS.map((column) => `${kind}.${column}.arrows`));
@@ -86,12 +87,16 @@ test.each(['.arrows', '.parquet'])('sluice score *%s: each file is right or refu
   expect([right, refused].every((n) => n >= 20)).toBe(true);
 });
 
-async function service(): Promise<Service> {
-  return startService([], scratch(), { registry: REGISTRY });
-}
+let s: Service;
+beforeAll(async () => {
+  s = await startService([], mkdtempSync(path.join(tmpdir(), 'sluice-frames-')), { registry: REGISTRY, keep: true });
+}, PATIENCE_MS);
+afterAll(async () => {
+  await s?.running.stop();
+  if (s) rmSync(s.folder, { recursive: true, force: true });
+});
 
 test.each(['predict', 'predict/interpretation'])('%s.arrow: each frame is right or refused', async (operation) => {
-  const s = await service();
   const url = `/api/v1/scoring/${operation}.arrow?modelId=${MODEL}&passthrough=id`;
   if (operation !== 'predict') {
     // The package has no background: nothing but the refusal of the request is to be seen here.
@@ -119,8 +124,9 @@ test.each(['predict', 'predict/interpretation'])('%s.arrow: each frame is right 
   expect([right, refused].every((n) => n >= 20)).toBe(true);
 });
 
-test('standard input: a frame of each kind', async () => {
-  for (const kind of KINDS) {
+// Every kind is read from files above; a stream differs in its length, which is not known, and in the compression of its batches.
+test('standard input: frames with and without compression', async () => {
+  for (const kind of ['polars-zstd', 'pandas-3']) {
     const body = readFileSync(path.join(FIXTURES, `${kind}.none.arrows`));
     const { code, stdout, stderr } = await score(['-', '--input-format', 'arrow', '--format', 'ndjson'], body);
     expect(code, stderr).toBe(0);
@@ -141,7 +147,6 @@ const native = (text: string): unknown =>
 test.each(['json', 'ndjson'])(
   'predict.%s: native values of a column are right or refused in each row',
   async (suffix) => {
-    const s = await service();
     for (const column of ['amount', 'banned', 'product', 'purpose', null]) {
       const rows = cells().map((row) => (column === null ? row : { ...row, [column]: native(row[column]!) }));
       const body = suffix === 'json' ? JSON.stringify(rows) : rows.map((row) => `${JSON.stringify(row)}\n`).join('');
@@ -159,7 +164,6 @@ test.each(['json', 'ndjson'])(
 );
 
 test('tensors: a datatype that cannot be the column is refused once, by its name', async () => {
-  const s = await service();
   const rows = cells();
   const tensor = (name: string, datatype: string, data: unknown[]) => ({ name, shape: [rows.length], datatype, data });
   const text = (name: string) => tensor(name, 'BYTES', rows.map((row) => row[name])); // biome-ignore format: one line
@@ -203,7 +207,7 @@ describe.each(Object.keys(TOKENS))('%s: what is passed through is what pyarrow w
   const run = async (format: string, reference: boolean) => {
     const out = path.join(scratch(), `out.${format}`);
     const args = ['score', path.join(VALUES, file), '-o', out, '--passthrough', names.join(','), '--model', MODEL, '--registry', PACKAGES, '--quiet']; // biome-ignore format: one line
-    const { code, stderr } = await sluice(args, reference ? { env: { SLUICE_DECODER: 'reference' } } : {});
+    const { code, stderr } = await sluiceHere(args, reference ? { env: { SLUICE_DECODER: 'reference' } } : {});
     expect(code, stderr).toBe(0);
     return out;
   };

@@ -12,7 +12,7 @@ import { committed, eachRecord, produce, until } from '../support/kafka/topics.t
 requireKafka('canaries in a topic', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { answerTo } from '../../src/kafka/client/records.ts';
 import { TransactionalProcessor } from '../../src/kafka/processor.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { eachRecord, produce, until } from '../support/kafka/topics.ts';
@@ -15,7 +15,7 @@ requireKafka('every door counts alike', () => {
   let cluster: KafkaCluster;
   let data: Thousand;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
     data = await thousand();
   });
   afterAll(() => cluster?.stop());
@@ -24,7 +24,7 @@ requireKafka('every door counts alike', () => {
   const score = () => `score: { interpretation: effects, interpret_below: ${data.below}, workers: 1 }\n`;
   const run = async (folder: string, yaml: string, code: number) => {
     writeFileSync(path.join(folder, 'p.yaml'), `model: credit-default\n${yaml}${score()}${broker()}`);
-    const done = await sluice(['run', 'p.yaml', '--json', '--metrics-file', 'run.prom'], { cwd: folder });
+    const done = await sluiceHere(['run', 'p.yaml', '--json', '--metrics-file', 'run.prom'], { cwd: folder });
     expect(done.code, done.stderr).toBe(code);
     return { summary: summaryCounts(done.stdout), metrics: readFileSync(path.join(folder, 'run.prom'), 'utf8') };
   };

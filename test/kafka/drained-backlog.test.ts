@@ -3,13 +3,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
 import { settled, toldOf, watched } from '../support/alert-drill.ts';
-import { sluice } from '../support/cli.ts';
+import { sluiceHere } from '../support/cli.ts';
 import { sampleOf } from '../support/exposition.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { WatchedPipeline } from '../support/kafka/watched-pipeline.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
-import { checkTestNeeding } from '../support/tools.ts';
+import { campaignTestNeeding } from '../support/tools.ts';
 
 const [ROWS, BATCH] = [20_000, 2000];
 /** The backlog has to be drained within the divided quarter of an hour in which rejects are counted. */
@@ -29,13 +29,14 @@ async function drainOnce({ folder, name, registry }: WatchedPipeline): Promise<s
   const [file, metrics] = [path.join(folder, 'once.yaml'), path.join(folder, 'once.prom')];
   const yaml = readFileSync(path.join(folder, `${name}.yaml`), 'utf8');
   writeFileSync(file, yaml.replace(`group: ${name} }`, 'group: once, until_caught_up: true }'));
-  const { code, stderr } = await sluice(['run', file, '--metrics-file', metrics, '--registry', registry]);
+  const { code, stderr } = await sluiceHere(['run', file, '--metrics-file', metrics, '--registry', registry]);
   expect(code, stderr).toBe(0);
   return readFileSync(metrics, 'utf8');
 }
 
 requireKafka('a backlog', () => {
-  checkTestNeeding(
+  // Of counters that start with a value the cases of test/monitoring/rule-cases.ts try each rule; this one waits for minutes.
+  campaignTestNeeding(
     ['Prometheus', 'Alertmanager'],
     'that was drained before the first scrape raises alerts',
     async () => {

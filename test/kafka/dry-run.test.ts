@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 
@@ -22,7 +22,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"] }
 `,
     );
     const _began = performance.now();
-    const { code, stdout, stderr } = await sluice(['run', file, '--dry-run']);
+    const { code, stdout, stderr } = await sluiceHere(['run', file, '--dry-run']);
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.split('\n')).toEqual([
       expect.stringMatching(/^model credit-default is credit-default:\d+, /),

@@ -10,7 +10,7 @@ import { checkTest } from '../support/tiers.ts';
 
 requireKafka('a topic run', () => {
   checkTest('exports its families and no others', async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     await using pipeline = await WatchedPipeline.start(cluster, 'exported');
     const [metrics, columns] = pipeline.targets;
     const page = async ({ port, path = '/metrics' }: ScrapeTarget) =>

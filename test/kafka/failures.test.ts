@@ -71,12 +71,7 @@ requireKafka('failures of Kafka', () => {
     writeFileSync(pem, cert.cert);
     writeFileSync(path.join(cluster.folder, 'password'), `${PASSWORD}\n`);
     await cluster.createTopic('there', 2);
-    const who = ['--entity-type', 'users', '--entity-name', 'scram'];
-    const server = ['--bootstrap-server', cluster.brokers[0]!];
-    for (const bits of ['256', '512']) {
-      const scram = `SCRAM-SHA-${bits}=[iterations=4096,password=${PASSWORD}]`;
-      await cluster.tool('kafka.admin.ConfigCommand', [...server, '--alter', '--add-config', scram, ...who]);
-    }
+    for (const bits of [256, 512] as const) await cluster.addScramUser('scram', PASSWORD, bits);
   });
   afterAll(() => cluster?.stop());
 
@@ -108,7 +103,7 @@ requireKafka('failures of Kafka', () => {
   });
 
   test('members over TLS with a login end by themselves after SIGTERM, every time', async () => {
-    const rounds = times('sigterm rounds', { quick: 2, check: 4, campaigns: 100 });
+    const rounds = times('sigterm rounds', { quick: 2, check: 2, campaigns: 100 });
     const topic = await cluster.createTopic('ending', 2);
     const settings = {
       ...options(topic, { connection: secured('scram', 'scram-sha-512'), sessionTimeoutMs: 6_000 }),

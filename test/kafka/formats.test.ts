@@ -119,7 +119,7 @@ await requireServer('values with a schema', installApicurio, (folder) => {
     let cluster: KafkaCluster;
     let server: Server;
     beforeAll(async () => {
-      [cluster, server] = await Promise.all([KafkaCluster.start(), Server.apicurio(folder)]);
+      [cluster, server] = await Promise.all([KafkaCluster.shared(), Server.apicurio(folder)]);
     });
     afterAll(async () => {
       await server?.[Symbol.asyncDispose]();

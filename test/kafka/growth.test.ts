@@ -20,7 +20,7 @@ requireKafka('topics that grow', () => {
   let cluster: KafkaCluster;
   let running: TransactionalProcessor[] = [];
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
   afterEach(async () => {

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { kernelPairs, type Pair, pairsOf, pairsOfCells } from '../support/interactions.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -26,7 +26,7 @@ requirePostgres('pairs of columns', () => {
     let server: PostgresServer;
     let want: Map<string, Pair[]>;
     beforeAll(async () => {
-      [cluster, server] = await Promise.all([KafkaCluster.start(), startPostgres()]);
+      [cluster, server] = await Promise.all([KafkaCluster.shared(), startPostgres()]);
       const kernel = await kernelPairs(CREDIT_DEFAULT, objects);
       want = new Map(kernel.map((pairs, i) => [`k${i}`, pairs!.slice(0, MOST)]));
       await cluster.createTopic('in', 2);
@@ -47,7 +47,7 @@ requirePostgres('pairs of columns', () => {
     const run = async (folder: string, id: string, ends: string, model = 'credit-default', more: string[] = []) => {
       const broker = `kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000 }\n`;
       writeFileSync(path.join(folder, `${id}.yaml`), `model: ${model}\n${ends}${SCORE}${broker}`);
-      return sluice(['run', `${id}.yaml`, '--json', ...more], { cwd: folder, env: { DB: server.url } });
+      return sluiceHere(['run', `${id}.yaml`, '--json', ...more], { cwd: folder, env: { DB: server.url } });
     };
     const topic = (id: string) => `source: { type: kafka, topic: in, group: ${id}, until_caught_up: true }\n`;
     const told = (rows: readonly { id: string }[], of: (row: never) => Pair[] | null) =>

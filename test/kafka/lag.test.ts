@@ -14,7 +14,7 @@ const HOUR = 3_600_000;
 requireKafka('lag', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

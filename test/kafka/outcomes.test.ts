@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { OutcomeReport } from '../../src/outcomes/outcome-report.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
 import { produce } from '../support/kafka/topics.ts';
@@ -24,6 +24,7 @@ kafka: { brokers: ["${broker}"] }
 
 requireKafka('outcomes', () => {
   test('of topics are those of files', async () => {
+    // Its own: at the end the groups of the whole broker are listed.
     await using cluster = await KafkaCluster.start();
     const folder = scratch();
     for (const topic of ['in', 'out', 'approved', 'labels']) await cluster.createTopic(topic, 3);
@@ -49,9 +50,9 @@ requireKafka('outcomes', () => {
     ]);
     const file = path.join(folder, 'p.yaml');
     writeFileSync(file, pipeline(cluster.brokers[0]!));
-    expect(await sluice(['run', file], { cwd: folder })).toMatchObject({ code: 0 });
+    expect(await sluiceHere(['run', file], { cwd: folder })).toMatchObject({ code: 0 });
     const ask = async (...args: string[]): Promise<OutcomeReport> => {
-      const run = await sluice(['outcomes', ...args, '--json'], { cwd: folder });
+      const run = await sluiceHere(['outcomes', ...args, '--json'], { cwd: folder });
       expect([run.code, run.stderr]).toEqual([0, expect.stringMatching(/^labels: /)]);
       return JSON.parse(run.stdout) as OutcomeReport;
     };
@@ -69,7 +70,7 @@ requireKafka('outcomes', () => {
     expect([fromFile.groups, fromFile.totals]).toEqual([found.groups, found.totals]);
 
     writeFileSync(path.join(folder, 'applications.csv'), text.split('\n').map((line, i) => (line === '' ? '' : `${i === 0 ? 'customer' : 9_000_000 + i - 1},${line.slice(0, line.lastIndexOf(','))}`)).join('\n')); // biome-ignore format: one line
-    await sluice(['score', 'applications.csv', '-m', 'credit-default:1', '--passthrough', 'customer', '-o', 'scored.csv'], { cwd: folder }); // biome-ignore format: one line
+    await sluiceHere(['score', 'applications.csv', '-m', 'credit-default:1', '--passthrough', 'customer', '-o', 'scored.csv'], { cwd: folder }); // biome-ignore format: one line
     const scored = await ask('scored.csv', '--model', 'credit-default:1', '--labels', 'labels.csv', '--key', 'customer', '--month', 'month'); // biome-ignore format: one line
     expect([scored.groups, scored.totals]).toEqual([found.groups, found.totals]);
     expect((await (await cluster.admin()).listGroups()).groups.map((g) => g.groupId)).toEqual(['outcomes']);

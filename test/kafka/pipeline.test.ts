@@ -2,14 +2,13 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import type { KafkaMessage, Message } from 'kafkajs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { filesOf, packageHash } from '../../src/model/package/package-hash.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { type Started, scratch, sluice, start } from '../support/cli.ts';
+import { type Started, scratch, sluiceHere, start } from '../support/cli.ts';
 import { sampleOf, samplesOf } from '../support/exposition.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -17,6 +16,7 @@ import { committed, eachRecord, produce, until } from '../support/kafka/topics.t
 import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
+import { times } from '../support/tiers.ts';
 
 const PARTITIONS = 4;
 /** Room for a record of 5 MB. */
@@ -25,7 +25,7 @@ const LARGE = { 'max.message.bytes': String(8 * 1024 * 1024) };
 requireKafka('sluice run', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
@@ -164,22 +164,31 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
 
   test('two processes, killed again and again: every application once, in order', async () => {
     const t = await setUp();
-    const rows = 12_000;
+    const part = 1_000;
+    const events = times('kills and stops', { quick: 2, check: 2, campaigns: 20 });
+    const rows = part * (events + 1);
     const { objects } = applications(rows, 4);
-    await produce(cluster, t.input, messagesOf(objects));
+    const messages = messagesOf(objects);
+    const feed = (nth: number) => produce(cluster, t.input, messages.slice(nth * part, (nth + 1) * part));
+    const done = () => committed(cluster, t.name, t.input).catch(() => 0);
     let left = run(t.file);
     const right = run(t.file);
-    for (let kill = 0; kill < 4; kill++) {
-      await sleep(1200 + kill * 300);
-      if (kill % 2 === 0) {
+    for (let nth = 0; nth < events; nth++) {
+      const before = await done();
+      await feed(nth);
+      // In the midst of what was fed.
+      await until(async () => (await done()) > before, 'answers');
+      if (nth % 2 === 0) {
         left.child.kill('SIGKILL');
         left = run(t.file);
       } else {
         right.child.kill('SIGSTOP');
-        await sleep(4500);
+        // Its session ends meanwhile: the others have its partitions when they have answered everything.
+        await caughtUp(t.name, t.input, part * (nth + 1));
         right.child.kill('SIGCONT');
       }
     }
+    await feed(events);
     await caughtUp(t.name, t.input, rows);
     const out = await read(t.output);
     const seen = new Map<number, number>();
@@ -284,7 +293,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"], session_timeout_ms: 3000 }
       toTopic,
       `model: credit-default\nsource: { type: file, path: portfolio.csv }\nsink: { type: kafka, topic: ${t.output} }\n${common}`,
     );
-    const written = await sluice(['run', toTopic, '--json'], { cwd: t.folder });
+    const written = await sluiceHere(['run', toTopic, '--json'], { cwd: t.folder });
     expect(JSON.parse(written.stdout)).toMatchObject({ rows: 1500, scored: 1500 });
     expect(await read(t.output)).toHaveLength(1500);
 
@@ -301,7 +310,7 @@ sink: { type: file, path: "out/p-{partition}-{offset}.ndjson.gz", roll_rows: 100
 dead_letter: { type: kafka, topic: ${t.letters} }
 ${common}`,
     );
-    const filed = await sluice(['run', toFiles, '--json'], { cwd: t.folder });
+    const filed = await sluiceHere(['run', toFiles, '--json'], { cwd: t.folder });
     expect(filed.code).toBe(0);
     expect(JSON.parse(filed.stdout)).toMatchObject({ rows: 1500, scored: 1499, rejected: 1 });
     const files = readdirSync(path.join(t.folder, 'out'));
@@ -317,13 +326,17 @@ ${common}`,
     expect(new Set(ids).size).toBe(1499);
     expect(ids).toHaveLength(1499);
     // A second run has nothing to do: the offsets were committed.
-    expect(JSON.parse((await sluice(['run', toFiles, '--json'], { cwd: t.folder })).stdout)).toMatchObject({ rows: 0 });
-
-    const replayed = await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder });
-    expect(JSON.parse(replayed.stdout)).toMatchObject({ replayed: 1, skipped: 0, unusable: 0, failed: [] });
-    expect(JSON.parse((await sluice(['dlq', 'replay', t.file, '--json'], { cwd: t.folder })).stdout)).toMatchObject({
-      replayed: 0,
+    expect(JSON.parse((await sluiceHere(['run', toFiles, '--json'], { cwd: t.folder })).stdout)).toMatchObject({
+      rows: 0,
     });
+
+    const replayed = await sluiceHere(['dlq', 'replay', t.file, '--json'], { cwd: t.folder });
+    expect(JSON.parse(replayed.stdout)).toMatchObject({ replayed: 1, skipped: 0, unusable: 0, failed: [] });
+    expect(JSON.parse((await sluiceHere(['dlq', 'replay', t.file, '--json'], { cwd: t.folder })).stdout)).toMatchObject(
+      {
+        replayed: 0,
+      },
+    );
     expect(await read(t.input)).toHaveLength(1501);
   });
 
@@ -331,12 +344,12 @@ ${common}`,
     const t = await setUp();
     const { objects } = applications(100, 7);
     await produce(cluster, t.input, messagesOf(objects));
-    const dry = await sluice(['run', t.file, '--dry-run'], { cwd: t.folder });
+    const dry = await sluiceHere(['run', t.file, '--dry-run'], { cwd: t.folder });
     expect([dry.code, dry.stdout]).toEqual([0, expect.stringMatching(/10 records tried: 10 scored, 0 rejected/)]);
     expect(dry.stdout).toContain(`group ${t.name}: offsets for 0 of ${PARTITIONS} partitions, 100 records to read`);
     expect(await read(t.output)).toHaveLength(0);
     writeFileSync(t.file, readFileSync(t.file, 'utf8').replace(t.output, 'not-there'));
-    const missing = await sluice(['run', t.file, '--dry-run'], { cwd: t.folder });
+    const missing = await sluiceHere(['run', t.file, '--dry-run'], { cwd: t.folder });
     expect([missing.code, missing.stderr]).toEqual([1, expect.stringContaining('[kafka_topic_missing]')]);
   });
 });

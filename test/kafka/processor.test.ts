@@ -21,7 +21,7 @@ requireKafka('the transactional processor', () => {
   let cluster: KafkaCluster;
   let running: TransactionalProcessor[] = [];
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
   afterEach(async () => {
@@ -87,7 +87,7 @@ requireKafka('the transactional processor', () => {
         expect(got.map((s) => s.headers)).toEqual(expected.map((m) => m.headers));
       }
       expect(new Set(seen.map((s) => s.timestamp))).toEqual(new Set([Number(timestamp)]));
-      expect(await committed(cluster, t.group, t.topic)).toBe(302);
+      await expect.poll(() => committed(cluster, t.group, t.topic)).toBe(302);
     },
   );
 
@@ -170,7 +170,7 @@ requireKafka('the transactional processor', () => {
     }
     expect(processor.counters).toMatchObject({ fences: 1, aborts: 0 });
     expect(Math.max(...reports.map((r) => r.partitions.length))).toBe(4);
-    expect(await committed(cluster, t.group, t.topic)).toBe(160);
+    await expect.poll(() => committed(cluster, t.group, t.topic)).toBe(160);
     expect((await readTopic(cluster, t.outputTopic)).length).toBe(160);
   });
 
@@ -402,7 +402,7 @@ requireKafka('the transactional processor', () => {
     expect(report.drained).toBe(true);
     expect(report.records % 100).toBe(0);
     expect(report.positions.get(0)).toBe(BigInt(report.records));
-    expect(await committed(cluster, t.group, t.topic)).toBe(report.records);
+    await expect.poll(() => committed(cluster, t.group, t.topic)).toBe(report.records);
     expect(await readTopic(cluster, t.outputTopic)).toHaveLength(report.records);
     expect(await processor.stop(0)).toEqual(report);
     await processor.done;
@@ -456,7 +456,7 @@ requireKafka('the transactional processor', () => {
       },
     });
     await expect(failing.done).rejects.toMatchObject({ code: 'model_failed' });
-    expect(await committed(cluster, t.group, t.topic)).toBe(5);
+    await expect.poll(() => committed(cluster, t.group, t.topic)).toBe(5);
   });
 
   test('members that join and leave share the partitions, and nothing is doubled', async () => {

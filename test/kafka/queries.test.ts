@@ -7,7 +7,7 @@ import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { RECORDINGS } from '../../tools/alerts/recordings.ts';
 import { DRILL_DIVISOR, Load } from '../support/alert-drill.ts';
-import { sluice } from '../support/cli.ts';
+import { sluiceHere } from '../support/cli.ts';
 import { CHOICES, QUERIES, withChoices } from '../support/dashboard-queries.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -51,7 +51,7 @@ async function leftBehind(folder: string): Promise<string> {
     at('nightly.yaml'),
     `model: credit-default\nsource: { type: file, path: ${at('in.csv')} }\nscore: { passthrough: [application_id] }\nsink: { type: file, path: ${at('out.csv')} }\n`,
   );
-  await sluice(['run', at('nightly.yaml'), '--metrics-file', at('nightly.prom'), ...registry]);
+  await sluiceHere(['run', at('nightly.yaml'), '--metrics-file', at('nightly.prom'), ...registry]);
   const lines = readFileSync(at('in.csv'), 'utf8').trimEnd().split('\n').slice(1);
   const ids = lines.map((line, i) => `${line.slice(0, line.indexOf(','))},${i % 5 !== 0},2026-03`);
   writeFileSync(at('labels.csv'), `application_id,ok,month\n${ids.join('\n')}\n`);
@@ -65,7 +65,7 @@ async function leftBehind(folder: string): Promise<string> {
     '--model',
     'credit-default:1',
   ];
-  const told = await sluice(['outcomes', at('out.csv'), ...flags, '--metrics-file', at('outcomes.prom')]);
+  const told = await sluiceHere(['outcomes', at('out.csv'), ...flags, '--metrics-file', at('outcomes.prom')]);
   expect(told.code, told.stderr).toBe(0);
   const nightly = readFileSync(at('nightly.prom'), 'utf8');
   // Two pipelines at one node exporter: what is joined by process must bear it.
@@ -106,7 +106,7 @@ requireKafka('dashboards', () => {
       const text = await leftBehind(folder);
       const collector = await serveText(() => text);
       ends.defer(() => collector.close());
-      const cluster = ends.use(await KafkaCluster.start());
+      const cluster = ends.use(await KafkaCluster.shared());
       const pipeline = ends.use(await WatchedPipeline.start(cluster, 'queries'));
       const service = ends.use(await WatchedService.start());
       const targets = [...service.targets, ...pipeline.targets, { job: 'node', port: collector.port }];

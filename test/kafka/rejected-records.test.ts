@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -15,7 +15,7 @@ const BINARY_KEY = Buffer.from([0, 0, 0, 0, 7, 255]);
 requireKafka('rejected records', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
@@ -51,7 +51,7 @@ on_invalid: report
 kafka: { brokers: ["${cluster.brokers[0]}"] }
 `;
     writeFileSync(path.join(folder, 'p.yaml'), yaml);
-    const { code, stderr, stdout } = await sluice(['run', 'p.yaml', '--json'], { cwd: folder, env });
+    const { code, stderr, stdout } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder, env });
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ rows: records.length, scored: 1 });
     return folder;
@@ -115,7 +115,7 @@ on_invalid: report
 kafka: { brokers: ["${cluster.brokers[0]}"] }
 `,
     );
-    const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/member record of its own.*\[header_mismatch\]/s)]);
     expect(readdirSync(folder)).toEqual(['p.yaml']);
   });

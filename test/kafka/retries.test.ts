@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message } from 'kafkajs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { scratch, sluice, start } from '../support/cli.ts';
+import { scratch, sluiceHere, start } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -22,7 +22,7 @@ const WRITTEN = Date.now() - 3_600_000;
 requireKafka('retries', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
@@ -134,7 +134,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     });
     const wrong = { key: 'k99', value: JSON.stringify({ ...all[0], probability: 1 }), partition: 1 };
     await produce(cluster, t.input, [...messages(6, 3), wrong]);
-    const ended = await sluice(['run', t.file, '--json'], { cwd: t.folder });
+    const ended = await sluiceHere(['run', t.file, '--json'], { cwd: t.folder });
     expect(ended.code).toBe(0);
     // Each application is counted once, however often it was tried.
     expect(JSON.parse(ended.stdout)).toMatchObject({ rows: 7, scored: 4, rejected: 3 });
@@ -155,9 +155,9 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
       expect(JSON.parse(value!).source_type).toBe(i === 99 ? all[0]!.source_type : 'KIOSK');
     }
     // Put back by hand it has one attempt more, and nothing is left of the other ones.
-    expect((await sluice(['dlq', 'replay', t.file, '--code', 'unseen_category'], { cwd: t.folder })).code).toBe(0);
+    expect((await sluiceHere(['dlq', 'replay', t.file, '--code', 'unseen_category'], { cwd: t.folder })).code).toBe(0);
     await t.registry.moveAlias('credit', 'live', '2', 'test');
-    expect((await sluice(['run', t.file], { cwd: t.folder })).code).toBe(0);
+    expect((await sluiceHere(['run', t.file], { cwd: t.folder })).code).toBe(0);
     expect(numbers(await read(t.output))).toEqual([0, 1, 2, 3, 4, 5]);
     expect(await read(t.retries)).toHaveLength(4);
   });
@@ -194,7 +194,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     });
     const value = JSON.stringify({ ...all[0], source_type: 'KIOSK', note: 'x'.repeat(5000) });
     await produce(cluster, t.input, [{ key: 'k0', value, partition: 0 }]);
-    expect((await sluice(['run', t.file], { cwd: t.folder })).code).toBe(0);
+    expect((await sluiceHere(['run', t.file], { cwd: t.folder })).code).toBe(0);
     const [letter, ...others] = await read(t.letters);
     expect([others, letter!.value === value, letter!.headers['sluice-attempt']]).toEqual([[], true, '1']);
     for (const [settings, words] of [
@@ -205,11 +205,11 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
       ],
     ] as const) {
       const losing = await setUp('delay_ms: 600', { retryTopic: settings });
-      const refused = await sluice(['run', losing.file], { cwd: losing.folder });
+      const refused = await sluiceHere(['run', losing.file], { cwd: losing.folder });
       expect([refused.code !== 0, refused.stderr]).toEqual([true, expect.stringMatching(words)]);
     }
     writeFileSync(t.file, readFileSync(t.file, 'utf8').replace(t.retries, `${t.retries}-x`));
-    const missing = await sluice(['run', t.file], { cwd: t.folder });
+    const missing = await sluiceHere(['run', t.file], { cwd: t.folder });
     expect([missing.code, missing.stderr]).toEqual([
       1,
       expect.stringContaining(`the topic ${t.retries}-x does not exist`),

@@ -2,7 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { type Started, scratch, sluice, start } from '../support/cli.ts';
+import { type Started, scratch, sluiceHere, start } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -15,7 +15,7 @@ requireKafka('several topics a pipeline', () => {
   let cluster: KafkaCluster;
   const applications = someApplications();
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
@@ -154,15 +154,15 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 3000, instance_
     await feed(topics[0]!, 30);
     await feed(topics[1]!, 60);
     const file = pipeline(name, `topics: [${topics}], until_caught_up: true`);
-    const dry = await sluice(['run', file, '--dry-run'], { cwd: path.dirname(file) });
+    const dry = await sluiceHere(['run', file, '--dry-run'], { cwd: path.dirname(file) });
     expect([dry.code, dry.stdout]).toEqual([
       0,
       expect.stringMatching(/nightly-b: offsets for 0 of 3 partitions, 60 records to read/),
     ]);
-    const done = await sluice(['run', file, '--json'], { cwd: path.dirname(file) });
+    const done = await sluiceHere(['run', file, '--json'], { cwd: path.dirname(file) });
     expect(done.code, done.stderr).toBe(0);
     expect(JSON.parse(done.stdout)).toMatchObject({ rows: 90, scored: 90 });
-    const again = await sluice(['run', file, '--json'], { cwd: path.dirname(file) });
+    const again = await sluiceHere(['run', file, '--json'], { cwd: path.dirname(file) });
     expect(JSON.parse(again.stdout)).toMatchObject({ rows: 0 });
   });
 });

@@ -31,7 +31,7 @@ class Worker {
 
 requireKafka('static membership', () => {
   test('kill -9 and a restart rebalance nothing; without a name the same does', async () => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     const rounds = times('static restarts', { quick: 1, check: 1, campaigns: 20 });
     for (const named of [true, false]) {
       const [input, output] = [

@@ -19,7 +19,7 @@ const AT_ONCE_MS = 10_000;
 requireKafka('a stop while the model is missing', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 

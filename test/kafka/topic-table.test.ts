@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -26,7 +26,7 @@ requirePostgres('a topic into a table', () => {
     let cluster: KafkaCluster;
     let server: PostgresServer;
     beforeAll(async () => {
-      [cluster, server] = await Promise.all([KafkaCluster.start(), startPostgres()]);
+      [cluster, server] = await Promise.all([KafkaCluster.shared(), startPostgres()]);
     });
     afterAll(async () => {
       await Promise.all([cluster?.stop(), server?.stop()]);
@@ -77,7 +77,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
         [ROUND, []],
       ] as const) {
         await produce(cluster, 'once', [...some(ROUND, from), ...more]);
-        const { code, stderr } = await sluice(['run', file], { cwd: folder, env });
+        const { code, stderr } = await sluiceHere(['run', file], { cwd: folder, env });
         expect(code, stderr).toBe(0);
       }
       expect([await countOf('once_rows'), await countOf('once_letters')]).toEqual([
@@ -105,7 +105,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
       await cluster.createTopic(name, 1);
       const file = pipeline(folder, name, { source: `, until_caught_up: true, on_offset_lost: ${how}` });
       const run = async () => {
-        const { code, stderr } = await sluice(['run', file], { cwd: folder, env: { DB: server.url } });
+        const { code, stderr } = await sluiceHere(['run', file], { cwd: folder, env: { DB: server.url } });
         expect(code, stderr).toBe(0);
       };
       const feed = (from: number) =>
@@ -154,7 +154,7 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: 2000 }
         partition: 0,
       }));
       await produce(cluster, 'last', messages);
-      const { code, stderr } = await sluice(['run', file], { cwd: folder, env: { DB: server.url } });
+      const { code, stderr } = await sluiceHere(['run', file], { cwd: folder, env: { DB: server.url } });
       expect(code, stderr).toBe(0);
       const { rows } = await server.query('SELECT id, "offset" FROM last_rows ORDER BY id');
       expect(rows).toEqual([{ id: '1', offset: '4' }, { id: '2', offset: '5' }, { id: '3', offset: '3' }]); // biome-ignore format: one line

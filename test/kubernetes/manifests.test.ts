@@ -14,7 +14,7 @@ import { parseAllDocuments } from 'yaml';
 import { loadConfig } from '../../src/config/load-config.ts';
 import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { APPLIED, rendered, renderedText } from '../support/kustomize.ts';
 import { type Document, EXTERNAL, policyFindings, templateOf } from '../support/pod-policy.ts';
 import { pythonWith } from '../support/python-environment.ts';
@@ -95,25 +95,22 @@ testNeeding(['kustomize'], 'every document is one that Kubernetes or its operato
   const found = await pythonWith('test/kubernetes/requirements.txt');
   if ('missing' in found) return context.skip(`needs ${found.missing}`);
   const validate = path.join(path.dirname(found.python), 'kubernetes-validate');
-  for (const folder of APPLIED) {
-    const file = path.join(scratch(), 'rendered.yaml');
-    writeFileSync(file, renderedText(folder));
-    const { stdout, stderr } = await run(validate, ['--strict', file], { maxBuffer: 1 << 26 });
-    const lines = `${stdout}${stderr}`.trim().split('\n');
-    const documents = rendered(folder);
-    const ofOperators = documents.filter((d) => d.kind in OPERATORS);
-    expect(lines.filter((l) => l.includes(' passed for resource '))).toHaveLength(
-      documents.length - ofOperators.length,
-    );
-    for (const document of ofOperators) {
-      const Kind = OPERATORS[document.kind as keyof typeof OPERATORS];
-      new Kind(document).validate();
-      const spoiled = {
-        ...document,
-        spec: { ...document.spec, triggers: 1, podMetricsEndpoints: 1, endpoints: 1, groups: 1 },
-      };
-      expect(() => new Kind(spoiled).validate()).toThrow();
-    }
+  const texts = APPLIED.map((folder) => renderedText(folder));
+  const file = path.join(scratch(), 'rendered.yaml');
+  writeFileSync(file, texts.join('---\n'));
+  const { stdout, stderr } = await run(validate, ['--strict', file], { maxBuffer: 1 << 26 });
+  const lines = `${stdout}${stderr}`.trim().split('\n');
+  const documents = texts.flatMap((text) => parseAllDocuments(text).map((d) => d.toJS() as Document));
+  const ofOperators = documents.filter((d) => d.kind in OPERATORS);
+  expect(lines.filter((l) => l.includes(' passed for resource '))).toHaveLength(documents.length - ofOperators.length);
+  for (const document of ofOperators) {
+    const Kind = OPERATORS[document.kind as keyof typeof OPERATORS];
+    new Kind(document).validate();
+    const spoiled = {
+      ...document,
+      spec: { ...document.spec, triggers: 1, podMetricsEndpoints: 1, endpoints: 1, groups: 1 },
+    };
+    expect(() => new Kind(spoiled).validate()).toThrow();
   }
   const wrong = path.join(scratch(), 'wrong.yaml');
   writeFileSync(wrong, renderedText('k8s/shards').replace('backoffLimitPerIndex', 'backoffLimitsPerIndex'));
@@ -147,8 +144,9 @@ testNeeding([], 'sluice lint passes on every pipeline of k8s/', async () => {
   for (const { name, text } of pipelines) {
     const file = path.join(scratch(), name);
     writeFileSync(file, text.replace('credit-default@champion', 'credit-default'));
-    const env = { ...process.env, SLUICE_KAFKA_BROKERS: 'kafka:9092' };
-    await run(process.execPath, ['src/main.ts', 'lint', file, '--registry', 'src/bundled'], { env });
+    const env = { SLUICE_KAFKA_BROKERS: 'kafka:9092' };
+    const { code, stderr } = await sluiceHere(['lint', file, '--registry', 'src/bundled'], { env });
+    expect(code, stderr).toBe(0);
   }
 });
 
@@ -175,6 +173,7 @@ testNeeding([], 'the nightly run as it is started there: rejected rows are liste
       })[a] ?? a,
   );
   const said = Object.fromEntries(container.env.map((e: { name: string; value: string }) => [e.name, e.value]));
+  // Processes: exit codes are settings that are read when the program is loaded.
   const env = { ...process.env, ...said, SLUICE_REGISTRY_OPTIONS__CACHE_FOLDER: path.join(folder, 'cache') };
   await run(process.execPath, ['src/main.ts', ...args], { env });
   expect(readdirSync(path.join(folder, 'scored'))).toContain('a.rejected.csv');

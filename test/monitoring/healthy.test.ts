@@ -4,11 +4,12 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { ALERTS } from '../../tools/alerts/alert-table.ts';
 import { DRILL_DIVISOR, Load, quietFor, watched } from '../support/alert-drill.ts';
 import { serveText, Watch } from '../support/prometheus.ts';
+import { times } from '../support/tiers.ts';
 import { checkTestNeeding } from '../support/tools.ts';
 import { WatchedRun } from '../support/watched-run.ts';
 import { WatchedService } from '../support/watched-service.ts';
 
-const WATCHED_MS = 20_000;
+const SECONDS = times('healthy seconds of a service', { quick: 0, check: 12, campaigns: 60 });
 /** Every round has other applicants: the same hundred repeated would be a drifted population. */
 const applicants = (round: number): Buffer =>
   Buffer.concat([...generatePortfolio({ rows: 100, seed: 2000 + round, faults: 1 })]);
@@ -39,7 +40,7 @@ checkTestNeeding(
       await watched(watch);
       expect(await watch.loadedAlerts()).toEqual({ alerts: ALERTS.length, waiting: 0 });
     }
-    await quietFor([shipped, divided], WATCHED_MS);
+    await quietFor([shipped, divided], SECONDS * 1000);
     for (const job of ['sluice-serve', 'sluice-pipelines']) {
       expect(await shipped.query(`sum(sluice_rows_total{job="${job}"}) > 1000`)).toHaveLength(1);
     }

@@ -6,7 +6,7 @@ import { SluiceError } from '../../src/core/errors.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { openQuery, type QueryOptions, type QuerySettings } from '../../src/postgres/query-source.ts';
-import { type Run, scratch, sluice } from '../support/cli.ts';
+import { type Run, scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { hiddenIn, type Job, killedRun, madeBy, unchained } from '../support/interrupted.ts';
 import { requirePostgres } from '../support/postgres/require.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres/server.ts';
@@ -208,7 +208,7 @@ requirePostgres('a query as the source', () => {
     const objects = whole.map((cells) => Object.fromEntries(cells.map((cell, i) => [header![i], cell === '' ? null : cell]))); // biome-ignore format: one line
     await server.query(`CREATE TABLE nightly (nth int, ${header!.map((name) => `"${name}" text`).join(', ')})`);
     await server.query('INSERT INTO nightly SELECT (jsonb_populate_record(NULL::nightly, r)).* FROM jsonb_array_elements($1) r', [JSON.stringify(objects)]); // biome-ignore format: one line
-    await server.query('INSERT INTO nightly SELECT g, n.* FROM generate_series(1, 16) g, (SELECT * FROM nightly) n'.replace('n.*', header!.map((name) => `n."${name}"`).join(', '))); // biome-ignore format: one line
+    await server.query('INSERT INTO nightly SELECT g, n.* FROM generate_series(1, 6) g, (SELECT * FROM nightly) n'.replace('n.*', header!.map((name) => `n."${name}"`).join(', '))); // biome-ignore format: one line
     await server.query('DELETE FROM nightly WHERE nth IS NULL');
     vi.stubEnv('NIGHTLY', server.url);
     onTestFinished(() => void vi.unstubAllEnvs());
@@ -250,7 +250,7 @@ requirePostgres('a query as the source', () => {
     const pipeline = async (name: string, source: string, sink: string): Promise<Run> => {
       const file = path.join(folder, name);
       writeFileSync(file, `model: credit-default\nsource: ${source}\nscore: { passthrough: [application_id], workers: 1 }\nsink: ${sink}\n`); // biome-ignore format: one line
-      return sluice(['run', file], { cwd: folder, env: { DB: server.url } });
+      return sluiceHere(['run', file], { cwd: folder, env: { DB: server.url } });
     };
     const table = (more: string) => `{ type: postgres, url_env: DB, ${more} }`;
     const runs = [

@@ -2,16 +2,23 @@
 import { rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { offerBroker } from './kafka/shared-broker.ts';
 
 export const KEPT_FOLDER = path.join(tmpdir(), `sluice-tests-${process.pid}`);
+
+let endBroker: (() => Promise<void>) | undefined;
 
 /**
  * Vitest calls it before any test: its processes, their worker threads and their children share compiled code, in the folder that `sluice`
  * itself uses with this cache.
  */
-export function setup(): void {
+export async function setup(): Promise<void> {
   process.env.NODE_COMPILE_CACHE ??= path.join(KEPT_FOLDER, 'code');
+  endBroker = await offerBroker(KEPT_FOLDER);
 }
 
 /** Vitest calls it at the end. */
-export const teardown = (): void => rmSync(KEPT_FOLDER, { recursive: true, force: true });
+export async function teardown(): Promise<void> {
+  await endBroker?.();
+  rmSync(KEPT_FOLDER, { recursive: true, force: true });
+}

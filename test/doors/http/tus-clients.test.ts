@@ -127,7 +127,7 @@ for (const checksum of ['0', '1']) {
     async () => {
       const found = await pythonWith('test/support/tus-client/requirements.txt');
       if ('missing' in found) throw new Error(`needs ${found.missing}`);
-          const { server, token } = own;
+      const { server, token } = own;
       const body = portfolio(5000);
       const file = path.join(scratch(), 'portfolio.tsv');
       writeFileSync(file, body);

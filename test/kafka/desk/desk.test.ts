@@ -7,7 +7,7 @@ import { markersOf } from '../../../src/kafka/desk/markers.ts';
 import { OffsetRanges } from '../../../src/kafka/desk/offset-ranges.ts';
 import { type SettleOptions, settleLetters } from '../../../src/kafka/desk/settle-letters.ts';
 import kafkajs from '../../../src/kafka/kafkajs/repairs.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { KafkaCluster } from '../../support/kafka/cluster.ts';
 import { CANARY, type MadeLetter, RECORD_AGE_MS, writeLetters } from '../../support/kafka/letters.ts';
 import { requireKafka } from '../../support/kafka/require.ts';
@@ -22,7 +22,7 @@ const CODES = ['unseen_category', 'bad_number', 'missing_value'];
 requireKafka('the desk for dead letters', () => {
   let cluster: KafkaCluster;
   beforeAll(async () => {
-    cluster = await KafkaCluster.start();
+    cluster = await KafkaCluster.shared();
   });
   afterAll(() => cluster?.stop());
 
@@ -58,7 +58,7 @@ dead_letter: { type: kafka, topic: ${topic} }
 kafka: { brokers: ["${cluster.brokers.join('","')}"] }
 `,
     );
-    const dlq = (...args: string[]) => sluice(['dlq', args[0]!, file, ...args.slice(1)], { cwd: folder });
+    const dlq = (...args: string[]) => sluiceHere(['dlq', args[0]!, file, ...args.slice(1)], { cwd: folder });
     const json = async (...args: string[]) => {
       const { stdout, stderr } = await dlq(...args, '--json');
       if (stdout === '') throw new Error(stderr);
@@ -171,7 +171,7 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
   };
 
   test('whoever is overtaken by another desk is refused in words, and settles nothing after it', async () => {
-    const t = await setUp(300);
+    const t = await setUp(60, {}, 30);
     const end = await openTransaction(t.topic);
     const waits = { first: 0, second: 0 };
     const first = desk(t.topic, { onWait: () => waits.first++ });
@@ -184,8 +184,8 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
       code: 'dead_letters_taken_over',
       message: `another command took the dead letters of ${t.topic} over after 0 were settled by this one`,
     });
-    expect(await second).toMatchObject({ settled: 100, left: 200 });
-    expect(await desk(t.topic)).toMatchObject({ settled: 200 });
+    expect(await second).toMatchObject({ settled: 20, left: 40 });
+    expect(await desk(t.topic)).toMatchObject({ settled: 40 });
     expect(sorted(await ids(t.input))).toEqual(t.letters.map((l) => l.id));
   });
 
@@ -244,14 +244,14 @@ kafka: { brokers: ["${cluster.brokers.join('","')}"] }
   });
 
   test('markers of many letters are cut to what the topic takes', async () => {
-    const t = await setUp(400, { 'max.message.bytes': '700' }, 2);
+    const t = await setUp(120, { 'max.message.bytes': '700' }, 2);
     const odd = { codes: [CODES[1]!] };
-    expect(await desk(t.topic, { selection: odd, action: 'dropped' })).toMatchObject({ settled: 133, left: 267 });
+    expect(await desk(t.topic, { selection: odd, action: 'dropped' })).toMatchObject({ settled: 40, left: 80 });
     const markers = (await readTopic(cluster, t.topic)).filter((r) => r.headers['sluice-desk']);
     expect(markers.length).toBeGreaterThan(2);
     expect(new Set(markers.map((m) => m.key)).size).toBe(markers.length);
-    expect(await desk(t.topic)).toMatchObject({ settled: 267, left: 0 });
-    expect(await ids(t.input)).toHaveLength(267);
+    expect(await desk(t.topic)).toMatchObject({ settled: 80, left: 0 });
+    expect(await ids(t.input)).toHaveLength(80);
   });
 });
 

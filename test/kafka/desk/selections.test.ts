@@ -78,7 +78,7 @@ function selectionBy(dice: Dice): { selection: LetterSelection; flags: string[] 
 
 requireKafka('selections of dead letters', () => {
   test.for(Array.from({ length: ROUNDS }, (_, i) => SEED + i))('any order of them, seed %i', async (seed) => {
-    await using cluster = await KafkaCluster.start();
+    await using cluster = await KafkaCluster.shared();
     const dice = new Dice(seed);
     const connection: KafkaConnection = { brokers: cluster.brokers };
     const inputs = [await cluster.createTopic('in-0', 3), await cluster.createTopic('in-1', 2)];

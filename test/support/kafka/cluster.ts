@@ -1,17 +1,20 @@
 // A real Kafka of one or three nodes for as long as a test lasts: it dies with the process that started it.
 
 import { type ChildProcess, spawn } from 'node:child_process';
+import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { alterUserScramCredentialsV0, Connection, describeUserScramCredentialsV0 } from '@platformatic/kafka';
 import type { Admin, Kafka } from 'kafkajs';
 import { openKafkajs } from '../../../src/kafka/kafkajs/connect.ts';
 import { PATIENCE_MS } from '../patience.ts';
 import { freePorts } from '../ports.ts';
 import { type KafkaHome, kafkaHome } from './install.ts';
 import { type ExtraSettings, type NodePorts, serverProperties } from './settings.ts';
+import { sharedBrokerPort } from './shared-broker.ts';
 
 /**
  * Ends the broker when its standard input closes, which the kernel does for us whatever happens here; the data goes too,
@@ -44,15 +47,26 @@ export class KafkaCluster implements AsyncDisposable {
   readonly #settings: ExtraSettings | undefined;
   readonly #javaFlags: readonly string[];
   readonly #nodes = new Map<number, Node>();
+  readonly #shared: boolean;
   #admin: Admin | null = null;
 
-  private constructor(home: KafkaHome, ports: readonly NodePorts[], options: ClusterOptions) {
+  private constructor(home: KafkaHome, ports: readonly NodePorts[], options: ClusterOptions, shared = false) {
+    this.#shared = shared;
     this.#home = home;
     this.#ports = ports;
     this.#settings = options.settings;
     this.#javaFlags = options.javaFlags ?? [];
     this.brokers = ports.map((p) => `127.0.0.1:${p.broker}`);
     this.folder = mkdtempSync(path.join(tmpdir(), 'sluice-kafka-'));
+  }
+
+  /**
+   * The one broker of this run of the tests, for files that do nothing to the broker itself; it is started for the first of them, which saves the
+   * others the seconds of a start. Topics and groups want names that no other file uses; `stop` ends just what this process has open.
+   */
+  static async shared(): Promise<KafkaCluster> {
+    const port = await sharedBrokerPort();
+    return new KafkaCluster(await kafkaHome(), [{ broker: port, controller: 0 }], {}, true);
   }
 
   static async start(options: ClusterOptions = {}): Promise<KafkaCluster> {
@@ -94,7 +108,8 @@ export class KafkaCluster implements AsyncDisposable {
     const configEntries = Object.entries(settings).map(([name, value]) => ({ name, value }));
     const replicationFactor = this.#ports.length;
     const wanted = { topic, numPartitions: partitions, replicationFactor, configEntries };
-    await admin.createTopics({ topics: [wanted], waitForLeaders: false });
+    const made = await admin.createTopics({ topics: [wanted], waitForLeaders: false });
+    if (!made && this.#shared) throw new Error(`another test has a topic ${topic}`);
     for (const end = Date.now() + PATIENCE_MS; ; await sleep(20)) {
       const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => null);
       if (found?.topics[0]?.partitions.every((p) => p.leader >= 0)) return topic;
@@ -126,6 +141,7 @@ export class KafkaCluster implements AsyncDisposable {
 
   /** kill -9, as a power cut would. */
   async killNode(id: number): Promise<void> {
+    if (this.#shared) throw new Error('others use this broker');
     const node = this.#nodes.get(id);
     if (!node) return;
     this.#nodes.delete(id);
@@ -154,6 +170,26 @@ export class KafkaCluster implements AsyncDisposable {
     }
   }
 
+  /** Lets a user log in by SCRAM. Kafka's own tool would need a Java machine for it, and two CPU seconds. */
+  async addScramUser(name: string, password: string, bits: 256 | 512): Promise<void> {
+    const connection = new Connection('sluice-test');
+    const [host, port] = this.brokers[0]!.split(':');
+    await connection.connect(host!, Number(port));
+    try {
+      const [iterations, salt] = [4096, randomBytes(16)];
+      const saltedPassword = pbkdf2Sync(password, salt, iterations, bits / 8, `sha${bits}`);
+      const user = { name, mechanism: bits === 256 ? 1 : 2, iterations, salt, saltedPassword };
+      await alterUserScramCredentialsV0.api.async(connection, [], [user]);
+      // The controller has it before the broker.
+      const known = () => describeUserScramCredentialsV0.api.async(connection, [{ name }]);
+      for (const end = Date.now() + PATIENCE_MS; !(await known().catch(() => null)); await sleep(20)) {
+        if (Date.now() > end) throw new Error(`the broker does not know the user ${name}`);
+      }
+    } finally {
+      await connection.close();
+    }
+  }
+
   /** Runs one of Kafka's own command line tools; gives its standard output. */
   async tool(main: string, args: readonly string[], input = ''): Promise<string> {
     const java = [...this.#home.javaFlags, '-cp', this.#home.classPath, main, ...args];
@@ -170,6 +206,7 @@ export class KafkaCluster implements AsyncDisposable {
 
   /** The end of what the brokers said. */
   log(): string {
+    if (this.#shared) return 'the log of a broker that is shared is not here';
     return this.#ports
       .map((_, i) => readFileSync(path.join(this.folder, `server-${i + 1}.log`), 'utf8').slice(-2000))
       .join('\n');

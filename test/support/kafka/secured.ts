@@ -50,10 +50,7 @@ export class SecuredListener {
     const password = path.join(cluster.folder, 'password');
     writeFileSync(pem, this.#authority);
     writeFileSync(password, `${PASSWORD}\n`);
-    await cluster.tool('kafka.admin.ConfigCommand', [
-      ...['--bootstrap-server', cluster.brokers[0]!, '--alter', '--entity-type', 'users', '--entity-name', 'reader'],
-      ...['--add-config', `SCRAM-SHA-256=[iterations=4096,password=${PASSWORD}]`],
-    ]);
+    await cluster.addScramUser('reader', PASSWORD, 256);
     return {
       brokers: [this.#address],
       tls: { caFile: pem, serverName: 'broker.test' },
