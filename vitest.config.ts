@@ -6,7 +6,7 @@ import { SummaryReporter } from './test/support/summary-reporter.ts';
 /** Where `npm run test:campaigns` finds tests that do more of what they do. */
 const CAMPAIGNS = [
   'test/doors/commands/{at-once,standard-streams,wrong-words}.test.ts',
-  'test/doors/http/{connections,cut-answers,fairness,job-crashes,many-models,models,open-inference-client,replicas,shared-jobs,sigterm,tus-clients}.test.ts',
+  'test/doors/http/{audit,connections,cut-answers,fairness,job-crashes,many-models,models,open-inference-client,replicas,shared-jobs,sigterm,tus-clients}.test.ts',
   'test/docs/library.test.ts',
   'test/engine/{cost,declared-input,ends}.test.ts',
   'test/examples/*.test.ts',
