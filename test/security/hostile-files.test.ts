@@ -5,7 +5,6 @@ import path from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { afterAll, expect, test } from 'vitest';
 import { costOf } from '../support/cost-of.ts';
-import { campaignTest, testOfMany } from '../support/tiers.ts';
 import {
   type ColumnPages,
   codePage,
@@ -15,6 +14,7 @@ import {
   textPage,
   varint,
 } from '../support/parquet-pieces.ts';
+import { campaignTest, testOfMany } from '../support/tiers.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const MOST_MEMORY_MB = 512;

@@ -59,10 +59,7 @@ let runs = 0;
  * The same in this process, without the second that Node needs to load the program: for tests of what a command does. Those of the process
  * itself (signals, standard input, pipes, settings of Node) start one. Runs follow one another.
  */
-export function sluiceHere(
-  args: string[],
-  options: { cwd?: string; env?: Record<string, string> } = {},
-): Promise<Run> {
+export function sluiceHere(args: string[], options: { cwd?: string; env?: Record<string, string> } = {}): Promise<Run> {
   if (process.env.SLUICE_TEST_MAIN !== undefined) return sluice(args, options);
   const run = turn.then(() => runHere(args, options));
   turn = run.catch(() => {});

@@ -39,7 +39,9 @@ test('two columns that differ from the background: together they make what they 
     row.map((cell, i) => (columns.includes(names[i]!) ? other[names[i]!]! : cell)).join(',');
   const lines = pairs.flatMap(([a, b]) => [changed(), changed(a), changed(b), changed(a, b)]);
   writeFileSync(path.join(cwd, 'in.csv'), `${[header, ...lines].join('\n')}\n`);
-  const scored = await sluiceHere(['score', 'in.csv', '-m', 'one', '--registry', registry, '-o', 'out.ndjson'], { cwd });
+  const scored = await sluiceHere(['score', 'in.csv', '-m', 'one', '--registry', registry, '-o', 'out.ndjson'], {
+    cwd,
+  });
   expect(scored.code, scored.stderr).toBe(0);
   const margins = readFileSync(path.join(cwd, 'out.ndjson'), 'utf8')
     .trimEnd()

@@ -62,7 +62,9 @@ test('tables on standard output, counts on standard error, the report and its me
 test('rows at fault are told, and nothing is written', async () => {
   const cwd = folder();
   writeFileSync(path.join(cwd, 'labels.csv'), 'id,ok\nA,1\nB,Jane.Doe-77\n');
-  const run = await sluiceHere([...CALL.slice(0, -2), '-o', 'report.json', '--metrics-file', 'm.prom', '--json'], { cwd });
+  const run = await sluiceHere([...CALL.slice(0, -2), '-o', 'report.json', '--metrics-file', 'm.prom', '--json'], {
+    cwd,
+  });
   expect(run).toMatchObject({
     code: 1,
     stdout: '',
@@ -117,7 +119,9 @@ checkTest('what the sinks write is read: every format and compression says the s
   const reports: unknown[] = [];
   for (const name of ['csv', 'tsv', 'ndjson', 'json', 'parquet', 'csv.gz', 'ndjson.zst', 'json.zst']) {
     const file = `scored.${name}`;
-    await sluiceHere(['score', 'p.csv', '-m', 'credit-default', '--passthrough', 'application_id', '-o', file], { cwd });
+    await sluiceHere(['score', 'p.csv', '-m', 'credit-default', '--passthrough', 'application_id', '-o', file], {
+      cwd,
+    });
     const model = name.startsWith('json') ? [] : ['--model', 'credit-default:1'];
     const call = ['outcomes', file, '--labels', 'l.csv', '--key', 'application_id', ...model, '--json'];
     const run = await sluiceHere(call, { cwd });

@@ -10,14 +10,7 @@ import { expect, test, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { agreedCoding, type ContentCoding, ContentEncoder } from '../../../src/doors/http/wire/content-coding.ts';
 import { PATIENCE_MS } from '../../support/patience.ts';
-import {
-  asNative,
-  asObjects,
-  openUpload,
-  PREDICT,
-  predictUrl,
-  type Reply,
-} from '../../support/service.ts';
+import { asNative, asObjects, openUpload, PREDICT, predictUrl, type Reply } from '../../support/service.ts';
 import { sharedService } from '../../support/shared-service.ts';
 import { testNeeding } from '../../support/tools.ts';
 

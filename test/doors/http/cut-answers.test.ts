@@ -123,7 +123,9 @@ async function startVictim(folder: string): Promise<{ port: number; kill: () => 
 
 /** Those that are compiled first are left to the campaigns: what a cut looks like to them is tried above. */
 const COMPILED = ['java', 'go'];
-const found = ALL.filter(({ needs, command }) => missingTools(...needs) === null && (TIER === 'campaigns' || !COMPILED.includes(command[0]!)));
+const found = ALL.filter(
+  ({ needs, command }) => missingTools(...needs) === null && (TIER === 'campaigns' || !COMPILED.includes(command[0]!)),
+);
 
 checkTestNeeding(['curl'], `no client takes an answer for whole that a kill of the server cut`, async () => {
   const rows = 30_000;

@@ -72,23 +72,20 @@ const IDLE: [string, string, Record<string, string>][] = [
 ];
 /** Both ways of stopping, and both kinds of uploads. */
 const IDLE_TRIED = { quick: IDLE.slice(1, 2), check: [IDLE[0]!, IDLE[3]!], campaigns: IDLE }[TIER];
-test.each(IDLE_TRIED)(
-  '64 uploads of two keys %s keep nobody waiting',
-  async (_, bytes, headers) => {
-    const { port, tokens } = await withKeys();
-    for (let i = 0; i < 32; i++) for (const token of tokens.slice(0, 2)) idleUpload(port, token, bytes, headers);
-    const body = portfolio(3);
-    const ask = (token: string) => call(port, token, 'POST', predictUrl('csv'), { body });
-    // All of them are there when their keys may have no more.
-    for (const token of tokens.slice(0, 2)) {
-      await expect.poll(async () => (await ask(token)).json?.limit).toBe('concurrent_requests_per_key');
-    }
-    const since = performance.now();
-    // Answered, though none of the others will ever be.
-    for (let i = 0; i < 5; i++) expect((await ask(tokens[2]!)).status).toBe(200);
-    console.log(`five requests of a third key: ${(performance.now() - since).toFixed(0)} ms`);
-  },
-);
+test.each(IDLE_TRIED)('64 uploads of two keys %s keep nobody waiting', async (_, bytes, headers) => {
+  const { port, tokens } = await withKeys();
+  for (let i = 0; i < 32; i++) for (const token of tokens.slice(0, 2)) idleUpload(port, token, bytes, headers);
+  const body = portfolio(3);
+  const ask = (token: string) => call(port, token, 'POST', predictUrl('csv'), { body });
+  // All of them are there when their keys may have no more.
+  for (const token of tokens.slice(0, 2)) {
+    await expect.poll(async () => (await ask(token)).json?.limit).toBe('concurrent_requests_per_key');
+  }
+  const since = performance.now();
+  // Answered, though none of the others will ever be.
+  for (let i = 0; i < 5; i++) expect((await ask(tokens[2]!)).status).toBe(200);
+  console.log(`five requests of a third key: ${(performance.now() - since).toFixed(0)} ms`);
+});
 
 test('slots go to keys in turn, each in its order; an idle holder gives way and comes first again', async () => {
   const admission = new Admission({ ...PLENTY, concurrent_requests: 1 });

@@ -99,7 +99,9 @@ test('jobs survive a restart: what was running is run again, results are still t
   const done = await settled(before, small.headers.location as string);
   const large = await submit(before, portfolio(20_000));
   const { location } = large.headers;
-  await expect.poll(async () => (await before.call('GET', location as string)).json.state, { interval: 1 }).not.toBe('queued');
+  await expect
+    .poll(async () => (await before.call('GET', location as string)).json.state, { interval: 1 })
+    .not.toBe('queued');
   await before.running.stop();
   const after = await startService([], folder);
   expect((await after.call('GET', small.headers.location as string)).json).toEqual(done.json);

@@ -59,7 +59,9 @@ requirePostgres('jobs that services share', () => {
       `jobs.shared.lease_ms=${leaseMs}`,
     ];
     const logs = [collectedLog(), collectedLog()];
-    const [a, b] = await Promise.all(logs.map(({ log }) => startService([...shared, ...settings], keep ? newFolder() : scratch(), { log, keep })));
+    const [a, b] = await Promise.all(
+      logs.map(({ log }) => startService([...shared, ...settings], keep ? newFolder() : scratch(), { log, keep })),
+    );
     const events = (from = [0, 0]) =>
       logs.flatMap(({ lines }, i) => lines.slice(from[i]).map((line) => line.event as string));
     return { a: a!, b: b!, table, logs, events };

@@ -127,7 +127,7 @@ for (const checksum of ['0', '1']) {
     async () => {
       const found = await pythonWith('test/support/tus-client/requirements.txt');
       if ('missing' in found) throw new Error(`needs ${found.missing}`);
-          const { server, token } = own;
+      const { server, token } = own;
       const body = portfolio(5000);
       const file = path.join(scratch(), 'portfolio.tsv');
       writeFileSync(file, body);
@@ -139,8 +139,10 @@ for (const checksum of ['0', '1']) {
       stdout!.on('data', (chunk: string) => {
         text += chunk;
       });
+      const ended = client.then(() => expect.fail(`it ended: ${text}`));
+      ended.catch(() => {});
       const until = async (word: string): Promise<void> => {
-        while (!text.includes(word)) await Promise.race([once(stdout!, 'data'), client]);
+        while (!text.includes(word)) await Promise.race([once(stdout!, 'data'), ended]);
       };
       for (let kills = 0; kills < 2; kills++) {
         await until(['half', 'again'][kills]!);
