@@ -11,7 +11,7 @@ import { parseByChecks, parsePipeline } from '../../src/config/pipeline-config.t
 import { parseBySchema } from '../../src/config/pipeline-explain.ts';
 import { formatYaml, readYaml } from '../../src/config/yaml.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 
 type Mapping = Record<string, unknown>;
 
@@ -371,5 +371,5 @@ test('every pipeline that comes with Sluice names its schema for editors, and fi
       false,
     ]);
   }
-  expect((await sluice(['lint', ...files.map((f) => path.join('pipelines', f))])).code).toBe(0);
+  expect((await sluiceHere(['lint', ...files.map((f) => path.join('pipelines', f))])).code).toBe(0);
 });

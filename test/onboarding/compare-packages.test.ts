@@ -6,7 +6,7 @@ import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { comparePackages, comparisonText } from '../../src/onboarding/compare-packages.ts';
 import { manifestDifferences } from '../../src/onboarding/manifest-differences.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -92,12 +92,12 @@ test('the same applications: predictions, decisions and effects move where a cod
 
 checkTest('the command says it; without a background that both take there are no scores', async () => {
   const folder = changedPackage((yaml) => yaml.replace('min_probability: 0.85', 'min_probability: 0.9'));
-  const { code, stdout, stderr } = await sluice(['model', 'diff', CREDIT_DEFAULT, folder, '--json']);
+  const { code, stdout, stderr } = await sluiceHere(['model', 'diff', CREDIT_DEFAULT, folder, '--json']);
   expect(code, stderr).toBe(0);
   const { scores, differences } = JSON.parse(stdout);
   expect(differences).toEqual([{ at: 'decisions.approve.min_probability', from: '0.85', to: '0.9' }]);
   expect(Object.keys(scores.moved)).toEqual(['approve → review']);
   const bare = changedPackage((yaml) => yaml.replace(/^explain:.*\n(?: .*\n)*/m, ''));
-  const said = await sluice(['model', 'diff', bare, bare]);
+  const said = await sluiceHere(['model', 'diff', bare, bare]);
   expect([said.code, said.stdout]).toEqual([0, expect.stringContaining('no background of either')]);
 });

@@ -9,7 +9,7 @@ import { auditOf } from '../../src/onboarding/audit.ts';
 import { auditSections, auditText } from '../../src/onboarding/audit-sections.ts';
 import { writeNewVersion } from '../../src/onboarding/new-version.ts';
 import { assertPolicyFits, readPolicy } from '../../src/onboarding/policy-file.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { codeOf, makePackage } from '../support/registries/packages.ts';
 import { checkTest } from '../support/tiers.ts';
 import { ZOO } from '../support/zoo.ts';
@@ -129,20 +129,20 @@ checkTest(
     const expected = ['--expected', path.join(onnx, 'expected-clean.csv'), '--expected-rows', path.join(ZOO, 'data/clean.csv')]; // biome-ignore format: one line
     const policy = policyFile(STRICTER);
     const add = ['model', 'add', path.join(onnx, 'model.onnx'), '--id', 'm', ...table, ...expected, ...flags, '--sign-key', at('ann.pem')]; // biome-ignore format: one line
-    const wrong = await sluice([...add, '--policy', policyFile('reasons: { nothing: none }')]);
+    const wrong = await sluiceHere([...add, '--policy', policyFile('reasons: { nothing: none }')]);
     expect([wrong.code, wrong.stderr]).toEqual([
       2,
       expect.stringContaining('policy.yaml:1:12 reasons: the model has no'),
     ]);
-    const added = await sluice([...add, '--policy', policy]);
+    const added = await sluiceHere([...add, '--policy', policy]);
     expect([added.code, added.stdout]).toEqual([0, 'm:1\n']);
     expect(readFileSync(at('models/m/1/model.yaml'), 'utf8')).toContain('min_probability: 0.9');
-    expect((await sluice(['model', 'approve', 'm:1', '--key', at('bob.pem'), '--reason', 'report 17', ...flags])).code).toBe(0); // biome-ignore format: one line
+    expect((await sluiceHere(['model', 'approve', 'm:1', '--key', at('bob.pem'), '--reason', 'report 17', ...flags])).code).toBe(0); // biome-ignore format: one line
     const next = ['model', 'new-version', '--from', 'm:1', '--policy', policyFile(STRICTER.replace('0.9', '0.8')), ...flags]; // biome-ignore format: one line
-    expect((await sluice([...next, '--dry-run'])).stderr).toContain('decisions.approve.min_probability: 0.9 → 0.8');
+    expect((await sluiceHere([...next, '--dry-run'])).stderr).toContain('decisions.approve.min_probability: 0.9 → 0.8');
     expect(existsSync(at('models/m/2'))).toBe(false);
-    expect((await sluice([...next, '--reason', 'softer'])).stdout).toBe('m:2\n');
-    const show = (ref: string, ...more: string[]) => sluice(['model', 'show', ref, '--audit', ...flags, ...more]);
+    expect((await sluiceHere([...next, '--reason', 'softer'])).stdout).toBe('m:2\n');
+    const show = (ref: string, ...more: string[]) => sluiceHere(['model', 'show', ref, '--audit', ...flags, ...more]);
     const page = await show('m:1', '--key', at('all.pem'), '--html', at('page.html'));
     expect(page.code).toBe(0);
     expect(page.stdout).toMatch(/state +approved\n/);

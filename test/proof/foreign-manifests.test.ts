@@ -11,7 +11,7 @@ import { readKey, seal, unseal } from '../../src/proof/envelope.ts';
 import { partsOf } from '../../src/runs/shard-part.ts';
 import { namedPlan, planText, readPlan } from '../../src/runs/shard-plan.ts';
 import { besideStored } from '../../src/runs/stored.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 
@@ -44,17 +44,19 @@ test('a signed output is that of its own name and time, not of another day', asy
   const { secret, known } = keyPair(folder);
   const before = Date.now();
   const score = (output: string) =>
-    sluice(['score', ROWS, '-m', 'credit-default', '-o', at(output), '--sign-key', secret, '--quiet']);
+    sluiceHere(['score', ROWS, '-m', 'credit-default', '-o', at(output), '--sign-key', secret, '--quiet']);
   expect((await score('2026-11-23.csv')).code).toBe(0);
   const verify = async (output: string, ...more: string[]) => {
-    const { code, stdout, stderr } = await sluice(['verify', at(output), '--key', known, '--json', ...more]);
+    const { code, stdout, stderr } = await sluiceHere(['verify', at(output), '--key', known, '--json', ...more]);
     return { code, stderr, ...JSON.parse(stdout) };
   };
   const own = await verify('2026-11-23.csv');
   expect(own).toMatchObject({ code: 0, whole: true });
   expect(Date.parse(own.finished)).toBeGreaterThanOrEqual(before - 1);
   expect(Date.parse(own.finished)).toBeLessThanOrEqual(Date.now() + 1);
-  expect((await sluice(['verify', at('2026-11-23.csv'), '--key', known])).stdout).toContain(`finished ${own.finished}`);
+  expect((await sluiceHere(['verify', at('2026-11-23.csv'), '--key', known])).stdout).toContain(
+    `finished ${own.finished}`,
+  );
   // Yesterday's output and its manifest, both whole and signed, under today's name.
   for (const ending of ['', '.manifest.json'])
     copyFileSync(at(`2026-11-23.csv${ending}`), at(`2026-11-24.csv${ending}`));
@@ -65,9 +67,9 @@ test('a signed output is that of its own name and time, not of another day', asy
   expect(await verify('2026-11-24.csv', '--written-as', '2026-11-23.csv')).toMatchObject({ code: 0, whole: true });
   // Without a signature a time would be anybody's: there is none, and the same run leaves the same bytes.
   const unsigned = ['score', ROWS, '-m', 'credit-default', '-o', at('plain.csv'), '--quiet'];
-  expect((await sluice(unsigned)).code).toBe(0);
+  expect((await sluiceHere(unsigned)).code).toBe(0);
   expect(readFileSync(at('plain.csv.manifest.json'), 'utf8')).not.toContain('finished');
-  const { code, stdout } = await sluice(['verify', at('plain.csv'), '--json']);
+  const { code, stdout } = await sluiceHere(['verify', at('plain.csv'), '--json']);
   expect([code, JSON.parse(stdout).finished]).toEqual([0, null]);
 });
 
@@ -77,7 +79,7 @@ test('a manifest that names paths is invalid, whoever signed it', async () => {
   const { secret, known } = keyPair(folder);
   writeFileSync(at('rows.csv'), `${readFileSync(ROWS, 'utf8').split('\n').slice(0, 3).join('\n')}\nnone\n`);
   mkdirSync(at('out'));
-  const made = await sluice([
+  const made = await sluiceHere([
     'score',
     at('rows.csv'),
     '-m',
@@ -104,9 +106,9 @@ test('a manifest that names paths is invalid, whoever signed it', async () => {
       changed.predicate[member]!.name = name;
       if (subject !== null) changed.subject[subject]!.name = name;
       writeFileSync(file, seal(changed as unknown as JsonValue, key));
-      const run = await sluice(['verify', at('out/o.csv'), '--key', known]);
+      const run = await sluiceHere(['verify', at('out/o.csv'), '--key', known]);
       expect([member, run.code, run.stdout]).toEqual([member, 1, expect.stringContaining('a name in it is a path')]);
-      const replay = await sluice(['replay', at('out/o.csv'), '--row', '1']);
+      const replay = await sluiceHere(['replay', at('out/o.csv'), '--row', '1']);
       expect([member, replay.code, replay.stderr]).toEqual([member, 1, expect.stringContaining('[manifest_invalid]')]);
     }
   }

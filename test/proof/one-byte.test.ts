@@ -6,7 +6,7 @@ import { Random } from '../../src/core/random.ts';
 import { ONNXRUNTIME_VERSION } from '../../src/core/version.ts';
 import { canonicalJson } from '../../src/proof/canonical-json.ts';
 import { verifyOutput } from '../../src/runs/verify-output.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { makePackage } from '../support/registries/packages.ts';
 import { times } from '../support/tiers.ts';
 
@@ -19,12 +19,12 @@ async function scored(): Promise<string> {
   const at = (name: string) => path.join(folder, name);
   cpSync(makePackage('m', 1), at('m'), { recursive: true });
   cpSync(at('m'), at('models/m/1'), { recursive: true });
-  await sluice(['generate', '--rows', '600', '--clean', '-o', at('in.csv')]);
+  await sluiceHere(['generate', '--rows', '600', '--clean', '-o', at('in.csv')]);
   const lines = readFileSync(at('in.csv'), 'utf8').split('\n');
   for (let i = 7; i < lines.length - 1; i += 40) lines[i] = lines[i]!.replace(/^[^,]*/, 'none');
   writeFileSync(at('in.csv'), lines.join('\n'));
   const flags = ['--model', 'm', '--registry', at('models'), '-o', at('out.csv'), '--block-bytes', '16384'];
-  const { code, stderr } = await sluice(['score', at('in.csv'), ...flags]);
+  const { code, stderr } = await sluiceHere(['score', at('in.csv'), ...flags]);
   expect([code, stderr]).toEqual([3, expect.stringContaining('rejected')]);
   return folder;
 }

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { comparedIn, embedded, REPORT_ID, type ReportData } from '../../src/report/report-data.ts';
 import { reportPage } from '../../src/report/report-page.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { faultyPortfolio } from '../support/column-faults.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -62,7 +62,7 @@ checkTest('runs leave reports, also when the gate stops them; no value of an app
   const folder = scratch();
   const at = (name: string) => path.join(folder, name);
   const run = (...more: string[]) =>
-    sluice([
+    sluiceHere([
       'score',
       at('in.csv'),
       '-m',
@@ -105,7 +105,7 @@ checkTest('runs leave reports, also when the gate stops them; no value of an app
   const kept = await run();
   expect([kept.code, readFileSync(at('run.html'), 'utf8')]).toEqual([3, 'mine']);
   expect(kept.stderr).toMatch(/the report is not left in \S+run\.html/);
-  const refused = await sluice([
+  const refused = await sluiceHere([
     'score',
     at('in.csv'),
     '-m',

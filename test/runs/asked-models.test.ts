@@ -8,7 +8,7 @@ import { backgroundRowsOf, pairsWithin } from '../../src/inference/explain/budge
 import { differs } from '../../src/inference/explain/likeness.ts';
 import { placesOf } from '../../src/inference/explain/scored-background.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
 const FIXTURES = path.resolve('test/fixtures/asked');
@@ -41,7 +41,7 @@ async function registered(name: string, outcome: boolean) {
   const registry = path.join(folder, 'registry');
   const more = outcome ? ['--outcome', 'ok'] : [];
   const onnx = path.join(FIXTURES, `${name}.onnx`);
-  const added = await sluice([
+  const added = await sluiceHere([
     'model',
     'add',
     onnx,
@@ -103,7 +103,7 @@ describe.each([
       ];
       const out = path.join(folder, 'out.ndjson');
       const input = file('in.csv', rows);
-      const run = await sluice(['score', input, ...args, '-o', out, '--json', '--metrics-file', metrics, ...more]);
+      const run = await sluiceHere(['score', input, ...args, '-o', out, '--json', '--metrics-file', metrics, ...more]);
       expect(run.code, run.stderr).toBe(0);
       const told = readFileSync(metrics, 'utf8');
       const value = (metric: string) => Number(told.match(new RegExp(`^${metric}(?:{[^}]*})? (\\S+)$`, 'm'))?.[1] ?? 0);
@@ -127,11 +127,11 @@ checkTest('a limit that nothing fits is refused before a row is read, at every d
   const { file, table, registry } = await registered('calibrated-svm', true);
   const args = ['-m', 'calibrated-svm', '--registry', registry, '--interpretation', '-o', '-'];
   const input = file('in.csv', applications(2, table));
-  const refused = await sluice(['score', input, ...args, '--max-evaluations', '28']);
+  const refused = await sluiceHere(['score', input, ...args, '--max-evaluations', '28']);
   expect(refused.code).toBe(1);
   expect(refused.stderr).toContain(
     'an interpretation takes 29 evaluations a row at least [interpretation_over_budget]',
   );
-  const without = await sluice(['score', input, ...args.slice(0, 4), '-o', '-', '--max-evaluations', '29']);
+  const without = await sluiceHere(['score', input, ...args.slice(0, 4), '-o', '-', '--max-evaluations', '29']);
   expect(without.stderr).toContain('need --interpretation');
 });

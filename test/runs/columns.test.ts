@@ -6,7 +6,7 @@ import { bool, columnFromArray, dictionary, float64, tableFromColumns, tableToIP
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { expect } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -61,7 +61,7 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
   for (const [name, bytes] of Object.entries(files)) {
     writeFileSync(path.join(folder, name), bytes);
     const args = ['score', name, '-m', 'credit-default', '-o', `${name}.out.csv`, '--passthrough', 'id', '--quiet'];
-    const { code, stderr } = await sluice([...args, '--workers', '2'], { cwd: folder });
+    const { code, stderr } = await sluiceHere([...args, '--workers', '2'], { cwd: folder });
     expect([name, code, stderr]).toEqual([name, 3, '']);
     answers.set(name, readFileSync(path.join(folder, `${name}.out.csv`), 'utf8'));
     const at = readFileSync(path.join(folder, `${name}.out.csv.rejects.csv`), 'utf8')
@@ -78,7 +78,7 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
         list,
       ).toBe(true);
     }
-    const verified = await sluice(['verify', `${name}.out.csv`], { cwd: folder });
+    const verified = await sluiceHere(['verify', `${name}.out.csv`], { cwd: folder });
     expect([name, verified.code]).toEqual([name, 0]);
   }
   expect(answers.get('a.csv')!.split('\n')).toHaveLength(ROWS + 2);
@@ -92,7 +92,7 @@ checkTest('CSV, NDJSON, Parquet and Arrow', async () => {
     parquet: 'like.parquet',
   })) {
     if (format !== 'csv')
-      await sluice(['score', 'g.arrows', '-m', 'credit-default', '-o', like, '--passthrough', 'id', '--quiet'], { cwd: folder }); // biome-ignore format: one line
+      await sluiceHere(['score', 'g.arrows', '-m', 'credit-default', '-o', like, '--passthrough', 'id', '--quiet'], { cwd: folder }); // biome-ignore format: one line
     writeFileSync(path.join(folder, 'p.yaml'), `${pipeline}sink: { type: stdio, format: ${format} }\n`);
     const run = spawnSync(process.execPath, [MAIN, 'run', 'p.yaml'], { cwd: folder, input: files['g.arrows'] });
     expect([format, run.status]).toEqual([format, 3]);

@@ -9,7 +9,7 @@ import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { differencesOf, identityOf } from '../../src/runs/checkpoint-identity.ts';
 import { endpoint } from '../../src/runs/endpoints.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { encoded } from '../support/encodings.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -57,9 +57,12 @@ const SOURCE = `delimiter: semicolon
   null_values: ["NULL", "N/A"]
   columns: { rename: { amount: BETRAG }, ignore: [FILLER] }`;
 const score = (folder: string, ...args: string[]) =>
-  sluice(['score', ...args, '-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1', '--quiet'], {
-    cwd: folder,
-  });
+  sluiceHere(
+    ['score', ...args, '-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1', '--quiet'],
+    {
+      cwd: folder,
+    },
+  );
 
 checkTest(
   'a file of a host is scored as its clean form: by flags, by a pipeline, packed, without a header',
@@ -80,15 +83,15 @@ checkTest(
     expect(await score(folder, 'host.csv.gz', '-o', 'b.csv', ...FLAGS)).toMatchObject({ code: 0, stderr: '' });
     const names = NAMES.map((name) => (name === 'amount' ? 'BETRAG' : name)).concat('FILLER');
     expect(await score(folder, 'bare.csv', '-o', 'c.csv', ...FLAGS, '--columns', names.join(','))).toMatchObject({ code: 0, stderr: '' }); // biome-ignore format: one line
-    expect(await sluice(['lint', 'p.yaml'], { cwd: folder })).toMatchObject({ code: 0 });
-    expect(await sluice(['run', 'p.yaml'], { cwd: folder })).toMatchObject({ code: 0 });
+    expect(await sluiceHere(['lint', 'p.yaml'], { cwd: folder })).toMatchObject({ code: 0 });
+    expect(await sluiceHere(['run', 'p.yaml'], { cwd: folder })).toMatchObject({ code: 0 });
     // Outputs are delimited like their input where only flags say so.
     const like = (name: string) => read(name).replaceAll(';', ',');
     const want = read('want.csv');
     expect(want).toContain('Ä39');
     for (const name of ['a.csv', 'b.csv', 'c.csv', 'p-out.csv']) expect(like(name), name).toBe(want);
-    const explained = await sluice(['explain', 'host.csv', '--row', '7', '-m', 'credit-default', '--json', ...FLAGS], { cwd: folder }); // biome-ignore format: one line
-    const plain = await sluice(['explain', 'clean.csv', '--row', '7', '-m', 'credit-default', '--json'], {
+    const explained = await sluiceHere(['explain', 'host.csv', '--row', '7', '-m', 'credit-default', '--json', ...FLAGS], { cwd: folder }); // biome-ignore format: one line
+    const plain = await sluiceHere(['explain', 'clean.csv', '--row', '7', '-m', 'credit-default', '--json'], {
       cwd: folder,
     });
     expect(JSON.parse(explained.stdout)).toEqual(JSON.parse(plain.stdout));
@@ -122,7 +125,7 @@ checkTest('contradictions are told by lint, with their place', async () => {
   mkdirSync(path.join(folder, 'p'));
   const problems = async (text: string) => {
     writeFileSync(path.join(folder, 'p', 'x.yaml'), text);
-    return (await sluice(['lint', 'p/x.yaml'], { cwd: folder })).stderr;
+    return (await sluiceHere(['lint', 'p/x.yaml'], { cwd: folder })).stderr;
   };
   const of = (said: string, rest?: string) => problems(pipeline(`{ type: file, path: in.csv, ${said} }`, rest));
   expect(await of('thousands: point')).toContain('x.yaml:2:48 source.thousands: is the same mark as the decimal point');

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { sluice } from '../support/cli.ts';
+import { sluiceHere } from '../support/cli.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -26,7 +26,7 @@ checkTest('a second night scores what is new or changed, and nothing else', asyn
   /** Names of the inputs that a night scores, by what became of their outputs. */
   const night = async (...more: string[]): Promise<string[]> => {
     for (const name of readdirSync(at('out'))) utimesSync(at('out', name), 1, 1);
-    const run = await sluice(['run', 'nightly.yaml', '--json', '--registry', 'models', ...more], { cwd: folder });
+    const run = await sluiceHere(['run', 'nightly.yaml', '--json', '--registry', 'models', ...more], { cwd: folder });
     expect([run.code, run.stderr], run.stderr).toEqual([expect.toBeOneOf([0, 3]), expect.any(String)]);
     const scored = readdirSync(at('in'))
       .map((name) => name.slice(0, -4))

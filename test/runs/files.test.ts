@@ -9,7 +9,7 @@ import { gunzipSync, gzipSync, zstdCompressSync, zstdDecompressSync } from 'node
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -48,7 +48,7 @@ describe('score: the names of the files say what is read and written', () => {
     const folder = scratch();
     for (const [name, bytes] of Object.entries(inputs)) writeFileSync(path.join(folder, name), bytes);
     const run = async (input: string, output: string) => {
-      const { code, stderr } = await sluice(['score', input, '-m', 'credit-default', '-o', output, '--workers', '1', '--quiet'], { cwd: folder }); // biome-ignore format: one line
+      const { code, stderr } = await sluiceHere(['score', input, '-m', 'credit-default', '-o', output, '--workers', '1', '--quiet'], { cwd: folder }); // biome-ignore format: one line
       expect([code, stderr], `${input} → ${output}`).toEqual([expect.toBeOneOf([0, 3]), '']);
       return probabilitiesOf(folder, output);
     };
@@ -63,7 +63,7 @@ describe('score: the names of the files say what is read and written', () => {
     for (const input of ['in.jsonl.gz', 'in.json']) expect(await run(input, 'j.csv'), input).toEqual(clean);
     // What was written as Parquet can be read as Parquet, too.
     expect(
-      (await sluice(['score', 'in.csv.gz', '-m', 'credit-default', '-o', 'k.parquet'], { cwd: folder })).code,
+      (await sluiceHere(['score', 'in.csv.gz', '-m', 'credit-default', '-o', 'k.parquet'], { cwd: folder })).code,
     ).toBe(3);
   });
 
@@ -94,7 +94,7 @@ describe('score: the names of the files say what is read and written', () => {
   test('a format that is said goes before the name', async () => {
     const folder = scratch();
     writeFileSync(path.join(folder, 'in.dat'), portfolio(20));
-    const { code } = await sluice(['score', 'in.dat', '--input-format', 'csv', '-m', 'credit-default', '-o', 'out.dat', '--format', 'ndjson', '--compression', 'gzip'], { cwd: folder }); // biome-ignore format: one line
+    const { code } = await sluiceHere(['score', 'in.dat', '--input-format', 'csv', '-m', 'credit-default', '-o', 'out.dat', '--format', 'ndjson', '--compression', 'gzip'], { cwd: folder }); // biome-ignore format: one line
     expect(code).toBe(0);
     const lines = gunzipSync(readFileSync(path.join(folder, 'out.dat'))).toString().trimEnd().split('\n'); // biome-ignore format: one line
     expect(lines.map((l) => JSON.parse(l).row)).toEqual(Array.from({ length: 20 }, (_, i) => i + 1));
@@ -109,7 +109,7 @@ checkTest('explain finds a row in every format, and says the same of it', async 
   writeFileSync(path.join(folder, 'p.json'), JSON.stringify(objects, null, 2));
   writeFileSync(path.join(folder, 'p.ndjson.gz'), gzipSync(objects.map((o) => JSON.stringify(o)).join('\n')));
   const of = async (file: string, row = '17') => {
-    const { code, stdout, stderr } = await sluice(['explain', file, '--row', row, '-m', 'credit-default', '--json'], { cwd: folder }); // biome-ignore format: one line
+    const { code, stdout, stderr } = await sluiceHere(['explain', file, '--row', row, '-m', 'credit-default', '--json'], { cwd: folder }); // biome-ignore format: one line
     return code === 0 ? JSON.parse(stdout) : { code, stderr };
   };
   const want = await of('p.csv');
@@ -138,7 +138,7 @@ describe('several inputs', () => {
 
   test('one that fails is named, the others are final with their list, and the totals are told', async () => {
     const folder = setUp('out/rejected.csv');
-    const { code, stdout, stderr } = await sluice(['run', 'p.yaml', '--json'], { cwd: folder });
+    const { code, stdout, stderr } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/1 of 3 inputs failed.*\n\s+in\/b\.csv: .*\[header_mismatch\]/)]); // biome-ignore format: one line
     expect(JSON.parse(stdout)).toMatchObject({ rows: 800, scored: 795, rejected: 5 });
     expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
@@ -162,7 +162,7 @@ describe('several inputs', () => {
       path.join(folder, 'p.yaml'),
       readFileSync(path.join(folder, 'p.yaml'), 'utf8').replace('in/*.csv', 'in/*'),
     );
-    const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([
       1,
       expect.stringMatching(/2 of 4 inputs failed[\s\S]*b2\.csv\.gz: .*\[truncated_input\]/),
@@ -179,7 +179,7 @@ describe('several inputs', () => {
 
   test('a list an input, where its path has a name', async () => {
     const folder = setUp('out/{name}.rejected.csv');
-    expect((await sluice(['run', 'p.yaml'], { cwd: folder })).code).toBe(1);
+    expect((await sluiceHere(['run', 'p.yaml'], { cwd: folder })).code).toBe(1);
     expect(readdirSync(path.join(folder, 'out')).sort()).toEqual([
       'a.csv',
       'a.csv.manifest.json',
@@ -195,9 +195,9 @@ describe('several inputs', () => {
   test('score takes a pattern, too; without {name} it is refused', async () => {
     const folder = setUp('x');
     const args = ['score', 'in/[ac].csv', '-m', 'credit-default', '--workers', '1', '-o'];
-    expect((await sluice([...args, 'out/{name}.ndjson.gz'], { cwd: folder })).code).toBe(3);
+    expect((await sluiceHere([...args, 'out/{name}.ndjson.gz'], { cwd: folder })).code).toBe(3);
     expect(readdirSync(path.join(folder, 'out')).filter((f) => f.endsWith('.gz')).sort()).toEqual(['a.ndjson.gz', 'c.ndjson.gz']); // biome-ignore format: one line
-    const refused = await sluice([...args, 'all.csv'], { cwd: folder });
+    const refused = await sluiceHere([...args, 'all.csv'], { cwd: folder });
     expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('is written twice')]);
     expect(existsSync(path.join(folder, 'all.csv'))).toBe(false);
   });
@@ -205,7 +205,7 @@ describe('several inputs', () => {
   test('an output in the place of an input, or of the list, is refused', async () => {
     const folder = setUp('in/a.csv');
     const before = readFileSync(path.join(folder, 'in', 'a.csv'));
-    const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([2, expect.stringContaining('the list of rejected rows is the input: in/a.csv')]);
     expect(readFileSync(path.join(folder, 'in', 'a.csv')).equals(before)).toBe(true);
   });

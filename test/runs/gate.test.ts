@@ -11,7 +11,7 @@ import { loadPackage } from '../../src/model/package/load-package.ts';
 import type { Manifest } from '../../src/model/package/manifest.ts';
 import { newCounts } from '../../src/runs/account.ts';
 import { gateFaults, judgeGate, refuseStopped } from '../../src/runs/gate.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { COLUMN_FAULTS, faultyPortfolio } from '../support/column-faults.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
 import { checkTest, SEED, times } from '../support/tiers.ts';
@@ -50,7 +50,7 @@ checkTest('every planted fault of a column is stopped by the limits recommended,
   for (const [i, name] of cleans.entries()) {
     writeFileSync(path.join(input, `${name}.csv`), Buffer.concat([...generatePortfolio({ rows: 4000, seed: seed + 100_000 + i })])); // biome-ignore format: one line
   }
-  const { code, stdout } = await sluice([
+  const { code, stdout } = await sluiceHere([
     ...['score', `${input}/*.csv`, '-m', 'credit-default', '-o', `${output}/{name}.csv`, '--json', '--quiet'],
     ...RECOMMENDED,
   ]);
@@ -81,7 +81,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
   );
   writeFileSync(output, 'of yesterday');
   const args = ['score', input, '-m', 'credit-default', '-o', output, '--workers', '1'];
-  const stopped = await sluice([...args, '--max-unseen', 'income=0,*=0.02', '--json']);
+  const stopped = await sluiceHere([...args, '--max-unseen', 'income=0,*=0.02', '--json']);
   expect(stopped.code).toBe(4);
   expect(stopped.stderr).toMatch(
     /the gate stopped \S+in\.csv, nothing of it is published: a limit is exceeded \[gate_stopped\]\n.*\n {2}credit_product_id +unseen +100\.0 % +2\.0 % +0\.0 %\n/,
@@ -99,7 +99,7 @@ test('a run that is stopped ends with 4, leaves what is there as it was and says
     { limit: 'max_unseen', column: 'credit_product_id', found: 1, allowed: 0.02, training: 0 },
   ]);
 
-  const passed = await sluice([...args, '--max-unseen', 'credit_product_id=1']);
+  const passed = await sluiceHere([...args, '--max-unseen', 'credit_product_id=1']);
   expect(passed.code).toBe(3);
   expect(passed.stderr).toContain('gate passed: max_unseen');
   expect(readFileSync(output, 'utf8')).toMatch(/^row,/);
@@ -150,7 +150,7 @@ describe('what a gate wants is looked for before anything is read', () => {
     ['standard output', ['-o', '-']],
     ['a pipe', ['-o', '/dev/stderr']],
   ])('%s cannot be held back', async (_, to) => {
-    const { code, stderr, stdout } = await sluice([
+    const { code, stderr, stdout } = await sluiceHere([
       'score',
       'none.csv',
       '-m',
@@ -306,8 +306,8 @@ checkTest('inputs of a pattern are judged one by one, and another failure decide
     '0',
     '--quiet',
   ];
-  const gated = await sluice(args);
+  const gated = await sluiceHere(args);
   expect([gated.code, existsSync(at('a.json')), existsSync(at('b.json'))]).toEqual([4, true, false]);
   writeFileSync(at('c.csv'), 'none,of,these\n1,2,3\n');
-  expect((await sluice(args)).code).toBe(1);
+  expect((await sluiceHere(args)).code).toBe(1);
 });

@@ -10,7 +10,7 @@ import { openModel, scoreStream } from '../../src/index.ts';
 import { loadPackage } from '../../src/model/package/load-package.ts';
 import { proposePackage } from '../../src/onboarding/register.ts';
 import { writePackage } from '../../src/onboarding/write.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { kernelPairs, type Pair, pairsOf, pairsOfCells } from '../support/interactions.ts';
 import { hiddenIn, jobOf, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { copyUnlocked } from '../support/registries/packages.ts';
@@ -64,19 +64,19 @@ checkTest(
     const names = TIER === 'campaigns' ? all : all.slice(0, 3);
     for (const name of names) {
       const args = ['score', 'in.csv', '-m', 'credit-default', '-o', name, ...flags, '--quiet', '--workers', '1'];
-      const { code, stderr } = await sluice(args, { cwd });
+      const { code, stderr } = await sluiceHere(args, { cwd });
       expect([name, code, stderr]).toEqual([name, 3, '']);
       expect(await read(name, readFileSync(path.join(cwd, name)))).toEqual(want);
     }
     const row = want.findIndex((pairs) => pairs !== null) + 1;
     const args = ['explain', 'in.csv', '--row', String(row), '-m', 'credit-default', '--json', '--interactions', '500'];
-    const { stdout } = await sluice(args, { cwd });
+    const { stdout } = await sluiceHere(args, { cwd });
     expect(pairsOf(JSON.parse(stdout))).toEqual(kernel[row - 1]);
     // A pipeline says the same in its words.
     const score = `{ interpretation: effects, interactions: ${MOST}, interpret_below: ${below}, workers: 1 }`;
     const pipeline = `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: piped.parquet }\nscore: ${score}\n`;
     writeFileSync(path.join(cwd, 'p.yaml'), pipeline);
-    const ran = await sluice(['run', 'p.yaml', '--json'], { cwd });
+    const ran = await sluiceHere(['run', 'p.yaml', '--json'], { cwd });
     expect([ran.code, ran.stderr]).toEqual([3, expect.any(String)]);
     expect(readFileSync(path.join(cwd, 'piped.parquet'))).toEqual(readFileSync(path.join(cwd, 'out.parquet')));
   },
@@ -199,7 +199,7 @@ describe('who tells no pairs is refused before a row is scored', () => {
       ];
       // Every command for the first package, one for the others.
       for (const args of i === 0 || TIER === 'campaigns' ? commands : commands.slice(0, 1)) {
-        const { code, stdout, stderr } = await sluice([...args, '--registry', registry], { cwd });
+        const { code, stdout, stderr } = await sluiceHere([...args, '--registry', registry], { cwd });
         expect([ref, args, code]).toEqual([ref, args, args[0] === 'lint' ? 2 : 1]);
         expect(stdout).toMatch(args.includes('--dry-run') ? /^model .*\n$/ : /^$/);
         expect(stderr).toMatch(/has no interactions/);
@@ -212,7 +212,7 @@ describe('who tells no pairs is refused before a row is scored', () => {
   checkTest('what is no number of pairs, or has no effects beside it, is refused by its words', async () => {
     const cwd = scratch();
     writeFileSync(path.join(cwd, 'in.csv'), applications(2).csv);
-    const score = (...more: string[]) => sluice(['score', 'in.csv', '-m', 'credit-default', '-o', 'out.csv', ...more], { cwd }); // biome-ignore format: one line
+    const score = (...more: string[]) => sluiceHere(['score', 'in.csv', '-m', 'credit-default', '-o', 'out.csv', ...more], { cwd }); // biome-ignore format: one line
     for (const n of ['0', '501', '1.5', '']) {
       const { code, stderr } = await score('--interpretation', '--interactions', n);
       expect([n, code, stderr]).toEqual([n, 2, expect.stringMatching(/--interactions.*whole number from 1 to 500/)]);
@@ -228,7 +228,7 @@ describe('who tells no pairs is refused before a row is scored', () => {
       ['interpretation: effects, interactions: some', 'interactions'],
     ] as const) {
       writeFileSync(path.join(cwd, 'p.yaml'), `${ends}score: { ${said} }\n`);
-      const { code, stderr } = await sluice(['lint', 'p.yaml'], { cwd });
+      const { code, stderr } = await sluiceHere(['lint', 'p.yaml'], { cwd });
       expect([said, code, stderr]).toEqual([said, 2, expect.stringContaining(says)]);
     }
     expect(existsSync(path.join(cwd, 'out.csv'))).toBe(false);
@@ -287,7 +287,7 @@ campaignTest('shards with pairs are one run with pairs; a part with other pairs 
   writeFileSync(path.join(cwd, 'in.csv'), applications(30).csv);
   const flags = ['-m', 'credit-default', '--interpretation', '--interactions', '3', '--workers', '1', '--quiet'];
   const run = async (...args: string[]) => {
-    const { code, stderr } = await sluice(args, { cwd });
+    const { code, stderr } = await sluiceHere(args, { cwd });
     expect([args[0], [0, 3].includes(code!), stderr]).toEqual([args[0], true, '']);
   };
   await run('score', 'in.csv', '-o', 'one.csv', ...flags);
@@ -300,6 +300,6 @@ campaignTest('shards with pairs are one run with pairs; a part with other pairs 
     const asked = flags.map((flag) => (flag === '3' ? pairs : flag));
     await run('score', '--plan', 'plan.json', '--shard', String(shard), '-o', 'part-{shard}.csv', ...asked);
   }
-  const merged = await sluice(['merge', 'plan.json', '--parts', 'part-*.csv', '-o', 'merged.csv'], { cwd });
+  const merged = await sluiceHere(['merge', 'plan.json', '--parts', 'part-*.csv', '-o', 'merged.csv'], { cwd });
   expect([merged.code, merged.stderr]).toEqual([1, expect.stringMatching(/another options/)]);
 });

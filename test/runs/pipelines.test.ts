@@ -10,7 +10,7 @@ import { parsePipeline } from '../../src/config/pipeline-config.ts';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { Metrics } from '../../src/monitor/metrics.ts';
 import { serveMetrics } from '../../src/monitor/metrics-server.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluice, sluiceHere } from '../support/cli.ts';
 import { checkTest } from '../support/tiers.ts';
 
 const portfolio = (rows: number, seed = 3, faults = 0): Buffer =>
@@ -22,8 +22,8 @@ describe('the file of a pipeline', () => {
       .filter((f) => !f.endsWith('.test.yaml'))
       .map((f) => path.join('pipelines', f));
     expect(files.length).toBeGreaterThanOrEqual(3);
-    expect((await sluice(['lint', ...files])).stdout).toBe(`${files.length} pipelines are in order\n`);
-    const tested = await sluice(['test', 'pipelines/loan-applications.yaml']);
+    expect((await sluiceHere(['lint', ...files])).stdout).toBe(`${files.length} pipelines are in order\n`);
+    const tested = await sluiceHere(['test', 'pipelines/loan-applications.yaml']);
     expect([tested.code, tested.stdout]).toEqual([0, expect.stringContaining('2 passed, 0 failed')]);
   });
 
@@ -147,7 +147,7 @@ sink: { type: file, path: x.csv, roll_rows: many }
   test('a model that is not there is a fault of the pipeline', async () => {
     const file = path.join(scratch(), 'p.yaml');
     writeFileSync(file, 'model: credit-defualt\nsource: { type: stdio }\nsink: { type: stdio }\n');
-    const { code, stderr } = await sluice(['lint', file]);
+    const { code, stderr } = await sluiceHere(['lint', file]);
     expect([code, stderr]).toEqual([2, expect.stringContaining('did you mean credit-default?')]);
   });
 });
@@ -163,7 +163,7 @@ describe('files', () => {
       path.join(folder, 'p.yaml'),
       'model: credit-default\nsource: { type: file, path: "in/*" }\nscore: { interpretation: reasons, interpret_below: 0.6, workers: 1 }\nsink: { type: file, path: "out/{name}.ndjson.zst" }\ndead_letter: { type: file, path: out/rejected.csv }\n',
     );
-    const { code, stdout } = await sluice(['run', 'p.yaml', '--json'], { cwd: folder });
+    const { code, stdout } = await sluiceHere(['run', 'p.yaml', '--json'], { cwd: folder });
     expect([code, JSON.parse(stdout)]).toEqual([3, expect.objectContaining({ rows: 800, scored: 798, rejected: 2 })]);
     const lines = (name: string) =>
       zstdDecompressSync(readFileSync(path.join(folder, 'out', name)))
@@ -195,7 +195,7 @@ describe('files', () => {
       path.join(folder, 'p.yaml'),
       'model: credit-default\nsource: { type: file, path: p.csv.gz }\nsink: { type: file, path: out.csv }\nscore: { workers: 1 }\n',
     );
-    const { code, stderr } = await sluice(['run', 'p.yaml'], { cwd: folder });
+    const { code, stderr } = await sluiceHere(['run', 'p.yaml'], { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringContaining('[truncated_input]')]);
     expect(readdirSync(folder).sort()).toEqual(['p.csv.gz', 'p.yaml']);
   });
@@ -224,7 +224,7 @@ describe('files', () => {
         path.join(folder, name),
         `model: credit-default\nsource: { type: file, path: ${input} }\nsink: { type: file, path: ${output} }\nscore: { workers: 1, interpretation: effects }\n`,
       );
-      return sluice(['run', name], { cwd: folder });
+      return sluiceHere(['run', name], { cwd: folder });
     };
     expect((await to('a.yaml', 'p.csv', 'a.ndjson')).code).toBe(0);
     expect((await to('b.yaml', 'p.parquet', 'b.ndjson')).code).toBe(0);
@@ -271,7 +271,7 @@ test('a test that fails says where, and the exit code is 1', async () => {
     path.join(folder, 'p.test.yaml'),
     text.replace('decision: approve', 'decision: decline, probability: 0.1'),
   );
-  const { code, stdout } = await sluice(['test', file]);
+  const { code, stdout } = await sluiceHere(['test', file]);
   expect(code).toBe(1);
   expect(stdout).toMatch(/FAILED .*decision is "approve", expected "decline"/);
   expect(stdout).toContain('1 passed, 1 failed');

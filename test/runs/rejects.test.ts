@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { asObjects } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
 
@@ -24,7 +24,7 @@ function broken(...rows: number[]): string {
 const ALL = broken(0, 1, 2, 3, 4, 5);
 const LIST_HEADER = 'input,row,line,byte_offset,application_id,error_code,error_column,error_message\n';
 const score = (folder: string, ...args: string[]) =>
-  sluice(['score', ...args, '-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'], {
+  sluiceHere(['score', ...args, '-m', 'credit-default', '--passthrough', 'application_id', '--workers', '1'], {
     cwd: folder,
   });
 const idOf = (row: number): string => ROWS[row]!.split(',')[0]!;
@@ -101,13 +101,13 @@ describe('an input of which no row can be scored', () => {
     writeFileSync(path.join(folder, 'in.csv'), ALL);
     writeFileSync(path.join(folder, 'p.yaml'), pipeline(''));
     for (const name of ['o.csv', 'list.csv']) writeFileSync(path.join(folder, name), 'of yesterday');
-    const { code, stderr } = await sluice(args, { cwd: folder });
+    const { code, stderr } = await sluiceHere(args, { cwd: folder });
     expect([code, stderr]).toEqual([1, expect.stringMatching(/no application could be scored: bad_number 6 \[nothing_scored\]\n {2}row 1, amount: .*\[bad_number\]/)]); // biome-ignore format: one line
     expect(stderr).not.toContain('much');
     expect([text(folder, 'o.csv'), text(folder, 'list.csv')]).toEqual(['of yesterday', 'of yesterday']);
     expect(readdirSync(folder).sort()).toEqual(['in.csv', 'list.csv', 'o.csv', 'p.yaml']);
     writeFileSync(path.join(folder, 'p.yaml'), pipeline('allow_empty: true\n'));
-    expect((await sluice([...args, ...(allow ?? [])], { cwd: folder })).code).toBe(3);
+    expect((await sluiceHere([...args, ...(allow ?? [])], { cwd: folder })).code).toBe(3);
     expect([text(folder, 'o.csv').split('\n'), text(folder, 'list.csv').split('\n')].map((l) => l.length)).toEqual([8, 8]); // biome-ignore format: one line
   });
 

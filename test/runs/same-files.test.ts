@@ -5,7 +5,7 @@ import path from 'node:path';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
 import { refuseSameFiles } from '../../src/runs/same-files.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 
 const ROWS = Buffer.concat([...generatePortfolio({ rows: 4, seed: 5 })]);
 
@@ -63,7 +63,7 @@ test.each<[string, string[], RegExp]>([
 ])('%s is refused', async (_, args, words) => {
   const folder = setUp();
   const before = everything(folder);
-  const { code, stdout, stderr } = await sluice(args, { cwd: folder });
+  const { code, stdout, stderr } = await sluiceHere(args, { cwd: folder });
   expect([code, stdout, stderr]).toEqual([2, '', expect.stringMatching(words)]);
   expect(everything(folder)).toEqual(before);
 }); // biome-ignore format: a table

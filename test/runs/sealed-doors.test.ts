@@ -8,7 +8,7 @@ import { openModel } from '../../src/index.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { RunAccount } from '../../src/runs/account.ts';
 import { startRun } from '../../src/runs/start-run.ts';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { collectedLog } from '../support/collected-log.ts';
 import { codeOf } from '../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../support/score.ts';
@@ -112,7 +112,7 @@ test(`${PROCESSES} of them at the command line: score, run and explain refuse`, 
       ['run', file],
       ['explain', ROWS, '--model', model, '--row', '1'],
     ]) {
-      const { code, stderr } = await sluice([...args, '--registry', root]);
+      const { code, stderr } = await sluiceHere([...args, '--registry', root]);
       expect([code, stderr], args[0]).toEqual([1, expect.stringContaining('[model_hash_mismatch]')]);
     }
     expect(existsSync(path.join(root, 'out.csv'))).toBe(false);

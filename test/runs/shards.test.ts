@@ -28,7 +28,7 @@ import { InputScorer } from '../../src/runs/input-scorer.ts';
 import { planShards } from '../../src/runs/plan-shards.ts';
 import { inputsOfShard, planText } from '../../src/runs/shard-plan.ts';
 import { readManifest, verifyOutput } from '../../src/runs/verify-output.ts';
-import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { CREDIT_DEFAULT, MemorySink } from '../support/score.ts';
 import { asNative, asObjects } from '../support/service.ts';
 import { campaignTest, checkTest, times } from '../support/tiers.ts';
@@ -206,7 +206,7 @@ async function bothWays(folder: string, pattern: string, { ending = 'csv', shard
   const input = path.join(folder, pattern);
   const kind = several ? ['--input-format', 'csv'] : [];
   const json = async (...args: string[]) => {
-    const { code, stdout, stderr } = await sluice([...args, '--json']);
+    const { code, stdout, stderr } = await sluiceHere([...args, '--json']);
     expect([code, stderr]).toEqual([expect.toBeOneOf([0, 3]), expect.not.stringContaining('sluice:')]);
     return JSON.parse(stdout);
   };
@@ -400,7 +400,7 @@ describe('the gate of a run in shards', () => {
         for (const name of made) rmSync(at(name));
       }
       expect(stopped).toEqual([false, true, true, false]);
-      const { code, stderr } = await sluice(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('out.csv'), '--max-rejects', '0']); // biome-ignore format: one line
+      const { code, stderr } = await sluiceHere(['merge', at('plan.json'), '--parts', at('part-*'), '-o', at('out.csv'), '--max-rejects', '0']); // biome-ignore format: one line
       expect([code, stderr]).toEqual([4, expect.stringContaining('[gate_stopped]')]);
       cpSync('src/bundled/credit-default', at('models/credit-default'), { recursive: true });
       appendFileSync(at('models/credit-default/1/background.csv'), '\n');
@@ -430,7 +430,7 @@ describe('merge writes nothing but what is proved', () => {
     for (const shard of [0, 1, 2]) await part(shard);
     const kept = new Map(readdirSync(folder).map((name) => [name, readFileSync(at(name))]));
     const merge = async (...more: string[]) => {
-      const { code, stderr } = await sluice([
+      const { code, stderr } = await sluiceHere([
         'merge',
         at('plan.json'),
         '--parts',

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { MAIN, scratch, sluice } from '../support/cli.ts';
+import { MAIN, scratch, sluiceHere } from '../support/cli.ts';
 import { checkTest, times } from '../support/tiers.ts';
 
 const ROUNDS = times('shard kills', { quick: 1, check: 2, campaigns: 40 });
@@ -23,14 +23,14 @@ async function night(rows = 3000) {
     const text = Buffer.concat([...generatePortfolio({ rows: of, seed: of, faults: of / 100, ids: true })]);
     writeFileSync(path.join(folder, 'in', `${name}.csv`), text);
   }
-  const one = await sluice(['score', 'in/*.csv', ...MODEL, '-o', 'one/{name}.csv'], { cwd: folder });
+  const one = await sluiceHere(['score', 'in/*.csv', ...MODEL, '-o', 'one/{name}.csv'], { cwd: folder });
   expect(one.code, one.stderr).toBe(3);
   const args = (shards: number, more: string[] = []) => [
     ...['shards', 'in/*.csv', '--shards', String(shards), '--work', 'work', ...MODEL, '-o', 'out/{name}.csv'],
     ...more,
   ];
   const shard = (index: number, shards: number, more: string[] = []) =>
-    sluice(args(shards, ['--shard', String(index), ...more]), { cwd: folder });
+    sluiceHere(args(shards, ['--shard', String(index), ...more]), { cwd: folder });
   const asOne = () => {
     for (const name of ['a.csv', 'a.csv.rejects.csv', 'b.csv', 'b.csv.rejects.csv']) {
       expect(
@@ -58,7 +58,7 @@ test('one after the other: the last merges, parts are gone, and whoever comes ag
     'plan.json',
     'run.json',
   ]);
-  const verified = await sluice(['verify', 'out/a.csv', '--input', 'in/a.csv'], { cwd: folder });
+  const verified = await sluiceHere(['verify', 'out/a.csv', '--input', 'in/a.csv'], { cwd: folder });
   expect(verified.code, verified.stderr).toBe(0);
   const again = await shard(1, 3);
   expect([again.code, again.stdout], again.stderr).toEqual([0, '']);
@@ -76,7 +76,7 @@ checkTest(
     expect(statSync(part).mtimeMs).toBe(1000);
     expect(readFileSync(part).equals(made)).toBe(true);
     const refused = async (words: string[], says: string) => {
-      const { code, stderr } = await sluice(words, { cwd: folder });
+      const { code, stderr } = await sluiceHere(words, { cwd: folder });
       expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);
     };
     await refused(args(3, ['--shard', '1']), 'another number of shards');

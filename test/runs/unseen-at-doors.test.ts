@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { scratch, sluice } from '../support/cli.ts';
+import { scratch, sluiceHere } from '../support/cli.ts';
 import { faultyPortfolio } from '../support/column-faults.ts';
 import { asObjects, PREDICT, startService } from '../support/service.ts';
 import { checkTest } from '../support/tiers.ts';
@@ -27,7 +27,7 @@ checkTest('in the summary of score and of a pipeline', async () => {
     ['score', 'in.csv', '-m', 'credit-default', '-o', 'o.csv'],
     ['run', 'p.yaml'],
   ]) {
-    const { stdout } = await sluice([...args, '--json'], { cwd: folder });
+    const { stdout } = await sluiceHere([...args, '--json'], { cwd: folder });
     const columns: { column: string; unseen: number }[] = JSON.parse(stdout).drift['credit-default:1'].columns;
     const found = Object.fromEntries(columns.map(({ column, unseen }) => [column, unseen]));
     expect(found, args[0]).toMatchObject(UNSEEN);

@@ -1,5 +1,5 @@
 // Which evaluator serves a model on this machine, decided once per process and model.
-import { columnsKey, type ModelPackage } from '../../model/package/model-package.ts';
+import { columnsKey, type ModelPackage, modelHash } from '../../model/package/model-package.ts';
 import type { EnginePolicy, Known, Verdict } from '../evaluate/choose-evaluator.ts';
 import type { NativePlan } from '../evaluate/native/native-plan.ts';
 import { type KeptVerdict, VerdictPlace } from './kept-verdicts.ts';
@@ -54,7 +54,9 @@ async function find(
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
-  const key = JSON.stringify([manifest.onnx, manifest.inputs, columnsKey(model), policy]);
+  // Of the file as it is: a changed one under the hash of a model that was judged before is refused.
+  const sha256 = modelHash(model);
+  const key = JSON.stringify([{ ...manifest.onnx, sha256 }, manifest.inputs, columnsKey(model), policy]);
   const before = await found.get(key);
   if (before) {
     const plan = before.plan?.deref() ?? null;

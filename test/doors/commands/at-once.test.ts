@@ -36,7 +36,7 @@ checkTest('changes of one file of keys at once: none is lost', async () => {
 checkTest('changes of one model of a registry at once: none is lost, and their history is one chain', async () => {
   const folder = scratch();
   cpSync(path.resolve('src/bundled/credit-default/1'), path.join(folder, 'credit-default', '1'), { recursive: true });
-  const aliases = names('a', 3 * CHANGES);
+  const aliases = names('a', 2 * CHANGES);
   const runs = await Promise.all(
     aliases.map((alias) => sluice(['model', 'alias', `credit-default@${alias}`, '1', '--registry', folder])),
   );

@@ -1,7 +1,8 @@
 // `sluice model` as people use it: add from an ONNX file and a training table, look, verify, move aliases.
-import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { scratch, sluiceHere } from '../../support/cli.ts';
 import { checkTest } from '../../support/tiers.ts';
 import { readRows, toTsv, ZOO } from '../../support/zoo.ts';
@@ -181,9 +182,21 @@ describe('add', () => {
 });
 
 describe('look and verify', () => {
-  test('show gives columns, aliases with history and an application that can be scored', async () => {
+  let added: string;
+  beforeAll(async () => {
+    added = path.join(mkdtempSync(path.join(tmpdir(), 'sluice-added-')), 'models');
+    expect((await add(added, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'))).code).toBe(0);
+  });
+  afterAll(() => rmSync(path.dirname(added), { recursive: true, force: true }));
+  /** A registry of its own with the model that was added once for all. */
+  const withModel = (): string => {
     const registry = path.join(scratch(), 'models');
-    await add(registry, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'));
+    cpSync(added, registry, { recursive: true });
+    return registry;
+  };
+
+  test('show gives columns, aliases with history and an application that can be scored', async () => {
+    const registry = withModel();
     await sluiceHere(['model', 'alias', 'skl-logistic-zipmap@champion', '1', '--registry', registry, '--who', 'ana']);
     const { stdout } = await sluiceHere([
       'model',
@@ -214,8 +227,7 @@ describe('look and verify', () => {
   });
 
   checkTest('verify repeats the checks; a package whose model was changed fails', async () => {
-    const registry = path.join(scratch(), 'models');
-    await add(registry, 'skl-logistic-zipmap', ...against('skl-logistic-zipmap'));
+    const registry = withModel();
     const good = await sluiceHere(['model', 'verify', 'skl-logistic-zipmap', '--registry', registry, '--json']);
     expect(good.code).toBe(0);
     expect(JSON.parse(good.stdout)).toMatchObject({

@@ -15,7 +15,7 @@ import { scratch, start } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
 import { call, PREDICT, predictUrl, REGISTRY, type Service, startService } from '../../support/service.ts';
 import { startTenants } from '../../support/tenants.ts';
-import { checkTest } from '../../support/tiers.ts';
+import { checkTest, times } from '../../support/tiers.ts';
 import { newSigningKey, oidcSettings, tokenProvider } from '../../support/token-provider.ts';
 import { testNeeding } from '../../support/tools.ts';
 
@@ -287,11 +287,13 @@ testNeeding(
   },
 );
 
+const KILLS = times('kills of an audited server', { quick: 0, check: 1, campaigns: 10 });
+
 checkTest('a server that is killed under load: the next one marks what it left, and the chain is whole', async () => {
   const folder = scratch();
   const file = path.join(folder, 'audit.ndjson');
   const args = ['serve', '--dev', '--port', '0', '--set', 'workers=1', `audit.file=${file}`, 'audit.sync=batch', `jobs.folder=${folder}/jobs`, `spill.folder=${folder}`, `registry=${path.resolve('src/bundled')}`]; // biome-ignore format: one line
-  for (let round = 0; round < 2; round++) {
+  for (let round = 0; round < KILLS; round++) {
     const { child, done } = start(args, { cwd: folder });
     onTestFinished(() => void child.kill('SIGKILL'));
     let words = '';
@@ -310,7 +312,7 @@ checkTest('a server that is killed under load: the next one marks what it left, 
         else if (!reply) return;
       }
     };
-    const clients = Array.from({ length: 6 }, client);
+    const clients = Array.from({ length: 3 }, client);
     await expect.poll(() => answered.length).toBeGreaterThan(100);
     const early = answered.slice(0, 50);
     await expect.poll(() => early.filter((id) => !readFileSync(file, 'utf8').includes(id))).toEqual([]);
@@ -322,5 +324,5 @@ checkTest('a server that is killed under load: the next one marks what it left, 
   await (await AuditLog.open({ file, sync: 'none', maxBytes: 2 ** 30 })).close();
   const found = await verifyChain([file]);
   expect(found).toMatchObject({ whole: true, broken: null, lost: 0, closed: true });
-  expect(found.records).toBeGreaterThan(200);
+  expect(found.records).toBeGreaterThan(100 * KILLS);
 });

@@ -7,7 +7,7 @@ import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { type InterpretationSpec, Interpretations } from '../../../src/inference/explain/interpretation.ts';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { explainZoo } from '../../support/explain.ts';
 import { copyUnlocked } from '../../support/registries/packages.ts';
 import { CREDIT_COLUMNS, CREDIT_DEFAULT, scoreText } from '../../support/score.ts';
@@ -239,7 +239,7 @@ describe('doors', () => {
     });
     expect([reply.status, reply.json.code]).toEqual([400, 'interpretation_unavailable']);
     writeFileSync(path.join(folder, 'p.csv'), portfolio(3));
-    const run = await sluice([
+    const run = await sluiceHere([
       'score',
       path.join(folder, 'p.csv'),
       '-m',
@@ -255,7 +255,7 @@ describe('doors', () => {
     const folder = scratch();
     const file = path.join(folder, 'p.csv');
     writeFileSync(file, portfolio(50, 14));
-    const scored = await sluice([
+    const scored = await sluiceHere([
       'score',
       file,
       '-m',
@@ -271,18 +271,18 @@ describe('doors', () => {
     const answer = parse(scored.stdout)[16]!;
     expect(answer.interpretation!.effects).toHaveLength(5);
     const page = path.join(folder, 'row.html');
-    const drawn = await sluice(['explain', file, '--row', '17', '-m', 'credit-default', '--html', page]);
+    const drawn = await sluiceHere(['explain', file, '--row', '17', '-m', 'credit-default', '--html', page]);
     expect(drawn.code).toBe(0);
     expect(drawn.stdout).toContain(`probability ${answer.probability.toFixed(4)}`);
     for (const e of answer.interpretation!.effects) expect(drawn.stdout).toContain(`${e.column} = `);
     const html = readFileSync(page, 'utf8');
     expect(html).toContain('<svg');
     expect(html).not.toMatch(/(src|href)=|<script/);
-    const json = await sluice(['explain', file, '--row', '17', '-m', 'credit-default', '--json']);
+    const json = await sluiceHere(['explain', file, '--row', '17', '-m', 'credit-default', '--json']);
     expect(sum(JSON.parse(json.stdout))).toBeCloseTo(logit(answer.probability), 4);
-    const none = await sluice(['explain', file, '--row', '51', '-m', 'credit-default']);
+    const none = await sluiceHere(['explain', file, '--row', '51', '-m', 'credit-default']);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('the file has 50 rows')]);
-    const usage = await sluice(['score', file, '-m', 'credit-default', '--top', '5']);
+    const usage = await sluiceHere(['score', file, '-m', 'credit-default', '--top', '5']);
     expect(usage.code).toBe(2);
   });
 });

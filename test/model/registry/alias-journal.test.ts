@@ -7,7 +7,7 @@ import { checkJournal } from '../../../src/model/registry/alias-journal.ts';
 import { FolderRegistry } from '../../../src/model/registry/folder.ts';
 import type { Mover } from '../../../src/model/registry/journal.ts';
 import type { AliasMove } from '../../../src/model/registry/registry.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { makePackage } from '../../support/registries/packages.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -89,8 +89,8 @@ checkTest('at the command line: a reason, a key, and a history that says whether
   writeFileSync(file, '');
   const flags = ['--registry', root];
   const said = ['--reason', 'the board agreed', '--who', 'ann', '--sign-key', at('k.pem')];
-  expect((await sluice(['model', 'alias', 'm@champion', '2', ...said, ...flags])).code).toBe(0);
-  const told = await sluice(['model', 'history', 'm', ...flags]);
+  expect((await sluiceHere(['model', 'alias', 'm@champion', '2', ...said, ...flags])).code).toBe(0);
+  const told = await sluiceHere(['model', 'history', 'm', ...flags]);
   expect([told.code, told.stdout, told.stderr]).toEqual([
     0,
     expect.stringMatching(/ ann: champion \(none\) → 2 because the board agreed\n$/),
@@ -98,8 +98,8 @@ checkTest('at the command line: a reason, a key, and a history that says whether
   ]);
   writeFileSync(at('k.pub.pem'), publicKey.export({ type: 'spki', format: 'pem' }));
   const key = ['--key', at('k.pub.pem'), ...flags];
-  expect((await sluice(['model', 'history', 'm', ...key])).stderr).toContain('1 signed with this key');
+  expect((await sluiceHere(['model', 'history', 'm', ...key])).stderr).toContain('1 signed with this key');
   writeFileSync(file, readFileSync(file, 'utf8').replace('board', 'cat'));
-  const broken = await sluice(['model', 'history', 'm', ...key]);
+  const broken = await sluiceHere(['model', 'history', 'm', ...key]);
   expect([broken.code, broken.stderr]).toEqual([1, expect.stringContaining('[signature_invalid]')]);
 });

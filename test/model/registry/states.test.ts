@@ -10,7 +10,7 @@ import { holdVersion } from '../../../src/model/registry/in-use.ts';
 import { chained, type Mover } from '../../../src/model/registry/journal.ts';
 import { type Approvals, checkStates, type StateEntry } from '../../../src/model/registry/state-journal.ts';
 import { signModel } from '../../../src/model/signing/model-signature.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { codeOf, makePackage, refOf } from '../../support/registries/packages.ts';
 import { checkTest } from '../../support/tiers.ts';
 
@@ -256,21 +256,21 @@ checkTest('at the command line: approve, retire, remove, and the policy at the d
   writeFileSync(at('ann.pem'), pem(ann.privateKey));
   writeFileSync(at('bob.pem'), pem(bob.privateKey));
   writeFileSync(at('approvers.pem'), `${pem(createPublicKey(eve.privateKey))}${pem(bob.publicKey)}`);
-  const model = (...args: string[]) => sluice(['model', ...args, '--registry', root]);
+  const model = (...args: string[]) => sluiceHere(['model', ...args, '--registry', root]);
   const same = await model('approve', 'm:1', '--key', at('ann.pem'));
   expect([same.code, same.stderr]).toEqual([1, expect.stringContaining('[approval_refused]')]);
   const approved = await model('approve', 'm:1', '--key', at('bob.pem'), '--reason', 'AUC .92');
   expect([approved.code, approved.stdout, approved.stderr]).toEqual([0, 'm:1: proposed → approved\n', '']);
   const rows = path.join(root, 'm/1/selftest.csv');
   const flags = ['--registry', root, '--require-approval', at('approvers.pem')];
-  const score = (ref: string) => sluice(['score', rows, '--model', ref, '-o', at(`${ref}.csv`), ...flags]);
+  const score = (ref: string) => sluiceHere(['score', rows, '--model', ref, '-o', at(`${ref}.csv`), ...flags]);
   expect((await score('m:2')).stderr).toContain('[approval_missing]');
   expect((await score('m')).code).toBe(0);
   const env = { SLUICE_REQUIRE_APPROVAL: at('approvers.pem') };
-  const moved = await sluice(['model', 'alias', 'm@champion', '2', '--registry', root], { env });
+  const moved = await sluiceHere(['model', 'alias', 'm@champion', '2', '--registry', root], { env });
   expect([moved.code, moved.stderr]).toEqual([1, expect.stringContaining('[approval_missing]')]);
   // Whoever is to approve it has to look at it first.
-  expect((await sluice(['model', 'show', 'm:2', '--registry', root], { env })).code).toBe(0);
+  expect((await sluiceHere(['model', 'show', 'm:2', '--registry', root], { env })).code).toBe(0);
   expect((await model('retire', 'm:2')).stderr).toContain('say why');
   expect((await model('retire', 'm:2', '--reason', 'old')).stderr).toContain('[model_in_use]');
   expect((await model('retire', 'm:2', '--force', 'it is wrong')).stdout).toBe('m:2: proposed → retired\n');

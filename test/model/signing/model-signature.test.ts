@@ -16,7 +16,7 @@ import {
   trustOf,
   verifyModel,
 } from '../../../src/model/signing/model-signature.ts';
-import { scratch, sluice } from '../../support/cli.ts';
+import { scratch, sluiceHere } from '../../support/cli.ts';
 import { codeOf, copyUnlocked, makePackage } from '../../support/registries/packages.ts';
 import { CREDIT_DEFAULT } from '../../support/score.ts';
 import { checkTest } from '../../support/tiers.ts';
@@ -118,15 +118,15 @@ checkTest('where a signature or a lock is required, nothing else comes out of a 
   const flags = ['--registry', at('models')];
   const score = async (...more: string[]) => {
     const rows = path.join(CREDIT_DEFAULT, 'selftest.csv');
-    const run = await sluice(['score', rows, '-m', 'credit-default', '-o', at('out.csv'), ...flags, ...more]);
+    const run = await sluiceHere(['score', rows, '-m', 'credit-default', '-o', at('out.csv'), ...flags, ...more]);
     return [run.code, /\[(\w+)\]/.exec(run.stderr)?.[1]];
   };
   expect(await score('--require-lock')).toEqual([1, 'lock_missing']);
   expect(await score('--require-signature', at('k.pub.pem'))).toEqual([1, 'signature_missing']);
-  const made = await sluice(['model', 'sign', 'credit-default', '--key', at('k.pem'), ...flags]);
+  const made = await sluiceHere(['model', 'sign', 'credit-default', '--key', at('k.pem'), ...flags]);
   expect([made.code, made.stdout]).toEqual([0, `${at('models/credit-default/1/model.sig')}\n`]);
   expect(await score('--require-lock', '--require-signature', at('k.pub.pem'))).toEqual([0, undefined]);
-  const said = await sluice(['model', 'verify-signature', 'credit-default', '--key', at('k.pub.pem'), ...flags]);
+  const said = await sluiceHere(['model', 'verify-signature', 'credit-default', '--key', at('k.pub.pem'), ...flags]);
   expect([said.code, said.stdout]).toEqual([
     0,
     expect.stringMatching(/^credit-default:1 [0-9a-f]{64} was signed by key /),
@@ -213,9 +213,9 @@ testNeeding(['openssl'], 'certificates lead from the signer to a root, and are f
   cpSync(CREDIT_DEFAULT, path.join(folder, 'p'), { recursive: true });
   copyFileSync(good.root, path.join(folder, 'root.crt'));
   const signing = ['--key', good.key, '--certificates', good.chain];
-  expect((await sluice(['model', 'sign', path.join(folder, 'p'), ...signing])).code).toBe(0);
+  expect((await sluiceHere(['model', 'sign', path.join(folder, 'p'), ...signing])).code).toBe(0);
   expect((await loadPackage(path.join(folder, 'p'))).files.map((f) => f.name)).toContain(SIGNATURE);
-  const told = await sluice([
+  const told = await sluiceHere([
     'model',
     'verify-signature',
     path.join(folder, 'p'),
@@ -282,11 +282,11 @@ testNeeding(['openssl'], 'only the named signers may sign, where names are requi
   expect(failure(() => trustOf(pemOf(publicKey), 'k.pem', ['signer']))).toMatch(/^usage: .*need certificates/);
   const at = path.join(folder, 'credit-default', '1');
   const flags = ['model', 'verify-signature', at, '--certificates', root, '--signer'];
-  expect((await sluice([...flags, 'signer'])).code).toBe(0);
-  expect((await sluice([...flags, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
+  expect((await sluiceHere([...flags, 'signer'])).code).toBe(0);
+  expect((await sluiceHere([...flags, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
   const rows = path.join(CREDIT_DEFAULT, 'selftest.csv');
   const score = ['score', rows, '-m', 'credit-default', '-o', path.join(folder, 'out.csv'), '--registry', folder];
   const asked = ['--require-signature', root, '--require-signer'];
-  expect((await sluice([...score, ...asked, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
-  expect((await sluice([...score, ...asked, 'another, signer'])).code).toBe(0);
+  expect((await sluiceHere([...score, ...asked, 'another'])).stderr).toMatch(/\[signature_invalid\]/);
+  expect((await sluiceHere([...score, ...asked, 'another, signer'])).code).toBe(0);
 });
