@@ -15,7 +15,7 @@ const CAMPAIGNS = [
   'test/io/columns/writers.test.ts',
   'test/io/decode/*.test.ts',
   'test/io/sink/columnar-sink.test.ts',
-  'test/kafka/{oauthbearer,schemas,several-topics,topic-table}.test.ts',
+  'test/kafka/{drills,oauthbearer,pipeline,schemas,several-topics,topic-table,upload}.test.ts',
   'test/kafka/client/{kafkajs,platformatic}.test.ts',
   'test/kafka/desk/selections.test.ts',
   'test/oracle/*.test.ts',

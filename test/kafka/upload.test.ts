@@ -11,8 +11,8 @@ import { scoreText } from '../support/score.ts';
 import { call, type Reply } from '../support/service.ts';
 import { times } from '../support/tiers.ts';
 
-const KILLS = times('kills of a service that writes', { quick: 1, check: 2, campaigns: 20 });
-const ROWS = 4_000 * KILLS;
+const KILLS = times('kills of a service that writes', { quick: 1, check: 1, campaigns: 20 });
+const ROWS = 6_000 * KILLS;
 /** The only one. */
 const NODE = 1;
 
