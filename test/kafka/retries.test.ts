@@ -1,7 +1,6 @@
 // Rejected applications that are tried again by the pipeline: answered once when what was wrong is mended, a dead letter once if it never is.
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { Message } from 'kafkajs';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
@@ -169,8 +168,12 @@ kafka: { brokers: ["${cluster.brokers[0]}"], session_timeout_ms: ${SESSION_MS} }
     const crew = [run(t), run(t)];
     for (let kill = 0; kill < kills; kill++) {
       const some = Math.ceil(records / kills);
+      // In the midst of first attempts, or of later ones.
+      const [group, topic] = kill % 2 === 0 ? [t.name, t.input] : [`${t.name}-retry`, t.retries];
+      const done = () => committed(cluster, group, topic).catch(() => 0);
+      const before = await done();
       await produce(cluster, t.input, messages(Math.min(some, records - kill * some), 2, kill * some));
-      await sleep(1_500);
+      await until(async () => (await done()) > before, 'some of them');
       const victim = kill % 2;
       crew[victim]!.child.kill('SIGKILL');
       await crew[victim]!.done;

@@ -9,7 +9,7 @@ import { expect, test } from 'vitest';
 import { headOf, schemaIdOf } from '../../src/kafka/schemas/framing.ts';
 import { SchemaRegistry } from '../../src/kafka/schemas/schema-registry.ts';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
-import { scratch, sluice, start } from '../support/cli.ts';
+import { scratch, sluiceHere, start } from '../support/cli.ts';
 import { someApplications } from '../support/kafka/applications.ts';
 import { KafkaCluster } from '../support/kafka/cluster.ts';
 import { requireKafka } from '../support/kafka/require.ts';
@@ -104,7 +104,7 @@ await requireServer('the secured pipeline of the page', installApicurio, (instal
       cpSync(CREDIT_DEFAULT, path.join(folder, 'models/credit-default/1'), { recursive: true });
       await new FolderRegistry([path.join(folder, 'models')]).moveAlias('credit-default', 'champion', '1', 'test');
       const options = { cwd: folder, env: { KAFKA_PASSWORD: PASSWORD } };
-      const dry = await sluice(['run', file, '--dry-run'], options);
+      const dry = await sluiceHere(['run', file, '--dry-run'], options);
       expect([dry.code, dry.stderr, dry.stdout]).toEqual([0, '', expect.stringMatching(/10 records tried: 10 scored/)]);
       const running = start(['run', file], options);
       try {
@@ -143,9 +143,6 @@ async function securedCluster(address: string, pems: { private: string; cert: st
       'super.users': 'User:ANONYMOUS',
     }),
   });
-  await cluster.tool('kafka.admin.ConfigCommand', [
-    ...['--bootstrap-server', cluster.brokers[0]!, '--alter', '--entity-type', 'users', '--entity-name', 'scoring'],
-    ...['--add-config', `SCRAM-SHA-512=[iterations=4096,password=${PASSWORD}]`],
-  ]);
+  await cluster.addScramUser('scoring', PASSWORD, 512);
   return cluster;
 }

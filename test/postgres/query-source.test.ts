@@ -235,7 +235,7 @@ requirePostgres('a query as the source', () => {
   test('from file to table to table to file: the answers of a file, and keys that are still what they were', async () => {
     const folder = scratch();
     const portfolio = Buffer.concat([
-      ...generatePortfolio({ rows: 700, seed: 11, faults: 4, dirty: false, ids: true }),
+      ...generatePortfolio({ rows: 200, seed: 11, faults: 4, dirty: false, ids: true }),
     ]);
     const input = path.join(folder, 'in.csv');
     writeFileSync(input, portfolio);

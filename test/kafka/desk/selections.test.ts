@@ -81,8 +81,9 @@ requireKafka('selections of dead letters', () => {
     await using cluster = await KafkaCluster.shared();
     const dice = new Dice(seed);
     const connection: KafkaConnection = { brokers: cluster.brokers };
-    const inputs = [await cluster.createTopic('in-0', 3), await cluster.createTopic('in-1', 2)];
-    const deadLetterTopic = await cluster.createTopic('letters', 2);
+    const named = (name: string) => `${name}-of-${seed}`;
+    const inputs = [await cluster.createTopic(named('in-0'), 3), await cluster.createTopic(named('in-1'), 2)];
+    const deadLetterTopic = await cluster.createTopic(named('letters'), 2);
     const letters = Array.from({ length: LETTERS }, (_, id): MadeLetter => {
       const topic = dice.one(inputs);
       const from = { topic, partition: dice.below(topic === inputs[0] ? 3 : 2) };
@@ -99,9 +100,9 @@ requireKafka('selections of dead letters', () => {
 
     const folder = scratch();
     const file = path.join(folder, 'p.yaml');
-    const ends = 'source: { type: kafka, topic: in-0, group: g }\nsink: { type: kafka, topic: out }';
+    const ends = `source: { type: kafka, topic: ${inputs[0]}, group: g }\nsink: { type: kafka, topic: out }`;
     const kafka = `kafka: { brokers: ["${cluster.brokers.join('","')}"] }`;
-    const letterTopic = 'dead_letter: { type: kafka, topic: letters }';
+    const letterTopic = `dead_letter: { type: kafka, topic: ${deadLetterTopic} }`;
     writeFileSync(file, `model: credit-default\n${ends}\n${letterTopic}\n${kafka}\n`);
 
     const survey = async () => {
