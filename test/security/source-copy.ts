@@ -72,7 +72,7 @@ export class SourceCopy {
   /** The exit code, null after a signal. */
   #vitest(args: readonly string[]): Promise<number | null | 'no end'> {
     // What this run of Vitest has set is not meant for another one.
-    const own = /^(?:VITEST|SLUICE_TIER$|SLUICE_CACHE$|npm_lifecycle_event$)/;
+    const own = /^(?:VITEST|SLUICE_|npm_lifecycle_event$)/;
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)));
     const child = spawn(process.execPath, [path.join('node_modules', 'vitest', 'vitest.mjs'), ...args], {
       cwd: this.#folder,
