@@ -10,7 +10,7 @@ import { AwsClient } from 'aws4fetch';
 import { parquetWriteBuffer } from 'hyparquet-writer';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { generatePortfolio } from '../../src/demo/portfolio.ts';
-import { scratch, sluiceHere } from '../support/cli.ts';
+import { scratch, sluice } from '../support/cli.ts';
 import { type Job, killedRun, madeBy, OFTEN, scoreJob, unchained } from '../support/interrupted.ts';
 import { requireServer } from '../support/registries/require.ts';
 import { S3_KEYS, S3_MAKES, type Server } from '../support/registries/servers.ts';
@@ -46,13 +46,10 @@ function inObjectStorage(start: () => Promise<Server>): void {
     return reply.status === 404 ? null : Buffer.from(await reply.arrayBuffer());
   };
   const score = (args: string[], cwd: string, endpoint = server.url.href) =>
-    sluiceHere(
-      ['score', ...args, '-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'],
-      {
-        cwd,
-        env: { ...S3_KEYS, AWS_ENDPOINT_URL: endpoint },
-      },
-    );
+    sluice(['score', ...args, '-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'], {
+      cwd,
+      env: { ...S3_KEYS, AWS_ENDPOINT_URL: endpoint },
+    });
 
   /** A way to the server that breaks after so many bytes of an answer, again and again, `cutsMax` times; `onCut`: between two of them. */
   const breaking = async (
@@ -114,7 +111,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
     expect(await get('each/c.ndjson')).toBe(null);
     writeFileSync(path.join(cwd, 'p.yaml'), 'model: credit-default\nsource: { type: file, path: "s3://bank/many/[ab].csv" }\nscore: { passthrough: [application_id] }\nsink: { type: file, path: "s3://bank/nightly/{name}.ndjson" }\n'); // biome-ignore format: one line
     const env = { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href };
-    const night = async () => JSON.parse((await sluiceHere(['run', 'p.yaml', '--json'], { cwd, env })).stdout);
+    const night = async () => JSON.parse((await sluice(['run', 'p.yaml', '--json'], { cwd, env })).stdout);
     expect([(await night()).inputsDoneBefore, (await night()).inputsDoneBefore]).toEqual([0, 2]);
     const none = await score(['s3://bank/none/*.csv', '-o', 's3://bank/each/{name}.ndjson'], cwd);
     expect([none.code, none.stderr]).toEqual([1, expect.stringContaining('no object is called s3://bank/none/*.csv')]);
@@ -180,7 +177,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
     const second = await previous();
     expect([first.previous, second.previous]).toEqual([null, first.sha256]);
     const verify = () =>
-      sluiceHere(['verify', 's3://bank/out/proven.ndjson', '--input', 's3://bank/in/proven.csv'], {
+      sluice(['verify', 's3://bank/out/proven.ndjson', '--input', 's3://bank/in/proven.csv'], {
         cwd,
         env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href },
       });
@@ -235,7 +232,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
           ? Buffer.from(quoted)
           : gzipSync(quoted);
     for (const name of ['a', 'b']) await put(`${folder}/${name}.${ending}`, stored);
-    const command = (...args: string[]) => sluiceHere(args, { cwd, env });
+    const command = (...args: string[]) => sluice(args, { cwd, env });
     const plan = `s3://bank/${folder}/plan.json`;
     const planned = await command('plan', `s3://bank/${folder}/*.${ending}`, '--shards', '3', '-o', plan);
     expect(planned.code, planned.stderr).toBe(0);
@@ -268,7 +265,7 @@ function inObjectStorage(start: () => Promise<Server>): void {
     const options = ['-m', 'credit-default', '--workers', '1', '--quiet', '--passthrough', 'application_id'];
     const where = ['--work', 's3://bank/shared/work', '-o', 's3://bank/shared/out.csv'];
     const command = (...args: string[]) =>
-      sluiceHere(args, { cwd, env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href } });
+      sluice(args, { cwd, env: { ...S3_KEYS, AWS_ENDPOINT_URL: server.url.href } });
     const ended = await Promise.all(
       [2, 1, 0].map((n) => command('shards', 's3://bank/shared/in.csv', '--shards', '3', '--shard', `${n}`, ...where, ...options)), // biome-ignore format: one line
     );
