@@ -89,7 +89,7 @@ async function killed(job: Job, random: () => number, took: number): Promise<Run
 describe('killed at any moment', () => {
   for (const [nth, [input, output, ...flags]] of ENDS.entries()) {
     (nth < 2 ? checkTest : campaignTest)([input, '→', output, ...flags].join(' '), async () => {
-      const job = jobOf(input, output, { rows: 6_000, flags });
+      const job = jobOf(input, output, { rows: 12_000, flags });
       const began = performance.now();
       const made = unchained(await unbroken(job));
       const took = performance.now() - began;
@@ -122,14 +122,14 @@ describe('killed at any moment', () => {
 });
 
 checkTest('it goes on where it was, with other workers and reads, in a copy of the folder', async () => {
-  const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+  const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = await unbroken(job);
   const { rows } = await killedRun(job);
   const folder = path.join(scratch(), 'elsewhere');
   cpSync(job.folder, folder, { recursive: true });
   const { resumedRows } = await goesOn({ ...job, folder }, made, '--workers', '2', '--read-bytes', '777');
   expect(resumedRows).toBeGreaterThanOrEqual(rows);
-  expect(resumedRows).toBeLessThan(8_000);
+  expect(resumedRows).toBeLessThan(20_000);
   expect((await goesOn(job, made)).resumedRows).toBe(resumedRows);
 });
 
@@ -139,15 +139,15 @@ for (const input of ['in.parquet', 'in.arrow', 'in.csv']) {
     ((flags.length === 0 ? input !== 'in.csv' : input === 'in.csv') ? checkTest : campaignTest)(
       `it goes on where it was: ${[input, ...flags].join(' ')}; with a changed input it does not`,
       async () => {
-        const job = jobOf(input, 'out.csv', { rows: 8_000, flags });
+        const job = jobOf(input, 'out.csv', { rows: 20_000, flags });
         const made = await unbroken(job);
         const { rows } = await killedRun(job);
         const folder = path.join(scratch(), 'elsewhere');
         cpSync(job.folder, folder, { recursive: true });
         const { resumedRows } = await goesOn(job, made, '--workers', '2');
         expect(resumedRows).toBeGreaterThanOrEqual(rows);
-        expect(resumedRows).toBeLessThan(7_900);
-        const other = jobOf(input, 'out.csv', { rows: 8_000, seed: 12, flags });
+        expect(resumedRows).toBeLessThan(19_000);
+        const other = jobOf(input, 'out.csv', { rows: 20_000, seed: 12, flags });
         copyFileSync(path.join(other.folder, input), path.join(folder, input));
         const { code, stderr } = await scoreJob({ ...job, folder }, '--resume', ...OFTEN);
         expect([code, stderr]).toEqual([1, expect.stringContaining('[checkpoint_mismatch]')]);
@@ -159,7 +159,7 @@ for (const input of ['in.parquet', 'in.arrow', 'in.csv']) {
 checkTest(
   'a signal and an error of the disk leave what was written; a run without --resume says so and replaces it',
   async () => {
-    const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+    const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
     const made = await unbroken(job);
     const { done } = await atCheckpoint(job, (pid) => process.kill(pid, 'SIGTERM'));
     const run = await done;
@@ -179,7 +179,7 @@ checkTest(
 );
 
 checkTest('a torn journal counts up to its last whole line, and never says what was not written', async () => {
-  const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+  const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = await unbroken(job);
   await killedRun(job);
   const journal = journalOf(job)!;
@@ -216,7 +216,7 @@ checkTest('a torn journal counts up to its last whole line, and never says what 
 });
 
 campaignTest('a second run takes nothing from a living one, whether it was asked to go on or not', async () => {
-  const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+  const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = unchained(await unbroken(job));
   let stopped = 0;
   const { done } = await atCheckpoint(job, (pid) => {
@@ -235,7 +235,7 @@ campaignTest('a second run takes nothing from a living one, whether it was asked
 });
 
 campaignTest('two that go on with one run at the same time: one of them gets it', async () => {
-  const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+  const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = unchained(await unbroken(job));
   await killedRun(job);
   const both = await Promise.all([1, 2].map(() => scoreJob(job, '--resume', ...OFTEN)));
@@ -246,7 +246,7 @@ campaignTest('two that go on with one run at the same time: one of them gets it'
 
 describe('another run is refused in words', () => {
   checkTest('input, options, package: each is named, and nothing is touched', async () => {
-    const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+    const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
     const registry = path.join(scratch(), 'models');
     copyUnlocked('src/bundled/credit-default', path.join(registry, 'credit-default'));
     const at = { ...job, flags: [...job.flags, '--registry', registry] };
@@ -295,7 +295,7 @@ describe('another run is refused in words', () => {
   });
 
   checkTest('--restart begins from the start, and a pipeline goes on by itself', async () => {
-    const job = jobOf('in.csv', 'out.csv', { rows: 16_000 });
+    const job = jobOf('in.csv', 'out.csv', { rows: 40_000 });
     const pipeline = path.join(job.folder, 'nightly.yaml');
     writeFileSync(pipeline, `model: credit-default\nsource: { type: file, path: in.csv }\nsink: { type: file, path: out.csv }\ndead_letter: { type: file, path: out.csv.rejects.csv }\nscore: { evaluator: native }\ncheckpoint_every: 0.001\n`); // biome-ignore format: one line
     const run = (...more: string[]) => sluice(['run', 'nightly.yaml', '--json', ...more], { cwd: job.folder });
@@ -333,7 +333,7 @@ describe('another run is refused in words', () => {
 });
 
 campaignTest('what is left is bounded, and goes with what replaces it', async () => {
-  const job = jobOf('in.csv', 'out.csv', { rows: 8_000 });
+  const job = jobOf('in.csv', 'out.csv', { rows: 20_000 });
   const made = await unbroken(job);
   await killedRun(job);
   for (let i = 0; i < 3; i++) {
