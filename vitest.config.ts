@@ -1,17 +1,21 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { defineConfig } from 'vitest/config';
 import { KEPT_FOLDER } from './test/support/kept-folder.ts';
 import { PATIENCE_MS, TEST_TIMEOUT_MS } from './test/support/patience.ts';
 import { SummaryReporter } from './test/support/summary-reporter.ts';
 
-/** Marks of tests that do more in a campaign; those of `test/oracle` and `test/io/decode` repeat what files beside them say. */
-const REPEATS = /\b(?:campaignTest|times|stride|describeEach|testOfMany)\(|TIER === 'campaigns'/;
+/** Imports of test files that do more in a campaign. */
+const REPEATS =
+  /import \{[^}]*\b(?:campaignTest|campaignTestNeeding|times|stride|describeEach|testOfMany|TIER)\b[^}]*\} from '[^']*\/(?:tiers|tools)\.ts'/;
+/** Test files whose repetitions are in modules that they share. */
+const REPEAT_TOO = /^test\/(?:io\/decode|kafka\/client|oracle)\//;
 /** What `npm run test:campaigns` runs. */
 const campaigns = (): string[] =>
   readdirSync('test', { recursive: true, encoding: 'utf8' })
     .filter((file) => file.endsWith('.test.ts'))
     .map((file) => `test/${file}`)
-    .filter((file) => /^test\/(?:oracle|io\/decode)\//.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
+    .filter((file) => REPEAT_TOO.test(file) || REPEATS.test(readFileSync(file, 'utf8')));
 
 /** Suites that measure time against a real broker, or wait for alerts that come after a time: neighbours would disturb them. */
 const ALONE = [
@@ -28,7 +32,7 @@ export default defineConfig(({ mode }) => {
   const tier = mode === 'test' ? (byNpmTest ? 'quick' : 'check') : mode;
   if (!['quick', 'check', 'campaigns'].includes(tier)) throw new Error('--mode takes quick, check or campaigns');
   const seed = process.env.SLUICE_SEED ?? String(tier === 'campaigns' ? Date.now() % 2 ** 31 : 1);
-  // Who names files wants to see each test of them.
+  // A run of named files lists each of their tests.
   const isWhole = !process.argv.some((word) => word.endsWith('.ts') || word.startsWith('test/'));
   const quiet = isWhole && tier !== 'campaigns' ? { SLUICE_HOLD_OUTPUT: '1' } : {};
   const common = {
@@ -48,6 +52,7 @@ export default defineConfig(({ mode }) => {
     },
     globalSetup: 'test/support/kept-folder.ts',
     setupFiles: 'test/support/setup.ts',
+    alias: { 'fast-check': path.resolve('test/support/seeded-fast-check.ts') },
   };
   const files = tier === 'campaigns' ? campaigns() : ['test/**/*.test.ts'];
   // Vitest wants the files of a project as patterns: those that belong to another one are taken out of it.

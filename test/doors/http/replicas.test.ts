@@ -6,14 +6,13 @@ import { requirePostgres } from '../../support/postgres/require.ts';
 import { startBalancer } from '../../support/proxies.ts';
 import { ask, type Got, openShared, type Replica, type SharedPlace, startReplicas } from '../../support/replicas.ts';
 import { predictUrl } from '../../support/service.ts';
-import { times } from '../../support/tiers.ts';
+import { TIER, times } from '../../support/tiers.ts';
 import { checkTestNeeding } from '../../support/tools.ts';
 
 const JOBS = times('replica jobs', { quick: 20, check: 20, campaigns: 1000 });
 const KILLS = times('replica kills', { quick: 1, check: 1, campaigns: 20 });
 const ROLLS = times('replica rolls', { quick: 1, check: 1, campaigns: 5 });
-const REPLICAS = times('replicas', { quick: 2, check: 2, campaigns: 3 });
-const CLIENTS = times('clients of replicas', { quick: 3, check: 3, campaigns: 6 });
+const [REPLICAS, CLIENTS] = TIER === 'campaigns' ? [3, 6] : [2, 3];
 const LIST = '/api/v1/scoring/jobs';
 /** What a client tries again: no answer, or one that says so. */
 const AGAIN = new Set([null, 502, 503, 504]);
