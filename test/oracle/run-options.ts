@@ -10,6 +10,7 @@ import fc from 'fast-check';
 import { EVALUATORS } from '../../src/config/options/scoring.ts';
 import type { ScoreFlags } from '../../src/doors/commands/flag-tables.ts';
 import { score } from '../../src/doors/commands/score.ts';
+import { capture } from '../support/captured-stream.ts';
 import { type Case, sometimes } from './combinations.ts';
 import { differences, neutral } from './compare.ts';
 import { ENDINGS, type Outcome, refusal, scoreFlags, unpacked } from './entries.ts';
@@ -256,18 +257,16 @@ function outcomeOf(c: Case, expected: Verdict, out: string, { exitCode, error, s
 async function captured(
   run: () => Promise<number>,
 ): Promise<{ exitCode: number | null; error: Error | null; printed: string }> {
-  const { write } = process.stdout;
   let printed = '';
-  process.stdout.write = ((text: string | Uint8Array) => {
-    printed += text.toString();
-    return true;
-  }) as typeof write;
+  const { restore } = capture(process.stdout, (chunk) => {
+    printed += chunk.toString();
+  });
   try {
     return { exitCode: await run(), error: null, printed };
   } catch (error) {
     return { exitCode: null, error: error as Error, printed };
   } finally {
-    process.stdout.write = write;
+    restore();
   }
 }
 

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
+import { capture } from './captured-stream.ts';
 
 /** SLUICE_TEST_MAIN: another program than the one of this checkout's sources, such as a built one. */
 export const MAIN = path.resolve(process.env.SLUICE_TEST_MAIN ?? 'src/main.ts');
@@ -54,46 +55,43 @@ export const sluice = (args: string[], options: Parameters<typeof start>[1] = {}
 /** The last run of `sluiceHere`, which the next one waits for: the streams and the exit code of a process are those of one command. */
 let turn: Promise<unknown> = Promise.resolve();
 let runs = 0;
+/** Variables that the program reads once a process: a command that has one gets a process of its own. */
+const READ_ONCE = ['SLUICE_DECODER'];
 
 /**
  * The same in this process, without the second that Node needs to load the program: for tests of what a command does. Those of the process
  * itself (signals, standard input, pipes, settings of Node) start one. Runs follow one another.
  */
 export function sluiceHere(args: string[], options: { cwd?: string; env?: Record<string, string> } = {}): Promise<Run> {
-  if (process.env.SLUICE_TEST_MAIN !== undefined) return sluice(args, options);
+  const isReadOnce = READ_ONCE.some((name) => options.env?.[name] !== undefined);
+  if (isReadOnce || process.env.SLUICE_TEST_MAIN !== undefined) return sluice(args, options);
   const run = turn.then(() => runHere(args, options));
   turn = run.catch(() => {});
   return run;
 }
 
 async function runHere(args: string[], options: { cwd?: string; env?: Record<string, string> }): Promise<Run> {
-  const streams = { stdout: process.stdout, stderr: process.stderr };
+  const streams = [process.stdout, process.stderr];
   const before = { argv: process.argv, code: process.exitCode, cwd: process.cwd(), env: { ...process.env } };
-  const written = { stdout: '', stderr: '' };
-  const restores = Object.entries(streams).map(([name, stream]) => {
-    const [own, listeners] = [stream.write, stream.listeners('error')];
-    stream.write = ((chunk: string | Uint8Array, ...more: unknown[]) => {
-      written[name as 'stdout' | 'stderr'] += typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString();
-      const called = more.find((one) => typeof one === 'function');
-      if (called) process.nextTick(called as () => void);
-      return true;
-    }) as typeof stream.write;
-    return () => {
-      stream.write = own;
-      for (const one of stream.listeners('error')) if (!listeners.includes(one)) stream.off('error', one as () => void);
-    };
-  });
+  const errorHandlers = streams.map((stream) => stream.listeners('error'));
+  const written: Buffer[][] = streams.map(() => []);
+  const captured = streams.map((stream, i) => capture(stream, (chunk) => written[i]!.push(chunk)));
   try {
     process.argv = [process.execPath, MAIN, ...args];
     process.exitCode = undefined;
     Object.assign(process.env, { SLUICE_LOG_FORMAT: 'text', ...options.env });
     if (options.cwd !== undefined) process.chdir(options.cwd);
-    // The program runs when it is loaded: under another name it is loaded again, and what it imports is not.
+    // The program runs when it is loaded: under another name it is loaded again, without the modules it imports.
     const program = path.join(before.cwd, `src/cli.ts?run=${runs++}`);
     await import(program);
-    return { code: Number(process.exitCode ?? 0), signal: null, ...written };
+    const [stdout, stderr] = written.map((chunks) => Buffer.concat(chunks).toString());
+    return { code: Number(process.exitCode ?? 0), signal: null, stdout: stdout!, stderr: stderr! };
   } finally {
-    for (const restore of restores) restore();
+    for (const { restore } of captured) restore();
+    for (const [i, stream] of streams.entries()) {
+      const added = stream.listeners('error').filter((one) => !errorHandlers[i]!.includes(one));
+      for (const one of added) stream.off('error', one as () => void);
+    }
     process.argv = before.argv;
     process.exitCode = before.code;
     process.chdir(before.cwd);

@@ -1,9 +1,9 @@
 // The last lines of a test run: what ran, what was skipped and why, and which files took longest.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Reporter, TestCase, TestModule, TestSuite } from 'vitest/node';
 import { KEPT_FOLDER } from './kept-folder.ts';
-import { SIZES_FILE, SKIPPED } from './tiers.ts';
+import { CPU_FILE, SIZES_FILE, SKIPPED } from './tiers.ts';
 
 const FILES_SHOWN = 10;
 const REASONS_SHOWN = 12;
@@ -17,32 +17,24 @@ function reasonOf(test: TestCase): string | null {
   return null;
 }
 
-/** CPU seconds by absolute path of the test file, child processes included; empty where they cannot be read. */
+/** Lines that test files left, as cells; none where nothing was left. */
+function linesOf(name: string): string[][] {
+  const file = path.join(KEPT_FOLDER, name);
+  const text = existsSync(file) ? readFileSync(file, 'utf8').trimEnd() : '';
+  return text === '' ? [] : text.split('\n').map((line) => line.split('\t'));
+}
+
+/** CPU seconds by test file, child processes included; empty where they cannot be read. */
 function cpuSeconds(): Map<string, number> {
   const seconds = new Map<string, number>();
-  try {
-    for (const line of readFileSync(path.join(KEPT_FOLDER, 'cpu-seconds.txt'), 'utf8').trim().split('\n')) {
-      const space = line.indexOf(' ');
-      const file = line.slice(space + 1);
-      seconds.set(file, (seconds.get(file) ?? 0) + Number(line.slice(0, space)));
-    }
-  } catch {
-    // Not on Linux, or no file ran.
-  }
+  for (const [file, text] of linesOf(CPU_FILE)) seconds.set(file!, (seconds.get(file!) ?? 0) + Number(text));
   return seconds;
 }
 
-/** What campaigns repeated, and how often: a line each. */
+/** The repetitions of campaigns with their number: a line each. */
 function sizes(): string[] {
-  try {
-    const lines = readFileSync(path.join(KEPT_FOLDER, SIZES_FILE), 'utf8').trim().split('\n');
-    return [...new Set(lines)].sort().map((line) => {
-      const [file, what, size] = line.split('\t');
-      return `  ${size!.padStart(9)} ${what} (${file})`;
-    });
-  } catch {
-    return [];
-  }
+  const byFile = linesOf(SIZES_FILE).sort((a, b) => (a.join() < b.join() ? -1 : 1));
+  return [...new Set(byFile.map(([file, what, size]) => `  ${size!.padStart(9)} ${what} (${file})`))];
 }
 
 const plural = (count: number, noun: string): string => `${count} ${noun}${count === 1 ? '' : 's'}`;
@@ -59,21 +51,16 @@ function skipLines(modules: readonly TestModule[]): string[] {
   const lines = byNumber.slice(0, REASONS_SHOWN).map(([reason, count]) => `  ${plural(count, 'test')}: ${reason}`);
   const others = byNumber.slice(REASONS_SHOWN);
   if (others.length > 0) {
-    lines.push(
-      `  ${plural(
-        others.reduce((sum, [, count]) => sum + count, 0),
-        'test',
-      )}: ${others.length} other reasons`,
-    );
+    const tests = others.reduce((sum, [, count]) => sum + count, 0);
+    lines.push(`  ${plural(tests, 'test')}: ${others.length} other reasons`);
   }
   return lines;
 }
 
 export class SummaryReporter implements Reporter {
   readonly #tier: string;
-  readonly #began = performance.now();
-
   readonly #seed: string;
+  readonly #began = performance.now();
 
   constructor(tier: string, seed: string) {
     this.#tier = tier;
@@ -101,7 +88,7 @@ export class SummaryReporter implements Reporter {
       lines.push('Slowest files:');
       for (const module of slowest.slice(0, FILES_SHOWN)) {
         const seconds = (module.diagnostic().duration / 1000).toFixed(1);
-        const used = cpu.get(module.moduleId);
+        const used = cpu.get(module.relativeModuleId);
         lines.push(
           `  ${seconds.padStart(6)} s${used === undefined ? '' : ` ${used.toFixed(1).padStart(6)} CPU s`}  ${module.relativeModuleId}`,
         );

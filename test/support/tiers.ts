@@ -21,17 +21,22 @@ export const SEED = Number(process.env.SLUICE_SEED ?? 1);
 const EFFORT = Number(process.env.SLUICE_EFFORT ?? 1);
 /** `npm run test:campaigns -- --only REGEX`: the cases of a campaign whose names match. */
 export const ONLY = process.env.SLUICE_ONLY === undefined ? null : new RegExp(process.env.SLUICE_ONLY);
-/** Where the sizes of campaigns are collected, a line each: tab-separated file, what it repeats, how often. */
+/** Sizes of campaigns for the summary of a run, a line each: tab-separated test file, name of the repetition, number. */
 export const SIZES_FILE = 'sizes.tsv';
+/** The same for CPU seconds: tab-separated test file, seconds. */
+export const CPU_FILE = 'cpu-seconds.tsv';
 
-/** For the summary at the end of a campaign. */
-function record(what: string, size: number): number {
+/** Leaves a line about the current test file for the summary at the end of the run. */
+export function leaveLine(name: typeof SIZES_FILE | typeof CPU_FILE, ...cells: (string | number)[]): void {
   const folder = process.env.SLUICE_CACHE;
   const file = expect.getState().testPath;
-  if (TIER === 'campaigns' && folder !== undefined && file !== undefined) {
-    mkdirSync(folder, { recursive: true });
-    appendFileSync(path.join(folder, SIZES_FILE), `${path.relative(process.cwd(), file)}\t${what}\t${size}\n`);
-  }
+  if (folder === undefined || file === undefined) return;
+  mkdirSync(folder, { recursive: true });
+  appendFileSync(path.join(folder, name), `${[path.relative(process.cwd(), file), ...cells].join('\t')}\n`);
+}
+
+function record(what: string, size: number): number {
+  if (TIER === 'campaigns') leaveLine(SIZES_FILE, what, size);
   return size;
 }
 
