@@ -54,9 +54,9 @@ async function find(
 ): Promise<Known> {
   if (policy === 'onnxruntime') return NOTHING;
   const { manifest } = model;
-  // Of the file as it is: a changed one under the hash of a model that was judged before is refused.
-  const sha256 = modelHash(model);
-  const key = JSON.stringify([{ ...manifest.onnx, sha256 }, manifest.inputs, columnsKey(model), policy]);
+  // A changed file under the hash of a model that was judged before is refused.
+  modelHash(model);
+  const key = JSON.stringify([manifest.onnx, manifest.inputs, columnsKey(model), policy]);
   const before = await found.get(key);
   if (before) {
     const plan = before.plan?.deref() ?? null;

@@ -49,7 +49,7 @@ const UNCOMPRESSED = -1n;
 const aligned = (bytes: number): number => (bytes + 63) & ~63;
 /** Larger buffers are decompressed by another thread. */
 const LARGE = 64 * 1024;
-/** Most bytes that a message of a file may decompress to, unless that is at most so many times its size. */
+/** Most bytes of a message of a file after decompression, unless that is at most `MOST_RATIO` times its size. */
 const MOST_EXPANDED = 256 * 1024 * 1024;
 const MOST_RATIO = 16;
 

@@ -131,20 +131,11 @@ export async function openParquet(file: RandomAccess, options: ParquetOptions, f
   const decompressors = codecs.every((codec) => USUAL_CODECS.has(codec))
     ? {}
     : ((await import('hyparquet-compressors')).compressors as Decompressors);
-  const parts = { ...options, tree: schemaOf(file, metadata), groups, decompressors, far };
   try {
-    return new ParquetTable(file, parts);
+    return new ParquetTable(file, { ...options, tree: parquetSchema(metadata), groups, decompressors, far });
   } catch (cause) {
-    // An annotation does not fit the type of its column.
-    throw cause instanceof SluiceError ? cause : broken(file.name, cause);
-  }
-}
-
-function schemaOf({ name }: RandomAccess, metadata: FileMetaData): SchemaTree {
-  try {
-    return parquetSchema(metadata);
-  } catch (cause) {
-    throw broken(name, cause);
+    // The schema is none, or an annotation does not fit the type of its column.
+    throw broken(file.name, cause);
   }
 }
 

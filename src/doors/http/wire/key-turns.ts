@@ -16,7 +16,7 @@ export class KeyTurns {
     this.#most = most;
   }
 
-  /** Waits for a turn of the key; call what it resolves with, once, when the work is done. @throws the reason of `signal` while waiting */
+  /** Resolves when it is the turn of the key. Call the returned function once, when the work is done. @throws the reason of `signal` while waiting */
   async take(key: string, signal: AbortSignal): Promise<() => void> {
     await this.#turn(key, signal);
     return () => {
