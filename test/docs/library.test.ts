@@ -30,7 +30,7 @@ async function project(): Promise<string> {
   return folder;
 }
 
-/** Runs the example in a folder that has what it imports; compares what it says and writes. */
+/** Runs the example in a folder with its imports; compares its output and the files it writes. */
 async function runExample(folder: string): Promise<void> {
   const text = portfolio(3000, 4);
   writeFileSync(path.join(folder, 'portfolio.csv'), text);

@@ -1,7 +1,6 @@
 // The same table as data frames of twelve kinds, a column kind at a time with the types its library gives by default: at every typed entry
 // point the scores are those of the CSV, bit for bit, or the column at fault is refused by name. Nothing in between.
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { tableFromIPC } from '@uwdata/flechette';
 import { parse } from 'csv-parse/sync';
@@ -9,6 +8,7 @@ import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { FolderRegistry } from '../../src/model/registry/folder.ts';
 import { scratch, sluice, sluiceHere } from '../support/cli.ts';
+import { fileFolder } from '../support/file-folder.ts';
 import { PATIENCE_MS } from '../support/patience.ts';
 import { type Service, startService } from '../support/service.ts';
 
@@ -89,11 +89,10 @@ test.each(['.arrows', '.parquet'])('sluice score *%s: each file is right or refu
 
 let s: Service;
 beforeAll(async () => {
-  s = await startService([], mkdtempSync(path.join(tmpdir(), 'sluice-frames-')), { registry: REGISTRY, keep: true });
+  s = await startService([], fileFolder(), { registry: REGISTRY, keep: true });
 }, PATIENCE_MS);
 afterAll(async () => {
   await s?.running.stop();
-  if (s) rmSync(s.folder, { recursive: true, force: true });
 });
 
 test.each(['predict', 'predict/interpretation'])('%s.arrow: each frame is right or refused', async (operation) => {

@@ -22,7 +22,7 @@ requireKafka('exactly once under chaos', () => {
     expect(report).toMatchObject({ finished: true, lost: 0, doubled: 0, disordered: 0, kills: KILLS, stops: STOPS });
   });
 
-  // The harness does see what it is there to see.
+  // Shows that the harness detects doubled records.
   campaignTest('without fencing the same doubles records', async () => {
     await using cluster = await KafkaCluster.shared();
     const report = await runChaos(cluster, { seed: 3, records: 6_000, stops: 5, fencing: false });

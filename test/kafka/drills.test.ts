@@ -1,5 +1,4 @@
 // What a pager sees: one thing is wrong at a time, with `sluice run` as it is deployed, and the first sentences say what to grant or mend.
-
 import { cpSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';

@@ -1,5 +1,4 @@
 // What goes wrong with brokers, logins and offsets ends in words of the catalogue, or is survived.
-
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';

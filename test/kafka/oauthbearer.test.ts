@@ -1,5 +1,4 @@
 // Logins with tokens against a broker that checks their signatures: taken, refused in words, and renewed under load without a trace.
-
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFileSync } from 'node:fs';

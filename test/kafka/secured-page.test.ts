@@ -1,5 +1,4 @@
 // The pipeline of docs/pipelines.md with TLS, SCRAM and a schema registry, run as it stands there, with the permissions of its table.
-
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import avro from 'avsc';

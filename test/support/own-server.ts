@@ -1,11 +1,9 @@
 // A server with a folder of its own for jobs, which a test may kill and start again at the same port.
-
-import { mkdtempSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished } from 'vitest';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { scratch } from './cli.ts';
+import { fileFolder } from './file-folder.ts';
 import { freePort } from './ports.ts';
 import { Replica } from './replicas.ts';
 
@@ -19,7 +17,7 @@ export interface OwnServer {
 
 /** It speaks plain HTTP, as behind a proxy; it ends with the test, or its caller closes it (`keep`). */
 export async function startOwnServer(settings: string[] = [], { keep = false } = {}): Promise<OwnServer> {
-  const folder = keep ? mkdtempSync(path.join(tmpdir(), 'sluice-own-')) : scratch();
+  const folder = keep ? fileFolder() : scratch();
   const keys = path.join(folder, 'keys.yaml');
   const options = { file: keys, scopes: 'predict,interpret,jobs,metrics' };
   const token = await createKey('night', options);

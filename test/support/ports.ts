@@ -10,7 +10,7 @@ const isFree = (port: number): Promise<boolean> =>
     server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
   });
 
-/** Different random ports nobody listens on: processes that choose at the same time hardly choose the same ones. */
+/** Different random free ports: processes that choose at the same time are unlikely to choose the same ones. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports = new Set<number>();
   while (ports.size < count) {

@@ -1,5 +1,4 @@
 // A real Prometheus, and a real Alertmanager in front of a webhook, each in a folder of its own and gone with the process that started it.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import http from 'node:http';

@@ -1,10 +1,8 @@
 // Real proxies in front of a service, with the settings people find them with.
-
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import http from 'node:http';
 import net from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { onTestFinished, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load-config.ts';
@@ -12,6 +10,7 @@ import { ServerConfigSchema } from '../../src/config/server-config.ts';
 import { createKey } from '../../src/doors/commands/keys.ts';
 import { serve } from '../../src/doors/http/service.ts';
 import { scratch } from './cli.ts';
+import { fileFolder } from './file-folder.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { freePort } from './ports.ts';
 import { REGISTRY } from './service.ts';
@@ -21,7 +20,7 @@ export async function startBehindProxy(
   settings: string[] = [],
   { keep = false } = {},
 ): Promise<{ port: number; token: string; stop: () => Promise<void> }> {
-  const folder = keep ? mkdtempSync(path.join(tmpdir(), 'sluice-proxied-')) : scratch();
+  const folder = keep ? fileFolder() : scratch();
   const file = path.join(folder, 'keys.yaml');
   const token = await createKey('all', { file, scopes: 'predict,interpret,jobs,models:read,metrics' });
   const config = await loadConfig(ServerConfigSchema, {
@@ -37,10 +36,7 @@ export async function startBehindProxy(
     ],
   });
   const running = await serve({ config, registry: REGISTRY });
-  const stop = async () => {
-    await running.stop();
-    if (keep) rmSync(folder, { recursive: true, force: true });
-  };
+  const stop = () => running.stop();
   if (!keep) onTestFinished(stop);
   return { port: Number(new URL(running.url).port), token, stop };
 }

@@ -1,5 +1,4 @@
 // Several real servers with one table of jobs in a real PostgreSQL and one bucket of a real object storage.
-
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import http from 'node:http';
@@ -12,6 +11,7 @@ import { createKey } from '../../src/doors/commands/keys.ts';
 import { bucketClient } from '../../src/storage/buckets.ts';
 import type { S3Client } from '../../src/storage/s3-client.ts';
 import { type Run, type Started, scratch, start } from './cli.ts';
+import { fileFolder } from './file-folder.ts';
 import { PATIENCE_MS } from './patience.ts';
 import { freePort } from './ports.ts';
 import { type PostgresServer, startPostgres } from './postgres/server.ts';
@@ -149,7 +149,7 @@ export async function startReplicas(
   place: SharedPlace,
   { table, leaseMs, settings = [], keep = false }: SharedSettings,
 ): Promise<{ replicas: Replica[]; token: string }> {
-  const keys = path.join(keep ? mkdtempSync(path.join(tmpdir(), 'sluice-keys-')) : scratch(), 'keys.yaml');
+  const keys = path.join(keep ? fileFolder() : scratch(), 'keys.yaml');
   const token = await createKey('night', { file: keys, scopes: 'predict,interpret,jobs,metrics' });
   const args = [
     '--registry',

@@ -1,5 +1,4 @@
 // `sluice run` from standard input as a process of its own, with its port for metrics.
-
 import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

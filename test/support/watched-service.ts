@@ -1,5 +1,4 @@
 // `sluice serve` as a process of its own, as it is deployed: with a certificate, a keys file and a registry that can go wrong.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import https from 'node:https';

@@ -1,5 +1,4 @@
 // What a run leaves behind: the end of every run, the last one that succeeded, and nothing that a collector of several pipelines refuses.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';

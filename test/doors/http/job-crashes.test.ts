@@ -1,5 +1,4 @@
 // A job that ends whatever server runs it: it fails after so many, and what ran beside it does not fail with it.
-
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';

@@ -1,12 +1,12 @@
 // Jobs that two services share: either answers for any, limits are those of both, and what they need may be away for a while.
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest';
 import { generatePortfolio } from '../../../src/demo/portfolio.ts';
 import { reachShared } from '../../../src/doors/http/jobs/open-jobs.ts';
 import { scratch } from '../../support/cli.ts';
 import { collectedLog } from '../../support/collected-log.ts';
+import { fileFolder } from '../../support/file-folder.ts';
 import { requirePostgres } from '../../support/postgres/require.ts';
 import type { Gate } from '../../support/registries/gate.ts';
 import { openShared, type SharedPlace } from '../../support/replicas.ts';
@@ -40,7 +40,6 @@ requirePostgres('jobs that services share', () => {
     gate = place.gate!;
   });
   afterAll(() => place?.close());
-  const newFolder = () => mkdtempSync(path.join(tmpdir(), 'sluice-shared-jobs-'));
 
   /** Two services on a table of their own. */
   async function two(settings: string[] = [], leaseMs = 60_000, keep = false) {
@@ -60,7 +59,7 @@ requirePostgres('jobs that services share', () => {
     ];
     const logs = [collectedLog(), collectedLog()];
     const [a, b] = await Promise.all(
-      logs.map(({ log }) => startService([...shared, ...settings], keep ? newFolder() : scratch(), { log, keep })),
+      logs.map(({ log }) => startService([...shared, ...settings], keep ? fileFolder() : scratch(), { log, keep })),
     );
     const events = (from = [0, 0]) =>
       logs.flatMap(({ lines }, i) => lines.slice(from[i]).map((line) => line.event as string));
@@ -93,10 +92,7 @@ requirePostgres('jobs that services share', () => {
   afterAll(async () => {
     if (!pair) return;
     const { a, b } = await pair;
-    for (const { running, folder } of [a, b]) {
-      await running.stop();
-      rmSync(folder, { recursive: true, force: true });
-    }
+    for (const { running } of [a, b]) await running.stop();
   });
 
   checkTestNeeding(['versitygw'], 'either answers for any: state, result, ranges, list, end', async () => {

@@ -205,7 +205,7 @@ const BODIES = times('tus bodies', { quick: 0, check: 2, campaigns: 60 });
 /** Bytes: a part in object storage has 8 MiB. */
 const LARGE = 10_000_000;
 
-/** Few rows that are long: what is uploaded has to be large, not what is scored. */
+/** Few rows that are long: the upload has to be large, the scoring does not. */
 function portfolioOf(bytes: number, seed?: number): Buffer {
   const [header, ...lines] = portfolio(1000, seed).toString('latin1').trimEnd().split('\n');
   const note = 'x'.repeat(Math.ceil(bytes / lines.length));
@@ -329,7 +329,7 @@ requirePostgres('uploads that servers share', () => {
       const job = at.replace('uploads', 'jobs');
       const result = await resultOf(b, job);
       expect(result.equals(await directly(b, body))).toBe(true);
-      // Its part of the object was completed by the other: it is told, in one way or another, and has changed nothing.
+      // The other replica completed the upload: this one answers with an error and has changed nothing.
       expect([null, 404, 423, 503]).toContain(await paused);
       expect((await ask(a.server.port, 'HEAD', at, { token, headers: TUS })).headers['sluice-job']).toBe(job);
     },

@@ -1,5 +1,4 @@
 // Facts about topics and groups, as the broker has them.
-
 import { expect } from 'vitest';
 import { until } from '../../support/kafka/topics.ts';
 import { freePorts } from '../../support/ports.ts';

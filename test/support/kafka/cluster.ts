@@ -1,5 +1,4 @@
 // A real Kafka of one or three nodes for as long as a test lasts: it dies with the process that started it.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { pbkdf2Sync, randomBytes } from 'node:crypto';
 import { cpSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,4 @@
 // A way to the broker on which answers get lost: the request arrives, its effect is there, and who asked hears of a broken connection.
-
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { freePorts } from '../ports.ts';
 import type { ExtraSettings } from './settings.ts';

@@ -1,5 +1,4 @@
 // Gets the broker of the tests ready once: jars by Maven, formatted storage, a class archive that halves the start.
-
 import { execFile, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {

@@ -1,5 +1,4 @@
 // Tests that need a real broker: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
-
 import { describe } from 'vitest';
 import { IN_CHECK, SKIPPED, TIER } from '../tiers.ts';
 import { isRequired } from '../tools.ts';

@@ -1,5 +1,4 @@
 // A listener of a test broker with TLS and a login by SCRAM, as a bank would have it.
-
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { generate } from 'selfsigned';

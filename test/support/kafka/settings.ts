@@ -1,3 +1,4 @@
+// server.properties of a test broker: KRaft, small, and quick to notice members that are gone.
 export interface NodePorts {
   broker: number;
   controller: number;

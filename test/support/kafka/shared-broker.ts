@@ -20,13 +20,11 @@ export async function offerBroker(folder: string): Promise<() => Promise<void>> 
     );
   });
   server.unref();
-  const offered = new Promise<boolean>((resolve) => {
-    server.once('listening', () => resolve(true));
-    // Each project of Vitest asks for it: the first one has it.
-    server.once('error', () => resolve(false));
+  await new Promise<void>((resolve) => {
+    // Each project of Vitest asks for it: the first one has it, and the others find its socket.
+    server.once('listening', resolve).once('error', () => resolve());
+    server.listen(socketIn(folder));
   });
-  server.listen(socketIn(folder));
-  await offered;
   return async () => {
     server.close();
     await starting?.then(

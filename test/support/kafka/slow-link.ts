@@ -1,5 +1,4 @@
 // A link to a broker that holds requests back: what was sent arrives, but later, also when its sender has given up.
-
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { freePorts } from '../ports.ts';

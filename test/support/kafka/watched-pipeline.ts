@@ -1,5 +1,4 @@
 // `sluice run` of a topic as a process of its own, with its port for metrics: what drills of alerts watch.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,5 +1,4 @@
 // Tests that need a real PostgreSQL: left to `npm run check`, skipped by name where there is none to be had, failing where there must be.
-
 import { existsSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { describe } from 'vitest';

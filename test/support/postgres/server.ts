@@ -1,5 +1,4 @@
 // A real PostgreSQL of the test's own: made by initdb, listening on a port and a socket of its own, gone with the test.
-
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

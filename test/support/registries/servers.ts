@@ -1,5 +1,4 @@
 // Real servers for as long as a suite lasts: they die with the process that started them.
-
 import { type ChildProcess, spawn } from 'node:child_process';
 import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
