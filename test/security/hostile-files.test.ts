@@ -14,6 +14,7 @@ import {
   textPage,
   varint,
 } from '../support/parquet-pieces.ts';
+import { attacksWith } from './attacks.ts';
 import { campaignTest, testOfMany } from '../support/tiers.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
@@ -76,8 +77,9 @@ function withFooter(footer: Buffer): Buffer {
   return Buffer.concat([Buffer.from('PAR1'), footer, length, Buffer.from('PAR1')]);
 }
 
-const score = (input: string, output: string) =>
-  costOf([process.execPath, path.join(ROOT, 'src/main.ts'), 'score', input, '-m', 'credit-default', '-o', output]);
+const commandFor = (input: string, output: string): string[] =>
+  [process.execPath, path.join(ROOT, 'src/main.ts'), 'score', input, '-m', 'credit-default', '-o', output]; // biome-ignore format: one line
+const score = (input: string, output: string) => costOf(commandFor(input, output));
 
 /** One of each kind: text, pages, dictionaries, numbers of rows, footers. */
 const IN_CHECK = ['zeros.csv.gz', 'long-header.csv', 'page-claims-2-gib.parquet', 'word-of-60-mib.parquet', 'page-of-2-billion-rows.parquet', 'footer-list.parquet', 'footer-depth.parquet']; // biome-ignore format: one line
@@ -92,6 +94,28 @@ for (const [name, bytes, code] of FILES) {
     expect(cost.memoryMb).toBeLessThan(MOST_MEMORY_MB);
   });
 }
+
+/** Scored in the check, too: 60 MiB of words, and rows that refer to them. */
+const ARROW_IN_CHECK = ['a dictionary of 60 MiB extended 100 times'];
+const MOST_CPU_SECONDS = 40;
+const ARROW = attacksWith(Object.fromEntries(NAMES.map((name) => [name, 1]))).filter(({ name }) => name.startsWith('Arrow: ')); // biome-ignore format: one line
+for (const { name, body } of ARROW) {
+  const at = ARROW_IN_CHECK.findIndex((end) => name.endsWith(end));
+  (at >= 0 ? testOfMany(at, 1) : campaignTest)(`a file: ${name}`, async () => {
+    const file = path.join(folder, `${name.replaceAll(/[^a-z0-9]+/gi, '-')}.arrows`);
+    writeFileSync(file, body);
+    // Two billion rows of nulls are two billion rows: such a file ends when its rows do.
+    const cost = await costOf(commandFor(file, `${file}.out.ndjson`), MOST_CPU_SECONDS);
+    expect([0, 1, 3], cost.stderr).toContain(cost.code);
+    if (cost.code === 1) expect(cost.stderr).toMatch(/\[[a-z_]+\]/);
+    expect(cost.memoryMb).toBeLessThan(MOST_MEMORY_MB);
+  });
+}
+
+test('names of Arrow files that are tried in the check are those of attacks', () => {
+  expect(ARROW.length).toBeGreaterThan(15);
+  expect(ARROW_IN_CHECK.filter((end) => !ARROW.some(({ name }) => name.endsWith(end)))).toEqual([]);
+});
 
 test('names of files that are tried in the check are those of the table', () => {
   expect(IN_CHECK.filter((name) => !FILES.some(([of]) => of === name))).toEqual([]);

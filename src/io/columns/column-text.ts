@@ -9,18 +9,29 @@ const OPEN = 123;
 
 type Records = Pick<Block, 'slab' | 'spans' | 'faults'> & { readonly columns?: BlockColumns };
 
+/** How a reader that needs little of a block has its text written. */
+interface TextOptions {
+  /** Memory for at least so many bytes; without it, new memory is allocated. */
+  into?: (bytes: number) => SharedArrayBuffer;
+  /** Whether the values of a column of a run may be null instead of what they are. */
+  unread?: (name: string, cells: CellRun) => boolean;
+}
+
 /** The block with its records as bytes, in shared memory, and without columns; one that has bytes as it is. */
-export function asText<T extends Records>(block: T): Omit<T, 'columns'> {
+export function asText<T extends Records>(block: T, { into, unread }: TextOptions = {}): Omit<T, 'columns'> {
   const { columns, ...rest } = block;
   if (!columns) return rest;
   const keys = keysOf(columns.names);
-  const runs = runsOf(columns);
+  const runs = runsOf(columns).map(({ rows, cells }) => ({
+    rows,
+    cells: cells.map((cell, i) => (unread?.(columns.names[i]!, cell) ? nulls(rows) : cell)),
+  }));
   let [bytes, first] = [0, 0];
   for (const run of runs) {
     bytes += mostBytes(keys, run, block.faults, first);
     first += run.rows;
   }
-  const shared = new SharedArrayBuffer(bytes);
+  const shared = into?.(bytes) ?? new SharedArrayBuffer(bytes);
   const to = Buffer.from(shared as unknown as ArrayBuffer);
   const spans = new Int32Array(block.faults.length * 2);
   let [record, at] = [0, 0];
@@ -45,6 +56,9 @@ export function asText<T extends Records>(block: T): Omit<T, 'columns'> {
   }
   return { ...rest, slab: shared, spans };
 }
+
+/** A number that is none is written as null. */
+const nulls = (rows: number): CellRun => ({ kind: 'numbers', values: new Float64Array(rows).fill(NaN) });
 
 function writeCell(cell: CellRun, row: number, to: Buffer, at: number): number {
   if (cell.kind === 'numbers') return writeNumber(to, at, cell.values[row]!);

@@ -29,6 +29,8 @@ export class ColumnsDecoder implements Decoder {
   readonly #layout: JsonLayout;
   readonly #columns: readonly ColumnCells[];
   readonly #echoes: readonly EchoedCells[];
+  /** What the input calls the columns of the model and those that are passed through by name. */
+  readonly #readNames: ReadonlySet<string>;
   /** For which names `#places` is. */
   #names: readonly string[] = [];
   #places: Places | null = null;
@@ -36,13 +38,18 @@ export class ColumnsDecoder implements Decoder {
   #last: BlockColumns | null = null;
   #runs: readonly ColumnRun[] = [];
   #text: { of: BlockColumns | undefined; records: RecordSlice } | null = null;
+  /** Where the text of one block after the other is written. */
+  #textBytes = new SharedArrayBuffer(0);
 
   constructor(readers: readonly ColumnReader[], layout: JsonLayout, records: Decoder) {
     this.#readers = readers;
     this.#layout = layout;
     this.records = records;
     this.#columns = readers.map((reader) => new ColumnCells(reader));
-    const { passthrough } = layout;
+    const { passthrough, declared } = layout;
+    const input = new InputNames(declared);
+    const read = [...readers.map(({ name }) => name), ...(passthrough === '*' ? [] : passthrough)];
+    this.#readNames = new Set(read.map((name) => input.inInput(name)));
     this.#echoes = passthrough === '*' ? [] : passthrough.map(() => new EchoedCells());
   }
 
@@ -79,9 +86,24 @@ export class ColumnsDecoder implements Decoder {
   #asText(block: RecordSlice): RecordSlice {
     const known = this.#text;
     if (known !== null && known.of === block.columns) return known.records;
-    const records = asText(block);
+    this.#text = null;
+    const records = asText(block, {
+      into: (bytes) => this.#bytesOfText(bytes),
+      unread: (name, cells) => !this.#isRead(name) && !this.#broken.has(cells),
+    });
     this.#text = { of: block.columns, records };
     return records;
+  }
+
+  #bytesOfText(bytes: number): SharedArrayBuffer {
+    if (this.#textBytes.byteLength < bytes) this.#textBytes = new SharedArrayBuffer(bytes);
+    return this.#textBytes;
+  }
+
+  /** Whether a value of this column decides anything but whether its record is UTF-8. */
+  #isRead(name: string): boolean {
+    const { passthrough } = this.#layout;
+    return passthrough === '*' || this.#readNames.has(name);
   }
 
   /** A block is read in several micro-batches. */

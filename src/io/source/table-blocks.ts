@@ -65,6 +65,8 @@ class TableBlocks {
   #before = 0;
   #text = 0;
   #book: { ids: string; book: WordBook } | null = null;
+  /** For the text of rows that are longer than a slab; kept, because shared memory is freed late. */
+  #longRow = Buffer.alloc(0);
   readonly #memories = new WeakMap<Slab, SharedArrayBuffer>();
 
   constructor(feed: TableFeed, options: TableOptions) {
@@ -85,17 +87,17 @@ class TableBlocks {
   }
 
   take(slab: Slab): Block & Leased {
-    const lease = this.#consumed(slab);
+    this.#showText(slab);
     const [rows, bytes, firstRow] = [this.rows, this.#bytes, this.#before + 1];
     const faults = this.#faults();
     const runs = this.#held.map(({ run }) => run);
-    const columns = blockColumns(this.#feed.names, runs, this.#memory(lease, bytes), (lists) => this.#bookOf(lists));
+    const columns = blockColumns(this.#feed.names, runs, this.#memory(slab, bytes), (lists) => this.#bookOf(lists));
     for (const held of this.#held.splice(0)) held.release();
     this.#before += rows;
     this.rows = this.#bytes = this.#textBytes = 0;
     return {
       seq: this.#seq++,
-      slab: lease.buffer,
+      slab: slab.buffer,
       spans: new Int32Array(0),
       faults,
       firstRow,
@@ -104,18 +106,18 @@ class TableBlocks {
       length: bytes,
       inputEnd: this.#options.onConsumed ? this.#text : this.#before,
       columns,
-      lease,
+      lease: slab,
     };
   }
 
-  /** Shows the text of the rows to whoever wants it, in the slab; gives the slab, or a larger one where a row did not fit. */
-  #consumed(given: Slab): Slab {
+  /** Writes the text of the rows for onConsumed, in the slab; a row that does not fit is written outside the pool. */
+  #showText(slab: Slab): void {
     const { onConsumed, slabs } = this.#options;
-    if (!onConsumed) return given;
+    if (!onConsumed) return;
     const texts = this.#held.map(({ text }) => text);
     const longest = texts.reduce((most, text) => Math.max(most, text.longest), TEXT_BYTES);
-    const slab = longest > given.bytes ? slabs.larger(given, longest) : given;
-    const bytes = viewOf(slab).subarray(0, longest);
+    if (longest > Math.max(slab.bytes, this.#longRow.length)) this.#longRow = Buffer.allocUnsafeSlow(longest);
+    const bytes = longest > slab.bytes ? this.#longRow : viewOf(slab).subarray(0, longest);
     for (const text of texts) {
       while (text.left > 0) {
         const written = bytes.subarray(0, text.write(bytes));
@@ -123,7 +125,6 @@ class TableBlocks {
         onConsumed(written, text.left === 0 && text === texts.at(-1), slabs);
       }
     }
-    return slab;
   }
 
   #faults(): Uint8Array {
@@ -144,13 +145,13 @@ class TableBlocks {
     return this.#book.book;
   }
 
-  #memory(lease: Slab, bytes: number): SharedArrayBuffer {
-    const known = this.#memories.get(lease);
+  #memory(slab: Slab, bytes: number): SharedArrayBuffer {
+    const known = this.#memories.get(slab);
     if (known && known.byteLength >= bytes) return known;
     const larger = new SharedArrayBuffer(
       Math.max(bytes, Math.min(bytes + (bytes >> 1), this.#options.slabs.slabBytes)),
     );
-    this.#memories.set(lease, larger);
+    this.#memories.set(slab, larger);
     return larger;
   }
 }

@@ -68,18 +68,31 @@ async function inPieces(name: string, at: string): Promise<PackageFile> {
   }
 }
 
-async function beginFile(folder: string, name: string, keep: boolean): Promise<Hashing> {
+/** `size`: what the file has, or had when it was found to be within the limits. */
+async function beginFile(folder: string, name: string, keep: boolean, size: number): Promise<Hashing> {
   const at = path.join(folder, name);
-  const size = await assertReadable(at, keep ? MOST_TEXT_BYTES : Infinity);
-  if (!keep && size > WHOLE_BYTES) return { name, bytes: null, file: inPieces(name, at) };
+  if (!keep && size > WHOLE_BYTES) {
+    const file = inPieces(name, at);
+    // Nothing awaits it yet, and nothing ever does when another file fails first.
+    file.catch(() => {});
+    return { name, bytes: null, file };
+  }
   const bytes = await readFile(at);
   const sha256 = createHash('sha256').update(bytes).digest('hex');
   return { name, bytes, file: Promise.resolve({ name, bytes: bytes.length, sha256 }) };
 }
 
-/** The files of a package folder with their hashes, sorted by name; what starts with a dot is no part of it. */
+/** Begins to hash all files of a folder, once every one of them is known to be readable and within its limit. */
+async function beginFiles(folder: string, names: readonly string[], kept: readonly string[]): Promise<Hashing[]> {
+  const sizes = await Promise.all(
+    names.map((name) => assertReadable(path.join(folder, name), kept.includes(name) ? MOST_TEXT_BYTES : Infinity)),
+  );
+  return Promise.all(names.map((name, i) => beginFile(folder, name, kept.includes(name), sizes[i]!)));
+}
+
+/** The files of a package folder with their hashes, sorted by name; files whose names start with a dot are not part of it. */
 export async function filesOf(folder: string): Promise<PackageFile[]> {
-  const begun = await Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name, false)));
+  const begun = await beginFiles(folder, await namesOf(folder), []);
   return Promise.all(begun.map((b) => b.file));
 }
 
@@ -120,13 +133,12 @@ export async function beginHashing(
   folder: string,
   names: readonly string[],
 ): Promise<{ kept: ReadonlyMap<string, Buffer>; hashed: Promise<HashedPackage> }> {
-  const begin = async () =>
-    Promise.all((await namesOf(folder)).map((name) => beginFile(folder, name, names.includes(name))));
-  const begun = await begin().catch(unreadable(folder));
+  const all = await namesOf(folder).catch(unreadable(folder));
   // A line end in a name could make one file look like two; a reader of the list would take a backslash for an escape.
-  if (begun.some((b) => /[\n\r\\]/.test(b.name))) {
+  if (all.some((name) => /[\n\r\\]/.test(name))) {
     throw new SluiceError('model_invalid', `${folder}: the name of a file has a line end or a backslash`);
   }
+  const begun = await beginFiles(folder, all, names).catch(unreadable(folder));
   const kept = begun.flatMap((b) => (b.bytes && names.includes(b.name) ? [[b.name, b.bytes] as const] : []));
   const hashed = Promise.all(begun.map((b) => b.file)).then(
     (files) => ({ sha256: packageHash(files), files }),

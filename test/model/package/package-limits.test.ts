@@ -1,5 +1,5 @@
 // The files of a package are bounded by their sizes before one of them is read into memory.
-import { appendFileSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { expect, test } from 'vitest';
 import { loadPackage } from '../../../src/model/package/load-package.ts';
@@ -27,6 +27,19 @@ test.each(['model.yaml', 'package.lock'])('%s may have 1 MiB', async (name) => {
   writeFileSync(file(name), '', { flag: 'a' });
   truncateSync(file(name), 2 ** 20 + 1);
   expect(await refusal(folder)).toBe(`model_invalid: ${file(name)} has 1,048,577 bytes; at most 1,048,576 are read`);
+});
+
+test('a package that is refused and removed at once leaves no hash of another file under way', async () => {
+  for (let i = 0; i < 10; i++) {
+    const { folder, file } = copy();
+    appendFileSync(file('model.onnx'), Buffer.alloc(2 ** 20));
+    writeFileSync(file('package.lock'), '');
+    truncateSync(file('package.lock'), 2 ** 20 + 1);
+    const refused = refusal(folder);
+    await refused;
+    rmSync(folder, { recursive: true });
+    expect(await refused).toMatch(/^model_invalid: /);
+  }
 });
 
 test('tables, covers, categories and the model have limits each', () => {
