@@ -28,7 +28,7 @@ import {
 import { type FileCheckpoints, followedEnds, openCheckpoints } from './file-checkpoints.ts';
 import { filesRead, filesWritten, type RunStep, sizeOfInputs } from './files-of-run.ts';
 import { refuseVisible } from './gate.ts';
-import { failureOf, type InputFailure, nextMayWork } from './input-failures.ts';
+import { failureOf, type InputFailure, inputFailure, nextMayWork } from './input-failures.ts';
 import { InputScorer } from './input-scorer.ts';
 import type { Checkpoint } from './interrupted-run.ts';
 import { connectionOf } from './kafka-connection.ts';
@@ -192,7 +192,7 @@ class FileRun {
         } catch (error) {
           const e = asSluiceError(error, 'internal_error');
           if (steps.length === 1) throw e;
-          failures.push({ input: step.input.name, error: e });
+          failures.push(inputFailure(step.input.name, e));
           if (!nextMayWork(e)) break;
         }
       }

@@ -13,10 +13,18 @@ const OF_ITS_FILES = new Set<ErrorCode>([
 /** Whether the next input may go well where one ended like this; anything else ends the run. */
 export const nextMayWork = ({ code, entry }: SluiceError): boolean => entry.fault === 'input' || OF_ITS_FILES.has(code);
 
+/** Without the error itself: V8 keeps every object that is on its stack, with the pages of a table and all they hold. */
 export interface InputFailure {
   input: string;
-  error: SluiceError;
+  code: ErrorCode;
+  text: string;
 }
+
+export const inputFailure = (input: string, error: SluiceError): InputFailure => ({
+  input,
+  code: error.code,
+  text: toldError(error),
+});
 
 /** Every input that failed, by name, and what became of the others. */
 export function failureOf(
@@ -24,11 +32,11 @@ export function failureOf(
   { inputs, tried }: { inputs: number; tried: number },
 ): SluiceError {
   const untried = inputs > tried ? `, ${inputs - tried} not tried after that` : '';
-  const lines = failures.map(({ input, error }) => `  ${input}: ${toldError(error).replaceAll('\n', '\n  ')}`);
+  const lines = failures.map(({ input, text }) => `  ${input}: ${text.replaceAll('\n', '\n  ')}`);
   // Stopped by the gate is only who was stopped by nothing else.
-  const { error } = failures.findLast((failure) => failure.error.code !== 'gate_stopped') ?? failures.at(-1)!;
+  const { code } = failures.findLast((failure) => failure.code !== 'gate_stopped') ?? failures.at(-1)!;
   return new SluiceError(
-    error.code,
+    code,
     `${failures.length} of ${inputs} inputs failed${untried}; the outputs of the others are there:\n${lines.join('\n')}`,
   );
 }

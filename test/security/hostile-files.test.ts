@@ -14,8 +14,8 @@ import {
   textPage,
   varint,
 } from '../support/parquet-pieces.ts';
-import { attacksWith } from './attacks.ts';
 import { campaignTest, testOfMany } from '../support/tiers.ts';
+import { attacksWith } from './attacks.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '../..');
 const MOST_MEMORY_MB = 512;
@@ -132,4 +132,15 @@ test('of several inputs only the hostile one fails', async () => {
   expect(cost.code, cost.stderr).toBe(1);
   expect(cost.stderr).toContain('1 of 3 inputs failed');
   expect(['a', 'b', 'c'].map((name) => existsSync(path.join(several, `${name}.ndjson`)))).toEqual([true, false, true]);
+});
+
+test('many inputs that fail hold no more memory than one', async () => {
+  const many = path.join(folder, 'many');
+  mkdirSync(many);
+  const bytes = columns(1, () => ({ pages: textPage(1, word(60 * MIB)) }));
+  for (let i = 0; i < 12; i++) writeFileSync(path.join(many, `${i}.parquet`), bytes);
+  const cost = await costOf(commandFor(path.join(many, '*.parquet'), path.join(many, '{name}.ndjson')));
+  expect(cost.stderr).toContain('12 of 12 inputs failed');
+  // Pages that are garbage are freed late.
+  expect(cost.memoryMb).toBeLessThan(2 * MOST_MEMORY_MB);
 });

@@ -98,7 +98,11 @@ test.each(CASES)('%s', async (_, names, layout) => {
   const decoders = [null, RULES].map((rules) => {
     const readers = rules ? readersBy(rules) : READERS;
     const input = { format: 'json', layout, ...(rules ? { texts: rules } : {}) } as const;
-    return { readers, fast: createDecoder(readers, input, 'fast'), reference: createDecoder(readers, input, 'reference') };
+    return {
+      readers,
+      fast: createDecoder(readers, input, 'fast'),
+      reference: createDecoder(readers, input, 'reference'),
+    };
   });
   for (let i = 0; i < TABLES; i++) {
     // A decoder keeps memory and lists of words from one table to the next.
